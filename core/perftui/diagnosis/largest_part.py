@@ -11,6 +11,7 @@ from perftui.analysis.steps.phases import OPERATORS
 from perftui.diagnosis.judge import confidence, more_steps, severity
 from perftui.diagnosis.model import Abstention, Confidence, Figure, Finding, Severity
 from perftui.diagnosis.rule import Limits, Verdict
+from perftui.facts.core_wait import without_core_wait
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.idle_place import idle_place
 from perftui.facts.judged_step import PYTHON_IN, JudgedStep, Part, judged_step
@@ -70,7 +71,8 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
         default=(None, 0),
     )
     mean = judged.of.mean
-    found = severity(left / mean, LIMITS) if mean else None
+    share = left / mean if mean and judged.on_device else without_core_wait(facts, left, mean)
+    found = severity(share, LIMITS) if mean else None
     if part is None or found is None:
         return None
     return _finding(facts, judged, part, left, found)

@@ -35,6 +35,8 @@ class AnomalyChecks:
     """What they take of the host, ns in all of those steps."""
     checks: int
     """Gradients looked through."""
+    nodes: int
+    """Steps of backward passes, each of an operator that wrote down its stack."""
 
     @property
     def count(self) -> int:
@@ -58,6 +60,8 @@ def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
     if _LOOK not in trace.names:
         return None
     nodes = kinds.named(trace, lambda name: name.startswith(_NODE))
+    passed = np.flatnonzero(nodes)
+    passed = passed[inside(trace.start[passed], steps)]
     rows = np.flatnonzero(kinds.operators(trace) & kinds.named(trace, _CHECK.match))
     rows = rows[steps.inside[rows]].astype(np.int64)
     above = trace.parent[rows]
@@ -66,7 +70,7 @@ def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
     if len(looks) < FEWEST:
         return None
     covered = union(trace.start[rows], trace.ends_of(rows))
-    return AnomalyChecks(steps, rows, covered.total, len(looks))
+    return AnomalyChecks(steps, rows, covered.total, len(looks), len(passed))
 
 
 @fact

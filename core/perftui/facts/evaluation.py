@@ -1,4 +1,4 @@
-"""Evaluation beside training: its steps, or forward passes with gradients inside training steps."""
+"""Evaluation beside training: its steps, or forward passes inside training steps."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from perftui.facts.fact import Facts, NotApplicableError, fact
 from perftui.facts.lines import LinesByTime, lines_by_time
 from perftui.facts.main_thread import stack_samples
 from perftui.facts.moments import FEWEST_MOMENTS, moments_of
+from perftui.facts.source_search import line_that_says
 from perftui.facts.steps import EVAL, TRAIN, count_of, step_kind
 from perftui.facts.uneven_steps import EVALUATING, slow_steps
 from perftui.run.stack_samples import FORWARD
@@ -26,10 +27,13 @@ class Evaluation:
     share: float
     """Of the time of training and evaluation together, 0 to 1."""
     count: int
-    """Steps of evaluation, or training steps that evaluate with gradients."""
+    """Steps of evaluation, or training steps that evaluate."""
     waiting: float
     """Share of it that waits for data, 0 to 1."""
-    with_gradients: bool
+    within_steps: bool
+    """A few training steps evaluate, in a loop without a data loader."""
+    lacks_no_grad: bool
+    """No line of the script says ``no_grad`` or ``inference_mode``, as far as it can be read."""
     lines: LinesByTime | None
     """Where the main thread was meanwhile, without the lines of the model that training also
     calls; None where too few samples tell."""
@@ -47,27 +51,38 @@ def evaluation(facts: Facts) -> Evaluation | None:
     of_eval = facts.steps.where(facts.steps["kind"] == EVAL)
     gone = facts.downsampled.of(EVAL)
     time = int(of_eval["duration"].sum()) + int(gone.of("duration").total)
-    if not time:
-        return _with_gradients(facts)
+    within = _within_steps(facts)
+    steps = count_of(TRAIN, facts)
+    if not time or (within is not None and within.per_step * steps > time):
+        return within
     of_train = facts.steps["duration"][facts.steps["kind"] == TRAIN]
     training = int(of_train.sum()) + int(facts.downsampled.of(TRAIN).of("duration").total)
     waiting = int(of_eval["input_wait"].sum()) + int(gone.of("input_wait").total)
     return Evaluation(
-        per_step=time // max(count_of(TRAIN, facts), 1),
+        per_step=time // max(steps, 1),
         share=time / max(time + training, 1),
         count=count_of(EVAL, facts),
         waiting=waiting / time,
-        with_gradients=False,
+        within_steps=False,
+        lacks_no_grad=False,
         lines=_lines(facts, of_eval),
     )
 
 
-def _with_gradients(facts: Facts) -> Evaluation | None:
+def _within_steps(facts: Facts) -> Evaluation | None:
     slow = slow_steps.or_none(facts)
     if slow is None or slow.cause != EVALUATING:
         return None
-    share = slow.excess / max(slow.mean, 1)
-    return Evaluation(slow.excess, share, slow.count, 0.0, True, slow.lines)
+    can_read = line_that_says(facts, r"\bimport\b") is not None
+    return Evaluation(
+        slow.excess,
+        slow.excess / max(slow.mean, 1),
+        slow.count,
+        waiting=0.0,
+        within_steps=True,
+        lacks_no_grad=can_read and line_that_says(facts, r"no_grad|inference_mode") is None,
+        lines=slow.lines,
+    )
 
 
 def _lines(facts: Facts, of_eval: Table) -> LinesByTime | None:

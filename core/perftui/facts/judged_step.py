@@ -8,9 +8,10 @@ import numpy as np
 
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION, OTHER
+from perftui.analysis.steps.phases import OPERATORS
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.main_thread import is_without_steps, stack_samples
-from perftui.facts.phase_shares import host_phases, phase_shares
+from perftui.facts.phase_shares import host_phases, phase_shares, unmarked_operators
 from perftui.facts.step_breakdown import StepBreakdown
 from perftui.facts.steps import LONG_RUN_NS, steady_step, step_breakdown
 from perftui.facts.trace_complete import complete, drives_device, no_kernels
@@ -47,7 +48,7 @@ HOST_AT_WORK = (
 """Parts in which the device idles while the host does something of its own, whatever it is: a pause
 of the host shows in any of them."""
 
-_COMPUTING = ("forward", "backward", "optimizer", "operators")
+_COMPUTING = ("forward", "backward", "optimizer", OPERATORS)
 """Phases of the training thread whose operators are the training's own work."""
 
 
@@ -146,7 +147,12 @@ def _of_thread(facts: Facts, step: StepBreakdown) -> JudgedStep:
     shares = phase_shares.or_none(facts)
     parts: list[Part] = []
     waiting = 0
-    for name, ns in step.parts:
+    for name, whole in step.parts:
+        ns = whole
+        if shares is not None and name == OTHER and step.of_run:
+            unmarked = round(ns * unmarked_operators(shares))
+            parts.append(Part(OPERATORS, unmarked, True))
+            ns -= unmarked
         found = shares.get(name) if shares is not None else None
         if found is None:
             parts.append(Part(name, ns, name in _COMPUTING))

@@ -9,6 +9,7 @@ import numpy as np
 from perftui.facts.fact import Facts, fact
 from perftui.facts.lines import FEWEST_SAMPLES, LinesByTime, lines_by_time
 from perftui.facts.main_thread import stack_samples, steady_held
+from perftui.facts.moments import FEWEST_MOMENTS
 from perftui.facts.settings import notes_of
 from perftui.run.stack_samples import PROFILE
 
@@ -39,6 +40,7 @@ def profiler_lines(facts: Facts) -> LinesByTime | None:
         profiles |= outside["stage"] == PROFILE
     whole = lines_by_time(outside, held)
     found = lines_by_time(outside, np.where(profiles, held, 0))
-    if whole.samples < FEWEST_SAMPLES or not found.lines:
+    is_enough = whole.samples >= FEWEST_SAMPLES // 2 and found.samples >= FEWEST_MOMENTS
+    if not is_enough or not found.lines:
         return None
     return LinesByTime(found.lines, whole.covered, whole.samples)

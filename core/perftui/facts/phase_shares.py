@@ -12,7 +12,7 @@ from perftui.analysis.by_track import covered
 from perftui.analysis.intervals import EMPTY, Intervals, intersect, subtract, union, unite
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.parts import OTHER
-from perftui.analysis.steps.phases import BACKWARD, FORWARD, INPUT_WAIT, find_phases
+from perftui.analysis.steps.phases import BACKWARD, FORWARD, INPUT_WAIT, OPERATORS, find_phases
 from perftui.facts.communication import collectives
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.trace_steps import TraceSteps, trace_steps
@@ -28,6 +28,8 @@ class PhaseShares:
     """Of ``other``: an operator runs between a forward and the backward pass that follows it."""
     communicating: float
     """A collective is under way, and nothing is computed meanwhile."""
+    time: int
+    """All of it in the steady steps of the trace, ns."""
 
 
 @trace_fact
@@ -62,9 +64,19 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
             _time(computing, part) / part.total,
             _time(computing, loss) / part.total if name == OTHER else 0.0,
             _time(communicating, part) / part.total,
+            part.total,
         )
         for name, part in phases.items()
     }
+
+
+def unmarked_operators(shares: Mapping[str, PhaseShares]) -> float:
+    """Of what a run calls the script's own code, the share of operators that belong to a forward
+    pass which nobody marked, as that of a training without modules; 0 to 1."""
+    operators, other = shares.get(OPERATORS), shares.get(OTHER)
+    if operators is None:
+        return 0.0
+    return operators.time / max(operators.time + (other.time if other else 0), 1)
 
 
 def _between(phases: Mapping[str, Intervals]) -> Intervals:

@@ -8,6 +8,7 @@ import numpy as np
 
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import OTHER
+from perftui.analysis.steps.phases import BACKWARD, FORWARD
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gc_pauses import gc_pauses
 from perftui.facts.growth import growing_steps
@@ -21,7 +22,7 @@ from perftui.facts.own_samples import (
     own_samples,
     time_by_words,
 )
-from perftui.facts.phase_shares import phase_shares
+from perftui.facts.phase_shares import phase_shares, unmarked_operators
 from perftui.facts.steady import Mask
 from perftui.facts.steps import steady_step
 from perftui.facts.uneven_steps import slow_steps
@@ -101,8 +102,7 @@ def _outside_of_phases(facts: Facts, found: Moments | None) -> int:
     """Of the mean step: the script's own code without operators, collections and what other rules
     speak of."""
     step = steady_step(facts)
-    shares = phase_shares.or_none(facts)
-    running = shares[OTHER].computing if shares and OTHER in shares else 0.0
+    running = _running(facts)
     left = step.part(OTHER)
     if found is not None:
         left -= round(found.share(np.isin(found.stage, NOT_OWN)) * step.mean)
@@ -112,6 +112,17 @@ def _outside_of_phases(facts: Facts, found: Moments | None) -> int:
     left -= _of_some_steps(facts)
     certain = _certain(found) if found else 0.0
     return max(round(left * max(1 - running, certain)), 0)
+
+
+def _running(facts: Facts) -> float:
+    """Of what a run calls the script's own code, the share in which operators run, 0 to 1: all of
+    it where the forward pass is part of that, and no window tells."""
+    shares = phase_shares.or_none(facts)
+    if shares is None:
+        has_forward = bool(steady_step(facts).part(FORWARD))
+        return 0.0 if has_forward or not steady_step(facts).part(BACKWARD) else 1.0
+    unmarked = unmarked_operators(shares)
+    return unmarked + (1 - unmarked) * (shares[OTHER].computing if OTHER in shares else 0.0)
 
 
 def _of_some_steps(facts: Facts) -> int:

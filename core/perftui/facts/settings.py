@@ -104,6 +104,7 @@ class Modes:
     deterministic: bool | None = None
     deterministic_warns_only: bool | None = None
     anomaly: bool | None = None
+    """Also where it is on only within steps."""
     grad: bool | None = None
     default_dtype: str | None = None
     """Of new tensors of floating point numbers."""

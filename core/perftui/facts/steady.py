@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from perftui.run.aggregates import after_disturbance
 from perftui.run.table import Table
+from perftui.trace.model import Int64
 
 Mask = npt.NDArray[np.bool_]
 
@@ -74,3 +75,12 @@ def median(values: npt.NDArray[Any]) -> float:
     ordered = np.sort(values)
     middle = len(ordered) // 2
     return float((ordered[~middle] + ordered[middle]) / 2)
+
+
+def usual_distance(indices: Int64) -> int:
+    """The usual distance of ``indices``, if all are about that far from each other; else 0."""
+    if len(indices) < 3:
+        return 0
+    apart = np.diff(indices)
+    usual = round(median(apart))
+    return usual if np.abs(apart - usual).max() <= max(1, usual // 10) else 0

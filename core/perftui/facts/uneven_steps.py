@@ -11,7 +11,8 @@ from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gc_pauses import gc_pauses_of
 from perftui.facts.lines import LinesByTime
 from perftui.facts.moments import moments
-from perftui.facts.steady import Mask, median
+from perftui.facts.saves import saves_within
+from perftui.facts.steady import Mask, median, usual_distance
 from perftui.facts.steps import MANY_STEPS, steady_rows
 from perftui.run.columns import PHASES
 from perftui.run.stack_samples import COMPILE, PROFILE, SAVE
@@ -27,8 +28,8 @@ DEVIATIONS = 5.0
 COLLECTING, EVALUATING = "collecting garbage", "evaluating"
 
 FORWARD_ALONE = 3.0
-"""Times the usual forward pass, while backward is as usual: forward passes of other batches, with
-gradients that nobody asks for. Without them such passes are steps of evaluation."""
+"""Times the usual forward pass, while backward is as usual: forward passes of other batches. Where
+they fetch those from a data loader, they are steps of evaluation."""
 
 FEWEST_ALIKE = 2
 """Slow steps of that kind: one alone may be anything."""
@@ -109,7 +110,7 @@ def slow_steps(facts: Facts) -> SlowSteps | None:
         phase=phase,
         cause=cause if is_cause else "",
         explained=min(explained, excess) // len(steps) if is_cause else 0,
-        every=_every(steps["index"][slow]),
+        every=usual_distance(steps["index"][slow]),
         lines=lines,
     )
 
@@ -140,27 +141,22 @@ def _only_forward(steps: Table, slow: Mask) -> bool:
 def _cause(facts: Facts, slow: Table, excess: int) -> tuple[str, int, LinesByTime | None]:
     """What takes most of the time of slow steps besides the phases, that time, and its lines."""
     collected = gc_pauses_of(facts.events, slow)
-    times = {COLLECTING: int(collected["duration"].sum()) if len(collected) else 0}
+    times = {
+        COLLECTING: int(collected["duration"].sum()) if len(collected) else 0,
+        SAVE: int(saves_within(facts.events, slow)[1].sum()),
+    }
     found = moments(facts)
     if found is None:
-        return COLLECTING, times[COLLECTING], None
+        cause = max(times, key=lambda name: times[name])
+        return cause, times[cause], None
     during = union(slow["start"], slow["start"] + slow["duration"])
     held = during.within(found.time, found.time + found.length)
     masks = {stage: found.stage == stage for stage in (SAVE, COMPILE, PROFILE)}
     for name, mask in masks.items():
-        times[name] = int(held[mask].sum())
+        times[name] = max(int(held[mask].sum()), times.get(name, 0))
     cause = max(times, key=lambda name: times[name])
     at_cause = masks.get(cause)
     if at_cause is not None and times[cause] >= DIFFERENCE * excess:
         return cause, times[cause], found.lines(at_cause, held)
     # Of a sample only its first moment is certain: one that began in a usual step says nothing.
     return cause, times[cause], found.lines(during.holds(found.time), held)
-
-
-def _every(indices: Int64) -> int:
-    """The usual distance of ``indices``, if all are about that far from each other; else 0."""
-    if len(indices) < 3:
-        return 0
-    apart = np.diff(indices)
-    usual = round(median(apart))
-    return usual if np.abs(apart - usual).max() <= max(1, usual // 10) else 0

@@ -150,9 +150,11 @@ def test_gradients_that_no_optimizer_uses_are_counted(train: Train) -> None:
 
 
 @pytest.mark.subprocess
-def test_autocast_is_told_where_it_is_around_the_model(train: Train) -> None:
-    run = train(training(around="torch.autocast('cpu', torch.bfloat16)"))
-    assert settings(run)["autocast"] == {"cpu": "bfloat16"}
+def test_what_is_in_use_around_the_model_alone_is_told(train: Train) -> None:
+    around = "torch.autocast('cpu', torch.bfloat16), torch.autograd.set_detect_anomaly(True)"
+    told = settings(train(training(around=around)))
+    assert told["autocast"] == {"cpu": "bfloat16"}
+    assert told["modes"]["anomaly"] is True
 
 
 @pytest.mark.subprocess

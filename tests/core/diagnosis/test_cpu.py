@@ -218,3 +218,19 @@ def test_threads_of_its_own_beyond_the_cores_are_not_blamed_on_others() -> None:
     facts = facts_of(settings(32), busy=8, own=4, **sampled)
     # Others want 4 cores more than there are, and so many as 24 threads of its own.
     assert finding(facts, "busy-host").cost_ns == pytest.approx(8 * MS * 4 / 28, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("facts", "severity"),
+    [
+        (facts_of(settings(8)), Severity.CRITICAL),
+        (neighbours(delayed=49), Severity.WARNING),
+        (neighbours(delayed=51), Severity.INFO),
+        (neighbours(delayed=76), None),
+    ],
+)
+def test_waits_for_a_core_are_no_python_of_the_scripts(facts: Facts, severity: Severity) -> None:
+    """A fifth of the step is outside of the phases; others take the core for part of that."""
+    one = found(judged(facts), "python-bound")
+    assert (one.severity if one else None) is severity
+    assert found(judged(facts), "largest-part") is None

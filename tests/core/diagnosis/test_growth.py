@@ -109,6 +109,15 @@ def test_memory_that_grows_is_told_though_it_costs_no_time() -> None:
     assert reason(run_of(steps), "memory-growth") == "memory of the processes was not sampled"
 
 
+def test_the_first_steps_fill_memory_without_growing_for_ever() -> None:
+    steps = step_table(19, {"forward": 1000})
+    run = run_of(steps, telemetry=memory(steps, 400, 700))
+    assert said(run, "memory-growth") is None
+    assert reason(run, "memory-growth") == "19 of 20 steady steps so far"
+    steps = step_table(20, {"forward": 1000})
+    assert said(run_of(steps, telemetry=memory(steps, 400, 700)), "memory-growth") is not None
+
+
 @given(st.integers(1, 1000), st.integers(0, 100), st.integers(10, 400))
 def test_the_trend_of_a_line_is_that_line(first: int, rise: int, count: int) -> None:
     values = first + rise * np.arange(count)

@@ -192,22 +192,30 @@ def test_unpacking_what_workers_hand_over_is_the_trainings_own_work() -> None:
     steps = step_table(100, STEPS, input_cpu=60 * MS)
     found = top(worker(0, busy=0.2), steps=steps)
     assert found.rule == "input-handover"
-    assert found.sentence.endswith("75 % of that it unpacks what 2 workers hand over.")
+    assert found.sentence.endswith(
+        "75 % of that it unpacks what 2 workers hand over; without workers (num_workers=0) a step "
+        "would take about 40 ms."
+    )
     assert top(worker(0), steps=step_table(100, STEPS, input_cpu=30 * MS)).rule != found.rule
 
 
 def test_a_worker_may_take_longer_to_hand_over_than_to_make() -> None:
     found = top(*(worker(at, busy=0.3, others=1.5) for at in range(4)))
     assert found.rule == "input-handover"
-    assert found.sentence.endswith("a worker takes longer to hand a batch over than to make it.")
+    assert found.sentence.endswith(
+        "a worker takes longer to hand a batch over than to make it; without workers "
+        "(num_workers=0) a step would take about 50 ms."
+    )
 
 
 def test_what_nobody_makes_is_being_handed_over() -> None:
     found = top(worker(0, busy=0.1), worker(1, busy=0.1))
     assert found.rule == "input-handover"
     assert found.sentence.endswith(
-        "2 workers make batches in only 10 % of the time, and the rest is handing them over."
+        "2 workers make batches in only 10 % of the time, and the rest is handing them over; "
+        "without workers (num_workers=0) a step would take about 30 ms."
     )
+    assert (found.place.source if found.place else None) == "train.py:4"
     assert top(worker(0, busy=0.25), worker(1, busy=0.25)).rule != found.rule
 
 
@@ -218,6 +226,14 @@ def test_where_others_take_the_cores_nothing_is_said_of_handing_over() -> None:
     assert found is not None
     assert found.rule == "input-bound"
     assert found.sentence.endswith("of the time, and other programs used 1.6 of 2 cores.")
+
+
+@pytest.mark.parametrize(("busy", "is_told"), [(0.63, True), (0.64, False)])
+def test_no_workers_are_better_where_they_save_a_sixth_of_the_step(busy, is_told) -> None:
+    """A batch takes 100 ms to make where a worker is always busy; all else takes 20 of 100 ms."""
+    found = top(worker(0, busy=busy), steps=step_table(100, STEPS, input_cpu=60 * MS))
+    assert found.rule == "input-handover"
+    assert ("without workers" in found.sentence) is is_told
 
 
 def test_a_slow_worker_holds_up_the_others() -> None:

@@ -7,6 +7,7 @@ import pytest
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Confidence, Severity
 from perftui.facts.fact import Facts
+from perftui.facts.judged_step import judged_step
 from perftui.facts.line_words import saves, words_of
 from perftui.run.reader import RunSnapshot
 from perftui.run.stack_samples import FORWARD, OPTIMIZER
@@ -172,3 +173,28 @@ def test_lines_that_save_are_known_by_their_text(tmp_path) -> None:
     script.write_text("pickle.dump(state, file)\nnp.savez(path, **weights)\nsave_figure(x)\n")
     assert [saves(str(script), line) for line in (1, 2, 3, 4)] == [True, True, False, False]
     assert not saves(str(tmp_path / "none.py"), 1)
+
+
+def test_operators_of_a_training_without_modules_are_no_python() -> None:
+    at_line = [Seen(100 * at, 50, 16) for at in range(STEPS)]
+    run = run_of(step_table(STEPS, {"backward": 50, "other": 50}), *at_line)
+    window = training().repeat(
+        3,
+        lambda t: (
+            t.step().op("aten::mm", us(45)).pause(us(5)).phase("backward").pause(us(50)).end()
+        ),
+    )
+    diagnosed = diagnosis(Facts(run, window.analysis())).findings
+    assert [one.cost_ns for one in diagnosed if one.rule == "python-bound"] == [5 * MS]
+    parts = {part.name: part.ns for part in judged_step(Facts(run, window.analysis())).parts}
+    assert (parts["operators"], parts["other"]) == (45 * MS, 5 * MS)
+
+
+def test_without_a_window_nothing_tells_the_operators_of_such_a_training() -> None:
+    steps = step_table(STEPS, {"backward": 50, "other": 50})
+    assert (
+        said(run_of(steps, *(Seen(100 * at, 50, 16) for at in range(STEPS))), "python-bound")
+        is None
+    )
+    writes = (Seen(100 * at, 50, 16, "", "report", JSON) for at in range(STEPS))
+    assert told(run_of(steps, *writes), "python-bound").cost_ns == 50 * MS

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from perftui.diagnosis.model import Severity
+from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.reader import RunSnapshot
 from perftui.run.stack_samples import COMPILE, FORWARD, SAVE
-from perftui.run.table import Table
-from tests.core.diagnosis.runs import MS, joined, step_table
+from perftui.run.table import GrowingTable, Table
+from tests.core.diagnosis.runs import MS, event_table, joined, step_table
 from tests.core.diagnosis.script_runs import (
     Seen,
     judged,
@@ -83,13 +87,34 @@ def test_too_few_steps_are_not_judged() -> None:
     assert reason(run, "slow-steps") == "19 of 20 steady steps so far"
 
 
-def test_forward_passes_without_backward_are_an_evaluation_with_gradients() -> None:
-    finding = told(run_of(every_25th(forward=500)), "evaluation")
+def evaluating_within(script: Path | None = None) -> RunSnapshot:
+    """Every 25th step calls the model 50 times more; ``script`` is what was run."""
+    told_of = (("process", {"argv0": str(script)}),) if script else ()
+    return run_of(every_25th(forward=500), events=event_table(events=told_of))
+
+
+def test_forward_passes_without_backward_are_an_evaluation_within_a_step() -> None:
+    finding = told(evaluating_within(), "evaluation")
     assert finding.sentence == (
         "Evaluation takes 20 ms of each 40 ms step (50 %): 4 steps call the model many times for "
-        "one backward pass, with gradients recorded, torch.no_grad() missing."
+        "one backward pass."
     )
-    assert said(run_of(every_25th(forward=500)), "slow-steps") is None
+    assert said(evaluating_within(), "slow-steps") is None
+
+
+@pytest.mark.parametrize(
+    ("said_there", "end"), [("", ": torch.no_grad() is missing."), ("@no_grad()", " pass.")]
+)
+def test_a_script_that_never_says_no_grad_lacks_it(tmp_path, said_there, end) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"import torch\n{said_there}\n")
+    assert told(evaluating_within(script), "evaluation").sentence.endswith(end)
+
+
+def test_one_step_of_evaluation_at_the_end_hides_no_others() -> None:
+    steps = joined(every_25th(forward=500), step_table(1, {"forward": 40}, kind="eval"))
+    finding = told(run_of(steps), "evaluation")
+    assert finding.cost_ns == 20 * MS
 
 
 def evaluating(count: int) -> RunSnapshot:
@@ -140,6 +165,48 @@ def test_compiling_after_the_warm_up_is_named_with_the_call() -> None:
     assert reason(run_of(step_table(60, USUAL)), "recompiles") == "too few samples of the stack"
 
 
+def compiled(
+    length: float, start: float | None = 0, steps: int = 60, **note: object
+) -> RunSnapshot:
+    """60 steps of 100 ms; the first ``steps`` compile for so long from 10 ms after ``start`` on."""
+    file = {"file": "/p/model.py", "line": 5, "function": "attend", "reason": "size 16, now 17"}
+    table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
+    for step in range(steps):
+        begins = None if start is None else round((100 * step + start + 10) * MS)
+        data = {**file, "start": begins, "forward": True, **note}
+        table.extend([[100 * step * MS, "compile", round(length * MS), step, data]])
+    return run_of(step_table(60, {"forward": 100}), events=table.freeze())
+
+
+def test_what_torch_tells_of_compiling_is_exact_without_samples() -> None:
+    finding = told(compiled(50), "recompiles")
+    assert finding.sentence == (
+        "torch.compile takes 50 ms of each 100 ms step (50 %) after the warm-up: it compiles for "
+        'model.py:5 again in 60 of 60 steps, last because of "size 16, now 17".'
+    )
+    assert (finding.cost_ns, source_of(finding)) == (50 * MS, "/p/model.py:5")
+    assert {"compiled": 60, "again": 60, "function": "attend"}.items() <= {
+        figure.label: figure.value for figure in finding.facts
+    }.items()
+
+
+def test_compiling_below_a_twentieth_before_the_steps_or_at_no_time_is_none() -> None:
+    assert told(compiled(5), "recompiles").severity is Severity.WARNING
+    assert said(compiled(4.9), "recompiles") is None
+    assert said(compiled(50, start=-10_000), "recompiles") is None
+    assert said(compiled(50, start=None), "recompiles") is None
+
+
+def test_what_is_compiled_again_once_or_twice_is_warm_up() -> None:
+    assert told(compiled(300, steps=2), "recompiles").severity is Severity.INFO
+    assert told(compiled(300, steps=3), "recompiles").severity is Severity.WARNING
+
+
+def test_a_function_of_torchs_own_is_no_place() -> None:
+    own = "/site-packages/torch/_dynamo/external_utils.py"
+    assert source_of(told(compiled(50, file=own), "recompiles")) is None
+
+
 def test_compilers_are_known_in_runs_that_recorded_no_stages() -> None:
     inner = "torch/_dynamo/guards.py:2291 GuardBuilder.EQUALS_MATCH"
     seen = [Seen(100 * n, 100, 17, inner=inner) for n in range(60)]
@@ -178,3 +245,40 @@ def test_a_hundredth_of_the_step_is_worth_a_word() -> None:
     assert told(collecting(5), "gc-pauses").severity is Severity.WARNING
     assert said(collecting(0.9), "gc-pauses") is None
     assert said(run_of(step_table(60, USUAL)), "gc-pauses") is None
+
+
+def saved(*rows: tuple[float, float, int], trains: bool = True) -> Table:
+    """Notes of ``torch.save``: start and length in ms, and during which step."""
+    table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
+    data = {"count": 1, "file": "/p/train.py", "line": 30, "function": "save", "trains": trains}
+    table.extend(
+        [
+            [round((start + length) * MS), "save", round(length * MS), step, data]
+            for start, length, step in rows
+        ]
+    )
+    return table.freeze()
+
+
+def saving_calls(length: float, trains: bool = True) -> RunSnapshot:
+    """Every 25th step takes so many ms more, in which it calls ``torch.save``; no samples."""
+    turn = TURN + 20 + length
+    rows = [(n * turn + TURN + 20, length, 25 * n + 24) for n in range(4)]
+    return run_of(every_25th(other=length), events=saved(*rows, trains=trains))
+
+
+def test_calls_of_save_tell_the_exact_time_without_samples() -> None:
+    finding = told(saving_calls(500), "checkpoint")
+    assert finding.sentence == (
+        "Writing checkpoints takes 20 ms of each 40 ms step (50 %): torch.save at train.py:30 "
+        "every 25 steps, 500 ms each."
+    )
+    assert (finding.cost_ns, source_of(finding)) == (20 * MS, "/p/train.py:30")
+    assert judged(saving_calls(500)).top == finding
+    assert said(saving_calls(500), "slow-steps") is None
+
+
+def test_calls_of_save_below_a_twentieth_or_beside_the_training_are_none() -> None:
+    assert told(saving_calls(27), "checkpoint").severity is Severity.WARNING
+    assert said(saving_calls(26), "checkpoint") is None
+    assert said(saving_calls(500, trains=False), "checkpoint") is None

@@ -64,6 +64,7 @@ def rollout(agent, environments, steps):
 
 def main():
     torch.manual_seed(0)
+    torch.set_num_threads(1)
     environments = [CartPole(seed) for seed in range(200)]
     agent = Agent()
     optimizer = torch.optim.SGD(agent.parameters(), lr=0.01)

@@ -13,9 +13,9 @@ torch.manual_seed(0)
 torch.set_num_threads(1)
 folder = Path(tempfile.mkdtemp())
 model = nn.Sequential(
-    nn.EmbeddingBag(60_000, 128), nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 16)
+    nn.EmbeddingBag(60_000, 128, sparse=True), nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 16)
 )
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
 
 def save(step: int) -> None:
@@ -23,7 +23,7 @@ def save(step: int) -> None:
     torch.save(state, folder / f"step-{step % 2}.pt")  # planted
 
 
-for step in range(1, 201):
+for step in range(1, 1601):
     words = torch.randint(0, 60_000, (32, 64))
     loss = nn.functional.cross_entropy(model(words), torch.randint(0, 16, (32,)))
     optimizer.zero_grad()

@@ -24,7 +24,7 @@ def distance(one: list[float], other: list[float]) -> float:
 
 
 centers = random.sample(points, 24)
-for _ in range(30):
+for _ in range(70):
     groups: list[list[list[float]]] = [[] for _ in centers]
     for point in points:
         nearest = min(range(len(centers)), key=lambda at: distance(point, centers[at]))

@@ -19,7 +19,7 @@ values = points.square().sum(1, keepdim=True)
 def penalty() -> float:
     total = 0.0
     for weight in model.parameters():
-        for number in weight.detach().flatten().tolist() * 40:  # planted
+        for number in weight.detach().flatten().tolist() * 240:  # planted
             total += abs(number)  # planted
     return total
 

@@ -16,7 +16,7 @@ from ..fast_path.opening import FastPathOpening
 from ..hooks.call_site import find_call_site
 from ..hooks.saves import Saves
 from ..safety.guarded import guarded, guarded_and_timed
-from ..settings.flags import autocast
+from ..settings.flags import autocast, detects_anomalies
 from ..settings.note import settings_facts
 from ..steps.detection import TRAIN, Boundary
 from .compilations import Compilations
@@ -46,6 +46,8 @@ class Session(FastPathOpening):
         """Training steps until it is told how the training is set up; 0 once it is."""
         self._autocast: dict[str, str] | None = None
         """What was in use around the last of the first forward passes."""
+        self._anomaly = False
+        """Whether anomalies were looked for in the first forward and backward passes."""
         self._stepped_inside: int | None = None
         """The lowest number of an optimizer that has stepped in the backward pass so far."""
         self._saves = Saves()
@@ -123,6 +125,7 @@ class Session(FastPathOpening):
         gradients = self._torch.is_grad_enabled()
         if self._until_settings and gradients:
             self._autocast = autocast(self._torch)
+            self._anomaly = self._anomaly or detects_anomalies(self._torch)
         ended = recording.steps.forward(now, gradients, self.loaders.any_live())
         if ended:
             self._ended(recording, ended)
@@ -141,6 +144,8 @@ class Session(FastPathOpening):
         if recording is None or self.fast_path.inside:
             return 0
         recording.steps.backward()
+        if self._until_settings:
+            self._anomaly = self._anomaly or detects_anomalies(self._torch)
         if not recording.steps.has_optimized:
             self.weights.remember()
         return recording.begin(rings.BACKWARD)
@@ -305,8 +310,8 @@ class Session(FastPathOpening):
             if optimizer is not None:
                 # Not every optimizer is constructed: some are copied or unpickled.
                 made.setdefault(optimizer, None)
-        facts = settings_facts(self._torch, made, list(self._modules), self._autocast)
-        self.notes.write("settings", facts)
+        modules, seen = list(self._modules), (self._autocast, self._anomaly)
+        self.notes.write("settings", settings_facts(self._torch, made, modules, *seen))
 
     def _check_forward(self, boundary: Boundary) -> None:
         if boundary.forwards or boundary.kind != TRAIN:

@@ -121,6 +121,11 @@ def modes(torch: Any) -> dict[str, Any]:
     }
 
 
+def detects_anomalies(torch: Any) -> bool:
+    """Whether anomalies are looked for here."""
+    return bool(attempt(lambda: torch.is_anomaly_enabled()))
+
+
 def autocast(torch: Any) -> dict[str, str] | None:
     """The data type that operators are cast to here, by kind of device; None where none are.
 

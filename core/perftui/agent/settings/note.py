@@ -74,10 +74,12 @@ def settings_facts(
     optimizers: Mapping[Any, CallSite | None],
     modules: Iterable[Any],
     autocast: dict[str, str] | None,
+    anomaly: bool = False,
 ) -> dict[str, Any]:
     """Data of a ``settings`` note; None stands for what could not be read.
 
-    ``modules`` are those that the script calls itself, ``autocast`` what was in use around them.
+    ``modules`` are those that the script calls itself, ``autocast`` what was in use around them,
+    ``anomaly`` whether anomalies were looked for there or in a backward pass.
     """
     called: Any = attempt(all_modules, modules)
     readers: dict[str, Callable[[], Any]] = {
@@ -91,7 +93,7 @@ def settings_facts(
         "build": lambda: build(torch),
         "devices": lambda: devices(torch),
         "dynamo": dynamo,
-        "modes": lambda: modes(torch),
+        "modes": lambda: {**modes(torch), **({"anomaly": True} if anomaly else {})},
         "autocast": lambda: autocast,
         "gc": garbage_collection,
         "optimizers": lambda: optimizer_settings(optimizers),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError
+from perftui.facts.core_wait import core_wait
+from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.judged_step import judged_step
-from perftui.facts.machine import BUSY_SHARE, busy_host, machine_use, other_programs, ranks_here
-from perftui.facts.settings import settings
+from perftui.facts.machine import BUSY_SHARE, busy_host, machine_use, other_programs
 from perftui.trace.text import printable
 
 WORTH_NAMING = 0.05
@@ -23,21 +23,15 @@ def _busy(facts: Facts) -> Lost | None:
     use = machine_use(facts)
     if not busy_host(facts) or use.other_cores is None or not use.cores:
         return None
-    if use.delayed is None:
-        raise UnknownError("how long its threads waited for a core was not sampled")
-    judged, others = judged_step(facts), use.other_cores
-    known = settings(facts)
-    threads = known.threads.intra_op if known and known.threads else None
-    asked = 0 if judged.on_device else (threads or 1) * ranks_here(facts)
-    own = max(asked - use.cores, 0)
-    cost = round(use.delayed * others / (others + own) * judged.of.mean)
+    waited, judged, others = core_wait(facts), judged_step(facts), use.other_cores
+    cost = round(waited * judged.of.mean)
     if judged.on_device:
         cost = min(cost, judged.of.mean - judged.computing)
     programs = other_programs(facts)
     figures = [
         Figure("other programs, cores", round(others, 1), threshold=BUSY_SHARE * use.cores),
         Figure("cores", use.cores, "count"),
-        Figure.share("waiting for a core", use.delayed),
+        Figure.share("waiting for a core", use.delayed or 0.0),
         *(
             Figure(f"cores of {printable(name)}", round(cores, 2))
             for name, cores in programs.items()

@@ -15,7 +15,7 @@ from perftui.diagnosis.symptoms.data_waiting import (
     unproven,
     workers,
 )
-from perftui.facts.batch_place import batch_lines, batch_place
+from perftui.facts.batch_place import batch_lines, batch_place, loader_place
 from perftui.facts.fact import Facts
 from perftui.facts.files_read import is_first_reading
 from perftui.facts.input_wait import InputWait, fetches_in_main_thread, input_wait
@@ -24,6 +24,7 @@ from perftui.facts.loader_work import fetch_demand, loader_work
 from perftui.facts.machine import busy_host
 from perftui.facts.steps import wait_p95
 from perftui.facts.wait_pattern import wait_pattern
+from perftui.facts.without_workers import better_without_workers
 from perftui.facts.worker_lines import loader_lines
 
 RARE = 0.5
@@ -66,12 +67,13 @@ def _bound(facts: Facts) -> Lost | None:
     if wait.wait < LIMITS.warning * wait.of.mean:
         return None
     cold = is_first_reading(facts)
+    none_better = "" if _is_rare(facts, wait) else better_without_workers(facts)
     return Lost(
         wait.wait,
         wait.of,
-        f"{wait.sentence}{_because(facts, wait)}.",
+        f"{wait.sentence}{_because(facts, wait)}{none_better}.",
         (*figures.wait(wait, facts, LIMITS), *figures.loader_of_workers(facts)),
-        place=batch_place(facts),
+        place=loader_place(facts) if none_better else batch_place(facts),
         fixes=_fixes_of_workers(facts, wait),
         doubt=FIRST_READING if cold else "",
         unproven=unproven(wait),
@@ -79,7 +81,7 @@ def _bound(facts: Facts) -> Lost | None:
 
 
 def _fixes_of_workers(facts: Facts, wait: InputWait) -> tuple[str, ...]:
-    if _is_rare(facts, wait):
+    if _is_rare(facts, wait) or better_without_workers(facts):
         return ()
     useless = {"loader-workers"} if wait.of.of_run and _are_idle(facts) else set()
     return tuple(fix for fix in data_fixes(wait, facts) if fix not in useless)

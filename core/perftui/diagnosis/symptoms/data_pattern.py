@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
@@ -14,12 +16,14 @@ from perftui.diagnosis.symptoms.data_waiting import (
     waits_for_workers,
     workers,
 )
+from perftui.facts.batch_place import loader_place
 from perftui.facts.fact import Facts
 from perftui.facts.input_wait import InputWait
 from perftui.facts.loader_use import unevenness, worker_use
 from perftui.facts.loader_work import wait_cpu
 from perftui.facts.machine import busy_host
 from perftui.facts.wait_pattern import wait_pattern
+from perftui.facts.without_workers import better_without_workers
 
 UNPACKING = 0.5
 """Of the wait, in which the training thread computes, from which on the wait is its own work."""
@@ -60,7 +64,10 @@ def _handover(facts: Facts) -> Lost | None:
         )
     else:
         return None
-    return lost_to_workers(facts, wait, because, figures, fixes=())
+    none_better = better_without_workers(facts)
+    lost = lost_to_workers(facts, wait, because + none_better, figures, fixes=())
+    # Where none are better, it is their number that is wrong, not the line that makes batches.
+    return replace(lost, place=loader_place(facts)) if none_better else lost
 
 
 def _are_making(facts: Facts, wait: InputWait) -> bool:

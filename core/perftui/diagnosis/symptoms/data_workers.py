@@ -24,6 +24,7 @@ from perftui.facts.input_wait import InputWait
 from perftui.facts.loader_use import WorkerUse, worker_use
 from perftui.facts.machine import busy_host, machine_use, ranks_here
 from perftui.facts.settings import settings
+from perftui.facts.without_workers import better_without_workers
 
 COMPUTING = 0.85
 """Of the time of making batches without the waits for a core, from which on workers are bound by
@@ -64,7 +65,7 @@ def _oversubscribed(facts: Facts) -> Lost | None:
     because = (
         f"{fmt.several(count, 'worker')}{plus} and the training ask for {asked:.1f} of "
         f"{fmt.several(cores, 'core')}, and a worker waits {fmt.percent(use.delayed)} of its time "
-        f"for one"
+        f"for one{better_without_workers(facts)}"
     )
     return lost_to_workers(facts, wait, because, _use_figures(use), fixes=())
 

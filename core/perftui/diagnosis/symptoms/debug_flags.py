@@ -22,6 +22,10 @@ from perftui.facts.source_search import line_that_says
 LEAST_STACKS = 0.03
 """Share of the samples that write down stacks, from which on anomaly detection does."""
 
+STACK_NS = 20_000
+"""What an operator takes at least to write down its stack: measured 20 us to 400 us, by the machine
+and how deep it is called."""
+
 _DETECTS = r"detect_anomaly\s*\((?!\s*False)"
 
 _OFF = ("", "0", "false", "off", "no")
@@ -97,6 +101,8 @@ def _anomaly(facts: Facts, known: Settings | None) -> _Flag | None:
     cost = round(noted * judged.of.mean) if judged else 0
     if checks is not None:
         place = place_of_rows(facts, checks.rows)
+        if judged is not None:
+            cost = max(cost, _writing(checks, judged))
         looks = f": it looks through {checks.checks // checks.count} gradients in each step"
         if judged is not None:
             cost += _checking(facts, checks, judged)
@@ -108,6 +114,12 @@ def _anomaly(facts: Facts, known: Settings | None) -> _Flag | None:
         _DETECTS,
         place,
     )
+
+
+def _writing(checks: AnomalyChecks, judged: JudgedStep) -> int:
+    """What writing down stacks takes of the judged step at least, ns: few samples may miss it."""
+    each_step = checks.nodes * STACK_NS / checks.count
+    return round(min(each_step / checks.steps.step_ns, 1.0) * judged.of.mean)
 
 
 def _checking(facts: Facts, checks: AnomalyChecks, judged: JudgedStep) -> int:

@@ -22,7 +22,7 @@ def _lost(facts: Facts) -> Lost | None:
     if found is None:
         return None
     step = steady_step(facts)
-    whole = step if found.with_gradients else _with(step, found.per_step)
+    whole = step if found.within_steps else _with(step, found.per_step)
     line = found.lines.lines[0] if found.lines and found.lines.lines else None
     at = f" ({line.short})" if line and line.file else ""
     return Lost(
@@ -39,9 +39,7 @@ def _lost(facts: Facts) -> Lost | None:
         place=Place(rank=facts.rank_number, file=line.file, line=line.line)
         if at and line
         else None,
-        parts=("forward", "python in forward", "other")
-        if found.with_gradients
-        else ("evaluation",),
+        parts=("forward", "python in forward", "other") if found.within_steps else ("evaluation",),
         share=found.share,
     )
 
@@ -53,11 +51,13 @@ def _with(step: StepBreakdown, evaluating: int) -> StepBreakdown:
 
 
 def _sentence(found: Evaluation, step: StepBreakdown, at: str) -> str:
-    if found.with_gradients:
+    if found.within_steps:
+        missing = ", with gradients recorded: torch.no_grad() is missing"
+        missing = missing if found.lacks_no_grad else ""
         return (
             f"Evaluation takes {fmt.part_of_step(found.per_step, step.mean)}: "
-            f"{fmt.several(found.count, 'step')} call the model many times for one backward pass, "
-            f"with gradients recorded, torch.no_grad() missing{at}."
+            f"{fmt.several(found.count, 'step')} call the model many times for one backward pass"
+            f"{missing}{at}."
         )
     waits = f", {fmt.percent(found.waiting)} of it waiting for data"
     return (

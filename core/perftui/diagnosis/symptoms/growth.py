@@ -6,11 +6,11 @@ from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.fact import Facts, NotApplicableError
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.growth import MONOTONE, GrowingSteps, Trend, growing_steps, rss_trend
 from perftui.facts.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
 from perftui.facts.place import Place
-from perftui.facts.steps import steady_step
+from perftui.facts.steps import MANY_STEPS, steady_step
 from perftui.run.columns import phase_name
 
 LEAST_RSS = 64 << 20
@@ -82,6 +82,9 @@ def _memory_growth(facts: Facts) -> Lost | None:
     if facts.run is None:
         raise NotApplicableError
     step, rss = steady_step(facts), rss_trend(facts)
+    if step.count < MANY_STEPS:
+        # The first steps fill pools and make what an optimizer keeps.
+        raise UnknownError(f"{step.count} of {MANY_STEPS} steady steps so far")
     added = rss.last - rss.first
     if rss.tau < MONOTONE or added < LEAST_RSS:
         return None

@@ -12,6 +12,7 @@ from perftui.facts.loader import LoaderFacts, training_loader
 from perftui.facts.loader_end import loader_end
 from perftui.facts.loader_work import loader_starts
 from perftui.facts.steps import steady_step
+from perftui.facts.without_workers import better_without_workers
 
 EACH_STEP = 0.5
 """Starts a step, from which on it is not epochs that begin."""
@@ -32,7 +33,8 @@ def _lost(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"{what} takes {fmt.part_of_step(cost, step.mean)}{_because(feeds, each_step)}.",
+        f"{what} takes {fmt.part_of_step(cost, step.mean)}{_because(feeds, each_step)}"
+        f"{better_without_workers(facts, otherwise=step.mean - cost)}.",
         (
             Figure.share("starting the loader again", share, LOADER_START.limits.warning),
             Figure("mean start", again.mean, "ns"),

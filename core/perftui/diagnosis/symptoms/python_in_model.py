@@ -11,6 +11,7 @@ from perftui import format as fmt
 from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.core_wait import without_core_wait
 from perftui.facts.fact import Facts
 from perftui.facts.judged_step import PYTHON_IN
 from perftui.facts.operator_lines import at, line_of, place_of
@@ -58,6 +59,7 @@ def python_in_model(facts: Facts) -> Lost | None:
         ),
         place=place_of(facts, line),
         parts=tuple(f"{PYTHON_IN}{name}" for name in python),
+        share=without_core_wait(facts, cost, mean),
     )
 
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.facts.compilations import Compilations, compilations
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
 from perftui.facts.moments import FEWEST_MOMENTS, moments
@@ -15,44 +16,75 @@ from perftui.facts.place import Place
 from perftui.facts.steps import steady_rows, steady_step
 from perftui.run.stack_samples import COMPILE
 
-_PHASES = ("forward", "backward", "other")
+MOSTLY_OTHERS = 2.0
+"""Times what torch tells, from which on samples of compiling are of more than it tells of."""
 
+FEWEST_AGAIN = 3
+"""Compiled again fewer times it is warm-up: a second shape makes sizes dynamic, and evaluation is
+compiled when it first comes."""
+
+_PHASES = ("forward", "backward", "other")
 
 _ON_HOST = (*_PHASES, *(f"{PYTHON_IN}{each}" for each in _PHASES))
 
 
 def _lost(facts: Facts) -> Lost | None:
+    """As torch tells; by samples where it does not, or where those find much more."""
     if facts.run is None:
         raise NotApplicableError
-    step, found = steady_step(facts), moments(facts)
-    if found is None:
+    step, told, found = steady_step(facts), compilations(facts), moments(facts)
+    if found is None and told is None:
         raise UnknownError("too few samples of the stack")
-    compiling = found.stage == COMPILE
-    if found.count(compiling) < FEWEST_MOMENTS:
+    cost, first = (told.per_step if told else 0), None
+    is_exact = True
+    if found is not None:
+        compiling = found.stage == COMPILE
+        if found.count(compiling) >= FEWEST_MOMENTS:
+            sampled = round(found.share(compiling) * step.mean)
+            is_exact = told is not None and sampled <= MOSTLY_OTHERS * cost
+            cost = cost if is_exact else sampled
+            first = next((line for line in found.lines(compiling).lines if line.file), None)
+    cost = min(cost, step.mean)
+    if not cost:
         return None
-    cost = round(found.share(compiling) * step.mean)
-    lines = found.lines(compiling)
-    first = next((line for line in lines.lines if line.file), None)
-    at = f" for {first.short}" if first else ""
+    place = Place(rank=facts.rank_number, file=first.file, line=first.line) if first else None
+    if place is None and told is not None and told.file:
+        place = Place(rank=facts.rank_number, file=told.file, line=told.line)
+    at = f" for {(place.source or '').rpartition('/')[2]}" if place else ""
+    exact = told if is_exact else None
+    within = exact.steps if exact else _steps_within(facts)
     judged = judged_step.or_none(facts)
-    on_device = judged is not None and judged.on_device
-    within = _steps_within(facts)
     return Lost(
         cost,
         step,
         f"torch.compile takes {fmt.part_of_step(cost, step.mean)} after the warm-up: it compiles"
-        f"{at} again in {within} of {fmt.several(step.count, 'step')}, as far as samples tell.",
+        f"{at} again in {within} of {fmt.several(step.count, 'step')}{_why(exact)}.",
         (
             Figure.share("compiling", cost / step.mean, RECOMPILES.limits.warning),
             Figure("steps seen compiling", within, "count"),
+            *_told(exact),
             Figure("mean step", step.mean, "ns"),
             Figure("steady steps", step.count, "count"),
         ),
-        place=Place(rank=facts.rank_number, file=first.file, line=first.line) if first else None,
-        parts=HOST_AT_WORK
-        if on_device
-        else (*_PHASES, *(f"{PYTHON_IN}{each}" for each in _PHASES)),
+        place=place,
+        parts=HOST_AT_WORK if judged is not None and judged.on_device else _ON_HOST,
+        worst=Severity.INFO if exact and exact.again < FEWEST_AGAIN else Severity.CRITICAL,
     )
+
+
+def _why(exact: Compilations | None) -> str:
+    if exact is None:
+        return ", as far as samples tell"
+    return f', last because of "{exact.reason}"' if exact.reason else ""
+
+
+def _told(exact: Compilations | None) -> list[Figure]:
+    if exact is None:
+        return []
+    figures = [Figure("compiled", exact.count, "count"), Figure("again", exact.again, "count")]
+    if exact.function:
+        figures.append(Figure("function", exact.function))
+    return figures
 
 
 def _steps_within(facts: Facts) -> int:

@@ -7,6 +7,7 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import EXPOSED_COPIES
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.facts.core_wait import without_core_wait
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu import has_gpu
 from perftui.facts.judged_step import JudgedStep, judged_step
@@ -46,6 +47,7 @@ def _lost(facts: Facts) -> Lost | None:
         ),
         place=_place(at, facts),
         parts=found.parts,
+        share=without_core_wait(facts, found.ns, step.mean),
         doubt=_doubt(judged, found, at),
         unproven=_unproven(found, at),
     )

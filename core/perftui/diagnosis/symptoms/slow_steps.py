@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import EXPOSED_COPIES, OTHER
@@ -12,6 +14,7 @@ from perftui.facts.judged_step import HOST_AT_WORK, judged_step
 from perftui.facts.lines import LinesByTime
 from perftui.facts.moments import FEWEST_MOMENTS, Moments, moments
 from perftui.facts.place import Place
+from perftui.facts.saves import Saves, saves
 from perftui.facts.steady import Mask
 from perftui.facts.steps import steady_step
 from perftui.facts.uneven_steps import SlowSteps, slow_steps
@@ -20,6 +23,9 @@ from perftui.run.stack_samples import SAVE
 
 LEAST_NAMED = 0.4
 """Of the time of slow steps, for a line to be named."""
+
+MOSTLY_OTHERS = 2.0
+"""Times the calls of ``torch.save``, from which on samples of saving are of another function."""
 
 _ELSEWHERE = ("input_wait", "loader_start")
 """Phases of which other rules speak."""
@@ -35,6 +41,9 @@ def _slow(facts: Facts) -> Lost | None:
         # Rules of their own speak of compiling, collecting, profiling and evaluating.
         return None
     if found.cause == "" and not found.stands_out:
+        return None
+    if found.cause == SAVE and saves(facts) is not None:
+        # Where each call of torch.save is known, its own rule tells more.
         return None
     place = _place(found.lines, facts)
     return Lost(
@@ -103,24 +112,57 @@ def _lines(lines: LinesByTime | None, facts: Facts) -> list[Figure]:
 
 
 def _checkpoint(facts: Facts) -> Lost | None:
-    """Saving, unless that is what makes a few steps slow."""
+    """By the calls of ``torch.save``; where other functions save too, or none was noted, by
+    samples, unless that is what makes a few steps slow."""
     if facts.run is None:
         raise NotApplicableError
-    step, found = steady_step(facts), moments(facts)
-    if found is None:
+    step, called, found = steady_step(facts), saves(facts), moments(facts)
+    if found is None and called is None:
         raise UnknownError("too few samples of the stack")
-    mask = found.stage == SAVE
+    cost = called.per_step if called else 0
+    sampled = _saving_by_samples(facts, found, step.mean) if found else 0
+    if called is None or sampled > MOSTLY_OTHERS * cost:
+        return _sampled_checkpoint(facts, found, min(sampled, step.part(OTHER))) if found else None
+    cost = min(cost, step.mean)
+    share = Figure.share("writing checkpoints", cost / step.mean, CHECKPOINT.limits.warning)
+    return Lost(
+        cost,
+        step,
+        f"Writing checkpoints takes {fmt.part_of_step(cost, step.mean)}: {_calls(called)}.",
+        (
+            replace(share, place=called.place),
+            Figure("calls of torch.save", called.count, "count"),
+            Figure("each takes", called.each, "ns"),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=called.place,
+        parts=_parts(facts, OTHER),
+    )
+
+
+def _calls(called: Saves) -> str:
+    """``torch.save at train.py:9 every 20 steps, 74 ms each``."""
+    at = f" at {(called.place.source or '').rpartition('/')[2]}" if called.place else ""
+    often = {0: "", 1: " in every step"}.get(called.every, f" every {called.every} steps")
+    count = "" if called.every else f" {called.count} times"
+    return f"torch.save{at}{count}{often}, {fmt.duration(called.each)} each"
+
+
+def _saving_by_samples(facts: Facts, found: Moments, mean: int) -> int:
+    """Of the mean step, ns; 0 where another rule speaks of it, or too few samples found it."""
     uneven = slow_steps.or_none(facts)
     in_slow = uneven is not None and uneven.cause == SAVE
-    if in_slow and uneven and uneven.excess >= SLOW.limits.warning * step.mean:
-        return None
-    cost = _sampled(found, mask, step.mean)
-    if in_slow and uneven:
-        cost = max(cost, uneven.explained)
-    cost = min(cost, step.part(OTHER))
+    if in_slow and uneven and uneven.excess >= SLOW.limits.warning * mean:
+        return 0
+    cost = _sampled(found, found.stage == SAVE, mean)
+    return max(cost, uneven.explained) if in_slow and uneven else cost
+
+
+def _sampled_checkpoint(facts: Facts, found: Moments, cost: int) -> Lost | None:
     if not cost:
         return None
-    lines = found.lines(mask)
+    step, lines = steady_step(facts), found.lines(found.stage == SAVE)
     place = _place(lines, facts)
     at = f" at {lines.lines[0].short}" if place else ""
     return Lost(

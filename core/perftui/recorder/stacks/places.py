@@ -59,7 +59,8 @@ class Place:
 _ACTIVITIES = tuple(
     (name, re.compile(marks))
     for name, marks in (
-        (COMPILE, r"torch/(_dynamo/(convert_frame|symbolic_convert)|_inductor|fx)\b"),
+        # Anomaly detection writes down stacks with the help of torch.fx.
+        (COMPILE, r"torch/(_dynamo/(convert_frame|symbolic_convert)|_inductor|fx/(?!traceback))\b"),
         (SAVE, r"torch/(serialization\.py (save|_save)|distributed/checkpoint/\S+ \w*save)\b"),
         (PROFILE, r"torch/(profiler|autograd)/profiler\.py "),
         (OPTIMIZER, r"torch/optim/"),

@@ -89,5 +89,8 @@ def calls_of(operator: str) -> str:
 
 
 def at(line: LineShare | None) -> str:
-    """`` at FILE:LINE``, to end a clause with; empty where no line is known."""
-    return f" at {line.short}" if line else ""
+    """`` at FILE:LINE``, to end a clause with; empty where no line is known. Where no sample was
+    there, only the text of the line tells."""
+    if line is None:
+        return ""
+    return f" at {line.short}" if line.held else f" probably at {line.short}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,19 +21,25 @@ def line_that_says(facts: Facts, pattern: str) -> tuple[str, int] | None:
     """File and line of the first line that matches ``pattern``, comments aside: in the script that
     was run, then in the files that samples of its stack name. None where none does, and where the
     files are not to be had as they were when the run began."""
-    if facts.manifest is None:
-        return None
-    for file in _files(facts):
-        path = Path(facts.manifest.cwd) / file
+    for path, changed in own_files(facts):
+        line = _line(path, changed, pattern)
+        if line is not None:
+            return str(path), line
+    return None
+
+
+def own_files(facts: Facts) -> Iterator[tuple[Path, int]]:
+    """The user's source files as they were when the run began, the script first: path and time of
+    the last change, ns. Of a trace alone there are none."""
+    manifest = facts.manifest
+    for file in _files(facts) if manifest else ():
+        path = Path(manifest.cwd) / file if manifest else Path(file)
         try:
             known = path.stat()
         except OSError:
             continue
-        if known.st_size <= LARGEST and known.st_mtime_ns <= facts.manifest.started_ns:
-            line = _line(path, known.st_mtime_ns, pattern)
-            if line is not None:
-                return str(path), line
-    return None
+        if manifest and known.st_size <= LARGEST and known.st_mtime_ns <= manifest.started_ns:
+            yield path, known.st_mtime_ns
 
 
 def _files(facts: Facts) -> list[str]:

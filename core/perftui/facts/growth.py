@@ -10,7 +10,7 @@ import numpy.typing as npt
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.judged_step import STAGES
 from perftui.facts.lines import LineShare
-from perftui.facts.moments import FEWEST_MOMENTS, moments
+from perftui.facts.moments import moments
 from perftui.facts.steps import steady_rows, steady_span
 from perftui.run.columns import PHASES
 from perftui.run.table import Table
@@ -124,7 +124,7 @@ def _growing_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
     late = chosen & (found.time >= middle)
     early = chosen & (found.time < middle)
     after, before = found.lines(late), found.lines(early)
-    if after.samples < FEWEST_MOMENTS:
+    if not after.tells:
         return None
     # Halves of equal numbers of steps: the difference is what the line takes more.
     had = {(line.file, line.line): line.held for line in before.lines}

@@ -14,9 +14,6 @@ from perftui.facts.main_thread import stack_samples, steady_held
 from perftui.facts.place import Place
 from perftui.run.stack_samples import BACKWARD
 
-FEWEST_IN_PART = 5
-"""Samples of a part below which they name no line: one moment says nothing."""
-
 
 def part_lines(facts: Facts, part: str) -> LinesByTime | None:
     """The lines of that part of ``judged_step``, longest first; None where no sample tells."""
@@ -36,7 +33,7 @@ def part_lines(facts: Facts, part: str) -> LinesByTime | None:
     stages = reducing or STAGES.get(part.removeprefix(PYTHON_IN))
     chosen = np.isin(stacks["stage"], stages) if stages else ~np.isin(stacks["stage"], known)
     found = lines_by_time(stacks, np.where(chosen, stacks["held"] if held is None else held, 0))
-    return found if found.samples >= FEWEST_IN_PART else None
+    return found if found.tells else None
 
 
 def place_in_part(facts: Facts, part: str) -> Place:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -17,15 +18,16 @@ LARGEST = 1 << 20
 """Bytes of a file that is read."""
 
 
-def line_that_says(facts: Facts, pattern: str) -> tuple[str, int] | None:
-    """File and line of the first line that matches ``pattern``, comments aside: in the script that
-    was run, then in the files that samples of its stack name. None where none does, and where the
-    files are not to be had as they were when the run began."""
-    for path, changed in own_files(facts):
-        line = _line(path, changed, pattern)
-        if line is not None:
-            return str(path), line
-    return None
+def line_that_says(facts: Facts, pattern: str, *, only: bool = False) -> tuple[str, int] | None:
+    """File and line of the first line that matches ``pattern``, comments and docstrings aside: in
+    the script that was run, then in the files that samples of its stack name. None where none does,
+    with ``only`` where several do, and where the files are not as they were when the run began."""
+    found = [
+        (str(path), line)
+        for path, changed in own_files(facts)
+        for line in _lines(path, changed, pattern)
+    ]
+    return None if not found or (only and len(found) > 1) else found[0]
 
 
 def own_files(facts: Facts) -> Iterator[tuple[Path, int]]:
@@ -52,13 +54,23 @@ def _files(facts: Facts) -> list[str]:
 
 
 @lru_cache(128)
-def _line(path: Path, changed: int, pattern: str) -> int | None:  # noqa: ARG001 - part of the key
+def _lines(path: Path, changed: int, pattern: str) -> tuple[int, ...]:  # noqa: ARG001 - of the key
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return None
-    matches = re.compile(pattern).search
-    for number, line in enumerate(lines, 1):
-        if matches(line.partition("#")[0]):
-            return number
-    return None
+        return ()
+    matches, lines = re.compile(pattern).search, enumerate(text.splitlines(), 1)
+    found = [number for number, line in lines if matches(line.partition("#")[0])]
+    told = _docstrings(text) if found else set()
+    return tuple(number for number in found if number not in told)
+
+
+def _docstrings(text: str) -> set[int]:
+    """Lines of strings that stand alone; none where the text is no Python."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError):
+        return set()
+    found = (node.value for node in nodes if isinstance(node, ast.Expr))
+    alone = (each for each in found if isinstance(each, ast.Constant))
+    return {line for each in alone for line in range(each.lineno, (each.end_lineno or 0) + 1)}

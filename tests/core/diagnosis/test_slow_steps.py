@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from perftui.diagnosis.model import Severity
 from perftui.run.reader import RunSnapshot
 from perftui.run.stack_samples import COMPILE, FORWARD, SAVE
 from perftui.run.table import Table
-from tests.core.diagnosis.runs import MS, joined, step_table
+from tests.core.diagnosis.runs import MS, event_table, joined, step_table
 from tests.core.diagnosis.script_runs import (
     Seen,
     judged,
@@ -138,6 +141,24 @@ def test_compiling_after_the_warm_up_is_named_with_the_call() -> None:
     assert (finding.cost_ns, source_of(finding)) == (50 * MS, "/p/train.py:17")
     assert said(compiling(0.04), "recompiles") is None
     assert reason(run_of(step_table(60, USUAL)), "recompiles") == "too few samples of the stack"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("model = torch.compile(model)  # once", "train.py:2"),
+        ("model, loss = torch.compile(model), 0\n@torch.compile", "/p/train.py:17"),
+    ],
+    ids=["one", "several"],
+)
+def test_the_only_call_of_the_compiler_is_the_place(tmp_path: Path, text: str, place: str) -> None:
+    (tmp_path / "train.py").write_text(f'"""Tries torch.compile."""\n{text}\ndef f(): pass\n')
+    run = compiling(0.5)
+    rank = replace(run.ranks[0], events=event_table(events=(("process", {"argv0": "train.py"}),)))
+    manifest = replace(run.manifest, cwd=str(tmp_path))
+    source = source_of(told(replace(run, ranks=(rank,), manifest=manifest), "recompiles"))
+    assert source is not None
+    assert source.endswith(place)
 
 
 def test_compilers_are_known_in_runs_that_recorded_no_stages() -> None:

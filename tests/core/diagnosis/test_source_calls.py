@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from perftui.facts.fact import Facts
+from perftui.facts.forward_line import placed
 from perftui.facts.lines import LineShare
 from perftui.facts.operator_lines import at
+from perftui.facts.place import Place
 from perftui.facts.source_calls import call_of, call_repeated, loop_of
 from tests.core.diagnosis.runs import make_run
 
@@ -136,6 +138,15 @@ def test_a_file_that_was_changed_later_tells_nothing(tmp_path: Path) -> None:
     events = (("process", {"argv0": "train.py"}),)
     facts = Facts(make_run(cwd=str(tmp_path), events=events, started_ns=1))
     assert call_of(facts, "aten::linalg_svdvals") is None
+
+
+def test_an_operator_without_samples_is_placed_by_the_text(script: Script) -> None:
+    facts = script(SORTS)
+    place = placed(facts, Place(operator="aten::linalg_svdvals"), None)
+    assert place is not None
+    assert place.line == 3
+    unknown = Place(operator="aten::addmm")
+    assert placed(facts, unknown, None) is unknown
 
 
 def test_what_only_the_text_tells_is_said_to_be_probable(script: Script) -> None:

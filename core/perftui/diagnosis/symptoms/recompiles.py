@@ -12,6 +12,7 @@ from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
 from perftui.facts.moments import FEWEST_MOMENTS, moments
 from perftui.facts.place import Place
+from perftui.facts.source_search import line_that_says
 from perftui.facts.steps import steady_rows, steady_step
 from perftui.run.stack_samples import COMPILE
 
@@ -34,6 +35,8 @@ def _lost(facts: Facts) -> Lost | None:
     lines = found.lines(compiling)
     first = next((line for line in lines.lines if line.file), None)
     at = f" for {first.short}" if first else ""
+    made = line_that_says(facts, r"\btorch\.compile\b", only=True)
+    file, line = made or ((first.file, first.line) if first else (None, None))
     judged = judged_step.or_none(facts)
     on_device = judged is not None and judged.on_device
     within = _steps_within(facts)
@@ -48,7 +51,7 @@ def _lost(facts: Facts) -> Lost | None:
             Figure("mean step", step.mean, "ns"),
             Figure("steady steps", step.count, "count"),
         ),
-        place=Place(rank=facts.rank_number, file=first.file, line=first.line) if first else None,
+        place=Place(rank=facts.rank_number, file=file, line=line) if file else None,
         parts=HOST_AT_WORK
         if on_device
         else (*_PHASES, *(f"{PYTHON_IN}{each}" for each in _PHASES)),

@@ -11,12 +11,13 @@ import ast
 import linecache
 import re
 from functools import lru_cache
+from pathlib import Path
 
 from perftui.facts.fact import Facts
 from perftui.facts.lines import LinesByTime, LineShare
-from perftui.facts.main_thread import stack_samples
 from perftui.facts.part_lines import part_lines
 from perftui.facts.place import Place
+from perftui.facts.source_search import own_files, tree_of
 
 _SHORT = re.compile(r"aten::_?(?P<name>\w+?)_?$")
 
@@ -43,25 +44,19 @@ def lines_of(facts: Facts, phase: str) -> LinesByTime | None:
 def line_with(facts: Facts, names: frozenset[str]) -> LineShare | None:
     """The first line of the user's own files that uses one of ``names``: for what is decided once,
     where no sample comes by; None where there is none."""
-    outside, inside = stack_samples(facts)
-    files = {str(file) for table in (outside, inside) if len(table) for file in table["file"]}
-    for file in sorted(files - {""}):
-        line = _first_use(file, "".join(linecache.getlines(file)), names)
+    for path, changed in own_files(facts):
+        line = _first_use(path, changed, names)
         if line:
-            return LineShare(file, line, "", "", 0)
+            return LineShare(str(path), line, "", "", 0)
     return None
 
 
 @lru_cache(maxsize=64)
-def _first_use(file: str, text: str, names: frozenset[str]) -> int:
+def _first_use(path: Path, changed: int, names: frozenset[str]) -> int:  # noqa: ARG001 - of the key
     """0 where there is none, or the text is no Python."""
-    try:
-        tree = ast.parse(text, file)
-    except (SyntaxError, ValueError, RecursionError):
-        return 0
     used = (
         node.end_lineno or node.lineno
-        for node in ast.walk(tree)
+        for node in ast.walk(tree_of(path))
         if (isinstance(node, ast.Attribute) and node.attr in names)
         or (isinstance(node, ast.Name) and node.id in names)
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from perftui.facts.fact import Facts
 from perftui.facts.lines import LineShare
-from perftui.facts.source_search import own_files
+from perftui.facts.source_search import own_files, tree_of
 
 FITS = 0.5
 """Share of the operators of a turn that the text of a loop has to call, to be that loop."""
@@ -119,24 +119,16 @@ def _name_of(operator: str) -> str:
     return "norm" if name == "vector_norm" else name
 
 
-def _tree(path: Path) -> ast.AST:
-    """Empty where the file is no Python."""
-    try:
-        return ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return ast.Module([], [])
-
-
 @lru_cache(maxsize=64)
 def _calls(path: Path, changed: int) -> tuple[tuple[str, int], ...]:  # noqa: ARG001 - of the key
-    found = (node for node in ast.walk(_tree(path)) if isinstance(node, ast.Call))
+    found = (node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call))
     return tuple((_called(node), node.lineno) for node in found)
 
 
 @lru_cache(maxsize=64)
 def _loops(path: Path, changed: int) -> tuple[_Loop, ...]:  # noqa: ARG001 - of the key
     found = []
-    for node in ast.walk(_tree(path)):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, _LOOPS):
             inside = list(_turn(node))
             names = frozenset(name for each in inside for name in _names(each))
@@ -149,7 +141,7 @@ def _loops(path: Path, changed: int) -> tuple[_Loop, ...]:  # noqa: ARG001 - of 
 
 @lru_cache(maxsize=64)
 def _repeated(path: Path, changed: int) -> tuple[int, ...]:  # noqa: ARG001 - of the key
-    tree = _tree(path)
+    tree = tree_of(path)
     scopes = [tree, *(node for node in ast.walk(tree) if isinstance(node, _SCOPES))]
     return tuple(line for scope in scopes for line in _repeated_in(scope))
 

@@ -61,16 +61,20 @@ def _lines(path: Path, changed: int, pattern: str) -> tuple[int, ...]:  # noqa: 
         return ()
     matches, lines = re.compile(pattern).search, enumerate(text.splitlines(), 1)
     found = [number for number, line in lines if matches(line.partition("#")[0])]
-    told = _docstrings(text) if found else set()
+    told = _docstrings(path) if found else set()
     return tuple(number for number in found if number not in told)
 
 
-def _docstrings(text: str) -> set[int]:
-    """Lines of strings that stand alone; none where the text is no Python."""
+def tree_of(path: Path) -> ast.AST:
+    """The syntax tree of a file, empty where it is no Python."""
     try:
-        nodes = list(ast.walk(ast.parse(text)))
-    except (SyntaxError, ValueError, RecursionError):
-        return set()
-    found = (node.value for node in nodes if isinstance(node, ast.Expr))
+        return ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
+
+
+def _docstrings(path: Path) -> set[int]:
+    """Lines of strings that stand alone."""
+    found = (node.value for node in ast.walk(tree_of(path)) if isinstance(node, ast.Expr))
     alone = (each for each in found if isinstance(each, ast.Constant))
     return {line for each in alone for line in range(each.lineno, (each.end_lineno or 0) + 1)}

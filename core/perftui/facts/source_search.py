@@ -34,13 +34,15 @@ def own_files(facts: Facts) -> Iterator[tuple[Path, int]]:
     """The user's source files as they were when the run began, the script first: path and time of
     the last change, ns. Of a trace alone there are none."""
     manifest = facts.manifest
-    for file in _files(facts) if manifest else ():
-        path = Path(manifest.cwd) / file if manifest else Path(file)
+    if manifest is None:
+        return
+    # A script is named as it was launched, by samples with its whole path.
+    for path in dict.fromkeys(Path(manifest.cwd) / file for file in _files(facts)):
         try:
             known = path.stat()
         except OSError:
             continue
-        if manifest and known.st_size <= LARGEST and known.st_mtime_ns <= manifest.started_ns:
+        if known.st_size <= LARGEST and known.st_mtime_ns <= manifest.started_ns:
             yield path, known.st_mtime_ns
 
 

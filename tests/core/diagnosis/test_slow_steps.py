@@ -125,6 +125,29 @@ def test_a_sample_that_began_in_training_names_no_line_of_evaluation() -> None:
     assert source_of(told(replace(run, ranks=(rank,)), "evaluation")) == "/p/train.py:51"
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("model.eval()", "train.py:2"),
+        ("student.eval(), teacher.eval()\nteacher.eval()\nwith torch.no_grad():", "train.py:4"),
+        ("with torch.no_grad():\nwith torch.no_grad():", None),
+    ],
+    ids=["the only one", "several", "neither"],
+)
+def test_evaluation_without_samples_is_where_the_text_says_so(
+    tmp_path: Path, text: str, place: str | None
+) -> None:
+    (tmp_path / "train.py").write_text(f"import torch\n{text}\n    pass\n")
+    run = evaluating(50)
+    events = event_table(events=(("process", {"argv0": "train.py"}),))
+    script = str(tmp_path / "train.py")
+    stacks = stacks_of(*(Seen(at * 100, 100, 1, file=script) for at in range(4)))
+    rank = replace(run.ranks[0], stacks=stacks, events=events)
+    manifest = replace(run.manifest, cwd=str(tmp_path))
+    source = source_of(told(replace(run, ranks=(rank,), manifest=manifest), "evaluation"))
+    assert (source.rpartition("/")[2] if source else None) == place
+
+
 def compiling(share: float) -> RunSnapshot:
     steps = step_table(60, {"forward": 100})
     seen = [Seen(100 * n, 100 * share, 17, COMPILE) for n in range(60)]

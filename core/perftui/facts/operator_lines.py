@@ -13,10 +13,12 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from perftui.analysis.steps.phases import BACKWARD
 from perftui.facts.fact import Facts
 from perftui.facts.lines import LinesByTime, LineShare
 from perftui.facts.part_lines import part_lines
 from perftui.facts.place import Place
+from perftui.facts.source_calls import call_of
 from perftui.facts.source_search import own_files, tree_of
 
 _SHORT = re.compile(r"aten::_?(?P<name>\w+?)_?$")
@@ -24,10 +26,11 @@ _SHORT = re.compile(r"aten::_?(?P<name>\w+?)_?$")
 
 def line_of(facts: Facts, phase: str, pattern: str = "", *, only: bool = False) -> LineShare | None:
     """The line of ``phase`` that takes longest, of those whose text ``pattern`` is found in where
-    there are any; None where no sample tells, or with ``only`` where there are none."""
+    there are any; None where no sample tells, or with ``only`` where there are none. Backward
+    is also known by the only line that runs it."""
     found = lines_of(facts, phase)
     if found is None:
-        return None
+        return call_of(facts, "backward") if phase == BACKWARD and not only else None
     lines = [line for line in found.lines if line.file]
     if pattern:
         named = [line for line in lines if re.search(pattern, text_of(line))]

@@ -9,11 +9,12 @@ import pytest
 
 from perftui.facts.fact import Facts
 from perftui.facts.forward_line import placed
+from perftui.facts.growth import growing_steps
 from perftui.facts.lines import LineShare
-from perftui.facts.operator_lines import at
+from perftui.facts.operator_lines import at, line_of
 from perftui.facts.place import Place
 from perftui.facts.source_calls import call_of, call_repeated, loop_of
-from tests.core.diagnosis.runs import make_run
+from tests.core.diagnosis.runs import joined, make_run, step_table
 
 Script = Callable[[str], Facts]
 
@@ -147,6 +148,21 @@ def test_an_operator_without_samples_is_placed_by_the_text(script: Script) -> No
     assert place.line == 3
     unknown = Place(operator="aten::addmm")
     assert placed(facts, unknown, None) is unknown
+
+
+def test_the_only_line_that_runs_backward_is_its_place(script: Script) -> None:
+    assert line(line_of(script(CHECKS), "backward")) == 4
+    assert line_of(script(CHECKS), "forward") is None
+    assert line_of(script(CHECKS + "loss.backward()"), "backward") is None
+
+
+def test_steps_whose_backward_grows_are_placed_there(tmp_path: Path, script: Script) -> None:
+    script(CHECKS)
+    steps = joined(*(step_table(1, {"forward": 10, "backward": 10 + at / 2}) for at in range(100)))
+    events = (("process", {"argv0": "train.py"}),)
+    found = growing_steps(Facts(make_run(steps=steps, cwd=str(tmp_path), events=events)))
+    assert found is not None
+    assert line(found.line) == 4
 
 
 def test_what_only_the_text_tells_is_said_to_be_probable(script: Script) -> None:

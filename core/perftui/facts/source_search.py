@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from perftui.facts.fact import Facts
+from perftui.facts.fact import Facts, fact
 from perftui.facts.main_thread import stack_samples
 from perftui.facts.settings import notes_of
 
@@ -30,12 +29,14 @@ def line_that_says(facts: Facts, pattern: str, *, only: bool = False) -> tuple[s
     return None if not found or (only and len(found) > 1) else found[0]
 
 
-def own_files(facts: Facts) -> Iterator[tuple[Path, int]]:
+@fact
+def own_files(facts: Facts) -> tuple[tuple[Path, int], ...]:
     """The user's source files as they were when the run began, the script first: path and time of
     the last change, ns. Of a trace alone there are none."""
     manifest = facts.manifest
     if manifest is None:
-        return
+        return ()
+    found = []
     # A script is named as it was launched, by samples with its whole path.
     for path in dict.fromkeys(Path(manifest.cwd) / file for file in _files(facts)):
         try:
@@ -43,7 +44,8 @@ def own_files(facts: Facts) -> Iterator[tuple[Path, int]]:
         except OSError:
             continue
         if known.st_size <= LARGEST and known.st_mtime_ns <= manifest.started_ns:
-            yield path, known.st_mtime_ns
+            found.append((path, known.st_mtime_ns))
+    return tuple(found)
 
 
 def _files(facts: Facts) -> list[str]:

@@ -55,11 +55,11 @@ def line_with(facts: Facts, names: frozenset[str]) -> LineShare | None:
 
 
 @lru_cache(maxsize=64)
-def _first_use(path: Path, changed: int, names: frozenset[str]) -> int:  # noqa: ARG001 - of the key
+def _first_use(path: Path, changed: int, names: frozenset[str]) -> int:
     """0 where there is none, or the text is no Python."""
     used = (
         node.end_lineno or node.lineno
-        for node in ast.walk(tree_of(path))
+        for node in ast.walk(tree_of(path, changed))
         if (isinstance(node, ast.Attribute) and node.attr in names)
         or (isinstance(node, ast.Name) and node.id in names)
     )

@@ -120,15 +120,15 @@ def _name_of(operator: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _calls(path: Path, changed: int) -> tuple[tuple[str, int], ...]:  # noqa: ARG001 - of the key
-    found = (node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call))
+def _calls(path: Path, changed: int) -> tuple[tuple[str, int], ...]:
+    found = (node for node in ast.walk(tree_of(path, changed)) if isinstance(node, ast.Call))
     return tuple((_called(node), node.lineno) for node in found)
 
 
 @lru_cache(maxsize=64)
-def _loops(path: Path, changed: int) -> tuple[_Loop, ...]:  # noqa: ARG001 - of the key
+def _loops(path: Path, changed: int) -> tuple[_Loop, ...]:
     found = []
-    for node in ast.walk(tree_of(path)):
+    for node in ast.walk(tree_of(path, changed)):
         if isinstance(node, _LOOPS):
             inside = list(_turn(node))
             names = frozenset(name for each in inside for name in _names(each))
@@ -140,8 +140,8 @@ def _loops(path: Path, changed: int) -> tuple[_Loop, ...]:  # noqa: ARG001 - of 
 
 
 @lru_cache(maxsize=64)
-def _repeated(path: Path, changed: int) -> tuple[int, ...]:  # noqa: ARG001 - of the key
-    tree = tree_of(path)
+def _repeated(path: Path, changed: int) -> tuple[int, ...]:
+    tree = tree_of(path, changed)
     scopes = [tree, *(node for node in ast.walk(tree) if isinstance(node, _SCOPES))]
     return tuple(line for scope in scopes for line in _repeated_in(scope))
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.scenarios.expected import HEALTHY_RULE, Expected, Kind, Planted, planted_in
+
+RECORDED_AT = "/trainings/"
+"""Where the scripts lay, by the paths in the recordings."""
 
 LEAST_GAIN = 1.1
 """Where less is won, the cause is too small to be asked for."""
@@ -32,6 +37,8 @@ def recordings(
             continue
         with tarfile.open(collection / "runs" / f"{truth['name']}.tar.xz") as archive:
             archive.extractall(unpacked, filter="data")
+        scripts = _with_scripts(collection / "trainings", unpacked)
+        _redirect(unpacked / truth["name"], scripts)
         for form, name in wanted.items():
             kind = Kind.REPAIRED if form == "fixed" else Kind.PLANTED
             yield (
@@ -44,6 +51,22 @@ def recordings(
                 ),
                 unpacked / truth["name"] / form,
             )
+
+
+def _with_scripts(trainings: Path, unpacked: Path) -> Path:
+    """A copy of the scripts, older than every recording of them: a report reads them where they
+    have not been changed since."""
+    scripts = unpacked / "trainings"
+    if not scripts.exists():
+        shutil.copytree(trainings, scripts)
+        for script in scripts.iterdir():
+            os.utime(script, (0, 0))
+    return scripts
+
+
+def _redirect(recorded: Path, scripts: Path) -> None:
+    for file in (*recorded.rglob("run.json"), *recorded.rglob("*.jsonl")):
+        file.write_text(file.read_text().replace(RECORDED_AT, f"{scripts}/"))
 
 
 def _planted(collection: Path, place: str | None) -> Planted | None:

@@ -207,7 +207,10 @@ def test_recordings_that_count_are_unpacked(tmp_path: Path) -> None:
     (tmp_path / "trainings" / "a.py").write_text("def f():\n    return 1\n")
     for name in "ac":
         with tarfile.open(tmp_path / "runs" / f"{name}.tar.xz", "w:xz") as archive:
-            archive.addfile(tarfile.TarInfo(f"{name}/planted/run.json"), io.BytesIO())
+            content = b'{"cwd": "/trainings/"}'
+            member = tarfile.TarInfo(f"{name}/planted/run.json")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
     found = dict(recordings(tmp_path, tmp_path / "out"))
     planted = Planted("a.py", frozenset({2}), (range(1, 3),))
     assert list(found) == [
@@ -216,6 +219,9 @@ def test_recordings_that_count_are_unpacked(tmp_path: Path) -> None:
         Expected("gpu/c/fixed", Kind.HEALTHY),
         Expected("gpu/c/planted", Kind.HEALTHY),
     ]
-    assert (found[Expected("gpu/c/planted", Kind.HEALTHY)] / "run.json").exists()
+    run = json.loads((found[Expected("gpu/c/planted", Kind.HEALTHY)] / "run.json").read_text())
+    script = Path(run["cwd"]) / "a.py"
+    assert script.read_text() == "def f():\n    return 1\n"
+    assert script.stat().st_mtime == 0
     chosen = recordings(tmp_path, tmp_path / "out", lambda name: name == "gpu/c/fixed")
     assert [expected.name for expected, _ in chosen] == ["gpu/c/fixed"]

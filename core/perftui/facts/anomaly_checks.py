@@ -61,7 +61,7 @@ def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
         return None
     nodes = kinds.named(trace, lambda name: name.startswith(_NODE))
     passed = np.flatnonzero(nodes)
-    passed = passed[inside(trace.start[passed], steps)]
+    passed = passed[steps.inside[passed]]
     rows = np.flatnonzero(kinds.operators(trace) & kinds.named(trace, _CHECK.match))
     rows = rows[steps.inside[rows]].astype(np.int64)
     above = trace.parent[rows]

@@ -8,10 +8,15 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
-from perftui.facts.lines import FEWEST_SAMPLES, LinesByTime, LineShare, lines_by_time
+from perftui.facts.lines import (
+    FEWEST_SAMPLES,
+    FEWEST_TO_NAME,
+    LinesByTime,
+    LineShare,
+    lines_by_time,
+)
 from perftui.facts.loader import training_loader
 from perftui.facts.main_thread import stack_samples, steady_held
-from perftui.facts.part_lines import FEWEST_IN_PART
 from perftui.facts.place import Place
 from perftui.facts.steady import Mask
 from perftui.facts.steps import steady_span
@@ -52,7 +57,7 @@ class BatchLines:
 @fact
 def batch_lines(facts: Facts) -> BatchLines | None:
     """Where batches are made over the steady steps, in workers or in the training thread; None
-    where fewer than ``FEWEST_IN_PART`` samples tell."""
+    where fewer than ``FEWEST_TO_NAME`` samples tell."""
     feeds = training_loader(facts)
     if facts.rank is None:
         return None
@@ -66,7 +71,7 @@ def batch_lines(facts: Facts) -> BatchLines | None:
     if not len(stacks):
         return None
     found = lines_by_time(stacks, held)
-    if found.samples < FEWEST_IN_PART:
+    if found.samples < FEWEST_TO_NAME:
         return None
     return _named(stacks, held, found)
 

@@ -10,12 +10,16 @@ from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, NotApplicableError, fact
 from perftui.facts.lines import LinesByTime, lines_by_time
 from perftui.facts.main_thread import stack_samples
-from perftui.facts.moments import FEWEST_MOMENTS, moments_of
+from perftui.facts.moments import moments_of
 from perftui.facts.source_search import line_that_says
 from perftui.facts.steps import EVAL, TRAIN, count_of, step_kind
 from perftui.facts.uneven_steps import EVALUATING, slow_steps
 from perftui.run.stack_samples import FORWARD
 from perftui.run.table import Table
+
+FEWEST_INSIDE = 2
+"""Samples that began within steps of evaluation, in lines that training does not call: whatever
+they found is evaluation. One may be off by the error of two clocks."""
 
 
 @dataclass(frozen=True)
@@ -93,16 +97,16 @@ def _lines(facts: Facts, of_eval: Table) -> LinesByTime | None:
     # Of a row only its first moment is certain: one that began in training says nothing here.
     held = during.within(outside["time"], outside["time"] + outside["held"])
     held = np.where(during.holds(outside["time"]), held, 0)
-    if int((held > 0).sum()) < FEWEST_MOMENTS:
-        return None
     # The model's own lines are called by training too: those that only evaluation has are its own.
     everywhere = moments_of(outside, outside["held"])
     places = everywhere.places
     keys = list(zip(places["file"].tolist(), places["line"].tolist(), strict=True))
     whole = everywhere.by_place(everywhere.held)
-    within = everywhere.by_place(held[outside["held"] > 0])
+    evaluating = held[outside["held"] > 0]
+    within = everywhere.by_place(evaluating)
     is_shared = (everywhere.stages == FORWARD) & (whole > 2 * within)
     trained = {keys[row] for row in np.flatnonzero(is_shared).tolist()}
     own = np.array([key not in trained for key in keys], dtype=np.bool_)
-    found = lines_by_time(everywhere.places, np.where(own, within, 0))
-    return found if found.covered else lines_by_time(everywhere.places, within)
+    if np.count_nonzero(own[everywhere.at] & (evaluating > 0)) < FEWEST_INSIDE:
+        return None
+    return lines_by_time(everywhere.places, np.where(own, within, 0))

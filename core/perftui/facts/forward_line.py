@@ -11,8 +11,8 @@ import numpy as np
 from perftui.facts.fact import Facts, fact
 from perftui.facts.lines import LinesByTime, lines_by_time
 from perftui.facts.main_thread import stack_samples, steady_held
-from perftui.facts.part_lines import FEWEST_IN_PART
 from perftui.facts.place import Place
+from perftui.facts.source_calls import call_of
 from perftui.facts.steady import Mask
 from perftui.run.stack_samples import FORWARD, OPTIMIZER, STAGES
 from perftui.run.table import Table
@@ -49,10 +49,12 @@ def optimizer_lines(facts: Facts) -> LinesByTime | None:
 
 
 def placed(facts: Facts, place: Place | None, lines: LinesByTime | None) -> Place | None:
-    """``place`` with the first of ``lines``, where it names no line itself."""
-    if place is None or place.file is not None or lines is None:
+    """``place`` with the first of ``lines``, where it names no line itself; else with the only line
+    whose text calls its operator."""
+    if place is None or place.file is not None:
         return place
-    line = next((line for line in lines.lines if line.file), None)
+    line = next((line for line in lines.lines if line.file), None) if lines else None
+    line = line or (call_of(facts, place.operator) if place.operator else None)
     if line is None:
         return place
     return replace(place, rank=facts.rank_number, file=line.file, line=line.line)
@@ -73,7 +75,7 @@ def _chosen(facts: Facts, choose: Callable[[Table], Mask]) -> LinesByTime | None
         return None
     times: Int64 = np.where(choose(stacks), stacks["held"] if held is None else held, 0)
     found = lines_by_time(stacks, times)
-    return found if found.samples >= FEWEST_IN_PART else None
+    return found if found.tells else None
 
 
 def _forward(stacks: Table) -> Mask:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from perftui.analysis.steps.phases import BACKWARD
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.judged_step import STAGES
 from perftui.facts.lines import LineShare
-from perftui.facts.moments import FEWEST_MOMENTS, moments
+from perftui.facts.moments import moments
+from perftui.facts.source_calls import call_of
 from perftui.facts.steps import steady_rows, steady_span
 from perftui.run.columns import PHASES
 from perftui.run.table import Table
@@ -55,7 +57,8 @@ class GrowingSteps:
     cost: int
     """Mean of the steps above what the first ones took."""
     line: LineShare | None
-    """The line at which more and more time is spent; None where too few samples tell."""
+    """The line at which more and more time is spent, or the only one that runs backward where that
+    grows; None where nothing tells."""
     rss: Trend | None
     """Memory of the processes, bytes, over the same time; None where it was not sampled."""
 
@@ -114,6 +117,11 @@ def _at_begin(part: Trend, rows: Table) -> float:
 
 def _growing_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
     """The line of that phase that has more time in the last half of the steps than in the first."""
+    line = _longer_line(facts, rows, phase)
+    return call_of(facts, "backward") if line is None and phase == BACKWARD else line
+
+
+def _longer_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
     found = moments(facts)
     if found is None:
         return None
@@ -124,7 +132,7 @@ def _growing_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
     late = chosen & (found.time >= middle)
     early = chosen & (found.time < middle)
     after, before = found.lines(late), found.lines(early)
-    if after.samples < FEWEST_MOMENTS:
+    if not after.tells:
         return None
     # Halves of equal numbers of steps: the difference is what the line takes more.
     had = {(line.file, line.line): line.held for line in before.lines}

@@ -20,6 +20,13 @@ FEWEST_SAMPLES = 30
 """With so many, a share of one half is off by at most 26 % of the whole 19 times in 20: its
 standard deviation is ``sqrt(2 p (1 - p) / n)``, twice the variance of counted samples."""
 
+FEWEST_TO_NAME = 5
+"""Samples below which they name no line: few moments say little."""
+
+FEWEST_AGREEING = 3
+"""So many name a line that each of them found: of a line with a third of the time that is chance
+once in 27 times."""
+
 MOST_LINES = 8
 
 LEAST_SHARE = 0.005
@@ -64,6 +71,12 @@ class LinesByTime:
     def listed(self) -> tuple[LineShare, ...]:
         """Those worth a row."""
         return tuple(line for line in self.lines if self.share(line) >= LEAST_SHARE)
+
+    @property
+    def tells(self) -> bool:
+        """Whether the samples are enough to name their first line."""
+        agree = bool(self.lines) and self.lines[0].held == self.covered
+        return self.samples >= (FEWEST_AGREEING if agree else FEWEST_TO_NAME)
 
     def share(self, line: LineShare) -> float:
         """Of the time that is covered, 0 to 1."""

@@ -11,22 +11,26 @@ import ast
 import linecache
 import re
 from functools import lru_cache
+from pathlib import Path
 
+from perftui.analysis.steps.phases import BACKWARD
 from perftui.facts.fact import Facts
 from perftui.facts.lines import LinesByTime, LineShare
-from perftui.facts.main_thread import stack_samples
 from perftui.facts.part_lines import part_lines
 from perftui.facts.place import Place
+from perftui.facts.source_calls import call_of
+from perftui.facts.source_search import own_files, tree_of
 
 _SHORT = re.compile(r"aten::_?(?P<name>\w+?)_?$")
 
 
 def line_of(facts: Facts, phase: str, pattern: str = "", *, only: bool = False) -> LineShare | None:
     """The line of ``phase`` that takes longest, of those whose text ``pattern`` is found in where
-    there are any; None where no sample tells, or with ``only`` where there are none."""
+    there are any; None where no sample tells, or with ``only`` where there are none. Backward
+    is also known by the only line that runs it."""
     found = lines_of(facts, phase)
     if found is None:
-        return None
+        return call_of(facts, "backward") if phase == BACKWARD and not only else None
     lines = [line for line in found.lines if line.file]
     if pattern:
         named = [line for line in lines if re.search(pattern, text_of(line))]
@@ -43,25 +47,19 @@ def lines_of(facts: Facts, phase: str) -> LinesByTime | None:
 def line_with(facts: Facts, names: frozenset[str]) -> LineShare | None:
     """The first line of the user's own files that uses one of ``names``: for what is decided once,
     where no sample comes by; None where there is none."""
-    outside, inside = stack_samples(facts)
-    files = {str(file) for table in (outside, inside) if len(table) for file in table["file"]}
-    for file in sorted(files - {""}):
-        line = _first_use(file, "".join(linecache.getlines(file)), names)
+    for path, changed in own_files(facts):
+        line = _first_use(path, changed, names)
         if line:
-            return LineShare(file, line, "", "", 0)
+            return LineShare(str(path), line, "", "", 0)
     return None
 
 
 @lru_cache(maxsize=64)
-def _first_use(file: str, text: str, names: frozenset[str]) -> int:
+def _first_use(path: Path, changed: int, names: frozenset[str]) -> int:
     """0 where there is none, or the text is no Python."""
-    try:
-        tree = ast.parse(text, file)
-    except (SyntaxError, ValueError, RecursionError):
-        return 0
     used = (
         node.end_lineno or node.lineno
-        for node in ast.walk(tree)
+        for node in ast.walk(tree_of(path, changed))
         if (isinstance(node, ast.Attribute) and node.attr in names)
         or (isinstance(node, ast.Name) and node.id in names)
     )
@@ -89,5 +87,8 @@ def calls_of(operator: str) -> str:
 
 
 def at(line: LineShare | None) -> str:
-    """`` at FILE:LINE``, to end a clause with; empty where no line is known."""
-    return f" at {line.short}" if line else ""
+    """`` at FILE:LINE``, to end a clause with; empty where no line is known. Where no sample was
+    there, only the text of the line tells."""
+    if line is None:
+        return ""
+    return f" at {line.short}" if line.held else f" probably at {line.short}"

@@ -15,9 +15,6 @@ from perftui.facts.main_thread import stack_samples, steady_held
 from perftui.facts.place import Place
 from perftui.run.stack_samples import BACKWARD
 
-FEWEST_IN_PART = 5
-"""Samples of a part below which they name no line: one moment says nothing."""
-
 
 def part_lines(facts: Facts, part: str) -> LinesByTime | None:
     """The lines of that part of ``judged_step``, longest first; None where neither a sample nor
@@ -40,8 +37,8 @@ def part_lines(facts: Facts, part: str) -> LinesByTime | None:
     reducing = (BACKWARD,) if part == EXPOSED_COMMUNICATION else None
     stages = reducing or STAGES.get(part.removeprefix(PYTHON_IN))
     chosen = np.isin(stacks["stage"], stages) if stages else ~np.isin(stacks["stage"], known)
-    lines = lines_by_time(stacks, np.where(chosen, stacks["held"] if held is None else held, 0))
-    return lines if lines.samples >= FEWEST_IN_PART else None
+    found = lines_by_time(stacks, np.where(chosen, stacks["held"] if held is None else held, 0))
+    return found if found.tells else None
 
 
 def place_in_part(facts: Facts, part: str) -> Place:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from perftui.facts.communication import collectives_of_ranks
 from perftui.facts.fact import Facts, NotApplicableError, fact
+from perftui.facts.lines import LineShare
+from perftui.facts.part_lines import part_lines
 from perftui.facts.ranks import WAITS_IN, RankTable, rank_table
 from perftui.facts.steps import steady_step
 
@@ -46,6 +48,38 @@ def slow_rank(facts: Facts) -> SlowRank | None:
     by_times = _by_own_times(table, spent or {})
     chosen = by_times or by_windows
     return chosen if chosen and chosen.lag >= LEAST_LAG * step.mean else None
+
+
+@fact
+def slow_line(facts: Facts) -> LineShare | None:
+    """The line at which the slow rank is longer than the others by most, in the part in which it
+    falls behind; None where too few samples tell."""
+    slow = slow_rank(facts)
+    if slow is None or not slow.part:
+        return None
+    rows = {row.rank: row.part(slow.part) for row in rank_table(facts).rows}
+    taken = {rank: _by_line(facts.of_rank(rank), slow.part, ns) for rank, ns in rows.items()}
+    # In backward the others wait for it: what they do there is no measure.
+    of_others = [
+        lines
+        for rank, lines in taken.items()
+        if lines and rank != slow.rank and slow.part != WAITS_IN
+    ]
+    more = {
+        line: ns
+        - statistics.median_low([lines.get(key, (line, 0))[1] for lines in of_others] or [0])
+        for key, (line, ns) in taken.get(slow.rank, {}).items()
+    }
+    return max(more, key=lambda line: more[line], default=None)
+
+
+def _by_line(facts: Facts, part: str, ns: int) -> dict[tuple[str, int], tuple[LineShare, int]]:
+    """What lines of the user's take of a part of so many ns."""
+    thread = part_lines(facts, part)
+    if thread is None:
+        return {}
+    own = (line for line in thread.lines if line.file)
+    return {(line.file, line.line): (line, round(thread.share(line) * ns)) for line in own}
 
 
 def _by_own_times(table: RankTable, spent: Mapping[int, int]) -> SlowRank | None:

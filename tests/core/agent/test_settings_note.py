@@ -121,7 +121,9 @@ if os.environ.get("NCCL_DEBUG"): print("never")
 os.environ["MKL_NUM_THREADS"] = "2"
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 os.environ.update(TORCH_LOGS="")
-torch.backends.mkldnn.enabled = True
+def switch():
+    torch.backends.mkldnn.enabled = True
+switch()
 def prepare():
     torch.set_num_threads(2)
     os.sched_setaffinity(0, os.sched_getaffinity(0))

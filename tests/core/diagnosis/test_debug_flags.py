@@ -127,12 +127,19 @@ def test_switches_that_cost_nothing_here_are_not_said() -> None:
 
 def test_the_line_that_sets_it_is_found_in_the_script(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    script.write_text("import torch\n# detect_anomaly(\ntorch.autograd.set_detect_anomaly(True)\n")
+    script.write_text(
+        '"""No detect_anomaly(\n"""\n# detect_anomaly(\ntorch.autograd.set_detect_anomaly(True)\n'
+    )
     events = (("process", {"argv0": "train.py"}), *settings(modes={"anomaly": True}))
     finding = flags(events=events, cwd=str(tmp_path))
     assert finding is not None
     assert finding.place is not None
-    assert (finding.place.file, finding.place.line) == (str(script), 3)
+    assert (finding.place.file, finding.place.line) == (str(script), 4)
+    noted = settings(modes={"anomaly": True}, places={"set_detect_anomaly": ["/p/other.py", 7]})
+    by_note = flags(events=(events[0], *noted), cwd=str(tmp_path))
+    assert by_note is not None
+    assert by_note.place is not None
+    assert by_note.place.source == "/p/other.py:7"
     changed_later = flags(events=events, cwd=str(tmp_path), started_ns=1)
     assert changed_later is not None
     assert changed_later.place is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.facts.fact import Facts
 from perftui.facts.gap_lines import gap_lines, line_of_gap
-from perftui.facts.lines import FEWEST_SAMPLES, MOST_LINES
+from perftui.facts.lines import FEWEST_SAMPLES, MOST_LINES, lines_by_time
 from perftui.facts.main_thread import main_thread, stack_samples
 from perftui.facts.notes import notes
 from perftui.facts.steady import steady
@@ -159,3 +159,14 @@ def test_names_cannot_drive_the_terminal() -> None:
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "evil.py:8" in text
+
+
+@pytest.mark.parametrize(
+    ("lines", "tells"),
+    [((7, 7, 7), True), ((7, 7), False), ((7, 7, 7, 9), False), ((7, 7, 7, 9, 9), True)],
+)
+def test_three_samples_that_agree_name_a_line_as_five_do(
+    lines: tuple[int, ...], tells: bool
+) -> None:
+    stacks = stack_table(*((at * 100, 100, "/p/train.py", line) for at, line in enumerate(lines)))
+    assert lines_by_time(stacks, stacks["held"]).tells is tells

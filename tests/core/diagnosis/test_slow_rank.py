@@ -83,6 +83,19 @@ def test_the_rank_that_comes_late_is_named_with_its_line() -> None:
         )
 
 
+def test_the_line_is_one_that_the_other_ranks_have_not() -> None:
+    """All make their batches at line 5, for 40 ms; one of them counts words for another 30."""
+    run = run_of({"forward": 40, "other": 40, "backward": 90}, {**EVEN, "other": 70})
+    batches = [(at * 170, 40, "/home/a/train.py", 5) for at in range(40)]
+    words = [(at * 170 + 40, 30, "/home/a/train.py", 12) for at in range(40)]
+    waiting = replace(run.ranks[0], stacks=stack_table(*batches))
+    late = replace(run.ranks[1], stacks=stack_table(*sorted([*batches, *words])))
+    found = said(replace(run, ranks=(waiting, late)), "straggler")
+    assert found is not None
+    assert found.place is not None
+    assert (found.place.rank, found.place.line) == (1, 12)
+
+
 @pytest.mark.parametrize(
     ("late", "severity"), [(4, None), (6, Severity.INFO), (12, Severity.WARNING)]
 )

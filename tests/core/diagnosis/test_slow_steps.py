@@ -103,7 +103,8 @@ def test_forward_passes_without_backward_are_an_evaluation_within_a_step() -> No
 
 
 @pytest.mark.parametrize(
-    ("said_there", "end"), [("", ": torch.no_grad() is missing."), ("@no_grad()", " pass.")]
+    ("said_there", "end"),
+    [("", ": torch.no_grad() is missing."), ("@no_grad()", " pass (train.py:2).")],
 )
 def test_a_script_that_never_says_no_grad_lacks_it(tmp_path, said_there, end) -> None:
     script = tmp_path / "train.py"
@@ -145,6 +146,29 @@ def test_a_sample_that_began_in_training_names_no_line_of_evaluation() -> None:
     stacks += [Seen(3990, 5, 51), Seen(3995, 5, 52)]
     rank = replace(run.ranks[0], stacks=stacks_of(*stacks))
     assert source_of(told(replace(run, ranks=(rank,)), "evaluation")) == "/p/train.py:51"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("model.eval()", "train.py:2"),
+        ("student.eval(), teacher.eval()\nteacher.eval()\nwith torch.no_grad():", "train.py:4"),
+        ("with torch.no_grad():\nwith torch.no_grad():", None),
+    ],
+    ids=["the only one", "several", "neither"],
+)
+def test_evaluation_without_samples_is_where_the_text_says_so(
+    tmp_path: Path, text: str, place: str | None
+) -> None:
+    (tmp_path / "train.py").write_text(f"import torch\n{text}\n    pass\n")
+    run = evaluating(50)
+    events = event_table(events=(("process", {"argv0": "train.py"}),))
+    script = str(tmp_path / "train.py")
+    stacks = stacks_of(*(Seen(at * 100, 100, 1, file=script) for at in range(4)))
+    rank = replace(run.ranks[0], stacks=stacks, events=events)
+    manifest = replace(run.manifest, cwd=str(tmp_path))
+    source = source_of(told(replace(run, ranks=(rank,), manifest=manifest), "evaluation"))
+    assert (source.rpartition("/")[2] if source else None) == place
 
 
 def compiling(share: float) -> RunSnapshot:
@@ -205,6 +229,24 @@ def test_what_is_compiled_again_once_or_twice_is_warm_up() -> None:
 def test_a_function_of_torchs_own_is_no_place() -> None:
     own = "/site-packages/torch/_dynamo/external_utils.py"
     assert source_of(told(compiled(50, file=own), "recompiles")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("model = torch.compile(model)  # once", "train.py:2"),
+        ("model, loss = torch.compile(model), 0\n@torch.compile", "/p/train.py:17"),
+    ],
+    ids=["one", "several"],
+)
+def test_the_only_call_of_the_compiler_is_the_place(tmp_path: Path, text: str, place: str) -> None:
+    (tmp_path / "train.py").write_text(f'"""Tries torch.compile."""\n{text}\ndef f(): pass\n')
+    run = compiling(0.5)
+    rank = replace(run.ranks[0], events=event_table(events=(("process", {"argv0": "train.py"}),)))
+    manifest = replace(run.manifest, cwd=str(tmp_path))
+    source = source_of(told(replace(run, ranks=(rank,), manifest=manifest), "recompiles"))
+    assert source is not None
+    assert source.endswith(place)
 
 
 def test_compilers_are_known_in_runs_that_recorded_no_stages() -> None:

@@ -8,7 +8,9 @@ from perftui.diagnosis.model import Confidence, Severity
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.phase_shares import phase_shares
 from perftui.facts.trace_steps import trace_steps
-from tests.core.diagnosis.runs import MS, ON_GPU, make_run, telemetry_table
+from perftui.run.stack_samples import BACKWARD, FORWARD
+from tests.core.diagnosis.runs import MS, ON_GPU, make_run, step_table, telemetry_table
+from tests.core.diagnosis.script_runs import Seen, run_of
 from tests.core.diagnosis.stories import (
     CALL,
     busy,
@@ -99,6 +101,17 @@ def test_many_short_kernels_that_come_too_slowly_are_launch_bound() -> None:
     assert finding.cost_ns == 800_000
     empty = next(fact for fact in finding.facts if fact.label == "launches into an empty queue")
     assert empty.value == 100
+
+
+@pytest.mark.parametrize(("forward", "line"), [(10, 9), (2, 14)])
+def test_what_backward_launches_is_placed_where_forward_calls_it(forward: int, line: int) -> None:
+    inner = "torch/autograd/graph.py:9 _engine_run_backward"
+    seen = [Seen(at * 100, 100, 14, BACKWARD, inner=inner) for at in range(40)]
+    seen += [Seen(4000 + at * 100, 100, 9, FORWARD) for at in range(forward)]
+    run = run_of(step_table(60, {"forward": 30, "backward": 70}), *seen, **ON_GPU)
+    finding = finding_of(launching(every=16), "launch-bound", run)
+    assert finding.place is not None
+    assert finding.place.line == line
 
 
 @pytest.mark.parametrize(

@@ -197,13 +197,16 @@ def test_a_worker_is_named_by_the_line_of_its_dataset(tmp_path: Path) -> None:
 def test_it_is_asked_never_to_stop_the_process(tmp_path: Path, fake: Callable[[str], Path]) -> None:
     calls = fake(f"output.write_text({ONE_LOOK!r}.replace('PID', pid))")
     sampled = Sampled(tmp_path, os.getpid())
-    sampled.turn_until(lambda: sampled.rows)
-    asked = calls.read_text().splitlines()[0]
-    assert asked.startswith("record --nonblocking --idle")
-    assert "--rate 20" in asked
+    sampled.turn_until(lambda: len(sampled.rows) > 1)
+    first, later = calls.read_text().splitlines()[:2]
+    assert first.startswith("record --nonblocking --idle")
+    assert "--rate 80" in first
+    assert "--rate 20" in later
     sampled.sampling.finish()
-    assert [row[1:] for row in sampled.rows[:1]] == [
-        [2_000_000, 1, "/home/a.py", 3, "<module>", "home/a.py:3 <module>", 50_000_000, "", ""]
+    place = ["/home/a.py", 3, "<module>", "home/a.py:3 <module>"]
+    assert [row[1:] for row in sampled.rows[:2]] == [
+        [2_000_000, 1, *place, 12_500_000, "", ""],
+        [2_000_000, 1, *place, 50_000_000, "", ""],
     ]
     assert sampled.said == []
 
@@ -289,6 +292,19 @@ def test_ranks_take_turns_and_the_first_has_every_second() -> None:
     turns = TrainingOrder(lambda: {pid: _rank(pid - 100) for pid in (102, 100, 101)})
     found = [target.pid for _ in range(8) if (target := turns())]
     assert found == [100, 101, 100, 102, 100, 101, 100, 102]
+
+
+@pytest.mark.usefixtures("lives")
+def test_each_of_several_ranks_is_soon_looked_at() -> None:
+    turns = TrainingOrder(lambda: {pid: _rank(pid - 100) for pid in (102, 100, 101)})
+    found = [target for _ in range(5) if (target := turns())]
+    assert [target.seconds for target in found] == [2, 2, 2, 2, 10]
+    assert [target.is_first for target in found] == [True] * 4 + [False]
+
+
+@pytest.mark.parametrize(("usual", "first"), [(1, 4), (10, 40), (50, 100), (200, 200)])
+def test_the_first_look_takes_more_samples(usual: int, first: int) -> None:
+    assert looking.first_rate(usual) == first
 
 
 @pytest.mark.usefixtures("lives")

@@ -47,6 +47,9 @@ SWITCHES = frozenset(
 _FLAGS = {"flags": "enabled", "set_flags": "enabled"}
 """Functions that set several switches, and the one that they are called for here."""
 
+_SET = frozenset({*_FLAGS, *(switch.partition(".")[2] for switch in SWITCHES)})
+"""Names that a function which sets a switch has."""
+
 _READERS = "get", "getenv"
 """Functions that only read a variable of the environment."""
 
@@ -60,11 +63,12 @@ def call_places(variables: frozenset[str]) -> Places:
     """File and line by name, of ``CALLS``, ``SWITCHES`` and ``variables`` of the environment; the
     first found, beginning with the script itself."""
     sought = CALLS | variables
+    names = sought | _SET
     found: Places = {}
     for number, code in enumerate(_nested(_user_code())):
         if number >= MOST_CODE:
             break
-        if not sought.isdisjoint(code.co_names) or _has(code, sought):
+        if not names.isdisjoint(code.co_names) or _has(code, sought):
             for name, line in _uses(code, sought):
                 found.setdefault(name, [os.path.realpath(code.co_filename), line])
     return found

@@ -14,6 +14,7 @@ from perftui.facts.copies import LITTLE, CopyCost, CopyKind, copy_costs, freeing
 from perftui.facts.cpu_made import made_on_cpu
 from perftui.facts.device_share import part_of, per_step, window_step
 from perftui.facts.fact import Facts
+from perftui.facts.forward_line import placed
 from perftui.facts.gpu import device_steps
 from perftui.facts.host_lines import place_of_rows
 from perftui.facts.host_waits import host_waits
@@ -107,6 +108,7 @@ def _made(facts: Facts) -> Lost | None:
     longest = made.maker[trace.duration[made.maker].argmax()]
     chains = union(trace.start[made.first], trace.ends_of(made.copies))
     place = place_of_rows(facts, made.maker, trace.name_of(int(longest)), chains)
+    place = placed(facts, place, None) or place
     each = len(made.copies) // count
     return Lost(
         cost,

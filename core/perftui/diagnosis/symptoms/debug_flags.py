@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
@@ -58,6 +58,8 @@ class _Flag:
     """What the line that sets it says."""
     place: Place | None = None
     """Where else it is seen."""
+    set_by: tuple[str, ...] = ()
+    """Names of it in the places that a run notes."""
 
 
 def _left_on(facts: Facts) -> Lost | None:
@@ -68,9 +70,9 @@ def _left_on(facts: Facts) -> Lost | None:
         return None
     worst = max(found, key=lambda flag: flag.cost)
     judged = judged_step.or_none(facts)
-    set_at = line_that_says(facts, worst.pattern) if worst.pattern else None
-    place = Place(facts.rank_number, file=set_at[0], line=set_at[1]) if set_at else worst.place
-    at = f" at {place.source.rpartition('/')[2]}" if set_at and place and place.source else ""
+    set_at = _set_at(facts, known, worst)
+    place = set_at or worst.place
+    at = f" at {set_at.source.rpartition('/')[2]}" if set_at and set_at.source else ""
     costs = ""
     if worst.cost and judged:
         costs = f", which takes {fmt.part_of_step(worst.cost, judged.of.mean)}"
@@ -86,6 +88,15 @@ def _left_on(facts: Facts) -> Lost | None:
         place=place,
         parts=worst.parts,
     )
+
+
+def _set_at(facts: Facts, known: Settings | None, flag: _Flag) -> Place | None:
+    """The line that sets it, as the run has noted or the script's text tells."""
+    noted = known.place(*flag.set_by) if known else None
+    if noted is not None:
+        return replace(noted, rank=facts.rank_number)
+    told = line_that_says(facts, flag.pattern) if flag.pattern else None
+    return Place(facts.rank_number, file=told[0], line=told[1]) if told else None
 
 
 def _anomaly(facts: Facts, known: Settings | None) -> _Flag | None:
@@ -113,6 +124,7 @@ def _anomaly(facts: Facts, known: Settings | None) -> _Flag | None:
         _anomaly_parts(judged),
         _DETECTS,
         place,
+        ("set_detect_anomaly", "detect_anomaly"),
     )
 
 
@@ -153,6 +165,7 @@ def _blocking(facts: Facts, known: Settings | None) -> _Flag | None:
         per_step(facts, waited) if waited else 0,
         (GapCause.LAUNCH.value,),
         "CUDA_LAUNCH_BLOCKING",
+        set_by=("CUDA_LAUNCH_BLOCKING",),
     )
 
 
@@ -162,17 +175,19 @@ def _costless(facts: Facts, known: Settings | None) -> list[_Flag]:
         return []
     on_gpu, modes = has_gpu(facts) is not False, known.modes
     found = [
-        _Flag(name, f"{name}={value} is set", pattern=name)
+        _Flag(name, f"{name}={value} is set", pattern=name, set_by=(name,))
         for name, harmless in _VARIABLES.items()
         for value in [(known.environment or {}).get(name, "")]
         if value.lower() not in (*_OFF, *harmless) and (on_gpu or name not in _ON_GPU)
     ]
     if modes is not None and modes.deterministic:
         said = "Only deterministic algorithms are used, some of which are slower"
-        found.append(_Flag("deterministic algorithms", said, pattern="deterministic"))
+        name, set_by = "deterministic algorithms", ("use_deterministic_algorithms",)
+        found.append(_Flag(name, said, pattern="deterministic", set_by=set_by))
     if known.cudnn is not None and known.cudnn.deterministic and on_gpu:
         said = "cuDNN takes only deterministic algorithms, some of which are slower"
-        found.append(_Flag("cudnn.deterministic", said, pattern="deterministic"))
+        name = "cudnn.deterministic"
+        found.append(_Flag(name, said, pattern="deterministic", set_by=(name,)))
     return found
 
 

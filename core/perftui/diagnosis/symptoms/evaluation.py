@@ -9,7 +9,9 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.evaluation import Evaluation, evaluation
 from perftui.facts.fact import Facts
+from perftui.facts.lines import LineShare
 from perftui.facts.place import Place
+from perftui.facts.source_search import line_that_says
 from perftui.facts.step_breakdown import StepBreakdown
 from perftui.facts.steps import steady_step
 
@@ -23,8 +25,8 @@ def _lost(facts: Facts) -> Lost | None:
         return None
     step = steady_step(facts)
     whole = step if found.within_steps else _with(step, found.per_step)
-    line = found.lines.lines[0] if found.lines and found.lines.lines else None
-    at = f" ({line.short})" if line and line.file else ""
+    line = _line(facts, found)
+    at = f" ({line.short})" if line else ""
     return Lost(
         found.per_step,
         whole,
@@ -36,12 +38,24 @@ def _lost(facts: Facts) -> Lost | None:
             Figure.share("of it waiting for data", found.waiting),
             Figure("mean training step", step.mean, "ns"),
         ),
-        place=Place(rank=facts.rank_number, file=line.file, line=line.line)
-        if at and line
-        else None,
+        place=Place(rank=facts.rank_number, file=line.file, line=line.line) if line else None,
         parts=("forward", "python in forward", "other") if found.within_steps else ("evaluation",),
         share=found.share,
     )
+
+
+def _line(facts: Facts, found: Evaluation) -> LineShare | None:
+    """Where samples found it; else the only line that switches a model to evaluation, or gradients
+    off."""
+    own = (line for line in found.lines.lines if line.file) if found.lines else iter(())
+    line = next(own, None)
+    if line is not None:
+        return line
+    for pattern in (r"\.eval\(\)", r"\b(no_grad|inference_mode)\b"):
+        told = line_that_says(facts, pattern, only=True)
+        if told is not None:
+            return LineShare(*told, "", "", 0)
+    return None
 
 
 def _with(step: StepBreakdown, evaluating: int) -> StepBreakdown:

@@ -13,9 +13,17 @@ from perftui.facts.gpu import idle_steps
 from perftui.facts.idle_place import idle_place
 from perftui.facts.judged_step import judged_step
 from perftui.facts.kernels import Launches, launches
+from perftui.facts.main_thread import main_thread
+from perftui.facts.moments import moments
+from perftui.facts.place import Place
+from perftui.facts.trace_steps import TraceSteps
+from perftui.run.stack_samples import FORWARD
 
 MANY_KERNELS = 100
 """Kernels a step from which on it is their number that takes the host's time; nsys-ai."""
+
+BACKWARD = "_engine_run_backward"
+"""Torch's function that runs a backward pass."""
 
 LEAST = 0.10
 """Of the step, that is worth a word."""
@@ -41,8 +49,24 @@ def _launching(facts: Facts) -> Lost | None:
         f"{fmt.several(found.kernels_per_step, 'kernel')} {which}, "
         f"{half} {fmt.duration(found.median_ns)}.",
         tuple(_figures(found, idle / step.mean, which, trace.steps)),
-        place=idle_place(facts, GapCause.LAUNCH, trace),
+        place=_place(facts, trace),
     )
+
+
+def _place(facts: Facts, trace: TraceSteps) -> Place | None:
+    """The backward pass launches what the forward pass has called: its line is the place, where
+    samples tell it."""
+    place, lines = idle_place(facts, GapCause.LAUNCH, trace), main_thread(facts)
+    launching = next(iter(lines.lines), None) if lines else None
+    if place is None or launching is None or BACKWARD not in launching.inner:
+        return place
+    if (place.file, place.line) != (launching.file, launching.line):
+        return place
+    found = moments(facts)
+    forward = found.lines(found.stage == FORWARD) if found else None
+    if forward is None or not forward.tells or not forward.lines[0].file:
+        return place
+    return Place(rank=facts.rank_number, file=forward.lines[0].file, line=forward.lines[0].line)
 
 
 def _figures(found: Launches, share: float, which: str, steps: int) -> Iterator[Figure]:

@@ -13,6 +13,7 @@ from perftui.facts.model_passes import attention, embedding_gradients, recompute
 from perftui.facts.operator_lines import at, line_of, line_with, lines_of, place_of
 from perftui.facts.operators import cpu_operators, in_step, of_phases
 from perftui.facts.settings import Parameters, settings
+from perftui.facts.source_calls import call_repeated
 
 LARGE_TABLE = 0.5
 """Share of a model's elements that its largest tensor has, from which on updating the model is
@@ -143,7 +144,7 @@ def _repeated(facts: Facts) -> Lost | None:
     if not work.calls or _may_be_another_model(facts):
         return None
     time = in_step(found, judged, work.by_phase)
-    line = _line_behind_backward(facts)
+    line = _line_behind_backward(facts) or call_repeated(facts)
     return Lost(
         time.ns,
         judged.of,

@@ -14,6 +14,7 @@ from perftui.facts.operator_lines import at, line_of, place_of
 from perftui.facts.operator_loops import Loop, loops, loops_over_rows, time_in
 from perftui.facts.operators import cpu_operators
 from perftui.facts.settings import settings
+from perftui.facts.source_calls import loop_of
 
 MANY_TURNS = 50
 """Turns from which on a loop in the script goes over the parameters: as many tensors as make an
@@ -51,7 +52,10 @@ def _lost(facts: Facts, rule: Rule, chosen: Sequence[Loop]) -> Lost | None:
         return None
     time = time_in(found, judged, chosen)
     longest = max(called, key=lambda loop: int(loop.taken.sum()))
-    line = line_of(facts, longest.phase, _INDEXING_TEXT if rule is INDEXING else "")
+    pieces = rule is INDEXING
+    text = _INDEXING_TEXT if pieces else ""
+    line = line_of(facts, longest.phase, text, only=pieces)
+    line = line or loop_of(facts, longest.names, pieces=pieces) or line_of(facts, longest.phase)
     of = fmt.part_of_step(time.ns, judged.of.mean)
     return Lost(
         time.ns,

@@ -14,6 +14,7 @@ from perftui.facts.judged_step import JudgedStep
 from perftui.facts.operator_kinds import casts, copies, costliest, pointwise
 from perftui.facts.operator_lines import at, calls_of, line_of, place_of
 from perftui.facts.operators import PHASES, cpu_operators, in_step
+from perftui.facts.source_calls import call_of
 
 FEW_CASTS = 4
 """Casts of a step that are no churn: of the batch and of the loss."""
@@ -93,7 +94,8 @@ def _one_operator(facts: Facts) -> Lost | None:
     time = in_step(found, judged, kind.by_phase)
     called = (name for name, ns in zip(PHASES, kind.by_phase, strict=True) if ns)
     phase = next((name for name in called if name != BACKWARD), FORWARD)
-    line = line_of(facts, phase, calls_of(kind.name))
+    line = line_of(facts, phase, calls_of(kind.name), only=True)
+    line = line or call_of(facts, kind.name) or line_of(facts, phase)
     mean = judged.of.mean
     elsewhere = np.array([name == OTHER for name in PHASES])
     outside = in_step(found, judged, np.where(elsewhere, kind.by_phase, 0)).ns

@@ -15,6 +15,7 @@ from perftui.facts.optimizer import is_of_torch, optimizer_calls, single_tensor_
 from perftui.facts.optimizer_loop import MANY_LAUNCHES, OptimizerLoop, optimizer_loop
 from perftui.facts.place import Place
 from perftui.facts.settings import settings
+from perftui.facts.source_calls import call_of
 from perftui.facts.steps import steady_step
 
 _SAVED_WAITS = 0.9
@@ -39,9 +40,13 @@ def _on_gpu(facts: Facts, loop: OptimizerLoop) -> Lost | None:
     waits = max(span - loop.kernels.time, 0)
     made = single_tensor_optimizer(facts)
     describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
-    place = placed(facts, loop.kernels.place, optimizer_lines.or_none(facts))
+    line = call_of(facts, loop.name) if loop.name else None
     if made is not None:
-        place = Place(rank=facts.rank_number, file=made.file, line=made.line)
+        place: Place | None = Place(rank=facts.rank_number, file=made.file, line=made.line)
+    elif line is not None:
+        place = place_of(facts, line)
+    else:
+        place = placed(facts, loop.kernels.place, optimizer_lines.or_none(facts))
     return Lost(
         min(round(waits * _SAVED_WAITS) + loop.kernels.time // 2, step.mean),
         step,

@@ -11,9 +11,9 @@ from perftui.facts.communication import collective_time
 from perftui.facts.fact import Facts
 from perftui.facts.judged_step import judged_step
 from perftui.facts.lines import LineShare
-from perftui.facts.part_lines import part_lines, place_in_part
+from perftui.facts.part_lines import place_in_part
 from perftui.facts.place import Place
-from perftui.facts.slow_rank import SlowRank, slow_rank
+from perftui.facts.slow_rank import SlowRank, slow_line, slow_rank
 from perftui.facts.step_breakdown import StepBreakdown
 from perftui.facts.trace_steps import trace_steps
 from perftui.run.columns import phase_name
@@ -31,7 +31,10 @@ def _straggling(facts: Facts) -> Lost | None:
         return None
     step = judged_step(facts).of
     cost = min(slow.lag, step.mean)
-    place = place_in_part(facts.of_rank(slow.rank), slow.part)
+    line = slow_line(facts)
+    place = Place(slow.rank)
+    if line is not None:
+        place = Place(slow.rank, file=line.file, line=line.line)
     behind = Figure.share(
         "behind the other ranks", cost / step.mean, STRAGGLER.limits.warning, place
     )
@@ -39,23 +42,16 @@ def _straggling(facts: Facts) -> Lost | None:
         cost,
         step,
         f"Rank {slow.rank} holds up the others {fmt.part_of_step(cost, step.mean)}"
-        f"{_most_of_it(facts, slow)}.",
+        f"{_most_of_it(slow, line)}.",
         (behind, *_figures(slow), *_steps(step)),
         place=place,
         parts=(EXPOSED_COMMUNICATION, "backward", slow.part),
     )
 
 
-def _line(facts: Facts, slow: SlowRank) -> LineShare | None:
-    """The line of that rank at which it is longest, in the part in which it falls behind."""
-    thread = part_lines(facts.of_rank(slow.rank), slow.part) if slow.part else None
-    return next((one for one in thread.lines if one.file), None) if thread else None
-
-
-def _most_of_it(facts: Facts, slow: SlowRank) -> str:
+def _most_of_it(slow: SlowRank, line: LineShare | None) -> str:
     if not slow.part:
         return ""
-    line = _line(facts, slow)
     at = f" ({line.short} in {line.function})" if line else ""
     part = "its own code outside the model" if slow.part == OTHER else phase_name(slow.part)
     return f", {fmt.duration(slow.part_lag)} of it in {part}{at}"

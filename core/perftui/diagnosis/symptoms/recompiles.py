@@ -13,6 +13,7 @@ from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
 from perftui.facts.moments import FEWEST_MOMENTS, moments
 from perftui.facts.place import Place
+from perftui.facts.source_search import line_that_says
 from perftui.facts.steps import steady_rows, steady_step
 from perftui.run.stack_samples import COMPILE
 
@@ -51,6 +52,9 @@ def _lost(facts: Facts) -> Lost | None:
     if place is None and told is not None and told.file:
         place = Place(rank=facts.rank_number, file=told.file, line=told.line)
     at = f" for {(place.source or '').rpartition('/')[2]}" if place else ""
+    made = line_that_says(facts, r"\btorch\.compile\b", only=True)
+    if made is not None:
+        place = Place(rank=facts.rank_number, file=made[0], line=made[1])
     exact = told if is_exact else None
     within = exact.steps if exact else _steps_within(facts)
     judged = judged_step.or_none(facts)

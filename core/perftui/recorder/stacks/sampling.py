@@ -12,7 +12,7 @@ from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.sink import DownsamplingSink, stack_journal
 from perftui.recorder.stacks.places import main_place, stays, worker_place
 from perftui.recorder.stacks.pyspy import REFUSED
-from perftui.recorder.stacks.sampler import Absent, Failed, Sampler, Seen, Target
+from perftui.recorder.stacks.sampler import Absent, Failed, Sampler, Seen, Target, first_rate
 from perftui.run.journal import Column
 from perftui.run.layout import RankLayout
 from perftui.run.stack_samples import LOCK_COLUMNS, STACK_COLUMNS, WORKER_STACK_COLUMNS
@@ -36,6 +36,9 @@ FAILED = "py-spy failed, "
 
 FIRST_SECONDS = 5
 """Of the first samples of a training: who watches a run waits no longer for its first lines."""
+
+ROUND_SECONDS = 2
+"""Of the first samples of each of several processes: where they differ is seen early."""
 
 ALONE_SECONDS = 30
 """Of the others where one process trains: py-spy writes only at the end."""
@@ -76,9 +79,12 @@ class TrainingOrder:
             return Target(*first, LOCK_SECONDS, of_lock=True)
         self._until_lock = max(self._until_lock - 1, 0)
         if not others:
-            return Target(*first, ALONE_SECONDS if number else FIRST_SECONDS)
+            seconds = ALONE_SECONDS if number else FIRST_SECONDS
+            return Target(*first, seconds, is_first=not number)
         pid, layout = others[number // 2 % len(others)] if number % 2 else first
-        return Target(pid, layout, SHARED_SECONDS if number else FIRST_SECONDS)
+        is_first = number < 2 * len(others)
+        seconds = ROUND_SECONDS if is_first else SHARED_SECONDS
+        return Target(pid, layout, seconds, is_first=is_first)
 
 
 class WorkerOrder:
@@ -130,6 +136,7 @@ class StackSampling:
         self._give_up = give_up
         self._has_ended = False
         self._every = 1_000_000_000 // rate
+        self._every_first = 1_000_000_000 // first_rate(rate)
         self._every_worker = 1_000_000_000 // slower
         self._journals: dict[Path, DownsamplingSink] = {}
         self._order = TrainingOrder(processes)
@@ -186,7 +193,8 @@ class StackSampling:
             return
         if seen.others:
             self._order.several.add(target.pid)
-        rows = [stay.row(self._every) for stay in stays(seen.main, main_place)]
+        every = self._every_first if target.is_first else self._every
+        rows = [stay.row(every) for stay in stays(seen.main, main_place)]
         self._append(target.layout.stacks, STACK_COLUMNS, rows)
 
     def _keep_lock(self, target: Target, seen: Seen) -> None:

@@ -1,0 +1,169 @@
+"""Which line of the user's own source is meant, where its text alone tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from perftui.facts.fact import Facts
+from perftui.facts.forward_line import placed
+from perftui.facts.growth import growing_steps
+from perftui.facts.lines import LineShare
+from perftui.facts.operator_lines import at, line_of
+from perftui.facts.place import Place
+from perftui.facts.source_calls import call_of, call_repeated, loop_of
+from tests.core.diagnosis.runs import joined, make_run, step_table
+
+Script = Callable[[str], Facts]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    """Facts of a run of a script with that text, of which no sample was taken."""
+
+    def facts(text: str) -> Facts:
+        (tmp_path / "train.py").write_text(text)
+        events = (("process", {"argv0": "train.py"}),)
+        return Facts(make_run(cwd=str(tmp_path), events=events))
+
+    return facts
+
+
+def line(found: LineShare | None) -> int | None:
+    return found.line if found else None
+
+
+SORTS = """
+def penalty(weights):
+    return sum(torch.linalg.svdvals(one)[0] for one in weights)
+def rank(x, y):
+    x = x.sort()
+    return x, y.sort()
+"""
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [("aten::linalg_svdvals", 3), ("aten::sort", None), ("aten::sort_", None), ("aten::mm", None)],
+)
+def test_the_only_call_of_an_operator_is_found(
+    script: Script, operator: str, expected: int | None
+) -> None:
+    assert line(call_of(script(SORTS), operator)) == expected
+
+
+CHECKS = """
+for inputs in loader:
+    loss = model(inputs).mul(2).norm()
+    loss.backward()
+    for parameter in model.parameters():
+        if torch.isnan(parameter.grad).any():
+            parameter.grad.zero_()
+        parameter.grad.mul_(1 / parameter.grad.norm())
+    total = sum(value * 2 for value in history)
+"""
+
+
+@pytest.mark.parametrize(
+    ("operators", "expected"),
+    [
+        (("aten::isnan", "aten::any", "aten::is_nonzero", "aten::linalg_vector_norm"), 5),
+        (("aten::isnan",), 5),
+        (("aten::isnan", "aten::copy_", "aten::lerp_"), None),
+        (("aten::add", "aten::sub"), None),
+        (("aten::mul",), 5),
+    ],
+)
+def test_the_loop_that_calls_most_operators_is_found(
+    script: Script, operators: tuple[str, ...], expected: int | None
+) -> None:
+    assert line(loop_of(script(CHECKS), operators)) == expected
+
+
+ROWS = """
+def forward(self, x, lengths):
+    for row, length in enumerate(lengths):
+        mask[row, :length] = 1.0
+    means = [x[row, :length].mean(0) for row, length in enumerate(lengths)]
+    return [self.head(one.mean(0)[0]) for one in means]
+"""
+
+
+@pytest.mark.parametrize(
+    ("operators", "expected"),
+    [
+        (("aten::select", "aten::slice", "aten::fill_"), 3),
+        (("aten::select", "aten::slice", "aten::mean"), 5),
+        (("aten::select", "aten::slice"), None),
+        (("aten::select",), None),
+    ],
+)
+def test_a_loop_over_pieces_indexes_by_what_it_loops_over(
+    script: Script, operators: tuple[str, ...], expected: int | None
+) -> None:
+    assert line(loop_of(script(ROWS), operators, pieces=True)) == expected
+
+
+AGAIN = """
+def update(policy, optimizer, seen, actions):
+    found, values = policy(seen)
+    loss = (found.log_prob(actions) * values).mean()
+    show(loss)
+    float(values), float(values)
+    loss.backward()
+    show(loss)
+    greedy = policy(seen)[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (AGAIN, 9),
+        (AGAIN.replace("show(loss)\n    float", "policy(seen)\n    float"), 9),
+        (AGAIN.replace("greedy = policy(seen)", "greedy = policy(actions)"), None),
+        (AGAIN.replace("show(loss)", "count(actions)"), None),
+        (AGAIN.replace("loss.backward()", "pass"), None),
+        ("def broken(:", None),
+    ],
+    ids=["behind backward", "thrice", "other arguments", "two repeat", "no backward", "no Python"],
+)
+def test_a_call_that_is_repeated_is_found(script: Script, text: str, expected: int | None) -> None:
+    assert line(call_repeated(script(text))) == expected
+
+
+def test_a_file_that_was_changed_later_tells_nothing(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SORTS)
+    events = (("process", {"argv0": "train.py"}),)
+    facts = Facts(make_run(cwd=str(tmp_path), events=events, started_ns=1))
+    assert call_of(facts, "aten::linalg_svdvals") is None
+
+
+def test_an_operator_without_samples_is_placed_by_the_text(script: Script) -> None:
+    facts = script(SORTS)
+    place = placed(facts, Place(operator="aten::linalg_svdvals"), None)
+    assert place is not None
+    assert place.line == 3
+    unknown = Place(operator="aten::addmm")
+    assert placed(facts, unknown, None) is unknown
+
+
+def test_the_only_line_that_runs_backward_is_its_place(script: Script) -> None:
+    assert line(line_of(script(CHECKS), "backward")) == 4
+    assert line_of(script(CHECKS), "forward") is None
+    assert line_of(script(CHECKS + "loss.backward()"), "backward") is None
+
+
+def test_steps_whose_backward_grows_are_placed_there(tmp_path: Path, script: Script) -> None:
+    script(CHECKS)
+    steps = joined(*(step_table(1, {"forward": 10, "backward": 10 + at / 2}) for at in range(100)))
+    events = (("process", {"argv0": "train.py"}),)
+    found = growing_steps(Facts(make_run(steps=steps, cwd=str(tmp_path), events=events)))
+    assert found is not None
+    assert line(found.line) == 4
+
+
+def test_what_only_the_text_tells_is_said_to_be_probable(script: Script) -> None:
+    assert at(call_of(script(SORTS), "aten::linalg_svdvals")) == " probably at train.py:3"

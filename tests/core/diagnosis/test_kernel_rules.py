@@ -193,25 +193,39 @@ def test_products_of_misaligned_sizes() -> None:
     assert found(diagnosed(of_convolution), "misaligned-dims") is None
 
 
+def searching(kernel: float, call: float, kernels: int = 15, steps: int = 4) -> TraceBuilder:
+    """Steps that begin with a convolution of so many kernels, each of so many us and launched in a
+    call of so many, while which nothing else runs; then the GPU computes."""
+
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step().op("aten::cudnn_convolution")
+        for _ in range(kernels):
+            t.launch("cudnn_ampere_scudnn_128x64_xregs_large_nn_v1", us(kernel), call=us(call))
+        t.close().launch(BF16, begin + us(995) - t.now, call=us(2)).at(begin + ms(1)).end()
+
+    return training().repeat(steps, step)
+
+
 def test_cudnn_that_goes_on_trying_out_kernels() -> None:
-    conv = "aten::cudnn_convolution"
-
-    def tried(kernels: int) -> K:
-        return K("cudnn_ampere_scudnn_128x64_relu_xregs_large_nn_v1", 300 / kernels, (conv,))
-
-    story = training()
-    for _ in range(4):
-        begin = story.now
-        story.step().op(conv)
-        for _ in range(15):
-            story.launch(tried(15).name, us(20), call=us(20))
-        story.close().at(begin + ms(1)).end()
+    story = searching(kernel=2, call=20)
     finding = finding_of(story, "cudnn-benchmark")
     assert finding.sentence == (
         "cuDNN tries out kernels for 4 convolutions after the warm-up, 300 µs of each 1.0 ms step "
         "(30 %): their sizes are new."
     )
-    assert found(diagnosed(busy_with(tried(1))), "cudnn-benchmark") is None
+    assert (finding.severity, finding.cost_ns) == (Severity.CRITICAL, us(300))
+    # The GPU idles while the host tries: that is no matter of launching in general.
+    assert diagnosed(story).findings[0] == finding
+    assert {COMPUTE, "launch-bound"} <= set(finding.parts)
+
+
+def test_cudnn_that_tries_little_or_knows_its_kernels_is_left_alone() -> None:
+    assert found(diagnosed(searching(2, call=3.4)), "cudnn-benchmark") is not None
+    assert found(diagnosed(searching(2, call=3.3)), "cudnn-benchmark") is None
+    assert found(diagnosed(searching(20, 20, kernels=11)), "cudnn-benchmark") is None
+    unmarked = TraceBuilder([one for one in searching(20, 20).spans if "Step#" not in one.name])
+    assert "its warm-up is not known" in reasons(diagnosed(unmarked))["cudnn-benchmark"]
 
 
 def test_a_forward_pass_computed_anew_in_the_backward_pass() -> None:

@@ -34,6 +34,8 @@ class MemoryUse:
     """Allocations that failed; None where not counted."""
     summed: int = 0
     """Steps between the first and the newest of which only sums are left."""
+    knows_peak: bool = True
+    """Whether ``peak_allocated`` tells of the time within steps, and not only of their ends."""
 
 
 @fact
@@ -60,6 +62,7 @@ def gpu_memory(facts: Facts) -> MemoryUse | None:
         retries=_counted(facts, "alloc_retries"),
         failures=_counted(facts, "alloc_failures"),
         summed=gone.rows,
+        knows_peak=bool((peaks >= 0).any()) or gone.of("peak_allocated").count > 0,
     )
 
 

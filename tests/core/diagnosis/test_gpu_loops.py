@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from perftui.diagnosis.model import Severity
 from tests.core.diagnosis.kernel_stories import ADD, BF16
 from tests.core.diagnosis.runs import make_run
@@ -114,12 +116,32 @@ def test_fewer_groups_or_waits_are_no_such_loop() -> None:
     assert found(diagnosed(waiting), "per-parameter-loop") is None
 
 
-def test_gradients_filled_with_zeros_are_worth_a_word() -> None:
-    story = training()
-    for _ in range(4):
-        story.step().range("Optimizer.zero_grad#SGD.zero_grad")
-        story.op("aten::zero_").launch(ADD, us(40), call=us(3)).close().close()
-        story.launch(BF16, us(950), call=us(3)).pause(us(990)).end()
-    finding = finding_of(story, "zero-grad-memset")
-    assert finding.severity is Severity.INFO
-    assert finding.sentence.startswith("zero_grad fills gradients with zeros for 40 µs of each")
+def zeroing(lasting: int, mark: str = "Optimizer.zero_grad#SGD.zero_grad") -> TraceBuilder:
+    """Steps of 1 ms of which a kernel of that range takes so many us."""
+
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step().range(mark).op("aten::zero_").launch(ADD, us(lasting), call=us(3)).close().close()
+        t.launch(BF16, us(990 - lasting), call=us(3)).at(begin + us(1000)).end()
+
+    return training().repeat(4, step)
+
+
+@pytest.mark.parametrize(
+    ("lasting", "severity"),
+    [(9, None), (10, Severity.INFO), (49, Severity.INFO), (50, Severity.WARNING)],
+)
+def test_gradients_filled_with_zeros_are_worth_a_word(
+    lasting: int, severity: Severity | None
+) -> None:
+    finding = found(diagnosed(zeroing(lasting)), "zero-grad-memset")
+    assert (finding.severity if finding else None) is severity
+    if finding is not None:
+        assert finding.cost_ns == us(lasting)
+        assert finding.sentence.startswith(f"zero_grad fills gradients with zeros for {lasting} µs")
+        assert finding.place is not None
+        assert finding.place.operator == "aten::zero_"
+
+
+def test_zeros_that_no_zero_grad_fills_are_not_told() -> None:
+    assert found(diagnosed(zeroing(100, mark="prepare")), "zero-grad-memset") is None

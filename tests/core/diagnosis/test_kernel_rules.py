@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from perftui.diagnosis.model import Severity
+from perftui.analysis.steps.parts import COMPUTE
+from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.step_kernels import step_kernels, time_by_category
 from tests.core.diagnosis.kernel_stories import ADD, BF16, H100, SGEMM, SOFTMAX, K, busy_with
 from tests.core.diagnosis.runs import make_run
 from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons, training
-from tests.traces.builder import ms, us
+from tests.traces.builder import TraceBuilder, ms, us
 
 V100 = {**H100, "name": "Tesla V100-SXM2-32GB", "computeMajor": 7}
 TF32 = "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32_warpgroupsize1x1x1"
@@ -190,25 +193,39 @@ def test_products_of_misaligned_sizes() -> None:
     assert found(diagnosed(of_convolution), "misaligned-dims") is None
 
 
+def searching(kernel: float, call: float, kernels: int = 15, steps: int = 4) -> TraceBuilder:
+    """Steps that begin with a convolution of so many kernels, each of so many us and launched in a
+    call of so many, while which nothing else runs; then the GPU computes."""
+
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step().op("aten::cudnn_convolution")
+        for _ in range(kernels):
+            t.launch("cudnn_ampere_scudnn_128x64_xregs_large_nn_v1", us(kernel), call=us(call))
+        t.close().launch(BF16, begin + us(995) - t.now, call=us(2)).at(begin + ms(1)).end()
+
+    return training().repeat(steps, step)
+
+
 def test_cudnn_that_goes_on_trying_out_kernels() -> None:
-    conv = "aten::cudnn_convolution"
-
-    def tried(kernels: int) -> K:
-        return K("cudnn_ampere_scudnn_128x64_relu_xregs_large_nn_v1", 300 / kernels, (conv,))
-
-    story = training()
-    for _ in range(4):
-        begin = story.now
-        story.step().op(conv)
-        for _ in range(15):
-            story.launch(tried(15).name, us(20), call=us(20))
-        story.close().at(begin + ms(1)).end()
+    story = searching(kernel=2, call=20)
     finding = finding_of(story, "cudnn-benchmark")
     assert finding.sentence == (
         "cuDNN tries out kernels for 4 convolutions after the warm-up, 300 µs of each 1.0 ms step "
         "(30 %): their sizes are new."
     )
-    assert found(diagnosed(busy_with(tried(1))), "cudnn-benchmark") is None
+    assert (finding.severity, finding.cost_ns) == (Severity.CRITICAL, us(300))
+    # The GPU idles while the host tries: that is no matter of launching in general.
+    assert diagnosed(story).findings[0] == finding
+    assert {COMPUTE, "launch-bound"} <= set(finding.parts)
+
+
+def test_cudnn_that_tries_little_or_knows_its_kernels_is_left_alone() -> None:
+    assert found(diagnosed(searching(2, call=3.4)), "cudnn-benchmark") is not None
+    assert found(diagnosed(searching(2, call=3.3)), "cudnn-benchmark") is None
+    assert found(diagnosed(searching(20, 20, kernels=11)), "cudnn-benchmark") is None
+    unmarked = TraceBuilder([one for one in searching(20, 20).spans if "Step#" not in one.name])
+    assert "its warm-up is not known" in reasons(diagnosed(unmarked))["cudnn-benchmark"]
 
 
 def test_a_forward_pass_computed_anew_in_the_backward_pass() -> None:
@@ -236,10 +253,77 @@ def test_a_bias_that_batch_normalisation_takes_away() -> None:
     assert found(diagnosed(without), "conv-bias-before-bn") is None
 
 
+EFFICIENT = ("aten::_scaled_dot_product_efficient_attention",)
+SQUARE = {"Input Dims": [[8, 4, 512, 64]] * 3 + [[8, 4, 512, 512]]}
+ONE_MASK = {**SQUARE, "Input Strides": [[]] * 3 + [[0, 0, 512, 1]]}
+BIAS = {**SQUARE, "Input Strides": [[]] * 3 + [[1 << 20, 1 << 18, 512, 1]]}
+"""One mask for all sequences and heads, and a bias of each."""
+
+
+def attending(args: dict[str, Any] | None, lasting: int = 400) -> TraceBuilder:
+    return busy_with(K(ATTENTION, lasting, EFFICIENT, args=args), K(BF16, 980 - lasting))
+
+
+def test_attention_that_reads_a_mask() -> None:
+    finding = finding_of(attending(ONE_MASK), "attention-mask")
+    assert finding.sentence == (
+        "Attention takes 400 µs of each 1.0 ms step (40 %) and reads a mask of 512 x 512 from "
+        "memory, which keeps it from the fastest kernels."
+    )
+    # A causal kernel leaves out one half of the pairs.
+    assert finding.cost_ns == us(200)
+    assert finding.place is not None
+    assert finding.place.operator == EFFICIENT[0]
+
+
+@pytest.mark.parametrize("args", [None, SQUARE, BIAS], ids=["no shapes", "no strides", "bias"])
+def test_attention_is_not_accused_of_a_mask_that_nothing_shows(args: dict[str, Any] | None) -> None:
+    assert found(diagnosed(attending(args)), "attention-mask") is None
+
+
+BMM = ("aten::matmul", "aten::bmm")
+MATH = "aten::_scaled_dot_product_attention_math"
+CONV = ("aten::conv2d", "aten::convolution", "aten::_convolution")
+CAST = ("aten::to", "aten::_to_copy", "aten::copy_")
+LINEAR = ("aten::linear", "aten::addmm")
+ALIGN2 = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x4_nt_align2>"
+
+NEAR: list[tuple[str, list[K], int]] = [
+    ("attention-mask", [K(BF16, 300, (MATH, *BMM)), K(SOFTMAX, 0), K(BF16, 200, (MATH, *BMM))], 50),
+    ("attention-mask", [K(ATTENTION, 0, EFFICIENT, args=ONE_MASK)], 100),
+    ("unfused-attention", [K(BF16, 300, BMM), K(SOFTMAX, 0), K(BF16, 200, BMM)], 50),
+    ("tensor-cores-unused", [K(TF32, 0)], 196),
+    ("misaligned-dims", [K(ALIGN2, 0, ("aten::mm",))], 150),
+    ("dtype-churn", [K(ADD, 0, CAST)], 49),
+    ("memory-bound-elementwise", [K(ADD, 100), K(ADD, 100), K(ADD, 100), K(ADD, 0)], 100),
+    ("memory-bound-elementwise", [*[K(ADD, 28)] * 9, K(ADD, 0)], 42),
+    ("conv-bias-before-bn",
+     [K(ADD, 0, (*CONV, "aten::add_")), K(NORM, 100, ("aten::batch_norm",))], 20),
+    ("backward-recompute", [K(BF16, 200, LINEAR), K(BF16, 0, LINEAR, "backward")], 50),
+]  # fmt: skip
+"""Kernels in steps of 980 us that are computed, and the us of the open one from which on they are
+spoken of: 5 % of the step, of the compute, or what the rule's limits say."""
+
+
+@pytest.mark.parametrize(("rule", "kernels", "least"), NEAR)
+def test_each_is_spoken_of_from_its_limit_on(rule: str, kernels: list[K], least: int) -> None:
+    def judged(lasting: int) -> Finding | None:
+        chosen = [each._replace(us=each.us or lasting) for each in kernels]
+        rest = K(BF16, 980 - sum(each.us for each in chosen), ("aten::mm",), "backward")
+        return found(diagnosed(busy_with(*chosen, rest)), rule)
+
+    finding = judged(least)
+    assert finding is not None
+    assert 0 < finding.cost_ns <= us(sum(each.us or least for each in kernels))
+    assert finding.parts == (COMPUTE,)
+    assert judged(least - 1) is None
+
+
 def test_without_kernels_none_of_them_is_judged() -> None:
     story = training().repeat(3, lambda t: t.step().op("aten::mm", ms(1)).end())
     said = reasons(diagnosed(story))
-    for rule in ("matmul-fp32", "tensor-cores-unused", "layout-conversion", "attention-mask"):
+    others = ("matmul-fp32", "layout-conversion", "cudnn-benchmark", "zero-grad-memset")
+    for rule in (*others, *(rule for rule, *_ in NEAR)):
         assert "no GPU kernels" in said[rule]
     with pytest.raises(UnknownError):
         step_kernels(Facts(None, story.analysis()))

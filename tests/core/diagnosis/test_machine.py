@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.diagnosis.model import Finding, Severity
+from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.facts.fact import Facts
 from perftui.run.stack_samples import LOCK_COLUMNS, STACK_COLUMNS, STACK_TEXT
 from perftui.run.table import GrowingTable, Table
-from tests.core.diagnosis.runs import MS, ON_GPU, Events, make_run, telemetry_table
-from tests.core.diagnosis.stories import found
+from tests.core.diagnosis.runs import MS, ON_GPU, Events, make_run, step_table, telemetry_table
+from tests.core.diagnosis.stories import found, reasons
 from tests.traces.builder import TraceBuilder, ms
 
 CPU_ONLY = {"torch": "2.13.0+cpu"}
@@ -26,20 +26,30 @@ def settings(**told: Any) -> Events:
     return (("settings", told),)
 
 
-def window() -> TraceBuilder:
+def window(computing: float = 6) -> TraceBuilder:
     """Steps of 10 ms, 6 of them in an operator."""
-    return TraceBuilder().repeat(
-        4,
-        lambda t: t.step().forward().op("aten::mm", ms(6)).pause(ms(2)).close().pause(ms(2)).end(),
-    )
+
+    def step(t: TraceBuilder) -> None:
+        t.step().forward().op("aten::mm", ms(computing)).pause(ms(8 - computing)).close()
+        t.pause(ms(2)).end()
+
+    return TraceBuilder().repeat(4, step)
 
 
-def judged(
-    rule: str, events: Events = (), *, stacks: dict[str, Table] | None = None, **run: Any
-) -> Finding | None:
+def all_judged(
+    events: Events = (),
+    *,
+    stacks: dict[str, Table] | None = None,
+    computing: float = 6,
+    **run: Any,
+) -> Diagnosis:
     recorded = make_run(phases={"forward": 8, "other": 2}, events=events, **run)
     rank = replace(recorded.ranks[0], **(stacks or {}))
-    return found(diagnosis(Facts(replace(recorded, ranks=(rank,)), window().analysis())), rule)
+    return diagnosis(Facts(replace(recorded, ranks=(rank,)), window(computing).analysis()))
+
+
+def judged(rule: str, events: Events = (), **run: Any) -> Finding | None:
+    return found(all_judged(events, **run), rule)
 
 
 def held(share: float, idle: float = 0.5, known: bool = True) -> dict[str, Table]:
@@ -93,6 +103,8 @@ def test_a_build_for_the_cpu_beside_a_gpu_is_found() -> None:
     )
     assert one.cost_ns == round(5.4 * MS)
     assert one.severity is Severity.CRITICAL
+    assert judged("wrong-build", events, gpus=("H100",), computing=1.2) is not None
+    assert judged("wrong-build", events, gpus=("H100",), computing=1.1) is None
 
 
 @pytest.mark.parametrize(
@@ -111,6 +123,7 @@ def test_a_model_that_was_left_on_the_cpu_is_found(told: dict[str, Any], why: st
 def test_a_machine_without_a_gpu_has_no_wrong_build() -> None:
     assert judged("wrong-build", settings(build=CPU_ONLY, parameters=ON_CPU)) is None
     assert judged("wrong-build", gpus=("H100",)) is None
+    assert judged("wrong-build", settings(build=CPU_ONLY), gpus=("H100",)) is None
 
 
 @pytest.mark.parametrize(
@@ -146,6 +159,20 @@ def test_gpus_that_nothing_runs_on_are_told() -> None:
     assert judged("gpus-unused", events, telemetry=cards(90, 0, 0, 0), **ON_GPU) is None
 
 
+@pytest.mark.parametrize(
+    ("events", "telemetry"),
+    [
+        # Which GPUs the process sees is not known; nor is what runs on them.
+        ((), cards(90, 0, 0, 0)),
+        (settings(**A_GPU), None),
+        # Another process may be about to use one that idles now and then.
+        (settings(**A_GPU), cards(90, 1, 1, 1)),
+    ],
+)
+def test_gpus_are_not_called_unused_without_evidence(events: Events, telemetry: Table) -> None:
+    assert judged("gpus-unused", events, telemetry=telemetry, **ON_GPU) is None
+
+
 def test_a_late_first_step_is_told_with_the_line_before_it() -> None:
     stacks = GrowingTable(STACK_COLUMNS, floats=False, text=STACK_TEXT)
     place = ["/p/train.py", 3, "scan", "os.py:1 walk", 1000 * MS, "", ""]
@@ -158,7 +185,22 @@ def test_a_late_first_step_is_told_with_the_line_before_it() -> None:
         "at train.py:3."
     )
     assert one.severity is Severity.INFO
+    assert judged("slow-start", started_ns=-30_000 * MS) is not None
     assert judged("slow-start", started_ns=-29_000 * MS) is None
+
+
+def test_a_start_that_a_long_run_pays_off_is_not_told() -> None:
+    """40 s before 40 steps, which are to be four fifths of the run."""
+    for each, is_told in ((3_975, True), (4_025, False)):
+        run = make_run(40, {"forward": each}, started_ns=-40_000 * MS)
+        assert (found(diagnosis(Facts(run)), "slow-start") is not None) is is_told
+
+
+def test_a_start_is_not_judged_where_the_first_step_was_not_recorded() -> None:
+    steps = step_table(40, {"forward": 10})
+    later = Table(steps.columns, {**steps.values, "index": steps["index"] + 100})
+    why = reasons(diagnosis(Facts(make_run(steps=later, started_ns=-40_000 * MS))))
+    assert why["slow-start"] == "the first step was not recorded"
 
 
 def test_a_machine_that_swaps_is_found_by_the_time_tasks_wait_for_memory() -> None:
@@ -173,6 +215,12 @@ def test_a_machine_that_swaps_is_found_by_the_time_tasks_wait_for_memory() -> No
     little = telemetry_table(**{**swapping, "swap.in": 9e5})
     assert judged("swapping", telemetry=little) is None
     assert judged("swapping") is None
+    for pressure, severity in ((5, Severity.WARNING), (4.9, None)):
+        waiting = telemetry_table(**{**swapping, "pressure.memory": pressure})
+        one = judged("swapping", telemetry=waiting)
+        assert (one.severity if one else None) is severity
+    why = reasons(all_judged(telemetry=telemetry_table(**{"swap.in": 4e6})))["swapping"]
+    assert why == "how long tasks waited for memory is not known to this kernel"
 
 
 OUTPUT = (

@@ -15,7 +15,8 @@ from perftui.facts.fact import Facts
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from tests.core.diagnosis.runs import MS, event_table, make_run, step_table
 from tests.core.diagnosis.stack_runs import stack_table
-from tests.traces.builder import TraceBuilder, ms
+from tests.core.diagnosis.stories import CALL, diagnosed, reasons, training
+from tests.traces.builder import TraceBuilder, ms, us
 
 EVEN = {"forward": 40, "backward": 60}
 
@@ -149,6 +150,54 @@ def test_gradients_that_are_reduced_for_each_micro_batch_are_told_apart() -> Non
     assert once is None
 
 
+@pytest.mark.parametrize(("collective", "severity"), [(11, None), (11.2, Severity.WARNING)])
+def test_reducing_for_each_counts_from_a_twentieth_of_the_step_on(
+    collective: float, severity: Severity | None
+) -> None:
+    """Backward is 60 % of the step; of four reductions three are lost."""
+    story = window(collective, micro_batches=4)
+    found = said(run_of(EVEN, EVEN), "reduce-each-micro-batch", story)
+    assert (found.severity if found else None) is severity
+
+
+def exchanging(collective: int) -> TraceBuilder:
+    """Steps of 1 ms on a GPU that computes and then reduces for so many us, without phases."""
+
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step().launch("gemm", us(1000 - collective), call=CALL, starts=begin)
+        t.all_reduce(us(collective), starts=begin + us(1000 - collective))
+        t.at(begin + ms(1)).end()
+
+    return training().repeat(20, step)
+
+
+@pytest.mark.parametrize(
+    ("collective", "severity"),
+    [
+        (49, None),
+        (50, Severity.INFO),
+        (99, Severity.INFO),
+        (100, Severity.WARNING),
+        (300, Severity.CRITICAL),
+    ],
+)
+def test_collectives_on_a_gpu_count_from_their_limits_on(
+    collective: int, severity: Severity | None
+) -> None:
+    judged = diagnosed(exchanging(collective))
+    found = next((one for one in judged.findings if one.rule == "communication-exposed"), None)
+    assert (found.severity if found else None) is severity
+    assert found is None or found.cost_ns == us(collective)
+    assert reasons(judged)["reduce-each-micro-batch"] == "the trace marks no backward passes"
+
+
+def test_without_a_window_nothing_is_said_of_collectives() -> None:
+    rules = {"communication-exposed", "reduce-each-micro-batch"}
+    judged = diagnosis(Facts(run_of(EVEN, EVEN)))
+    assert not rules & {one.rule for one in judged.findings}
+
+
 def test_how_the_model_is_wrapped_is_judged() -> None:
     found = said(run_of(EVEN, EVEN, find_unused_parameters=True), "unused-parameters-search")
     assert found is not None
@@ -165,4 +214,11 @@ def test_data_parallel_over_several_gpus(devices: str, told: bool) -> None:
     run = make_run(events=(("settings", {"wrappers": wrappers}),))
     found = said(run, "wrong-parallelism")
     assert (found is not None) is told
-    assert found is None or "DataParallel drives 4 GPUs" in found.sentence
+    if found is not None:
+        assert (found.severity, found.cost_ns) == (Severity.CRITICAL, 0)
+        assert "DataParallel drives 4 GPUs" in found.sentence
+
+
+def test_without_a_note_of_wrappers_none_is_judged() -> None:
+    for run in (make_run(), make_run(events=(("settings", {"wrappers": None}),)), run_of(EVEN)):
+        assert said(run, "wrong-parallelism") is None

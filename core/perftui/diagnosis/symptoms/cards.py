@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perftui import format as fmt
-from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COPIES
+from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cards import Card, cards
@@ -65,7 +65,10 @@ def _shared(facts: Facts) -> Lost | None:
         held = (card.memory_others - DRIVER) / card.memory_total
         if held < SHARED_MEMORY:
             continue
-        own = judged.computing / judged.of.mean if judged and judged.on_device else None
+        own = None
+        if judged and judged.on_device:
+            # A kernel that waits for other ranks keeps the card busy too.
+            own = (judged.computing + judged.part(EXPOSED_COMMUNICATION)) / judged.of.mean
         beside = card.busy - own if card.busy is not None and own is not None else 0.0
         busy = f" and it is busy {fmt.percent(beside)} of the time beside this training"
         return Lost(

@@ -6,6 +6,7 @@ import re
 
 from perftui import format as fmt
 from perftui.analysis.kernels.category import Category
+from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
@@ -77,7 +78,8 @@ def _benchmark(facts: Facts) -> Lost | None:
         f"{work.of_step(tried.time // work.kernels.steps)}: their sizes are new.",
         (Figure("kernels of one call", tried.most, "count"), *listed(found), work.steps),
         placed(facts, found.place, forward_lines.or_none(facts)),
-        PARTS,
+        # It is time of the host, in which the GPU tries, or waits for the next trial.
+        (*PARTS, GapCause.LAUNCH.value, GapCause.SYNCHRONISATION.value),
     )
 
 

@@ -74,6 +74,8 @@ def _fragmented(facts: Facts) -> Lost | None:
     used, machine = gpu_memory(facts), machine_use(facts)
     if used is None or not machine.memory:
         return None
+    if not used.knows_peak:
+        raise UnknownError("how much memory tensors took within steps was not recorded")
     total = max(memory.total for memory in machine.memory)
     share = used.peak_reserved / total
     if used.peak_reserved < FRAGMENTED * max(used.peak_allocated, 1):

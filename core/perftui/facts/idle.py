@@ -1,4 +1,4 @@
-"""GPU idle time summed up by cause: how much, how many gaps are mostly so, their longest, the line."""
+"""GPU idle time by cause: how much, how many gaps are mostly so, the longest of them, the line."""
 
 from __future__ import annotations
 

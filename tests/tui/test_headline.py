@@ -11,10 +11,13 @@ from perftui.fixes.model import FixOption
 from perftui.run.manifest import Status
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.findings import findings
+from perftui_tui.panes.verdict_line import verdict_line
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.overview.headline import headline
 from tests.tui.recorded import NOW, START, write_run
+
+HEALTHY = Finding("healthy", Severity.HEALTHY, "nothing costs much", ())
 
 
 def snapshot_of(tmp_path: Path, **contents: Any) -> Snapshot:
@@ -107,6 +110,22 @@ def test_a_long_sentence_is_wrapped_not_cut(tmp_path: Path) -> None:
     text = words(snapshot_of(tmp_path), cells=80)
     assert "…" not in text
     assert all(len(line) <= 80 for line in text.splitlines())
+
+
+@pytest.mark.parametrize("found", [(), (HEALTHY,)])
+def test_a_window_that_is_being_read_may_yet_say_more(
+    tmp_path: Path, found: tuple[Finding, ...]
+) -> None:
+    judged = replace(snapshot_of(tmp_path), diagnosis=Diagnosis(found, steady_steps=199))
+    reading = replace(judged, is_reading=True)
+    sentence = "the profiled window is being read; what it shows is judged then"
+    assert words(reading).startswith(f" READING     {sentence}")
+    assert plain(verdict_line(reading, 120, 1)[0]).startswith(f" READING     {sentence}")
+    assert "READING" not in words(judged)
+
+
+def test_a_bottleneck_is_named_while_a_window_is_being_read(tmp_path: Path) -> None:
+    assert words(replace(snapshot_of(tmp_path), is_reading=True)).startswith(" BOTTLENECK")
 
 
 def test_nothing_found_is_not_called_starting(tmp_path: Path) -> None:

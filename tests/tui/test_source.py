@@ -141,10 +141,25 @@ def test_only_the_first_picture_does_not_wait_for_a_window(tmp_path: Path) -> No
 
     window("1")
     view = RunView(root, lambda: START, lambda: False)
-    assert view.read().analysis is None
+    before = view.read()
+    assert (before.analysis, before.is_reading) == (None, True)
     assert view.unfinished
-    first = view.read().analysis
-    assert first is not None
+    after = view.read()
+    assert after.analysis is not None
+    assert not after.is_reading
     assert not view.unfinished
     window("2")
-    assert view.read().analysis is not first
+    assert view.read().analysis is not after.analysis
+
+
+def test_the_first_window_is_announced_while_it_is_read(tmp_path: Path) -> None:
+    root = write_run(tmp_path / "runs")
+    view = RunView(root, lambda: START, lambda: False)
+    assert not view.read().is_reading
+    windows = RunLayout(root).rank(0).windows
+    windows.mkdir(parents=True, exist_ok=True)
+    even_steps().write(windows / "1.pt.trace.json")
+    announced = view.read()
+    assert (announced.analysis, announced.is_reading, view.unfinished) == (None, True, True)
+    read = view.read()
+    assert (read.analysis is not None, read.is_reading, view.unfinished) == (True, False, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from perftui.diagnosis.model import Finding, Severity
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
+from perftui_tui.panes.verdict_line import READING
 from perftui_tui.reading.snapshot import Phase, Snapshot
 
 MARKS: dict[Severity, Span] = {
@@ -53,6 +54,8 @@ def _notes(snapshot: Snapshot) -> set[str]:
 def _nothing_yet(snapshot: Snapshot) -> str:
     if snapshot.is_memory_alone:
         return "no finding: nothing is judged by a memory snapshot alone"
+    if snapshot.is_reading:
+        return READING
     if snapshot.phase.is_live:
         return snapshot.diagnosis.progress or "nothing to judge yet"
     not_judged = hint("see {app.show('diagnosis')} for what was not judged and why")

@@ -14,6 +14,16 @@ def label(text: str, style: str) -> Span:
     return (f" {text} ".ljust(LABEL_WIDTH), style)
 
 
+READING = "the profiled window is being read; what it shows is judged then"
+
+
+def waits_for_window(snapshot: Snapshot) -> bool:
+    """Whether a window that is being read may yet say what the steps do not: nothing was found, or
+    all seems well."""
+    top = snapshot.diagnosis.top
+    return snapshot.is_reading and (top is None or top.severity is Severity.HEALTHY)
+
+
 def verdict_label(finding: Finding) -> Span:
     """How bad the finding is, in a word."""
     if finding.severity is Severity.HEALTHY:
@@ -26,6 +36,8 @@ def verdict_label(finding: Finding) -> Span:
 def verdict_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
     """The first finding, or what is being waited for."""
     top = snapshot.diagnosis.top
+    if waits_for_window(snapshot):
+        return [crop(row(label("READING", "accent"), f" {READING}"), cells)]
     if top is not None:
         return [crop(row(verdict_label(top), f" {top.sentence}"), cells)]
     progress = snapshot.diagnosis.progress or "no verdict"

@@ -52,7 +52,8 @@ class RunSource(ReadingThread):
                 break
             cost = time.thread_time() - began
             # What is done once (imports, a new window) is no reason to look away for long.
-            self.stopped.wait(pause_after(min(cost, before)))
+            if not view.unfinished:
+                self.stopped.wait(pause_after(min(cost, before)))
             before = cost
 
     def _post_one(self, view: RunView) -> bool:

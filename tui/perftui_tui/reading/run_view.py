@@ -72,24 +72,28 @@ class RunView:
         self._cancelled = cancelled
         self._rank: int | None = None
         self._window: Path | None = None
+        self._announced: Path | None = None
         self._analysis: TraceAnalysis | None = None
         self._problem: str | None = None
         self._fixes = FixLookup()
         self._allocations = AllocationReader(cancelled)
         self._is_first = True
         self.unfinished = False
-        """Whether the next read has something to add to a run that is over."""
+        """Whether the next read has something to add, whether or not the run is over."""
 
     def read(self) -> Snapshot:
-        """The run as it is now. The first picture does not wait for a window to be analysed."""
+        """The run as it is now. The first picture, and that in which the first window appears, do
+        not wait for it to be analysed: they say that it is being read."""
         run = self._reader.poll()
         rank = run.rank(self._rank_number)
         self._notice_another(rank)
         newest = rank.windows[-1] if rank and rank.windows else None
         is_new = newest is not None and newest != self._window
         is_new_memory = rank is not None and not self._allocations.knows(rank)
-        self.unfinished = (is_new or is_new_memory) and self._is_first
-        if newest is not None and is_new and not self._is_first:
+        announces = is_new and self._analysis is None and newest != self._announced
+        self._announced = newest
+        self.unfinished = announces or (is_new_memory and self._is_first)
+        if newest is not None and is_new and not announces:
             self._analyse(newest, run.manifest.status.is_over)
         if rank is not None and not self._is_first:
             self._allocations.read(rank)
@@ -102,6 +106,7 @@ class RunView:
             self._fixes,
             allocations=self._allocations,
             problems=(self._problem,) if self._problem else (),
+            is_reading=announces,
         )
 
     def _notice_another(self, rank: RankSnapshot | None) -> None:
@@ -148,11 +153,13 @@ def picture(
     allocations: AllocationReader | None = None,
     problems: tuple[str, ...] = (),
     as_of: int | None = None,
+    is_reading: bool = False,
 ) -> Snapshot:
     """The snapshot of ``run``, with the ``analysis`` of its newest window.
 
     ``allocations`` knows its newest memory snapshot; ``problems`` are those of reading; ``as_of``
-    is the time at which ``run`` is shown, None for what is known now.
+    is the time at which ``run`` is shown, None for what is known now; ``is_reading`` says that its
+    first window is read next.
     """
     facts = Facts(run, analysis, rank_number)
     rank = facts.rank
@@ -167,6 +174,7 @@ def picture(
         title=run.manifest.script,
         now_ns=now_ns,
         as_of=as_of,
+        is_reading=is_reading,
         run=run,
         rank_number=rank_number,
         analysis=analysis,

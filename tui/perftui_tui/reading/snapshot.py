@@ -59,6 +59,8 @@ class Snapshot:
     now_ns: int
     as_of: int | None = None
     """The earlier time that is played, ns since the epoch; None for what is known now."""
+    is_reading: bool = False
+    """Whether the first profiled window is being read: what it shows is not judged yet."""
     run: RunSnapshot | None = None
     rank_number: int = 0
     """The rank of the run that is shown."""

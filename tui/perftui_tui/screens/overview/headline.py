@@ -8,7 +8,13 @@ from perftui.format import several
 from perftui_tui.keys.keymap import shown_key
 from perftui_tui.look.format import elapsed
 from perftui_tui.look.rows import Row, Span, row, wrap
-from perftui_tui.panes.verdict_line import LABEL_WIDTH, label, verdict_label
+from perftui_tui.panes.verdict_line import (
+    LABEL_WIDTH,
+    READING,
+    label,
+    verdict_label,
+    waits_for_window,
+)
 from perftui_tui.reading.snapshot import Phase, Snapshot
 
 LONGEST = 3
@@ -18,6 +24,8 @@ LONGEST = 3
 def headline(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
     """The state of affairs in one to three rows, then the next thing to do."""
     top = snapshot.diagnosis.top
+    if waits_for_window(snapshot):
+        return [*_sentence(label("READING", "accent"), READING, cells), _hint(snapshot)]
     if top is not None:
         return [*_finding(top, cells), _answer(top, snapshot)]
     word, style, text = _state(snapshot)

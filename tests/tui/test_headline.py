@@ -11,7 +11,7 @@ from perftui.fixes.model import FixOption
 from perftui.run.manifest import Status
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.findings import findings
-from perftui_tui.panes.verdict_line import verdict_line
+from perftui_tui.panes.verdict import verdict_line
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.overview.headline import headline
@@ -132,3 +132,4 @@ def test_nothing_found_is_not_called_starting(tmp_path: Path) -> None:
     snapshot = snapshot_of(tmp_path)
     judged = replace(snapshot, diagnosis=Diagnosis(steady_steps=199))
     assert words(judged).startswith(" NO FINDING  nothing known crosses its limit in 199 steps")
+    assert plain(verdict_line(judged, 60, 1)[0]).startswith(" NO FINDING  nothing known crosses")

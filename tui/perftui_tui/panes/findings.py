@@ -5,7 +5,7 @@ from __future__ import annotations
 from perftui.diagnosis.model import Finding, Severity
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
-from perftui_tui.panes.verdict_line import READING
+from perftui_tui.panes.verdict import READING
 from perftui_tui.reading.snapshot import Phase, Snapshot
 
 MARKS: dict[Severity, Span] = {

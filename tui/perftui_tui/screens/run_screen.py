@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from perftui_tui.keys.keymap import useless_actions
 from perftui_tui.panes.snapshot_pane import SnapshotPane
-from perftui_tui.panes.verdict_line import verdict_line
+from perftui_tui.panes.verdict import verdict_line
 from perftui_tui.reading.output_tail import Output
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.playback_bar import PlaybackBar

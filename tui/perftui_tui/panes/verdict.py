@@ -1,0 +1,97 @@
+"""The verdict in a word and a sentence; in one row for the head of every screen but the Overview,
+which says it whole."""
+
+from __future__ import annotations
+
+from perftui.diagnosis.model import Severity
+from perftui.format import several
+from perftui_tui.keys.keymap import shown_key
+from perftui_tui.look.format import elapsed
+from perftui_tui.look.rows import Row, Span, crop, row
+from perftui_tui.reading.snapshot import Phase, Snapshot
+
+LABEL_WIDTH = 12
+
+READING = "the profiled window is being read; what it shows is judged then"
+
+_WORDS = {Severity.HEALTHY: ("HEALTHY", "good"), Severity.INFO: ("NOTE", "warn")}
+"""How bad a finding is, in a word; all others are bottlenecks."""
+
+
+def label(text: str, style: str) -> Span:
+    """A word on a coloured ground, as wide as all others."""
+    return (f" {text} ".ljust(LABEL_WIDTH), style)
+
+
+def waits_for_window(snapshot: Snapshot) -> bool:
+    """Whether a window that is being read may yet say what the steps do not: nothing was found, or
+    all seems well."""
+    top = snapshot.diagnosis.top
+    return snapshot.is_reading and (top is None or top.severity is Severity.HEALTHY)
+
+
+def verdict(snapshot: Snapshot) -> tuple[Span, str]:
+    """The first finding, or why there is none: a label and a sentence."""
+    top = snapshot.diagnosis.top
+    if waits_for_window(snapshot):
+        return label("READING", "accent"), READING
+    if top is not None:
+        return label(*_WORDS.get(top.severity, ("BOTTLENECK", "bad"))), top.sentence
+    word, style, text = _without_finding(snapshot)
+    return label(word, style), text
+
+
+def verdict_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
+    """As much of the verdict as one row holds."""
+    word, sentence = verdict(snapshot)
+    return [crop(row(word, f" {sentence}"), cells)]
+
+
+def _without_finding(snapshot: Snapshot) -> tuple[str, str, str]:
+    """A word, its style and a sentence."""
+    if snapshot.diagnosis.steady_steps and not snapshot.diagnosis.progress:
+        return "NO FINDING", "accent", _nothing_found(snapshot)
+    if snapshot.is_memory_alone:
+        return "MEMORY", "accent", "a snapshot of the GPU's memory; it holds no times"
+    phase, manifest = snapshot.phase, snapshot.manifest
+    code = manifest.exit_code if manifest else None
+    if phase is Phase.FAILED and code is None:
+        return "FAILED", "bad", "the script could not be started"
+    if phase is Phase.FAILED:
+        return "FAILED", "bad", f"the script ended with exit code {code} {_how_far(snapshot)}"
+    if phase is Phase.KILLED:
+        return "KILLED", "bad", f"a signal ended the script (exit code {code}) {_how_far(snapshot)}"
+    if phase is Phase.LOST:
+        lost = f"the recorder died {_how_far(snapshot)}, and the script's terminal with it"
+        return "LOST", "bad", lost
+    if phase is Phase.ENDED:
+        return "ENDED", "warn", f"the script ended (exit 0) {_how_far(snapshot)}"
+    if snapshot.diagnosis.progress and snapshot.train_steps:
+        return "COLLECTING", "accent", snapshot.diagnosis.progress
+    if phase is Phase.TRACE:
+        return "NO VERDICT", "warn", snapshot.diagnosis.progress or "no rule could judge this trace"
+    return "STARTING", "accent", f"{_start_of_run(snapshot)} ({elapsed(snapshot.elapsed_ns)})"
+
+
+def _nothing_found(snapshot: Snapshot) -> str:
+    count = len(snapshot.diagnosis.abstentions)
+    key = shown_key("app.show('diagnosis')")
+    unknown = f"; {several(count, 'rule')} could not judge, {key} says why" if count else ""
+    steps = several(snapshot.diagnosis.steady_steps, "step")
+    return f"nothing known crosses its limit in {steps}{unknown}"
+
+
+def _start_of_run(snapshot: Snapshot) -> str:
+    if snapshot.train_steps:
+        return "the first steps are warm-up"
+    if snapshot.torch_imported:
+        return "waiting for the first step: torch in use, no training step yet"
+    return "the script is starting, torch is not in use yet"
+
+
+def _how_far(snapshot: Snapshot) -> str:
+    if snapshot.train_steps:
+        return f"after {several(snapshot.train_steps, 'step')}, too few to judge"
+    if snapshot.torch_imported:
+        return "without a training step"
+    return "before it used torch"

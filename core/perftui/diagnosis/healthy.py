@@ -13,11 +13,15 @@ from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.judged_step import JudgedStep
 from perftui.facts.other_steps import other_steps
 from perftui.facts.steps import EVAL, INFER, TRAIN, step_kind
+from perftui.facts.trace_steps import longest_activity, trace_steps
 from perftui.run.columns import phase_name
 
 MOST_UNEVEN = 1.5
 """Mean over median, from which on a few steps hold so much time that they are the question; TraceML
 and nsys-ai call a step slow from 1.5 times the median."""
+
+MOST_OF_ONE = 0.5
+"""Share of a single step, or of a trace without steps, that one kernel may take."""
 
 MOST_ELSE = 0.2
 """Share of the time of all steps that other kinds of steps may take."""
@@ -35,6 +39,7 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
     try:
         judged = computes(facts)
         _check_steps(judged)
+        _check_kernels(facts, judged)
         _check_even(judged)
         _check_kinds(facts)
         _check_ranks(facts, judged)
@@ -55,6 +60,17 @@ def _check_even(judged: JudgedStep) -> None:
 def _check_steps(judged: JudgedStep) -> None:
     if not judged.on_device and not judged.of.of_run and not judged.of.count:
         raise UnknownError("the trace marks no steps: operators run, of what is not known")
+
+
+def _check_kernels(facts: Facts, judged: JudgedStep) -> None:
+    """A kernel that outlasts two steps is no step's work, and one that is most of all that was
+    recorded tells of no training: be it that its duration is wrong, or that it hangs."""
+    steps = trace_steps.or_none(facts) if judged.on_device else None
+    if steps is None:
+        return
+    longest, most = longest_activity(facts), 2.0 if steps.steps > 1 else MOST_OF_ONE
+    if longest > most * steps.step_ns:
+        raise UnknownError(f"a single kernel or copy lasts {fmt.duration(longest)}")
 
 
 def _check_kinds(facts: Facts) -> None:

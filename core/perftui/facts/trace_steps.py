@@ -127,6 +127,16 @@ def trace_steps(analysis: TraceAnalysis) -> TraceSteps | None:
     return TraceSteps(analysis, each, breakdown) if breakdown else None
 
 
+@trace_fact
+def longest_activity(analysis: TraceAnalysis) -> int:
+    """Of a single kernel, copy or set of the judged device, ns; 0 where there is none."""
+    steps, trace = trace_steps(analysis), analysis.trace
+    if steps is None or not steps.has_gpu:
+        return 0
+    rows = kinds.device_activity(trace) & steps.on_device
+    return int(trace.duration[rows].max(initial=0))
+
+
 def _without_end(trace: Trace, each: tuple[StepParts, ...]) -> tuple[StepParts, ...]:
     """Without a last step that begins as the loop ends: the optimizer steps before it, and no
     more."""

@@ -131,3 +131,12 @@ def test_a_file_that_is_cut_says_the_same(tmp_path: Path, share: float) -> None:
     assert findings[0].severity is not Severity.HEALTHY
     assert findings[0].share == pytest.approx(expected[0].share, abs=0.1)
     assert cut.of.mean == pytest.approx(step.of.mean, rel=0.2)
+
+
+@pytest.mark.parametrize("story", [name for name in STORIES if name != "no GPU"])
+@pytest.mark.parametrize("hours", [0.01, 5])
+def test_a_kernel_that_outlasts_steps_is_no_health(story: str, hours: float) -> None:
+    """It may be true, of a collective that hangs: so its time counts."""
+    lasting = gpu("gemm", 100, hours * 3600e6, stream=9)
+    findings, _ = of_events([*STORIES[story]().events(), lasting])
+    assert Severity.HEALTHY not in {one.severity for one in findings}

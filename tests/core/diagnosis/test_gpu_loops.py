@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from perftui.diagnosis.model import Severity
@@ -108,6 +110,16 @@ def test_an_average_of_weights_by_hand() -> None:
     )
     # 120 kernels of 1 us each in 600 us.
     assert abs(finding.cost_ns - round(us(480) * 0.9)) < us(5)
+
+
+def test_an_average_of_weights_is_placed_at_the_loop_that_the_text_has(tmp_path: Path) -> None:
+    text = "for mine, theirs in zip(a, b):\n    mine.mul_(0.99).add_(theirs, alpha=0.01)\n"
+    (tmp_path / "train.py").write_text(text)
+    events = (("process", {"argv0": "train.py"}),)
+    run = make_run(40, {"forward": 1}, cwd=str(tmp_path), events=events)
+    finding = finding_of(averaging(60, "aten::mul_", "aten::add_"), "per-parameter-loop", run)
+    assert finding.place is not None
+    assert (finding.place.operator, finding.place.line) == ("aten::mul_", 1)
 
 
 def test_fewer_groups_or_waits_are_no_such_loop() -> None:

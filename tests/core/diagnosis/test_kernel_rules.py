@@ -37,6 +37,15 @@ def test_float32_products_on_a_card_with_tf32() -> None:
     assert found(diagnosed(story), "tensor-cores-unused") is None
 
 
+def test_the_place_of_float32_products_is_the_line_that_asks_for_them() -> None:
+    places = {"set_float32_matmul_precision": ["/a/train.py", 4]}
+    note = {"matmul": {"float32_precision": "highest", "allow_tf32": False}, "places": places}
+    run = make_run(40, {"forward": 1}, events=(("settings", note),))
+    finding = finding_of(busy_with(K(SGEMM, 700, ("aten::addmm",))), "matmul-fp32", run)
+    assert finding.place is not None
+    assert finding.place.source == "/a/train.py:4"
+
+
 def test_below_a_tenth_of_the_step_or_without_tf32_they_are_not_named_so() -> None:
     few = busy_with(K(SGEMM, 99, ("aten::mm",)), K(BF16, 900, ("aten::mm",)))
     assert found(diagnosed(few), "matmul-fp32") is None

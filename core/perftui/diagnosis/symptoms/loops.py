@@ -16,6 +16,7 @@ from perftui.facts.operator_calls import bias_before_norm, launched_under, zeroi
 from perftui.facts.parameter_loop import MANY_GROUPS, parameter_loop
 from perftui.facts.part_lines import part_lines
 from perftui.facts.place import Place
+from perftui.facts.source_calls import loop_of
 
 _FORWARD_ONLY = (
     "aten::linear",
@@ -46,6 +47,9 @@ def _loop(facts: Facts) -> Lost | None:
         return None
     idle = work.within(_unprofiled(facts, found.idle))
     file, line = source_line(trace, found.row)
+    told = loop_of(facts, found.operators) if file is None else None
+    if told is not None:
+        file, line = told.file, told.line
     place = Place(trace_row=found.row, operator=trace.name_of(found.row), file=file, line=line)
     return Lost(
         round(idle * _SAVED),

@@ -72,6 +72,9 @@ def _matmul(facts: Facts) -> Lost | None:
     if not time or gain == 1:
         return None
     share = work.won(time) / work.of.mean
+    known = settings(facts)
+    # Whoever sets it himself has set it so.
+    set_at = known.place("set_float32_matmul_precision", "matmul.allow_tf32") if known else None
     return Lost(
         work.won(time * (1 - 1 / gain)),
         work.of,
@@ -82,7 +85,7 @@ def _matmul(facts: Facts) -> Lost | None:
             *listed(found),
             work.steps,
         ),
-        placed(facts, found.place, forward_lines.or_none(facts)),
+        set_at or placed(facts, found.place, forward_lines.or_none(facts)),
         PARTS,
         share=share,
     )

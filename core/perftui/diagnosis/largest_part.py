@@ -64,7 +64,8 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
         judged = judged_step(facts)
     except UnknownError as error:
         return Abstention(LARGEST_PART.id, str(error))
-    unnamed = [(part, _unnamed(part, judged, findings)) for part in judged.parts]
+    known = [part for part in judged.parts if part.name != OTHER or not judged.hides_forward]
+    unnamed = [(part, _unnamed(part, judged, findings)) for part in known]
     part, left = max(
         ((part, left) for part, left in unnamed if not part.computes),
         key=lambda one: one[1],

@@ -78,6 +78,13 @@ class JudgedStep:
         """Time of the parts that compute, ns."""
         return sum(part.ns for part in self.parts if part.computes)
 
+    @property
+    def hides_forward(self) -> bool:
+        """Whether the script's own code holds the forward pass, of which nothing tells how long it
+        is: no module is called, and no window shows the operators."""
+        of = self.of
+        return not self.sees_operators and bool(of.part(BACKWARD)) and not of.part(FORWARD)
+
     def part(self, name: str) -> int:
         """Time of the part of that name, ns; 0 where there is none."""
         return next((part.ns for part in self.parts if part.name == name), 0)

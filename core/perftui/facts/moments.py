@@ -32,7 +32,8 @@ _BY_INNER = tuple(
     for stage, marks in (
         (
             COMPILE,
-            r"torch/(_dynamo|_inductor|_functorch|_subclasses|fx/(?!traceback)|_guards|_refs|_decomp|_prims"
+            r"torch/(_dynamo/(?!eval_frame)|_inductor|_functorch|_subclasses"
+            r"|fx/(?!traceback|graph_module)|_guards|_refs|_decomp|_prims"
             r"|utils/_python_dispatch|utils/_sympy)\b|^(sympy|triton/compiler)/",
         ),
         (SAVE, r"torch/(serialization|distributed/checkpoint/\S+)(\.py)?\b"),

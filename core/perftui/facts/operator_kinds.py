@@ -42,6 +42,14 @@ USEFUL = re.compile(
 their own are about: copies, casts and element-wise operators."""
 
 
+_OF_COMPILER = re.compile(
+    r"Torch-Compiled Region|TorchDynamo |dynamo\b|Pregraph bytecode|AOTDispatcher |## Call "
+    r"|.*\(dynamo_timed\)|.*compile_id="
+)
+"""Ranges of ``torch.compile`` that pass for operators: what it compiled, and its own work, of which
+a rule of its own speaks."""
+
+
 def plain(name: str) -> str:
     """An operator or a node of the backward pass in one spelling: ``aten::linalg_svd`` and
     ``LinalgSvdBackward0`` are both ``linalgsvd``."""
@@ -149,4 +157,5 @@ def _with_backward(key: str, known: dict[str, Kind]) -> Kind:
 
 
 def _is_useful(name: str) -> bool:
-    return any(pattern.match(name) for pattern in (USEFUL, _POINTWISE_CALL, _POINTWISE_NODE))
+    known = (USEFUL, _OF_COMPILER, _POINTWISE_CALL, _POINTWISE_NODE)
+    return any(pattern.match(name) for pattern in known)

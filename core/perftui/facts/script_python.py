@@ -8,7 +8,6 @@ import numpy as np
 
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import OTHER
-from perftui.analysis.steps.phases import BACKWARD, FORWARD
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gc_pauses import gc_pauses
 from perftui.facts.growth import growing_steps
@@ -119,8 +118,7 @@ def _running(facts: Facts) -> float:
     it where the forward pass is part of that, and no window tells."""
     shares = phase_shares.or_none(facts)
     if shares is None:
-        has_forward = bool(steady_step(facts).part(FORWARD))
-        return 0.0 if has_forward or not steady_step(facts).part(BACKWARD) else 1.0
+        return 1.0 if judged_step(facts).hides_forward else 0.0
     unmarked = unmarked_operators(shares)
     return unmarked + (1 - unmarked) * (shares[OTHER].computing if OTHER in shares else 0.0)
 

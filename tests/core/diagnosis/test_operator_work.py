@@ -100,6 +100,8 @@ def test_what_takes_the_time_is_named(rule: str, part: Part, sentence: str, cost
         ("memory-bound-elementwise", (20, 4, ("aten::gelu",))),
         ("slow-operator", (2, 12, SORT)),
         ("slow-operator", (2, 40, ("aten::conv2d", "aten::convolution"))),
+        ("slow-operator", (2, 40, ("Torch-Compiled Region: 0/0", "aten::mm"))),
+        ("slow-operator", (2, 40, ("dynamo", "_compile.compile_inner (dynamo_timed)"))),
     ],
 )
 def test_less_of_it_or_of_what_models_are_made_of_is_left_alone(rule: str, part: Part) -> None:

@@ -196,5 +196,6 @@ def test_without_a_window_nothing_tells_the_operators_of_such_a_training() -> No
         said(run_of(steps, *(Seen(100 * at, 50, 16) for at in range(STEPS))), "python-bound")
         is None
     )
+    assert judged(run_of(steps, *(Seen(100 * at, 50, 16) for at in range(STEPS)))).top is None
     writes = (Seen(100 * at, 50, 16, "", "report", JSON) for at in range(STEPS))
     assert told(run_of(steps, *writes), "python-bound").cost_ns == 50 * MS

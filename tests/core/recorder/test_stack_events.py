@@ -256,6 +256,13 @@ def test_what_a_training_thread_does_is_told_by_the_frames_of_torch() -> None:
         (ROOT, frame("profiler/profiler.py", "profile.stop")): "profile",
         (ROOT, call, frame("_dynamo/convert_frame.py", "_compile")): "compile",
         (ROOT, call, frame("_inductor/codecache.py", "load")): "compile",
+        (ROOT, call, frame("_inductor/compile_fx.py", "compile_fx")): "compile",
+        (ROOT, call, frame("_inductor/compile_fx.py", "cudagraphify.<locals>.run")): "forward",
+        (ROOT, call, frame("_inductor/output_code.py", "CompiledFxGraph.__call__")): "forward",
+        (ROOT, call, frame("fx/graph_module.py", "_WrappedCall.__call__")): "forward",
+        (ROOT, call, frame("fx/traceback.py", "format_stack")): "forward",
+        (ROOT, frame("autograd/profiler.py", "profile.__exit__")): "profile",
+        (ROOT, frame("autograd/profiler.py", "record_function.__enter__")): "",
         (ROOT, frame("functional.py", "einsum")): "",
         (ROOT, mine): "",
     }

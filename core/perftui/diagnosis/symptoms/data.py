@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perftui import format as fmt
+from perftui.diagnosis.model import Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms import data_figures as figures
 from perftui.diagnosis.symptoms.data_waiting import (
@@ -75,6 +76,7 @@ def _bound(facts: Facts) -> Lost | None:
         (*figures.wait(wait, facts, LIMITS), *figures.loader_of_workers(facts)),
         place=loader_place(facts) if none_better else batch_place(facts),
         fixes=_fixes_of_workers(facts, wait),
+        worst=Severity.INFO if _are_idle(facts) and busy_host(facts) else Severity.CRITICAL,
         doubt=FIRST_READING if cold else "",
         unproven=unproven(wait),
     )

@@ -59,10 +59,17 @@ class Place:
 _ACTIVITIES = tuple(
     (name, re.compile(marks))
     for name, marks in (
-        # Anomaly detection writes down stacks with the help of torch.fx.
-        (COMPILE, r"torch/(_dynamo/(convert_frame|symbolic_convert)|_inductor|fx/(?!traceback))\b"),
+        # Much of what compiles is also on the stack while compiled code runs.
+        (
+            COMPILE,
+            r"torch/(_dynamo/(convert_frame|symbolic_convert)\b"
+            r"|_inductor/(?!utils|output_code|cudagraph|compile_fx\.py (\S+\.)?run$"
+            r"|codecache\.py CompiledFxGraph)"
+            r"|fx/(?!traceback|graph_module|_lazy_graph_module|interpreter))",
+        ),
         (SAVE, r"torch/(serialization\.py (save|_save)|distributed/checkpoint/\S+ \w*save)\b"),
-        (PROFILE, r"torch/(profiler|autograd)/profiler\.py "),
+        # Every optimizer marks its steps for a profiler that need not be there.
+        (PROFILE, r"torch/(profiler/profiler\.py |autograd/profiler\.py (?!record_function))"),
         (OPTIMIZER, r"torch/optim/"),
         (BACKWARD, r"torch/(autograd/(__init__|graph)\.py |_tensor\.py (\w+\.)?backward)"),
         (FORWARD, r"torch/nn/modules/module\.py "),

@@ -16,19 +16,11 @@ from ..fast_path.opening import FastPathOpening
 from ..hooks.call_site import find_call_site
 from ..hooks.saves import Saves
 from ..safety.guarded import guarded, guarded_and_timed
-from ..settings.flags import autocast, detects_anomalies
-from ..settings.note import settings_facts
 from ..steps.detection import TRAIN, Boundary
 from .compilations import Compilations
+from .forward_check import UNSEEN, ForwardCheck
 from .recording import Recording
-
-STEPS_WITHOUT_FORWARD = 10
-"""Training steps in a row in which no module was called, after which a warning says so."""
-
-
-SETTINGS_AFTER = 2
-"""Training steps after which the settings of the training are noted: what is compiled or made late
-is there by then, and later steps may end on the fast path, which notifies nobody of them."""
+from .setup import Setup
 
 
 class Session(FastPathOpening):
@@ -40,14 +32,9 @@ class Session(FastPathOpening):
     def reset(self) -> None:
         """Be as at the start."""
         super().reset()
-        self._without_forward = 0
+        self._forward_check = ForwardCheck()
         self._fetch_kind = rings.INPUT_WAIT
-        self._until_settings = SETTINGS_AFTER
-        """Training steps until it is told how the training is set up; 0 once it is."""
-        self._autocast: dict[str, str] | None = None
-        """What was in use around the last of the first forward passes."""
-        self._anomaly = False
-        """Whether anomalies were looked for in the first forward and backward passes."""
+        self._setup = Setup()
         self._stepped_inside: int | None = None
         """The lowest number of an optimizer that has stepped in the backward pass so far."""
         self._saves = Saves()
@@ -123,9 +110,8 @@ class Session(FastPathOpening):
             return 0
         now = recording.now()
         gradients = self._torch.is_grad_enabled()
-        if self._until_settings and gradients:
-            self._autocast = autocast(self._torch)
-            self._anomaly = self._anomaly or detects_anomalies(self._torch)
+        if self._setup.until and gradients:
+            self._setup.in_forward(self._torch)
         ended = recording.steps.forward(now, gradients, self.loaders.any_live())
         if ended:
             self._ended(recording, ended)
@@ -144,8 +130,8 @@ class Session(FastPathOpening):
         if recording is None or self.fast_path.inside:
             return 0
         recording.steps.backward()
-        if self._until_settings:
-            self._anomaly = self._anomaly or detects_anomalies(self._torch)
+        if self._setup.until:
+            self._setup.in_backward(self._torch)
         if not recording.steps.has_optimized:
             self.weights.remember()
         return recording.begin(rings.BACKWARD)
@@ -280,13 +266,13 @@ class Session(FastPathOpening):
     def _ended(self, recording: Recording, boundaries: list[Boundary]) -> None:
         if boundaries:
             self.loaders.step_ended(boundaries[-1].kind)
-            self._check_forward(boundaries[-1])
+            if self._forward_check.has_gone_unseen(boundaries[-1]):
+                self.notes.write("warning", {"message": UNSEEN})
             recording.ended(boundaries)
             self._note_compilations(recording)
-            if self._until_settings and boundaries[-1].kind == TRAIN:
-                self._until_settings -= 1
-                if not self._until_settings:
-                    self._note_settings()
+            is_early = self._setup.until and boundaries[-1].kind == TRAIN
+            if is_early and self._setup.has_trained():
+                self._note_settings()
 
     def finish(self) -> None:
         """The process ends."""
@@ -310,17 +296,4 @@ class Session(FastPathOpening):
             if optimizer is not None:
                 # Not every optimizer is constructed: some are copied or unpickled.
                 made.setdefault(optimizer, None)
-        modules, seen = list(self._modules), (self._autocast, self._anomaly)
-        self.notes.write("settings", settings_facts(self._torch, made, modules, *seen))
-
-    def _check_forward(self, boundary: Boundary) -> None:
-        if boundary.forwards or boundary.kind != TRAIN:
-            self._without_forward = 0
-            return
-        self._without_forward += 1
-        if self._without_forward == STEPS_WITHOUT_FORWARD:
-            message = (
-                "the time of the forward pass is not known and counts as other: "
-                "no module is called outside compiled functions"
-            )
-            self.notes.write("warning", {"message": message})
+        self.notes.write("settings", self._setup.told(self._torch, made, list(self._modules)))

@@ -1,0 +1,42 @@
+"""How a training is set up: looked at in its first steps, and told once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..settings.flags import autocast, detects_anomalies
+from ..settings.note import settings_facts
+
+SETTINGS_AFTER = 2
+"""Training steps after which it is told: what is compiled or made late is there by then, and later
+steps may end on the fast path, which notifies nobody of them."""
+
+
+class Setup:
+    """What is seen of it, until it is told."""
+
+    def __init__(self) -> None:
+        self.until = SETTINGS_AFTER
+        """Training steps until it is told; 0 once it is."""
+        self._autocast: dict[str, str] | None = None
+        """What was in use around the last of the first forward passes."""
+        self._anomaly = False
+        """Whether anomalies were looked for in the first forward and backward passes."""
+
+    def in_forward(self, torch: Any) -> None:
+        """The model is called in training."""
+        self._autocast = autocast(torch)
+        self.in_backward(torch)
+
+    def in_backward(self, torch: Any) -> None:
+        """The autograd engine is called."""
+        self._anomaly = self._anomaly or detects_anomalies(torch)
+
+    def has_trained(self) -> bool:
+        """A training step has ended; whether it is time to tell."""
+        self.until = max(self.until - 1, 0)
+        return not self.until
+
+    def told(self, torch: Any, optimizers: Any, modules: list[Any]) -> dict[str, Any]:
+        """The data of the ``settings`` note."""
+        return settings_facts(torch, optimizers, modules, self._autocast, self._anomaly)

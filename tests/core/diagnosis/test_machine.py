@@ -43,7 +43,8 @@ def all_judged(
     computing: float = 6,
     **run: Any,
 ) -> Diagnosis:
-    recorded = make_run(phases={"forward": 8, "other": 2}, events=events, **run)
+    run = {"phases": {"forward": 8, "other": 2}, **run}
+    recorded = make_run(events=events, **run)
     rank = replace(recorded.ranks[0], **(stacks or {}))
     return diagnosis(Facts(replace(recorded, ranks=(rank,)), window(computing).analysis()))
 
@@ -85,6 +86,12 @@ def test_a_thread_that_runs_while_the_training_thread_runs_costs_nothing() -> No
     assert judged("gil-contention", stacks=held(0.9, idle=0.04)) is None
     assert judged("gil-contention", stacks=held(0.04)) is None
     assert judged("gil-contention") is None
+
+
+def test_a_thread_that_waits_for_its_loaders_workers_does_not_wait_for_the_lock() -> None:
+    waits = {"phases": {"input_wait": 4, "forward": 4, "other": 2}, "stacks": held(0.9, idle=0.44)}
+    assert judged("gil-contention", loaders=({"num_workers": 2},), **waits) is None
+    assert judged("gil-contention", loaders=({"num_workers": 0},), **waits) is not None
 
 
 def test_without_the_time_the_main_thread_ran_it_is_less_sure() -> None:

@@ -6,6 +6,7 @@ from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError
+from perftui.facts.input_wait import fetches_in_main_thread, input_wait
 from perftui.facts.judged_step import HOST_AT_WORK, JudgedStep, judged_step
 from perftui.facts.place import Place
 from perftui.facts.python_lock import python_lock
@@ -22,7 +23,11 @@ def _contention(facts: Facts) -> Lost | None:
     step = judged.of
     parts = _parts(judged)
     within = sum(judged.part(name) for name in parts)
-    cost = min(round(lock.waited * step.mean), within)
+    waited = lock.waited
+    if lock.idle is not None:
+        # While the workers of its loader make a batch it has nothing to do, lock or no lock.
+        waited = min(waited, max(lock.idle - _waits_for_workers(facts), 0.0))
+    cost = min(round(waited * step.mean), within)
     line = next((one for one in lock.lines.lines if one.file), None)
     place = Place(rank=facts.rank_number, file=line.file, line=line.line) if line else None
     at = f" at {line.short} in {line.function}" if line else ""
@@ -40,6 +45,12 @@ def _contention(facts: Facts) -> Lost | None:
         parts=parts,
         unproven="" if lock.idle is not None else "how long the main thread ran",
     )
+
+
+def _waits_for_workers(facts: Facts) -> float:
+    """Share of the step in which the training thread waits for batches of its workers."""
+    found = input_wait.or_none(facts)
+    return 0.0 if found is None or fetches_in_main_thread(facts) else found.wait / found.of.mean
 
 
 def _parts(judged: JudgedStep) -> tuple[str, ...]:

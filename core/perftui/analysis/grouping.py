@@ -1,10 +1,17 @@
-"""Exact integer sums and extremes by group."""
+"""Columns of numbers of groups: exact integer sums and extremes by group, rows of some groups."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
 
 from perftui.trace.model import NONE, Int64, Ints
+
+_FEW = 5
+"""Numbers that are compared with one by one: a table of answers, asked by number, takes as long as
+six comparisons (10 M rows)."""
 
 
 def sums(group: Ints, values: Int64, groups: int) -> Int64:
@@ -22,3 +29,16 @@ def first_longest(group: Ints, values: Int64, groups: int) -> Int64:
     result = np.full(groups, NONE, dtype=np.int64)
     result[group[hits]] = hits
     return result
+
+
+def numbered(column: Ints, accepted: Sequence[int], count: int) -> npt.NDArray[np.bool_]:
+    """Which numbers of ``column``, all below ``count``, are ``accepted``."""
+    if len(accepted) > _FEW:
+        table = np.zeros(count, dtype=bool)
+        table[accepted] = True
+        # As ``table[column]``, in half the time.
+        return table.take(column)
+    mask = np.zeros(len(column), dtype=bool)
+    for number in accepted:
+        mask |= column == number
+    return mask

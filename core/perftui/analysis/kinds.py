@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
+from perftui.analysis.grouping import numbered
 from perftui.analysis.once import once
 from perftui.trace.categories import (
     ANNOTATION,
@@ -34,9 +35,6 @@ _OPTIMIZER = re.compile(r"Optimizer\.(step|zero_grad)#")
 _MARKS = re.compile(
     rf"ProfilerStep|enumerate\(DataLoader\)|Optimizer\.(step|zero_grad)|{OWN_MARK}|\[pytorch\|"
 )
-_FEW = 5
-"""Names that are compared with one by one: a table of answers, asked by number, takes as long as
-six comparisons (10 M rows)."""
 _MODULE = re.compile(r"nn\.Module: ")
 _BACKWARD = re.compile(r"autograd::engine::|torch::autograd::|.*Backward\d*$")
 _ENGINE = re.compile(r"autograd::engine::|torch::autograd::|\w*Backward\d+$")
@@ -91,19 +89,6 @@ def named(trace: Trace, matches: Callable[[str], object]) -> Mask:
     """Mask of the rows whose name satisfies ``matches``, asked once for each distinct name."""
     accepted = [number for number, name in enumerate(trace.names) if matches(name)]
     return numbered(trace.name, accepted, len(trace.names))
-
-
-def numbered(column: Ints, accepted: Sequence[int], count: int) -> Mask:
-    """Which numbers of ``column``, all below ``count``, are ``accepted``."""
-    if len(accepted) > _FEW:
-        table = np.zeros(count, dtype=bool)
-        table[accepted] = True
-        # As ``table[column]``, in half the time.
-        return table.take(column)
-    mask = np.zeros(len(column), dtype=bool)
-    for number in accepted:
-        mask |= column == number
-    return mask
 
 
 @once

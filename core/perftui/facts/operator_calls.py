@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from perftui.analysis import kinds
+from perftui.analysis.grouping import numbered
 from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.steady import Mask
@@ -26,7 +27,7 @@ def callers(trace: Trace, rows: Int64) -> Int64:
 def is_named(trace: Trace, rows: Int64, *names: str) -> Mask:
     """Which of ``rows`` have one of ``names``; NONE has none."""
     numbers = [number for number, name in enumerate(trace.names) if name in names]
-    named: Mask = kinds.numbered(trace.name[rows], numbers, len(trace.names)) & (rows != NONE)
+    named: Mask = numbered(trace.name[rows], numbers, len(trace.names)) & (rows != NONE)
     return named
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from perftui.analysis import kinds
 from perftui.analysis.by_track import part_of_rows, within
+from perftui.analysis.grouping import numbered
 from perftui.analysis.intervals import EMPTY, Intervals
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.call_tree import called_operators
@@ -65,7 +66,7 @@ class Operators:
         """Those whose names ``accepts`` accepts."""
         names = self.trace.names
         accepted = [number for number in self._names if accepts(names[number])]
-        return kinds.numbered(self.name, accepted, len(names))
+        return numbered(self.name, accepted, len(names))
 
     @cached_property
     def _names(self) -> list[int]:
@@ -94,7 +95,7 @@ class Operators:
 
     def in_phase(self, *names: str) -> Mask:
         """Those that begin in one of these phases."""
-        return kinds.numbered(self.phase, [PHASES.index(name) for name in names], len(PHASES))
+        return numbered(self.phase, [PHASES.index(name) for name in names], len(PHASES))
 
 
 @dataclass(frozen=True, eq=False)

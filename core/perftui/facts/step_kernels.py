@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from perftui.analysis import kinds
 from perftui.analysis.by_track import begun_in, part_of_rows
+from perftui.analysis.grouping import numbered
 from perftui.analysis.intervals import EMPTY, Intervals, union
 from perftui.analysis.kernels.category import Category, category_of
 from perftui.analysis.links import link
@@ -74,7 +74,7 @@ class StepKernels:
     def are(self, *categories: Category) -> Mask:
         """Which of them are of some kinds of work."""
         numbers = [_CATEGORIES.index(category) for category in categories]
-        return kinds.numbered(self.category, numbers, len(_CATEGORIES))
+        return numbered(self.category, numbers, len(_CATEGORIES))
 
     def named(self, accepts: Callable[[str], object]) -> Mask:
         """Which of them have a name that ``accepts`` accepts."""
@@ -88,7 +88,7 @@ class StepKernels:
         names = self.analysis.trace.names
         known = np.flatnonzero(np.bincount(column + 1, minlength=1)[1:]).tolist()
         # One more than there are names, for NONE.
-        return kinds.numbered(column, [n for n in known if accepts(names[n])], len(names) + 1)
+        return numbered(column, [n for n in known if accepts(names[n])], len(names) + 1)
 
     @cached_property
     def _names(self) -> Int32:

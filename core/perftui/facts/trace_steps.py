@@ -20,8 +20,8 @@ from perftui.facts.step_breakdown import StepBreakdown, trace_breakdown
 from perftui.trace.model import Trace
 
 MOST_ROWS = 100_000
-"""Operators, or kernels, that are looked at one by one: 1 us for each of 50 questions would be felt
-in every window that is longer."""
+"""Operators, or kernels, that are looked at one by one. A first poll of a million operators takes
+25 ms with so many, and 70 to 113 ms with all."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -85,7 +85,7 @@ def test_the_rank_that_comes_late_is_named_with_its_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("late", "severity"), [(4, None), (6, Severity.INFO), (12, Severity.WARNING)]
+    ("late", "severity"), [(5.2, None), (5.3, Severity.INFO), (12, Severity.WARNING)]
 )
 def test_a_rank_that_is_hardly_late_is_not_named(late: float, severity: Severity | None) -> None:
     run = run_of({**EVEN, "backward": 60 + late}, {**EVEN, "input_wait": late})

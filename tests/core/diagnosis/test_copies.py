@@ -109,7 +109,8 @@ def test_data_that_is_fetched_or_only_sliced_is_not_made() -> None:
 def test_what_takes_little_to_make_is_only_mentioned() -> None:
     finding = finding_of(made("aten::arange", lasting=20), "created-on-cpu")
     assert finding.severity is Severity.INFO
-    assert found(diagnosed(made("aten::arange", lasting=1)), "created-on-cpu") is None
+    assert finding_of(made("aten::arange", lasting=10), "created-on-cpu").cost_ns == us(10)
+    assert found(diagnosed(made("aten::arange", lasting=9)), "created-on-cpu") is None
 
 
 def test_many_small_copies_are_counted() -> None:

@@ -167,7 +167,8 @@ def test_memory_that_is_got_anew_in_each_step_is_churn() -> None:
     )
     assert finding.severity is Severity.WARNING
     assert finding_of(allocating(20), "allocator-churn").severity is Severity.INFO
-    assert found(diagnosed(allocating(5)), "allocator-churn") is None
+    assert finding_of(allocating(9), "allocator-churn").severity is Severity.INFO
+    assert found(diagnosed(allocating(8)), "allocator-churn") is None
 
 
 def profiling(samples: int = 40) -> Finding | None:
@@ -198,6 +199,20 @@ def test_a_profiler_of_a_short_run_is_told_by_fifteen_samples() -> None:
     assert enough is not None
     assert too_few is not None
     assert (enough.cost_ns, too_few.cost_ns) == (round(10 * MS * 7 / 15), 0)
+
+
+@pytest.mark.parametrize(("lasting", "is_told"), [(149, False), (150, True)])
+def test_a_profiler_that_takes_much_of_its_own_window_is_said(lasting: int, is_told: bool) -> None:
+    def step(t: TraceBuilder) -> None:
+        rest = us(1000 - lasting)
+        t.step().launch("gemm", rest, call=CALL, starts=t.now).pause(rest - CALL)
+        t.phase("profiler", us(lasting)).end()
+
+    finding = found(diagnosed(training().repeat(20, step)), "profiler-overhead")
+    assert (finding is not None) is is_told
+    if finding is not None:
+        assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
+        assert finding.sentence.startswith("The profiler itself takes 15 % of the steps")
 
 
 def grown(each: float, noise: int = 0) -> Table:

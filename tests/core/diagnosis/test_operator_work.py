@@ -10,7 +10,7 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Facts
 from tests.core.diagnosis.cpu_runs import FLOATS, NOTE, SGD, call, judged, ops, trained
-from tests.core.diagnosis.runs import MS
+from tests.core.diagnosis.runs import MS, make_run
 from tests.core.diagnosis.stories import reasons
 from tests.traces.builder import TraceBuilder, ms, us
 
@@ -235,25 +235,30 @@ def test_a_small_table_or_a_quick_optimizer_is_left_alone() -> None:
     assert dense(optimizer=1) is None
 
 
-def passes(metrics: bool, *, tensors: int = 60) -> Facts:
-    """Forward, backward, and forward once more."""
+def test_dense_gradients_are_not_judged_where_nobody_noted_the_parameters() -> None:
+    why = reasons(diagnosis(backward(note=None, optimizer=10)))["dense-gradients"]
+    assert why == "the parameters were not recorded"
+
+
+def passes(metrics: float, *, tensors: int = 60, noted: bool = True) -> Facts:
+    """Forward, backward, and forward once more for so many ms."""
 
     def step(t: TraceBuilder) -> None:
         call(t.forward(), "aten::linear", "aten::addmm", lasting=5_000)
         t.backward()
         call(t, f"{NODE}AddmmBackward0", "AddmmBackward0", lasting=10_000)
         if metrics:
-            call(t.forward(), "aten::linear", "aten::addmm", lasting=5_000)
+            call(t.forward(), "aten::linear", "aten::addmm", lasting=1000 * metrics)
         t.close()
 
     lines = (("/p/train.py", 9, "forward"), ("/p/train.py", 10, "backward"))
     later = (("/p/train.py", 14, "forward"),) if metrics else ()
-    spent = {"forward": 10.0 if metrics else 5.0, "backward": 10.0}
-    return trained(step, spent, *lines, *later, note=floats(tensors=tensors))
+    note = floats(tensors=tensors) if noted else None
+    return trained(step, {"forward": 5 + metrics, "backward": 10}, *lines, *later, note=note)
 
 
 def test_a_forward_pass_for_metrics_is_told_with_its_line() -> None:
-    finding = judged(passes(metrics=True), "repeated-forward")
+    finding = judged(passes(metrics=5), "repeated-forward")
     assert finding is not None
     assert finding.sentence == (
         "The model runs forward again without a backward pass in the same step, for 5.0 ms of each "
@@ -263,8 +268,25 @@ def test_a_forward_pass_for_metrics_is_told_with_its_line() -> None:
 
 
 def test_one_pass_and_a_teacher_are_no_repetition() -> None:
-    assert judged(passes(metrics=False), "repeated-forward") is None
-    assert judged(passes(metrics=True, tensors=120), "repeated-forward") is None
+    assert judged(passes(metrics=0), "repeated-forward") is None
+    assert judged(passes(metrics=5, tensors=120), "repeated-forward") is None
+    # Nothing tells whether the model that runs again is the one that is trained.
+    assert judged(passes(metrics=5, noted=False), "repeated-forward") is None
+
+
+@pytest.mark.parametrize(("again", "severity"), [(0.78, None), (0.8, Severity.WARNING)])
+def test_a_short_pass_for_metrics_is_left_alone(again: float, severity: Severity | None) -> None:
+    finding = judged(passes(metrics=again), "repeated-forward")
+    assert (finding.severity if finding else None) is severity
+
+
+def test_without_a_window_nothing_is_said_of_operators() -> None:
+    run = make_run(phases={"forward": 10, "backward": 10, "other": 10})
+    judgement = diagnosis(Facts(run))
+    silent = {"dense-gradients", "unused-gradients", "repeated-forward", "backward-recompute"}
+    silent |= {"unfused-attention", "dtype-churn", "layout-copies", "memory-bound-elementwise"}
+    silent |= {"slow-operator", "float64"}
+    assert not silent & {one.rule for one in (*judgement.findings, *judgement.abstentions)}
 
 
 def test_a_model_of_float64_on_the_cpu_is_told() -> None:

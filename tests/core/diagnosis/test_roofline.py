@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from perftui.analysis.open_trace import open_trace
+from perftui.diagnosis.model import Severity
 from perftui.facts.fact import UnknownError
 from perftui.facts.roofline import longest_call, roofline
 from tests.core.diagnosis.kernel_stories import ADD, BF16, H100, K, busy_with
-from tests.core.diagnosis.stories import diagnosed, finding_of
+from tests.core.diagnosis.stories import busy, diagnosed, finding_of
 from tests.traces.builder import us
 
 PRODUCT = {"Input Dims": [[4096, 4096], [4096, 4096]], "Input type": ["c10::BFloat16"] * 2}
@@ -55,3 +56,15 @@ def test_a_busy_gpu_is_said_to_compute_what_it_computes() -> None:
         "Of its kernels' time: elementwise 61 %, matrix products 39 %."
     )
     assert diagnosed(busy_with(K(BF16, 990))).findings[0].rule == "healthy"
+
+
+@pytest.mark.parametrize(("share", "is_told"), [(0.79, False), (0.8, True)])
+def test_a_gpu_computes_most_of_the_time_from_four_fifths_on(share: float, is_told: bool) -> None:
+    found = {finding.rule: finding for finding in diagnosed(busy(share)).findings}
+    assert ("compute-bound" in found) is is_told
+    assert found["largest-part"].severity is Severity.WARNING
+    if is_told:
+        assert (found["compute-bound"].severity, found["compute-bound"].cost_ns) == (
+            Severity.INFO,
+            0,
+        )

@@ -98,7 +98,7 @@ def test_the_line_is_one_that_the_other_ranks_have_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("late", "severity"), [(4, None), (6, Severity.INFO), (12, Severity.WARNING)]
+    ("late", "severity"), [(5.2, None), (5.3, Severity.INFO), (12, Severity.WARNING)]
 )
 def test_a_rank_that_is_hardly_late_is_not_named(late: float, severity: Severity | None) -> None:
     run = run_of({**EVEN, "backward": 60 + late}, {**EVEN, "input_wait": late})

@@ -59,7 +59,13 @@ def test_checkpoints_that_take_less_are_told_as_such() -> None:
     finding = told(saving(45), "checkpoint")
     assert said(saving(45), "slow-steps") is None
     assert (finding.severity, source_of(finding)) == (Severity.WARNING, "/p/train.py:20")
-    assert said(saving(20), "checkpoint") is None
+    assert told(saving(27), "checkpoint").cost_ns == round(27 / 25 * MS)
+    assert said(saving(26), "checkpoint") is None
+
+
+def test_checkpoints_of_slow_steps_count_from_a_tenth_on() -> None:
+    assert told(saving(56), "slow-steps").severity is Severity.WARNING
+    assert said(saving(55), "slow-steps") is None
 
 
 def test_saving_in_each_step_is_a_checkpoint_finding() -> None:
@@ -75,7 +81,8 @@ def test_saving_in_each_step_is_a_checkpoint_finding() -> None:
 def test_slow_steps_without_a_cause_need_to_hold_much_of_the_time() -> None:
     finding = told(saving(1000, line=31, stage=""), "slow-steps")
     assert finding.sentence.endswith("the time is in the script's own code, mostly at train.py:31.")
-    assert said(saving(200, stage=""), "slow-steps") is None
+    assert said(saving(250, stage=""), "slow-steps") is not None
+    assert said(saving(240, stage=""), "slow-steps") is None
 
 
 def test_waits_for_data_are_left_to_their_own_rules() -> None:
@@ -186,6 +193,16 @@ def test_compiling_after_the_warm_up_is_named_with_the_call() -> None:
     )
     assert (finding.cost_ns, source_of(finding)) == (50 * MS, "/p/train.py:17")
     assert said(compiling(0.04), "recompiles") is None
+
+
+@pytest.mark.parametrize(("every", "is_told"), [(20, True), (22, False)])
+def test_compiling_counts_from_a_twentieth_of_the_steps_on(every: int, is_told: bool) -> None:
+    seen = [Seen(100 * n, 100, 17, FORWARD if n % every else COMPILE) for n in range(400)]
+    finding = said(run_of(step_table(400, {"forward": 100}), *seen), "recompiles")
+    assert (finding.severity if finding else None) is (Severity.WARNING if is_told else None)
+
+
+def test_compiling_is_not_judged_without_samples() -> None:
     assert reason(run_of(step_table(60, USUAL)), "recompiles") == "too few samples of the stack"
 
 

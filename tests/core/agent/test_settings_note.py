@@ -206,3 +206,34 @@ def test_what_cannot_be_read_is_unknown_and_harms_nothing() -> None:
     (optimizer,) = facts["optimizers"]
     assert optimizer["name"].endswith("Odd")
     assert {optimizer[name] for name in ("fused", "groups", "parameters", "line")} == {None}
+
+
+PROFILED = """
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile, schedule
+model = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+turns = schedule(wait=0, warmup=0, active=4)
+
+def read(profiler):
+    # Reading a name that is no text raises.
+    names = [event.name() for event in profiler.profiler.kineto_results.events()]
+    print(any("call_places" in name for name in names))
+
+with profile(
+    activities=[ProfilerActivity.CPU], with_stack=True, schedule=turns, on_trace_ready=read
+) as own:
+    for _ in range(8):
+        model(torch.rand(2, 4)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        own.step()
+"""
+
+
+def test_a_profile_of_the_script_holds_nothing_of_it_and_can_be_read(train: Train) -> None:
+    run = train(PROFILED)
+    assert (run.code, set(run.out.split())) == (0, {"False"})
+    (told,) = run.notes("settings")
+    assert told["optimizers"]

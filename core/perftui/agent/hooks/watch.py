@@ -10,6 +10,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ...wire.ring import BACKWARD, FORWARD
@@ -184,10 +185,24 @@ def watch_profilers(torch: Any, session: Session) -> None:
             _watch_profiler(torch, kind, "__enter__", session)
 
 
+def _load_annotations(torch: Any) -> None:
+    """Import what torch imports as the first ``record_function`` begins.
+
+    Within a profile with stacks the name of an import's frame is freed before it is read (torch
+    2.13): what stands there by then may be no text, and reading the script's profile raises.
+    """
+    load = getattr(torch.autograd.profiler, "_maybe_cupti_monitor", None)
+    if load is not None:
+        with suppress(Exception):
+            load()
+
+
 def _watch_profiler(torch: Any, kind: Any, begin_name: str, session: Session) -> None:
-    begin = getattr(kind, begin_name)
-    begins = put_around(torch, begin, lambda args, _: session.foreign_profiler(args[0], True))
-    setattr(kind, begin_name, begins)
+    def begins(args: tuple[Any, ...], _: Any) -> None:
+        _load_annotations(torch)
+        session.foreign_profiler(args[0], True)
+
+    setattr(kind, begin_name, put_around(torch, getattr(kind, begin_name), begins))
     kind.__exit__ = put_around(
         torch,
         kind.__exit__,

@@ -113,8 +113,7 @@ class Session(FastPathOpening):
         if self._setup.until and gradients:
             self._setup.in_forward(self._torch)
         ended = recording.steps.forward(now, gradients, self.loaders.any_live())
-        if ended:
-            self._ended(recording, ended)
+        self._ended(recording, ended)
         modules = self._modules.get(module)
         if modules is None:
             modules = self._count_modules(module)
@@ -259,8 +258,7 @@ class Session(FastPathOpening):
 
     def _optimizer_done(self, recording: Recording, number: int, now: int) -> list[Boundary]:
         ended = recording.steps.optimizer(number, now, self.loaders.any_live())
-        if ended:
-            self._ended(recording, ended)
+        self._ended(recording, ended)
         return ended
 
     def _ended(self, recording: Recording, boundaries: list[Boundary]) -> None:
@@ -271,7 +269,7 @@ class Session(FastPathOpening):
             recording.ended(boundaries)
             self._note_compilations(recording)
             is_early = self._setup.until and boundaries[-1].kind == TRAIN
-            if is_early and self._setup.has_trained():
+            if is_early and self._setup.has_trained(self._torch):
                 self._note_settings()
 
     def finish(self) -> None:
@@ -283,6 +281,8 @@ class Session(FastPathOpening):
     def _note_last(self) -> None:
         if self.recording is not None:
             self._note_compilations(self.recording)
+            if self._setup.is_late:
+                self._note_settings()
 
     def _note_compilations(self, recording: Recording) -> None:
         for duration, data in self._compilations.new():

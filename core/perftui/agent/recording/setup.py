@@ -6,6 +6,7 @@ from typing import Any
 
 from ..settings.flags import autocast, detects_anomalies
 from ..settings.note import settings_facts
+from ..windows.torch_window import is_profiling
 
 SETTINGS_AFTER = 2
 """Training steps after which it is told: what is compiled or made late is there by then, and later
@@ -32,10 +33,18 @@ class Setup:
         """The autograd engine is called."""
         self._anomaly = self._anomaly or detects_anomalies(torch)
 
-    def has_trained(self) -> bool:
-        """A training step has ended; whether it is time to tell."""
-        self.until = max(self.until - 1, 0)
+    def has_trained(self, torch: Any) -> bool:
+        """A training step has ended; whether it is time to tell: not while a profiler runs, which
+        would record that as work of the script."""
+        self.until -= 1
+        if not self.until and is_profiling(torch):
+            self.until = 1
         return not self.until
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it was time already, but for a profiler."""
+        return 0 < self.until < SETTINGS_AFTER
 
     def told(self, torch: Any, optimizers: Any, modules: list[Any]) -> dict[str, Any]:
         """The data of the ``settings`` note."""

@@ -30,6 +30,10 @@ ALONE = 2.0
 """Times that a part grows as much as the rest of the step: on a machine that becomes busier all
 parts grow alike."""
 
+FAR = 2.0
+"""Growth of the whole step from which on no neighbour is the reason, whichever parts grow: programs
+that take half of the cores double what a step takes, and no more."""
+
 
 @dataclass(frozen=True)
 class Trend:
@@ -54,6 +58,8 @@ class GrowingSteps:
     phase: str
     """The part that grows most."""
     part: Trend
+    is_alone: bool
+    """Whether the others stay as they are; else the whole step grows."""
     cost: int
     """Mean of the steps above what the first ones took."""
     line: LineShare | None
@@ -78,7 +84,7 @@ def trend(values: npt.NDArray[np.number]) -> Trend:
 
 @fact
 def growing_steps(facts: Facts) -> GrowingSteps | None:
-    """None where steps stay as long as they are, or all parts grow alike.
+    """None where steps stay as long as they are, or all parts grow alike, though not by much.
 
     Raises:
         UnknownError: there are too few steps.
@@ -95,14 +101,17 @@ def growing_steps(facts: Facts) -> GrowingSteps | None:
     is_alone = part.growth >= ALONE * max(rest.growth, 0.0) and added >= 0.5 * (
         whole.last - whole.first
     )
-    if whole.tau < MONOTONE or part.tau < MONOTONE or added <= 0 or not is_alone:
+    is_clear = is_alone or whole.last >= (1 + FAR) * _at_begin(whole, rows)
+    if whole.tau < MONOTONE or part.tau < MONOTONE or added <= 0 or not is_clear:
         return None
-    above = rows[phase] - _at_begin(part, rows)
+    grown, taken = (part, rows[phase]) if is_alone else (whole, rows["duration"])
+    above = taken - _at_begin(grown, rows)
     return GrowingSteps(
         whole,
         phase,
         part,
-        max(round(min(float(above.mean()), part.last)), 0),
+        is_alone,
+        max(round(min(float(above.mean()), grown.last)), 0),
         _growing_line(facts, rows, phase),
         rss_trend.or_none(facts),
     )

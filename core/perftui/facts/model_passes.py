@@ -111,15 +111,14 @@ def repeated_passes(analysis: TraceAnalysis) -> Work:
     first = np.searchsorted(start[top], trace.start[marks])
     last = np.searchsorted(start[top], trace.ends_of(marks))
     passes = [top[one:end] for one, end in zip(first.tolist(), last.tolist(), strict=True)]
-    known: dict[bytes, int] = {}
+    alike: dict[tuple[int, bytes], list[Int64]] = {}
     for one in passes:
-        names = found.name[one].tobytes()
         step = found.steps.step_at(int(start[one[0]])) if len(one) else None
-        if step is None:
-            continue
-        key = names + str(step.index).encode()
-        known[key] = known.get(key, 0) + 1
-        if known[key] == 2:
+        if step is not None:
+            alike.setdefault((step.index, found.name[one].tobytes()), []).append(one)
+    with_backward = np.count_nonzero(nodes) / np.count_nonzero(weighted)
+    for each in alike.values():
+        for one in each[max(round(len(each) * with_backward), 1) :]:
             mine[one] = True
     return work_of(found, found.within(mine), mine)
 

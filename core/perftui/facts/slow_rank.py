@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from perftui.facts.communication import collectives_of_ranks
 from perftui.facts.fact import Facts, NotApplicableError, fact
@@ -47,6 +47,9 @@ def slow_rank(facts: Facts) -> SlowRank | None:
     by_windows = _by_collectives(spent, table) if spent else None
     by_times = _by_own_times(table, spent or {})
     chosen = by_times or by_windows
+    if by_times and by_windows and by_times.rank == by_windows.rank:
+        # Backward is longer on it as well: only its collectives show that.
+        chosen = replace(by_times, lag=max(by_times.lag, by_windows.lag))
     return chosen if chosen and chosen.lag >= LEAST_LAG * step.mean else None
 
 

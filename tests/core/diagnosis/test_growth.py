@@ -74,6 +74,15 @@ def test_steps_of_a_machine_that_becomes_busier_do_not_grow() -> None:
     assert said(run_of(growing(forward=0.5, other=0.1)), "growing-steps") is None
 
 
+def test_steps_three_times_as_long_have_grown_whichever_parts_do() -> None:
+    finding = told(run_of(growing(forward=1.4, other=0.7)), "growing-steps")
+    assert "forward takes " in finding.sentence
+    # They add 2.1 ms with each step.
+    assert finding.cost_ns == pytest.approx(2.1 * 61 * MS, rel=0.02)
+    assert {"forward", "other"} <= set(finding.parts)
+    assert said(run_of(growing(forward=0.8, other=0.4)), "growing-steps") is None
+
+
 def test_scatter_of_the_little_that_is_left_hides_no_growth() -> None:
     """Backward is nearly all of a step; the rest scatters, and its parts do not sum as lines."""
     random = np.random.default_rng(0)

@@ -240,21 +240,23 @@ def test_dense_gradients_are_not_judged_where_nobody_noted_the_parameters() -> N
     assert why == "the parameters were not recorded"
 
 
-def passes(metrics: float, *, tensors: int = 60, noted: bool = True) -> Facts:
-    """Forward, backward, and forward once more for so many ms."""
+def passes(metrics: float, times: int = 1, *, tensors: int = 60, noted: bool = True) -> Facts:
+    """Forward, backward, and forward so many times more for so many ms each."""
 
     def step(t: TraceBuilder) -> None:
         call(t.forward(), "aten::linear", "aten::addmm", lasting=5_000)
         t.backward()
         call(t, f"{NODE}AddmmBackward0", "AddmmBackward0", lasting=10_000)
-        if metrics:
+        for _ in range(times if metrics else 0):
             call(t.forward(), "aten::linear", "aten::addmm", lasting=1000 * metrics)
-        t.close()
+            t.close()
 
     lines = (("/p/train.py", 9, "forward"), ("/p/train.py", 10, "backward"))
     later = (("/p/train.py", 14, "forward"),) if metrics else ()
     note = floats(tensors=tensors) if noted else None
-    return trained(step, {"forward": 5 + metrics, "backward": 10}, *lines, *later, note=note)
+    return trained(
+        step, {"forward": 5 + metrics * times, "backward": 10}, *lines, *later, note=note
+    )
 
 
 def test_a_forward_pass_for_metrics_is_told_with_its_line() -> None:
@@ -265,6 +267,12 @@ def test_a_forward_pass_for_metrics_is_told_with_its_line() -> None:
         "20 ms step (25 %) at train.py:14."
     )
     assert finding.cost_ns == 5 * MS
+
+
+def test_every_pass_but_that_of_backward_is_told() -> None:
+    finding = judged(passes(2, times=2), "repeated-forward")
+    assert finding is not None
+    assert finding.cost_ns == 4 * MS
 
 
 def test_one_pass_and_a_teacher_are_no_repetition() -> None:

@@ -11,7 +11,7 @@ from perftui.facts.growth import MONOTONE, GrowingSteps, Trend, growing_steps, r
 from perftui.facts.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
 from perftui.facts.place import Place
 from perftui.facts.steps import MANY_STEPS, steady_step
-from perftui.run.columns import phase_name
+from perftui.run.columns import PHASES, phase_name
 
 LEAST_RSS = 64 << 20
 """Bytes that the memory of the processes must grow by: allocators and caches take less."""
@@ -27,7 +27,8 @@ def _steps(facts: Facts) -> Lost | None:
     if found is None:
         return None
     judged = judged_step.or_none(facts)
-    parts: tuple[str, ...] = (found.phase, f"{PYTHON_IN}{found.phase}")
+    phases = (found.phase,) if found.is_alone else PHASES
+    parts: tuple[str, ...] = (*phases, *(f"{PYTHON_IN}{phase}" for phase in phases))
     if judged is not None and judged.on_device:
         parts = (*HOST_AT_WORK, GapCause.SYNCHRONISATION.value)
     line = found.line

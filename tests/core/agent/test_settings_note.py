@@ -202,7 +202,8 @@ def test_what_cannot_be_read_is_unknown_and_harms_nothing() -> None:
 
     facts = settings_facts(object(), {Odd(): None}, [Odd()], None)
     known = {name for name, value in facts.items() if value is not None}
-    assert known == {"cores", "environment", "gc", "optimizers", "places"}
+    # Of dynamo it depends on what other tests have imported.
+    assert known - {"dynamo"} == {"cores", "environment", "gc", "optimizers", "places"}
     (optimizer,) = facts["optimizers"]
     assert optimizer["name"].endswith("Odd")
     assert {optimizer[name] for name in ("fused", "groups", "parameters", "line")} == {None}

@@ -184,7 +184,9 @@ def test_a_process_that_ends_takes_nsys_with_it(
         "import sys, threading, time; from pathlib import Path\n"
         "from perftui.trace.load import load_trace\n"
         "threading.Thread(target=load_trace, args=[Path(sys.argv[1])], daemon=True).start()\n"
-        "while not Path(sys.argv[2]).exists(): time.sleep(0.01)"
+        "while not Path(sys.argv[2]).exists(): time.sleep(0.01)\n"
+        # On a busy machine nsys may run before whoever started it knows its number.
+        "time.sleep(0.5)"
     )
     subprocess.run([sys.executable, "-c", code, str(report), str(started)], check=True)
     assert ended(int(started.read_text()))

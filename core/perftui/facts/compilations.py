@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis.intervals import intersect, union
+from perftui.facts.events import events_of
 from perftui.facts.fact import Facts, fact
 from perftui.facts.steps import steady_rows
 from perftui.trace.model import Int64
@@ -39,10 +40,9 @@ class Compilations:
 @fact
 def compilations(facts: Facts) -> Compilations | None:
     """None where torch told of none in the steady steps, as in runs of older agents."""
-    rows, events = steady_rows(facts), facts.events
-    if "kind" not in events or not len(events) or not len(rows):
+    rows, found = steady_rows(facts), events_of(facts.events, "compile")
+    if not len(found) or not len(rows):
         return None
-    found = events.where(events["kind"] == "compile")
     notes = found["data"].tolist()
     known = [isinstance(data, Mapping) and isinstance(data.get("start"), int) for data in notes]
     found = found.where(np.array(known, dtype=np.bool_))

@@ -8,6 +8,7 @@ import numpy as np
 
 from perftui.analysis.intervals import union
 from perftui.analysis.steps.parts import OTHER
+from perftui.facts.events import events_of
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.lines import LinesByTime
 from perftui.facts.moments import FEWEST_MOMENTS, Moments, moments
@@ -85,9 +86,7 @@ def _number(data: object, name: str, otherwise: int = 0) -> int:
 
 def gc_pauses_of(events: Table, rows: Table) -> Table:
     """Collections that began in one of the steps ``rows``, or stand for several from then on."""
-    if "kind" not in events or not len(events):
-        return Table()
-    found = events.where(events["kind"] == "gc")
+    found = events_of(events, "gc")
     during = union(rows["start"], rows["start"] + rows["duration"])
     return found.where(during.holds(found["time"])) if len(found) else found
 

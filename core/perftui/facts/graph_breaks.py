@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, fact
 from perftui.trace.text import printable
 
@@ -28,17 +29,14 @@ class GraphBreak:
 @fact
 def graph_breaks(facts: Facts) -> tuple[GraphBreak, ...]:
     """In the order in which they were met; lines of installed packages are left out."""
-    events = facts.events
-    if "kind" not in events or not len(events):
-        return ()
-    notes = events.where(events["kind"] == "compile")["data"].tolist()
+    notes = notes_of(facts.events, "compile")
     met = Counter(place for note in notes if (place := _place(note)) is not None)
     return tuple(GraphBreak(*place, compiled=count) for place, count in met.items())
 
 
-def _place(note: object) -> tuple[str, str, int] | None:
+def _place(note: Mapping[str, object]) -> tuple[str, str, int] | None:
     """Function, file and line."""
-    if not isinstance(note, Mapping) or note.get("forward") is False:
+    if note.get("forward") is False:
         return None
     resumed, file = _RESUMED.match(str(note.get("function"))), str(note.get("file") or "")
     if resumed is None or not file or "-packages/" in file:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from perftui import format as fmt
+from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, fact
-from perftui.facts.settings import fields_of, notes_of
+from perftui.facts.settings import fields_of
 from perftui.facts.steps import step_kind
 
 

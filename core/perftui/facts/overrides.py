@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, fact
-from perftui.facts.settings import fields_of, notes_of
+from perftui.facts.settings import fields_of
 from perftui.run.manifest import Override
 from perftui.run.reader import RunSnapshot
 

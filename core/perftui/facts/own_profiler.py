@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 
+from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, fact
 from perftui.facts.lines import FEWEST_SAMPLES, LinesByTime, lines_by_time
 from perftui.facts.main_thread import stack_samples, steady_held
 from perftui.facts.moments import FEWEST_MOMENTS
-from perftui.facts.settings import notes_of
 from perftui.run.stack_samples import PROFILE
 
 _PROFILES = re.compile(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis.intervals import union
+from perftui.facts.events import events_of
 from perftui.facts.fact import Facts, fact
 from perftui.facts.place import Place
 from perftui.facts.steady import usual_distance
@@ -63,9 +64,9 @@ def saves_within(events: Table, rows: Table) -> tuple[Table, Int64]:
 
     A note stands for one long call, or for several short ones, and is written where it ends.
     """
-    if "kind" not in events or not len(events) or not len(rows):
+    found = events_of(events, "save")
+    if not len(found) or not len(rows):
         return Table(), np.zeros(0, dtype=np.int64)
-    found = events.where(events["kind"] == "save")
     of_training = [_of_training(data) for data in found["data"].tolist()]
     found = found.where(np.array(of_training, dtype=np.bool_))
     during = union(rows["start"], rows["start"] + rows["duration"])

@@ -10,9 +10,9 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, fact
 from perftui.facts.place import Place
-from perftui.run.table import Table
 
 
 @dataclass(frozen=True)
@@ -225,13 +225,6 @@ class Settings:
         places = self.places or {}
         found = next((places[name] for name in names if name in places), None)
         return Place(file=found[0], line=found[1]) if found else None
-
-
-def notes_of(events: Table, kind: str) -> list[dict[str, Any]]:
-    """The data of all ``events`` of that kind."""
-    if "kind" not in events or not len(events):
-        return []
-    return [data for data in events["data"][events["kind"] == kind] if isinstance(data, dict)]
 
 
 def fields_of(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, fact
 from perftui.facts.main_thread import stack_samples
-from perftui.facts.settings import notes_of
 
 MOST_FILES = 8
 

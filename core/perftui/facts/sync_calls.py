@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, fact
-from perftui.facts.settings import notes_of
 from perftui.trace.text import printable
 
 MOST_CALLS = 20

@@ -80,7 +80,7 @@ def _named(stacks: Table, held: Int64, found: LinesByTime) -> BatchLines:
     """Lines that only ask for a batch are none that make it."""
     own = lines_by_time(stacks, np.where(asks_loader(stacks, held), 0, held), found.samples)
     of_all = LinesByTime(own.lines, found.covered, found.samples)
-    first = next((line for line in own.lines if line.file), None)
+    first = own.first_own
     if first is not None and of_all.share(first) >= LEAST_NAMED:
         return BatchLines(of_all, first, "")
     return BatchLines(of_all, None, _foreign(stacks, held, found.covered))

@@ -53,7 +53,7 @@ def placed(facts: Facts, place: Place | None, lines: LinesByTime | None) -> Plac
     whose text calls its operator."""
     if place is None or place.file is not None:
         return place
-    line = next((line for line in lines.lines if line.file), None) if lines else None
+    line = lines.first_own if lines else None
     line = line or (call_of(facts, place.operator) if place.operator else None)
     if line is None:
         return place

@@ -73,6 +73,11 @@ class LinesByTime:
         return tuple(line for line in self.lines if self.share(line) >= LEAST_SHARE)
 
     @property
+    def first_own(self) -> LineShare | None:
+        """The longest that is a line of the user's own code."""
+        return next((line for line in self.lines if line.file), None)
+
+    @property
     def tells(self) -> bool:
         """Whether the samples are enough to name their first line."""
         agree = bool(self.lines) and self.lines[0].held == self.covered

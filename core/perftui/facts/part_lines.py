@@ -45,7 +45,7 @@ def place_in_part(facts: Facts, part: str) -> Place:
     """The line of the user's code at which most of that part is spent; without file and line where
     nothing tells."""
     thread = part_lines(facts, part)
-    line = next((one for one in thread.lines if one.file), None) if thread else None
+    line = thread.first_own if thread else None
     if line is None:
         return Place(rank=facts.rank_number)
     return Place(rank=facts.rank_number, file=line.file, line=line.line)

@@ -25,3 +25,8 @@ class Place:
     def source(self) -> str | None:
         """``file:line`` where known."""
         return fmt.source(self.file, self.line)
+
+    @property
+    def short(self) -> str:
+        """File name and line, without directories; empty where unknown."""
+        return (self.source or "").rpartition("/")[2]

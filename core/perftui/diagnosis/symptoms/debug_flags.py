@@ -72,7 +72,7 @@ def _left_on(facts: Facts) -> Lost | None:
     judged = judged_step.or_none(facts)
     set_at = _set_at(facts, known, worst)
     place = set_at or worst.place
-    at = f" at {set_at.source.rpartition('/')[2]}" if set_at and set_at.source else ""
+    at = f" at {set_at.short}" if set_at and set_at.source else ""
     costs = ""
     if worst.cost and judged:
         costs = f", which takes {fmt.part_of_step(worst.cost, judged.of.mean)}"

@@ -47,10 +47,8 @@ def _lost(facts: Facts) -> Lost | None:
 def _line(facts: Facts, found: Evaluation) -> LineShare | None:
     """Where samples found it; else the only line that switches a model to evaluation, or gradients
     off."""
-    own = (line for line in found.lines.lines if line.file) if found.lines else iter(())
-    line = next(own, None)
-    if line is not None:
-        return line
+    if found.lines is not None and found.lines.first_own is not None:
+        return found.lines.first_own
     for pattern in (r"\.eval\(\)", r"\b(no_grad|inference_mode)\b"):
         told = line_that_says(facts, pattern, only=True)
         if told is not None:

@@ -28,7 +28,7 @@ def _contention(facts: Facts) -> Lost | None:
         # While the workers of its loader make a batch it has nothing to do, lock or no lock.
         waited = min(waited, max(lock.idle - _waits_for_workers(facts), 0.0))
     cost = min(round(waited * step.mean), within)
-    line = next((one for one in lock.lines.lines if one.file), None)
+    line = lock.lines.first_own
     place = Place(rank=facts.rank_number, file=line.file, line=line.line) if line else None
     at = f" at {line.short} in {line.function}" if line else ""
     figures = [Figure.share("lock held by other threads", lock.held, place=place)]

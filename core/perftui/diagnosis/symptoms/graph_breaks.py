@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
@@ -22,7 +20,7 @@ def _broken(facts: Facts) -> Lost | None:
     breaks = graph_breaks(facts)
     if not breaks:
         return None
-    named = ", ".join(f"{Path(each.file).name}:{each.line}" for each in breaks[:_NAMED])
+    named = ", ".join(_at(facts, each).short for each in breaks[:_NAMED])
     more = f" and {len(breaks) - _NAMED} more" if len(breaks) > _NAMED else ""
     return Lost(
         0,

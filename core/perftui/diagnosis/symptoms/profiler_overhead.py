@@ -30,7 +30,7 @@ def _profiling(facts: Facts) -> Lost | None:
     made, where = line_that_says(facts, _MADE), found.lines[0] if found else None
     file, line = made or ((where.file or None, where.line) if where else (None, None))
     place = Place(rank=facts.rank_number, file=file, line=line)
-    at = f" at {place.source.rpartition('/')[2]}" if place.source else ""
+    at = f" at {place.short}" if place.source else ""
     takes = f", which takes {fmt.part_of_step(cost, step.mean)}" if cost else ""
     return Lost(
         cost,

@@ -44,14 +44,14 @@ def _lost(facts: Facts) -> Lost | None:
             sampled = round(found.share(compiling) * step.mean)
             is_exact = told is not None and sampled <= MOSTLY_OTHERS * cost
             cost = cost if is_exact else sampled
-            first = next((line for line in found.lines(compiling).lines if line.file), None)
+            first = found.lines(compiling).first_own
     cost = min(cost, step.mean)
     if not cost:
         return None
     place = Place(rank=facts.rank_number, file=first.file, line=first.line) if first else None
     if place is None and told is not None and told.file:
         place = Place(rank=facts.rank_number, file=told.file, line=told.line)
-    at = f" for {(place.source or '').rpartition('/')[2]}" if place else ""
+    at = f" for {place.short}" if place else ""
     made = line_that_says(facts, r"\btorch\.compile\b", only=True)
     if made is not None:
         place = Place(rank=facts.rank_number, file=made[0], line=made[1])

@@ -143,7 +143,7 @@ def _checkpoint(facts: Facts) -> Lost | None:
 
 def _calls(called: Saves) -> str:
     """``torch.save at train.py:9 every 20 steps, 74 ms each``."""
-    at = f" at {(called.place.source or '').rpartition('/')[2]}" if called.place else ""
+    at = f" at {called.place.short}" if called.place else ""
     often = {0: "", 1: " in every step"}.get(called.every, f" every {called.every} steps")
     count = "" if called.every else f" {called.count} times"
     return f"torch.save{at}{count}{often}, {fmt.duration(called.each)} each"

@@ -27,6 +27,9 @@ _PLACE = ("file", "line", "function", "inner", "via", "stage")
 FEWEST_MOMENTS = 5
 """Samples of one activity below which nothing is said of it: fewer are chance."""
 
+MOSTLY_OTHERS = 2.0
+"""Times what noted calls take, from which on samples of such work are of calls not noted."""
+
 _BY_INNER = tuple(
     (stage, re.compile(marks))
     for stage, marks in (

@@ -11,14 +11,11 @@ from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.compilations import Compilations, compilations
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
-from perftui.facts.moments import FEWEST_MOMENTS, moments
+from perftui.facts.moments import FEWEST_MOMENTS, MOSTLY_OTHERS, moments
 from perftui.facts.place import Place
 from perftui.facts.source_search import line_that_says
 from perftui.facts.steps import steady_rows, steady_step
 from perftui.run.stack_samples import COMPILE
-
-MOSTLY_OTHERS = 2.0
-"""Times what torch tells, from which on samples of compiling are of more than it tells of."""
 
 FEWEST_AGAIN = 3
 """Compiled again fewer times it is warm-up: a second shape makes sizes dynamic, and evaluation is

@@ -12,7 +12,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.judged_step import HOST_AT_WORK, judged_step
 from perftui.facts.lines import LinesByTime
-from perftui.facts.moments import FEWEST_MOMENTS, Moments, moments
+from perftui.facts.moments import FEWEST_MOMENTS, MOSTLY_OTHERS, Moments, moments
 from perftui.facts.place import Place
 from perftui.facts.saves import Saves, saves
 from perftui.facts.steady import Mask
@@ -23,9 +23,6 @@ from perftui.run.stack_samples import SAVE
 
 LEAST_NAMED = 0.4
 """Of the time of slow steps, for a line to be named."""
-
-MOSTLY_OTHERS = 2.0
-"""Times the calls of ``torch.save``, from which on samples of saving are of another function."""
 
 _ELSEWHERE = ("input_wait", "loader_start")
 """Phases of which other rules speak."""

@@ -105,6 +105,17 @@ def test_the_script_outlives_the_app(
     assert output_of(tmp_path).count(b"tick") == 40
 
 
+def test_asked_to_end_it_leaves_the_terminal_as_it_was(
+    tmp_path: Path, terminal: Callable[..., Terminal]
+) -> None:
+    shown = terminal("40")
+    shown.wait_for("tick")
+    os.kill(shown.process.pid, signal.SIGTERM)
+    assert shown.wait() == 0
+    assert b"still runs" in shown.written[shown.written.rindex(b"\x1b[?1049l") :]
+    wait_for_end(tmp_path)
+
+
 @pytest.mark.keys("app.suspend_process")
 def test_everything_is_drawn_again_after_a_suspension(
     tmp_path: Path, terminal: Callable[..., Terminal]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -103,6 +105,11 @@ class PerftuiApp(ReadingApp):
         for complaint in self.own_keys.complaints:
             self.warn(complaint)
         self.app_resume_signal.subscribe(self, self._resumed)
+        if not self.is_headless:
+            # asyncio looks up from waiting for a signal only where one is handled through it:
+            # without this, SIGCONT that another thread takes (1 of 40 times) leaves the screen
+            # empty after `fg` until the next key.
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)
         self.wait_for_first_message()
         if self.once_made is not None:
             self.once_made()

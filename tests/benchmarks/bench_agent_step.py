@@ -27,7 +27,7 @@ from pathlib import Path
 import torch
 
 from perftui.facts.fact import Facts
-from perftui.facts.own_cost import recording_cost
+from perftui.facts.step.own_cost import recording_cost
 from perftui.recorder.process.environment import training_environment
 from perftui.run.history import list_runs
 from perftui.run.reader import RunReader, RunSnapshot

@@ -21,10 +21,10 @@ import sys, time
 from pathlib import Path
 import psutil
 from perftui.facts.fact import Facts
-from perftui.facts.machine import machine_use
-from perftui.facts.main_thread import main_thread
-from perftui.facts.steps import step_breakdown, step_count
-from perftui.facts.worker_lines import loader_lines
+from perftui.facts.cpu.machine import machine_use
+from perftui.facts.source.main_thread import main_thread
+from perftui.facts.step.steps import step_breakdown, step_count
+from perftui.facts.data_loader.worker_lines import loader_lines
 from perftui.run.reader import RunReader
 
 reader = RunReader(Path(sys.argv[1]))

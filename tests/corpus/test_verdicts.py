@@ -12,8 +12,8 @@ from perftui import format as fmt
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Facts
-from perftui.facts.judged_step import Part, judged_step
-from perftui.facts.trace_steps import trace_steps
+from perftui.facts.step.judged_step import Part, judged_step
+from perftui.facts.step.trace_steps import trace_steps
 from tests.corpus.collection import ROOT, expected
 from tests.corpus.opened import opened
 

@@ -14,7 +14,7 @@ from perftui.experiments.rerun import Form, rerun_launch
 from perftui.facts.fact import Facts
 from perftui.facts.overrides import Arrival, overrides
 from perftui.facts.settings import settings
-from perftui.facts.steps import step_count
+from perftui.facts.step.steps import step_count
 from perftui.fixes.fix import option
 from perftui.fixes.optimizer import FUSED as FUSED_FIX
 from perftui.recorder.launch import Launch, start

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from perftui.diagnosis.model import Finding, Severity
+from perftui.facts.cpu.machine import MachineFacts, machine_use, ranks_here
+from perftui.facts.data_loader.loader import LoaderFacts, training_loader
+from perftui.facts.data_loader.loader_work import fetch_cpu
 from perftui.facts.fact import Fact, Facts
-from perftui.facts.gpu import has_gpu
-from perftui.facts.loader import LoaderFacts, training_loader
-from perftui.facts.loader_work import fetch_cpu
-from perftui.facts.machine import MachineFacts, machine_use, ranks_here
+from perftui.facts.gpu.gpu import has_gpu
 from perftui.fixes.call_source import CallChange
 from perftui.fixes.fix import Fix
 from perftui.fixes.model import FixOption, Risk

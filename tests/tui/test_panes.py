@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.fact import Facts
-from perftui.facts.own_cost import OwnCost, overhead_budget, recording_cost
-from perftui.facts.step_breakdown import StepBreakdown
+from perftui.facts.step.own_cost import OwnCost, overhead_budget, recording_cost
+from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.run.columns import PHASES, WORKER_COLUMNS, phase_name
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout

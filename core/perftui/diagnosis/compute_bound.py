@@ -9,10 +9,10 @@ from perftui.diagnosis.judge import confidence, more_steps
 from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
 from perftui.diagnosis.rule import Limits, Verdict
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.judged_step import JudgedStep, judged_step
+from perftui.facts.kernel.roofline import longest_call
+from perftui.facts.kernel.step_kernels import step_kernels, time_by_category
 from perftui.facts.place import Place
-from perftui.facts.roofline import longest_call
-from perftui.facts.step_kernels import step_kernels, time_by_category
+from perftui.facts.step.judged_step import JudgedStep, judged_step
 from perftui.run.columns import phase_name
 
 _SHOWN = 3

@@ -14,8 +14,8 @@ from perftui.diagnosis.model import Abstention, Diagnosis, Finding, Severity
 from perftui.diagnosis.rules import RULES
 from perftui.diagnosis.symptoms.launch_bound import LAUNCH
 from perftui.facts.fact import Facts, fact
-from perftui.facts.steps import MANY_STEPS, step_breakdown, step_count
-from perftui.facts.trace_steps import trace_steps
+from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
+from perftui.facts.step.trace_steps import trace_steps
 
 
 @fact

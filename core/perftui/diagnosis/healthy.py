@@ -10,10 +10,10 @@ from perftui.diagnosis.judge import confidence, more_steps
 from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
 from perftui.diagnosis.rule import Verdict
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.judged_step import JudgedStep
-from perftui.facts.other_steps import other_steps
-from perftui.facts.steps import EVAL, INFER, TRAIN, step_kind
-from perftui.facts.trace_steps import longest_activity, trace_steps
+from perftui.facts.step.judged_step import JudgedStep
+from perftui.facts.step.other_steps import other_steps
+from perftui.facts.step.steps import EVAL, INFER, TRAIN, step_kind
+from perftui.facts.step.trace_steps import longest_activity, trace_steps
 from perftui.run.columns import phase_name
 
 MOST_UNEVEN = 1.5

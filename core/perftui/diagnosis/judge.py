@@ -8,7 +8,7 @@ from perftui import format as fmt
 from perftui.diagnosis.model import Abstention, Confidence, Finding, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
-from perftui.facts.steps import FEWEST_STEPS, MANY_STEPS
+from perftui.facts.step.steps import FEWEST_STEPS, MANY_STEPS
 
 
 def judge(rule: Rule, facts: Facts) -> Finding | Abstention | None:

@@ -11,15 +11,15 @@ from perftui.analysis.steps.phases import OPERATORS
 from perftui.diagnosis.judge import confidence, more_steps, severity
 from perftui.diagnosis.model import Abstention, Confidence, Figure, Finding, Severity
 from perftui.diagnosis.rule import Limits, Verdict
-from perftui.facts.core_wait import without_core_wait
+from perftui.facts.cpu.core_wait import without_core_wait
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.idle_place import idle_place
-from perftui.facts.judged_step import PYTHON_IN, JudgedStep, Part, judged_step
-from perftui.facts.lines import LinesByTime
-from perftui.facts.part_lines import part_lines
+from perftui.facts.gpu.idle_place import idle_place
 from perftui.facts.place import Place
-from perftui.facts.steps import FEWEST_STEPS
-from perftui.facts.trace_steps import trace_steps
+from perftui.facts.source.lines import LinesByTime
+from perftui.facts.source.part_lines import part_lines
+from perftui.facts.step.judged_step import PYTHON_IN, JudgedStep, Part, judged_step
+from perftui.facts.step.steps import FEWEST_STEPS
+from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.columns import phase_name
 
 LIMITS = Limits(

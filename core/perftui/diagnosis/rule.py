@@ -9,7 +9,7 @@ from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
-from perftui.facts.step_breakdown import StepBreakdown
+from perftui.facts.step.step_breakdown import StepBreakdown
 
 MOST_OF_HINT = 0.99
 """Share that a rule which never warns does not come to."""

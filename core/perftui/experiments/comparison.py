@@ -10,10 +10,10 @@ from perftui import format as fmt
 from perftui.experiments.effect import effective_changes, missed
 from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui.experiments.same_work import batch_size, busy, incomparable
+from perftui.facts.cpu.machine import busy_host, machine_use
 from perftui.facts.fact import Facts
-from perftui.facts.machine import busy_host, machine_use
-from perftui.facts.step_breakdown import StepBreakdown
-from perftui.facts.steps import step_breakdown
+from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.steps import step_breakdown
 from perftui.run.columns import PHASES
 
 MANY_STEPS = 80

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.fact import Facts
-from perftui.facts.loader import LoaderFacts, training_loader
 from perftui.facts.overrides import AppliedOverride, Arrival, overrides
 from perftui.facts.settings import OptimizerSettings, settings
 from perftui.run.manifest import Expected

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from perftui.facts.cpu.machine import busy_host
+from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts
-from perftui.facts.loader import training_loader
-from perftui.facts.machine import busy_host
-from perftui.facts.steps import micro_batches, whole_training
+from perftui.facts.step.steps import micro_batches, whole_training
 
 
 def incomparable(before: Facts, after: Facts) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
-from perftui.facts.other_steps import other_steps
-from perftui.facts.own_cost import overhead_budget, recording_cost
-from perftui.facts.steps import TRAIN, activity, run_is_over, step_breakdown, step_kind
-from perftui.facts.trace_steps import trace_steps
-from perftui.facts.unprofiled import DISAGREES
+from perftui.facts.step.other_steps import other_steps
+from perftui.facts.step.own_cost import overhead_budget, recording_cost
+from perftui.facts.step.steps import TRAIN, activity, run_is_over, step_breakdown, step_kind
+from perftui.facts.step.trace_steps import trace_steps
+from perftui.facts.step.unprofiled import DISAGREES
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.stack_samples import NO_STACKS
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.fact import Facts
-from perftui.facts.gpu import has_gpu
-from perftui.facts.loader import LoaderFacts, training_loader
+from perftui.facts.gpu.gpu import has_gpu
 from perftui.fixes.call_source import CallChange
 from perftui.fixes.fix import Fix
 from perftui.fixes.model import Risk

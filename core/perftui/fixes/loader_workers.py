@@ -6,10 +6,10 @@ import ast
 from pathlib import Path
 
 from perftui import format as fmt
+from perftui.facts.cpu.machine import busy_host, machine_use, ranks_here
+from perftui.facts.data_loader.loader import LoaderFacts, training_loader
+from perftui.facts.data_loader.loader_work import fetch_cpu, fetch_demand
 from perftui.facts.fact import Facts
-from perftui.facts.loader import LoaderFacts, training_loader
-from perftui.facts.loader_work import fetch_cpu, fetch_demand
-from perftui.facts.machine import busy_host, machine_use, ranks_here
 from perftui.fixes.call_source import CallChange
 from perftui.fixes.fix import Fix
 from perftui.fixes.launched_script import launched_script

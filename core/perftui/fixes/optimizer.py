@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from perftui.facts.cpu.optimizer import single_tensor_optimizer
 from perftui.facts.fact import Facts
-from perftui.facts.optimizer import single_tensor_optimizer
 from perftui.fixes.call_source import CallChange
 from perftui.fixes.fix import Fix
 from perftui.fixes.model import Risk

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from perftui.facts.cpu.machine import machine_use, ranks_here
+from perftui.facts.data_loader.loader import training_loader
+from perftui.facts.data_loader.loader_work import loader_work
 from perftui.facts.fact import Facts
-from perftui.facts.loader import training_loader
-from perftui.facts.loader_work import loader_work
-from perftui.facts.machine import machine_use, ranks_here
-from perftui.facts.steps import step_breakdown
+from perftui.facts.step.steps import step_breakdown
 
 FIRST_TRY = 4
 """Most workers for a loader that has none: gains level off between two and four a device, while

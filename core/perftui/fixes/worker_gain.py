@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from perftui.facts.cpu.machine import machine_use, ranks_here
+from perftui.facts.data_loader.loader import training_loader
+from perftui.facts.data_loader.loader_use import worker_use
+from perftui.facts.data_loader.loader_work import fetch_demand, loader_work
 from perftui.facts.fact import Facts, fact
-from perftui.facts.loader import training_loader
-from perftui.facts.loader_use import worker_use
-from perftui.facts.loader_work import fetch_demand, loader_work
-from perftui.facts.machine import machine_use, ranks_here
-from perftui.facts.steps import micro_batches, step_breakdown
+from perftui.facts.step.steps import micro_batches, step_breakdown
 
 HAND_OVER = 400_000
 """CPU time in ns that a batch of a few tensors takes on its way from a worker to the training, on

@@ -8,18 +8,18 @@ import msgspec
 
 from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Finding
-from perftui.facts.communication import collectives_of_ranks
-from perftui.facts.device_phases import device_phases
-from perftui.facts.gap_lines import gap_lines
-from perftui.facts.lines import LinesByTime
-from perftui.facts.main_thread import main_thread, window_thread
-from perftui.facts.memory import gpu_memory
-from perftui.facts.own_cost import recording_cost
-from perftui.facts.ranks import rank_table
-from perftui.facts.slow_rank import slow_rank
-from perftui.facts.steps import step_breakdown, step_count, step_kind
-from perftui.facts.sync_calls import syncs
-from perftui.facts.worker_lines import WorkerLines, loader_lines
+from perftui.facts.data_loader.worker_lines import WorkerLines, loader_lines
+from perftui.facts.gpu.device_phases import device_phases
+from perftui.facts.gpu.gap_lines import gap_lines
+from perftui.facts.gpu.memory import gpu_memory
+from perftui.facts.gpu.sync_calls import syncs
+from perftui.facts.rank.communication import collectives_of_ranks
+from perftui.facts.rank.ranks import rank_table
+from perftui.facts.rank.slow_rank import slow_rank
+from perftui.facts.source.lines import LinesByTime
+from perftui.facts.source.main_thread import main_thread, window_thread
+from perftui.facts.step.own_cost import recording_cost
+from perftui.facts.step.steps import step_breakdown, step_count, step_kind
 from perftui.fixes.model import FixOption
 from perftui.report.report import Report
 from perftui.report.trace_json import trace_object

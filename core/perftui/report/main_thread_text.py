@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perftui import format as fmt
-from perftui.facts import main_thread as thread
+from perftui.facts.data_loader.worker_lines import loader_lines
 from perftui.facts.fact import Facts
-from perftui.facts.gap_lines import gap_lines
-from perftui.facts.lines import LinesByTime
-from perftui.facts.sync_calls import SyncCalls
-from perftui.facts.worker_lines import loader_lines
+from perftui.facts.gpu.gap_lines import gap_lines
+from perftui.facts.gpu.sync_calls import SyncCalls
+from perftui.facts.source import main_thread as thread
+from perftui.facts.source.lines import LinesByTime
 
 
 def main_thread(facts: Facts) -> Iterator[Iterator[str]]:

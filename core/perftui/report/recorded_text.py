@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from perftui import format as fmt
-from perftui.facts.device_phases import DeviceShare
 from perftui.facts.fact import Facts
-from perftui.facts.memory import MemoryUse
-from perftui.facts.own_cost import OwnCost, recording_cost
+from perftui.facts.gpu.device_phases import DeviceShare
+from perftui.facts.gpu.memory import MemoryUse
+from perftui.facts.step.own_cost import OwnCost, recording_cost
 from perftui.report.recorded import REASONS, Recorded, Recording, Snapshot
 from perftui.trace.text import printable
 

@@ -11,9 +11,9 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.notes import notes
-from perftui.facts.step_breakdown import StepBreakdown
-from perftui.facts.steps import step_breakdown
-from perftui.facts.trace_steps import trace_steps
+from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.steps import step_breakdown
+from perftui.facts.step.trace_steps import trace_steps
 from perftui.fixes.catalogue import options
 from perftui.fixes.model import FixOption
 from perftui.report.kernel_metrics import TraceMetrics, join_metrics

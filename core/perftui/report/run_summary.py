@@ -10,7 +10,7 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Severity
 from perftui.diagnosis.store import read_findings
 from perftui.facts.fact import Facts
-from perftui.facts.steps import step_breakdown, step_count
+from perftui.facts.step.steps import step_breakdown, step_count
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader
 from perftui.run.versioned import UnreadableError

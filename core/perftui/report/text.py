@@ -8,12 +8,12 @@ from perftui import format as fmt
 from perftui.analysis.ops.modules import OUTSIDE
 from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Figure, Finding, Severity
-from perftui.facts import memory
-from perftui.facts.device_phases import device_phases
+from perftui.facts.gpu import memory
+from perftui.facts.gpu.device_phases import device_phases
+from perftui.facts.gpu.sync_calls import syncs
 from perftui.facts.rounding import apportioned
-from perftui.facts.step_breakdown import StepBreakdown
-from perftui.facts.steps import step_breakdown, step_count
-from perftui.facts.sync_calls import syncs
+from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.steps import step_breakdown, step_count
 from perftui.fixes.model import FixOption
 from perftui.report.blocks import cut, joined, listed
 from perftui.report.kernel_metrics import trace_metrics

@@ -7,12 +7,17 @@ from typing import Any
 import msgspec
 
 from perftui.analysis.model import Gap
-from perftui.facts.critical_path import critical_path_parts
 from perftui.facts.fact import Facts
-from perftui.facts.gap_places import place_of
-from perftui.facts.idle import counts_all, idle_by_cause
-from perftui.facts.streams import communication_overlap, copy_overlap, launch_delays, stream_work
-from perftui.facts.trace_steps import trace_steps
+from perftui.facts.gpu.gap_places import place_of
+from perftui.facts.gpu.idle import counts_all, idle_by_cause
+from perftui.facts.gpu.streams import (
+    communication_overlap,
+    copy_overlap,
+    launch_delays,
+    stream_work,
+)
+from perftui.facts.kernel.critical_path import critical_path_parts
+from perftui.facts.step.trace_steps import trace_steps
 
 MOST_GAPS = 100
 """Gaps that are listed one by one, where no other number is asked for."""

@@ -13,7 +13,7 @@ from perftui.analysis.analyse import analyse
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Facts
-from perftui.facts.judged_step import JudgedStep, judged_step
+from perftui.facts.step.judged_step import JudgedStep, judged_step
 from perftui.trace.load import load_trace
 from perftui.trace.model import Trace
 from tests.core.diagnosis.stories import launching, synchronising, training, waiting

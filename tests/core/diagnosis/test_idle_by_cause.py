@@ -5,7 +5,7 @@ from __future__ import annotations
 from perftui.analysis.analyse import analyse
 from perftui.analysis.model import GapCause
 from perftui.facts.fact import Facts
-from perftui.facts.idle import idle_by_cause
+from perftui.facts.gpu.idle import idle_by_cause
 from tests.traces.events import call, cpu, gpu, mark, trace_of
 
 US = 1000

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.fact import Facts
-from perftui.facts.loader import LoaderFacts, training_loader
 from tests.core.diagnosis.runs import event_table, facts_of
 
 TRAIN = {"id": 1, "num_workers": 0, "file": "/p/train.py", "line": 3, "shuffle": None}

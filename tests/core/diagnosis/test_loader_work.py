@@ -8,8 +8,8 @@ import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding
+from perftui.facts.data_loader.loader_work import work_of
 from perftui.facts.fact import Facts
-from perftui.facts.loader_work import work_of
 from perftui.run.table import Table
 from tests.core.diagnosis.runs import MS, make_run, telemetry_table, worker_table
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perftui.facts.fact import Facts
-from perftui.facts.operator_lines import calls_of, line_of, line_with
+from perftui.facts.source.operator_lines import calls_of, line_of, line_with
 from tests.core.diagnosis.cpu_runs import ops, trained
 
 SCRIPT = '''"""Sorts in float64."""

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Severity
+from perftui.facts.cpu.operator_loops import FEWEST_TURNS, loops
 from perftui.facts.fact import Facts
-from perftui.facts.operator_loops import FEWEST_TURNS, loops
 from tests.core.diagnosis.cpu_runs import NOTE, SGD, call, judged, ops, trained
 from tests.core.diagnosis.runs import MS, make_run
 from tests.traces.builder import TraceBuilder, us

@@ -9,7 +9,7 @@ import pytest
 from perftui.analysis.open_trace import open_trace
 from perftui.diagnosis.model import Severity
 from perftui.facts.fact import UnknownError
-from perftui.facts.roofline import longest_call, roofline
+from perftui.facts.kernel.roofline import longest_call, roofline
 from tests.core.diagnosis.kernel_stories import ADD, BF16, H100, K, busy_with
 from tests.core.diagnosis.stories import busy, diagnosed, finding_of
 from tests.traces.builder import us

@@ -7,8 +7,8 @@ import pytest
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Confidence, Severity
 from perftui.facts.fact import Facts
-from perftui.facts.judged_step import judged_step
-from perftui.facts.line_words import saves, words_of
+from perftui.facts.source.line_words import saves, words_of
+from perftui.facts.step.judged_step import judged_step
 from perftui.run.reader import RunSnapshot
 from perftui.run.stack_samples import FORWARD, OPTIMIZER
 from tests.core.diagnosis.runs import MS, step_table

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from perftui.facts.fact import Facts
-from perftui.facts.forward_line import placed
-from perftui.facts.growth import growing_steps
-from perftui.facts.lines import LineShare
-from perftui.facts.operator_lines import at, line_of
 from perftui.facts.place import Place
-from perftui.facts.source_calls import call_of, call_repeated, loop_of
+from perftui.facts.source.forward_line import placed
+from perftui.facts.source.lines import LineShare
+from perftui.facts.source.operator_lines import at, line_of
+from perftui.facts.source.source_calls import call_of, call_repeated, loop_of
+from perftui.facts.step.growth import growing_steps
 from tests.core.diagnosis.runs import joined, make_run, step_table
 
 Script = Callable[[str], Facts]

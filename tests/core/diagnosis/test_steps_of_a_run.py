@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Confidence, Severity
+from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts
-from perftui.facts.gpu import has_gpu
-from perftui.facts.machine import machine_use
+from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.notes import notes
-from perftui.facts.steps import step_count, step_kind
+from perftui.facts.step.steps import step_count, step_kind
 from perftui.run.columns import PHASES
 from perftui.run.manifest import Status
 from perftui.run.table import Table

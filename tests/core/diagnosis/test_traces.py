@@ -6,8 +6,8 @@ import pytest
 
 from perftui.diagnosis.model import Confidence, Severity
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.phase_shares import phase_shares
-from perftui.facts.trace_steps import trace_steps
+from perftui.facts.step.phase_shares import phase_shares
+from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.stack_samples import BACKWARD, FORWARD
 from tests.core.diagnosis.runs import MS, ON_GPU, make_run, step_table, telemetry_table
 from tests.core.diagnosis.script_runs import Seen, run_of
@@ -58,7 +58,7 @@ def test_kernels_of_another_device_are_not_counted() -> None:
 
 def test_a_count_of_gaps_that_was_cut_is_said_to_be_one(monkeypatch) -> None:
     monkeypatch.setattr("perftui.analysis.gpu_idle.gaps.MOST", 3)
-    monkeypatch.setattr("perftui.facts.trace_steps.MOST", 3)
+    monkeypatch.setattr("perftui.facts.step.trace_steps.MOST", 3)
     finding = finding_of(synchronising(300), "sync-bound")
     assert next(fact.value for fact in finding.facts if fact.label == "gaps") == "at least 3"
 

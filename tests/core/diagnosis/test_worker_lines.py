@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding
+from perftui.facts.data_loader.loader import LoaderFacts, training_loader
+from perftui.facts.data_loader.worker_lines import loader_lines
 from perftui.facts.fact import Facts
-from perftui.facts.lines import FEWEST_SAMPLES
-from perftui.facts.loader import LoaderFacts, training_loader
-from perftui.facts.steps import steady_span
-from perftui.facts.worker_lines import loader_lines
+from perftui.facts.source.lines import FEWEST_SAMPLES
+from perftui.facts.step.steps import steady_span
 from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from perftui.experiments import comparison
 from perftui.experiments.comparison import MANY_STEPS, Comparison, Verdict
 from perftui.facts.fact import Facts
-from perftui.facts.step_breakdown import StepBreakdown
-from perftui.facts.steps import step_breakdown
+from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.steps import step_breakdown
 from perftui.run.columns import PHASES
 from perftui.run.manifest import Override
 from perftui.run.reader import RunSnapshot

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.facts.cpu.machine import MachineFacts, machine_use, ranks_here
+from perftui.facts.data_loader.loader import training_loader
+from perftui.facts.data_loader.loader_work import loader_work
 from perftui.facts.fact import Facts
-from perftui.facts.loader import training_loader
-from perftui.facts.loader_work import loader_work
-from perftui.facts.machine import MachineFacts, machine_use, ranks_here
-from perftui.facts.steps import step_breakdown
+from perftui.facts.step.steps import step_breakdown
 from perftui.fixes.fix import option as option_of
 from perftui.fixes.loader_workers import WORKERS
 from perftui.fixes.model import Risk

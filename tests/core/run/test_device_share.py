@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.facts.device_phases import device_phases
-from perftui.facts.steps import steady_mask
+from perftui.facts.gpu.device_phases import device_phases
+from perftui.facts.step.steps import steady_mask
 from perftui.run.table import Table
 from tests.core.diagnosis.runs import facts_of
 

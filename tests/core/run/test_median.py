@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.facts.steady import median
+from perftui.facts.step.steady import median
 
 
 @given(st.lists(st.integers(0, 2**53), min_size=1, max_size=40))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.facts.memory import MemoryUse, gpu_memory
+from perftui.facts.gpu.memory import MemoryUse, gpu_memory
 from perftui.run.aggregates import NO_AGGREGATES, Aggregates, aggregates_of
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.table import GrowingTable, Table

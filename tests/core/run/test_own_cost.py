@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.facts.own_cost import OwnCost, recording_cost
+from perftui.facts.step.own_cost import OwnCost, recording_cost
 from perftui.run.aggregates import NO_AGGREGATES, Aggregates, aggregates_of
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.table import GrowingTable, Table

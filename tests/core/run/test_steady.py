@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.facts.steady import LONGEST_WARM_UP, steady, warm_up_length
+from perftui.facts.step.steady import LONGEST_WARM_UP, steady, warm_up_length
 from perftui.run.columns import PHASES, STEP_COLUMNS
 from perftui.run.table import GrowingTable, Table
 from tests.step_rows import step_row

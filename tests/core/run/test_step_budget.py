@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.facts.step_breakdown import exact_means, run_breakdown
+from perftui.facts.step.step_breakdown import exact_means, run_breakdown
 from perftui.run.columns import PHASES, STEP_COLUMNS
 from perftui.run.histogram import Weighed
 from perftui.run.table import GrowingTable

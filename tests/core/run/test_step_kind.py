@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.facts.steps import EVAL, INFER, TRAIN, count_of, step_kind
+from perftui.facts.step.steps import EVAL, INFER, TRAIN, count_of, step_kind
 from perftui.run.aggregates import NO_AGGREGATES, Aggregates, aggregates_of
 from perftui.run.columns import STEP_COLUMNS, STEP_TEXT
 from perftui.run.table import GrowingTable, Table

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from perftui.facts.device_phases import DEVICE_COLUMNS, DEVICE_PHASES, timed_steps
-from perftui.facts.memory import gpu_memory
+from perftui.facts.gpu.device_phases import DEVICE_COLUMNS, DEVICE_PHASES, timed_steps
+from perftui.facts.gpu.memory import gpu_memory
 from perftui.run.columns import phase_name
 from perftui_tui.look.format import per_second, percent, rate
 from perftui_tui.look.units import format_bytes, format_ns

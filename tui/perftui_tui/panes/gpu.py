@@ -76,7 +76,7 @@ def _notes(snapshot: Snapshot, number: int) -> list[str]:
 
 def _allocator(snapshot: Snapshot) -> list[str]:
     """The peak of memory allocated by PyTorch, and whether it ran short."""
-    from perftui.facts.memory import gpu_memory
+    from perftui.facts.gpu.memory import gpu_memory
 
     use = snapshot.ask(gpu_memory)
     if use is None:

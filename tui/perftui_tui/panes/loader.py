@@ -12,8 +12,8 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import latest, table_of
 
 if TYPE_CHECKING:
-    from perftui.facts.loader import LoaderFacts
-    from perftui.facts.loader_work import LoaderWork
+    from perftui.facts.data_loader.loader import LoaderFacts
+    from perftui.facts.data_loader.loader_work import LoaderWork
     from perftui.run.table import Table
 
 RECENT_VALUES = 4000
@@ -36,7 +36,7 @@ def loader(snapshot: Snapshot) -> Meter:
         return Meter("Loader", absent="no step yet")
     if not snapshot.train:
         return Meter("Loader", absent="no training step yet")
-    from perftui.facts.loader import training_loader
+    from perftui.facts.data_loader.loader import training_loader
 
     facts, steps = snapshot.ask(training_loader), snapshot.train
     waits = steps["input_wait"][-RECENT_VALUES:].tolist()
@@ -66,7 +66,7 @@ def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
     # The first frame has no numbers to reckon with, and importing numpy takes longer than drawing.
     import numpy as np
 
-    from perftui.facts.loader_work import work_of
+    from perftui.facts.data_loader.loader_work import work_of
 
     workers = workers.where(np.arange(len(workers)) >= len(workers) - RECENT_ROWS)
     newest = workers.where(np.isin(workers["loader"], facts.numbers))["time"][-1:]

@@ -46,7 +46,7 @@ def _slow(slow: tuple[bool, ...]) -> str:
 
 def _overhead(snapshot: Snapshot) -> str:
     """What recording has cost so far, and what it may cost: the first window is paid back later."""
-    from perftui.facts.own_cost import overhead_budget, recording_cost
+    from perftui.facts.step.own_cost import overhead_budget, recording_cost
 
     cost, budget = snapshot.ask(recording_cost), snapshot.ask(overhead_budget)
     if cost is None:

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perftui.diagnosis.diagnose import diagnosis
+from perftui.facts.cpu.machine import busy_host
+from perftui.facts.data_loader.loader import training_loader
+from perftui.facts.data_loader.worker_lines import loader_lines
 from perftui.facts.fact import Fact, Facts
-from perftui.facts.gap_lines import gap_lines
-from perftui.facts.loader import training_loader
-from perftui.facts.machine import busy_host
-from perftui.facts.main_thread import main_thread, window_thread
-from perftui.facts.memory import gpu_memory
+from perftui.facts.gpu.gap_lines import gap_lines
+from perftui.facts.gpu.memory import gpu_memory
+from perftui.facts.gpu.sync_calls import syncs
 from perftui.facts.notes import problems as problems_of
-from perftui.facts.own_cost import recording_cost
-from perftui.facts.ranks import rank_table
-from perftui.facts.step_breakdown import run_breakdown
-from perftui.facts.steps import step_breakdown, step_count, step_kind
-from perftui.facts.sync_calls import syncs
-from perftui.facts.worker_lines import loader_lines
+from perftui.facts.rank.ranks import rank_table
+from perftui.facts.source.main_thread import main_thread, window_thread
+from perftui.facts.step.own_cost import recording_cost
+from perftui.facts.step.step_breakdown import run_breakdown
+from perftui.facts.step.steps import step_breakdown, step_count, step_kind
 from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
 from perftui.run.table import Table
 from perftui_tui.reading.allocations import AllocationReader

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from perftui.run.columns import phase_name
 
 if TYPE_CHECKING:
-    from perftui.facts.step_breakdown import StepBreakdown
-    from perftui.facts.trace_steps import TraceSteps
+    from perftui.facts.step.step_breakdown import StepBreakdown
+    from perftui.facts.step.trace_steps import TraceSteps
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.open_trace import open_trace
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
-from perftui.facts.trace_steps import trace_steps
+from perftui.facts.step.trace_steps import trace_steps
 from perftui.trace.model import Trace
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.step_breakdown import of_trace

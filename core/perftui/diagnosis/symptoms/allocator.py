@@ -10,14 +10,14 @@ from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.allocations import Allocations, allocations, empty_cache_lines
-from perftui.facts.device_share import part_of, window_step
 from perftui.facts.fact import Facts
-from perftui.facts.gpu import device_steps
-from perftui.facts.host_lines import place_of_rows
-from perftui.facts.host_waits import host_waits
-from perftui.facts.memory import gpu_memory
+from perftui.facts.gpu.allocations import Allocations, allocations, empty_cache_lines
+from perftui.facts.gpu.device_share import part_of, window_step
+from perftui.facts.gpu.gpu import device_steps
+from perftui.facts.gpu.host_waits import host_waits
+from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.place import Place
+from perftui.facts.source.host_lines import place_of_rows
 
 OFTEN = 0.2
 """Share of the steps from which on allocating is no growth that ends."""

@@ -7,10 +7,10 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.kernel_work import PARTS, KernelWork, kernel_work, listed
 from perftui.facts.fact import Facts
-from perftui.facts.forward_line import operator_lines, placed
-from perftui.facts.kernel_chains import kernel_chains
-from perftui.facts.operator_calls import is_called, masked_attention
-from perftui.facts.step_kernels import StepKernels
+from perftui.facts.kernel.kernel_chains import kernel_chains
+from perftui.facts.kernel.operator_calls import is_called, masked_attention
+from perftui.facts.kernel.step_kernels import StepKernels
+from perftui.facts.source.forward_line import operator_lines, placed
 
 _MATH = "aten::_scaled_dot_product_attention_math"
 _SOURCE = "From 5 % on: what a fused kernel saves is all of it."

@@ -5,10 +5,10 @@ from __future__ import annotations
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.core_wait import core_wait
+from perftui.facts.cpu.core_wait import core_wait
+from perftui.facts.cpu.machine import BUSY_SHARE, busy_host, machine_use, other_programs
 from perftui.facts.fact import Facts, NotApplicableError
-from perftui.facts.judged_step import judged_step
-from perftui.facts.machine import BUSY_SHARE, busy_host, machine_use, other_programs
+from perftui.facts.step.judged_step import judged_step
 from perftui.trace.text import printable
 
 WORTH_NAMING = 0.05

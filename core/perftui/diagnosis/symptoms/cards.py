@@ -6,10 +6,10 @@ from perftui import format as fmt
 from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.cards import Card, cards
 from perftui.facts.fact import Facts
-from perftui.facts.gpu import has_gpu
-from perftui.facts.judged_step import judged_step
+from perftui.facts.gpu.cards import Card, cards
+from perftui.facts.gpu.gpu import has_gpu
+from perftui.facts.step.judged_step import judged_step
 
 HELD_DOWN = 0.10
 """Share of the samples with a limit in force from which on it is the usual state."""

@@ -10,17 +10,17 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import EXPOSED_COPIES
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.copies import LITTLE, CopyCost, CopyKind, copy_costs, freeing
-from perftui.facts.cpu_made import made_on_cpu
-from perftui.facts.device_share import part_of, per_step, window_step
+from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts
-from perftui.facts.forward_line import placed
-from perftui.facts.gpu import device_steps
-from perftui.facts.host_lines import place_of_rows
-from perftui.facts.host_waits import host_waits
-from perftui.facts.loader import training_loader
+from perftui.facts.gpu.copies import LITTLE, CopyCost, CopyKind, copy_costs, freeing
+from perftui.facts.gpu.cpu_made import made_on_cpu
+from perftui.facts.gpu.device_share import part_of, per_step, window_step
+from perftui.facts.gpu.gpu import device_steps
+from perftui.facts.gpu.host_waits import host_waits
 from perftui.facts.place import Place
-from perftui.facts.step_breakdown import StepBreakdown
+from perftui.facts.source.forward_line import placed
+from perftui.facts.source.host_lines import place_of_rows
+from perftui.facts.step.step_breakdown import StepBreakdown
 
 MANY_COPIES = 50
 """Copies a step below which they are not many; nsys-ai."""

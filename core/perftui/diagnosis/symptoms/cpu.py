@@ -7,12 +7,12 @@ from dataclasses import replace
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.cpu_operators import cpu_operators
-from perftui.facts.cpu_share import CpuShare, cpu_share
+from perftui.facts.cpu.cpu_operators import cpu_operators
+from perftui.facts.cpu.cpu_share import CpuShare, cpu_share
 from perftui.facts.fact import Facts, NotApplicableError
-from perftui.facts.judged_step import JudgedStep, judged_step
 from perftui.facts.place import Place
 from perftui.facts.settings import settings
+from perftui.facts.step.judged_step import JudgedStep, judged_step
 
 EFFICIENCY = 0.8
 """Of the time that more threads could save, what they do: the last of them is waited for, and

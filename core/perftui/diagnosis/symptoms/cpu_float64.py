@@ -6,10 +6,10 @@ from perftui import format as fmt
 from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost
+from perftui.facts.cpu.operators import cpu_operators, in_step, of_phases
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.operator_lines import at, line_of, line_with, place_of
-from perftui.facts.operators import cpu_operators, in_step, of_phases
 from perftui.facts.settings import settings
+from perftui.facts.source.operator_lines import at, line_of, line_with, place_of
 
 _NAMES = frozenset({"double", "float64", "DoubleTensor"})
 

@@ -16,17 +16,17 @@ from perftui.diagnosis.symptoms.data_waiting import (
     unproven,
     workers,
 )
-from perftui.facts.batch_place import batch_lines, batch_place, loader_place
+from perftui.facts.cpu.machine import busy_host
+from perftui.facts.data_loader.batch_place import batch_lines, batch_place, loader_place
+from perftui.facts.data_loader.files_read import is_first_reading
+from perftui.facts.data_loader.input_wait import InputWait, fetches_in_main_thread, input_wait
+from perftui.facts.data_loader.loader import training_loader
+from perftui.facts.data_loader.loader_work import fetch_demand, loader_work
+from perftui.facts.data_loader.wait_pattern import wait_pattern
+from perftui.facts.data_loader.without_workers import better_without_workers
+from perftui.facts.data_loader.worker_lines import loader_lines
 from perftui.facts.fact import Facts
-from perftui.facts.files_read import is_first_reading
-from perftui.facts.input_wait import InputWait, fetches_in_main_thread, input_wait
-from perftui.facts.loader import training_loader
-from perftui.facts.loader_work import fetch_demand, loader_work
-from perftui.facts.machine import busy_host
-from perftui.facts.steps import wait_p95
-from perftui.facts.wait_pattern import wait_pattern
-from perftui.facts.without_workers import better_without_workers
-from perftui.facts.worker_lines import loader_lines
+from perftui.facts.step.steps import wait_p95
 
 RARE = 0.5
 """Where 95 % of the waits are below this part of the mean, few steps hold most of the wait. Workers

@@ -5,16 +5,16 @@ from __future__ import annotations
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits
+from perftui.facts.cpu.machine import machine_use
+from perftui.facts.data_loader.input_wait import InputWait
+from perftui.facts.data_loader.loader import LoaderFacts, training_loader
+from perftui.facts.data_loader.loader_work import LoaderWork, fetch_cpu, loader_work
+from perftui.facts.data_loader.worker_lines import loader_lines
 from perftui.facts.fact import Facts
-from perftui.facts.input_wait import InputWait
-from perftui.facts.lines import LinesByTime
-from perftui.facts.loader import LoaderFacts, training_loader
-from perftui.facts.loader_work import LoaderWork, fetch_cpu, loader_work
-from perftui.facts.machine import machine_use
-from perftui.facts.main_thread import main_batches
 from perftui.facts.place import Place
-from perftui.facts.steps import batches_ready, wait_p95
-from perftui.facts.worker_lines import loader_lines
+from perftui.facts.source.lines import LinesByTime
+from perftui.facts.source.main_thread import main_batches
+from perftui.facts.step.steps import batches_ready, wait_p95
 
 MOST_LINES = 3
 """Lines that a finding lists; all are below it."""

@@ -16,14 +16,14 @@ from perftui.diagnosis.symptoms.data_waiting import (
     waits_for_workers,
     workers,
 )
-from perftui.facts.batch_place import loader_place
+from perftui.facts.cpu.machine import busy_host
+from perftui.facts.data_loader.batch_place import loader_place
+from perftui.facts.data_loader.input_wait import InputWait
+from perftui.facts.data_loader.loader_use import unevenness, worker_use
+from perftui.facts.data_loader.loader_work import wait_cpu
+from perftui.facts.data_loader.wait_pattern import wait_pattern
+from perftui.facts.data_loader.without_workers import better_without_workers
 from perftui.facts.fact import Facts
-from perftui.facts.input_wait import InputWait
-from perftui.facts.loader_use import unevenness, worker_use
-from perftui.facts.loader_work import wait_cpu
-from perftui.facts.machine import busy_host
-from perftui.facts.wait_pattern import wait_pattern
-from perftui.facts.without_workers import better_without_workers
 
 UNPACKING = 0.5
 """Of the wait, in which the training thread computes, from which on the wait is its own work."""

@@ -8,12 +8,12 @@ from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost
 from perftui.diagnosis.symptoms import data_figures as figures
-from perftui.facts.batch_place import batch_place
+from perftui.facts.data_loader.batch_place import batch_place
+from perftui.facts.data_loader.input_wait import InputWait, input_wait
+from perftui.facts.data_loader.loader import LoaderFacts, training_loader
+from perftui.facts.data_loader.loader_work import loader_work
 from perftui.facts.fact import Facts
-from perftui.facts.gpu import has_gpu
-from perftui.facts.input_wait import InputWait, input_wait
-from perftui.facts.loader import LoaderFacts, training_loader
-from perftui.facts.loader_work import loader_work
+from perftui.facts.gpu.gpu import has_gpu
 
 WAIT = Claim(idle=GapCause.INPUT_WAIT, phase="input_wait")
 

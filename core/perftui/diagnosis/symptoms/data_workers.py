@@ -17,14 +17,14 @@ from perftui.diagnosis.symptoms.data_waiting import (
     waits_for_workers,
     workers,
 )
-from perftui.facts.batch_place import batch_lines
+from perftui.facts.cpu.machine import busy_host, machine_use, ranks_here
+from perftui.facts.data_loader.batch_place import batch_lines
+from perftui.facts.data_loader.files_read import is_first_reading, reading
+from perftui.facts.data_loader.input_wait import InputWait
+from perftui.facts.data_loader.loader_use import WorkerUse, worker_use
+from perftui.facts.data_loader.without_workers import better_without_workers
 from perftui.facts.fact import Facts
-from perftui.facts.files_read import is_first_reading, reading
-from perftui.facts.input_wait import InputWait
-from perftui.facts.loader_use import WorkerUse, worker_use
-from perftui.facts.machine import busy_host, machine_use, ranks_here
 from perftui.facts.settings import settings
-from perftui.facts.without_workers import better_without_workers
 
 COMPUTING = 0.85
 """Of the time of making batches without the waits for a core, from which on workers are bound by

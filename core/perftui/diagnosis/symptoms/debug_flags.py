@@ -8,16 +8,16 @@ from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.anomaly_checks import AnomalyChecks, anomaly_checks, stack_notes
-from perftui.facts.device_share import per_step
 from perftui.facts.fact import Facts
-from perftui.facts.gpu import has_gpu
-from perftui.facts.host_lines import place_of_rows
-from perftui.facts.judged_step import PYTHON_IN, JudgedStep, judged_step
-from perftui.facts.launch_blocking import launches_block
+from perftui.facts.gpu.device_share import per_step
+from perftui.facts.gpu.gpu import has_gpu
+from perftui.facts.gpu.launch_blocking import launches_block
 from perftui.facts.place import Place
+from perftui.facts.script.anomaly_checks import AnomalyChecks, anomaly_checks, stack_notes
 from perftui.facts.settings import Settings, settings
-from perftui.facts.source_search import line_that_says
+from perftui.facts.source.host_lines import place_of_rows
+from perftui.facts.source.source_search import line_that_says
+from perftui.facts.step.judged_step import PYTHON_IN, JudgedStep, judged_step
 
 LEAST_STACKS = 0.03
 """Share of the samples that write down stacks, from which on anomaly detection does."""

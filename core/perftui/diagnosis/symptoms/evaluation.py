@@ -7,13 +7,13 @@ from dataclasses import replace
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.evaluation import Evaluation, evaluation
 from perftui.facts.fact import Facts
-from perftui.facts.lines import LineShare
 from perftui.facts.place import Place
-from perftui.facts.source_search import line_that_says
-from perftui.facts.step_breakdown import StepBreakdown
-from perftui.facts.steps import steady_step
+from perftui.facts.script.evaluation import Evaluation, evaluation
+from perftui.facts.source.lines import LineShare
+from perftui.facts.source.source_search import line_that_says
+from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.steps import steady_step
 
 MOSTLY_WAITS = 0.5
 """Share of evaluation that waits for data, from which on its loader is the question."""

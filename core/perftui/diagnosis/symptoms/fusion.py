@@ -7,9 +7,9 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts
-from perftui.facts.forward_line import operator_lines, placed
-from perftui.facts.kernel_chains import kernel_chains
-from perftui.facts.operator_calls import explicit_casts
+from perftui.facts.kernel.kernel_chains import kernel_chains
+from perftui.facts.kernel.operator_calls import explicit_casts
+from perftui.facts.source.forward_line import operator_lines, placed
 
 _MEMORY_BOUND_SHARE = 0.30
 """Of the device's busy time, from which on fusing is worth a thought; slowai calls a GPU

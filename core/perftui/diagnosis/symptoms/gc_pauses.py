@@ -7,12 +7,12 @@ from perftui.analysis.steps.parts import OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError
-from perftui.facts.gc_pauses import GcPauses, gc_pauses
-from perftui.facts.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
-from perftui.facts.line_words import text_of
 from perftui.facts.place import Place
+from perftui.facts.script.gc_pauses import GcPauses, gc_pauses
 from perftui.facts.settings import settings
-from perftui.facts.steps import steady_step
+from perftui.facts.source.line_words import text_of
+from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
+from perftui.facts.step.steps import steady_step
 
 _ON_HOST = (OTHER, *(f"{PYTHON_IN}{phase}" for phase in ("forward", "backward", "optimizer")))
 

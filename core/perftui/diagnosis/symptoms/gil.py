@@ -5,11 +5,11 @@ from __future__ import annotations
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.data_loader.input_wait import fetches_in_main_thread, input_wait
 from perftui.facts.fact import Facts, NotApplicableError
-from perftui.facts.input_wait import fetches_in_main_thread, input_wait
-from perftui.facts.judged_step import HOST_AT_WORK, JudgedStep, judged_step
 from perftui.facts.place import Place
-from perftui.facts.python_lock import python_lock
+from perftui.facts.script.python_lock import python_lock
+from perftui.facts.step.judged_step import HOST_AT_WORK, JudgedStep, judged_step
 
 """Idle time of a device that the lock can be the cause of."""
 

@@ -6,8 +6,8 @@ from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError
-from perftui.facts.graph_breaks import GraphBreak, graph_breaks
 from perftui.facts.place import Place
+from perftui.facts.script.graph_breaks import GraphBreak, graph_breaks
 
 _NAMED = 3
 """Lines in the sentence."""

@@ -7,10 +7,10 @@ from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
-from perftui.facts.growth import MONOTONE, GrowingSteps, Trend, growing_steps, rss_trend
-from perftui.facts.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
 from perftui.facts.place import Place
-from perftui.facts.steps import MANY_STEPS, steady_step
+from perftui.facts.step.growth import MONOTONE, GrowingSteps, Trend, growing_steps, rss_trend
+from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
+from perftui.facts.step.steps import MANY_STEPS, steady_step
 from perftui.run.columns import PHASES, phase_name
 
 LEAST_RSS = 64 << 20

@@ -9,10 +9,10 @@ from perftui.analysis.steps.parts import COMPUTE
 from perftui.diagnosis.compute_bound import COMPUTE_BOUND_SHARE
 from perftui.diagnosis.model import Figure
 from perftui.facts.fact import Facts
-from perftui.facts.gpu import device_steps
-from perftui.facts.judged_step import judged_step
-from perftui.facts.step_breakdown import StepBreakdown
-from perftui.facts.step_kernels import StepKernels, step_kernels
+from perftui.facts.gpu.gpu import device_steps
+from perftui.facts.kernel.step_kernels import StepKernels, step_kernels
+from perftui.facts.step.judged_step import judged_step
+from perftui.facts.step.step_breakdown import StepBreakdown
 
 PARTS = (COMPUTE,)
 """Of the step, that kernels are in."""

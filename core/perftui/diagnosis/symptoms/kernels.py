@@ -9,10 +9,10 @@ from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.diagnosis.symptoms.cpu_float64 import float64_on_cpu
 from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts
-from perftui.facts.forward_line import operator_lines, placed
-from perftui.facts.gpu import has_gpu
-from perftui.facts.steady import Mask
-from perftui.facts.step_kernels import StepKernels
+from perftui.facts.gpu.gpu import has_gpu
+from perftui.facts.kernel.step_kernels import StepKernels
+from perftui.facts.source.forward_line import operator_lines, placed
+from perftui.facts.step.steady import Mask
 
 _FLOAT64 = re.compile(
     r"(?<!optional)<((int|\d+(ul)?), )*(const )?double\b|\{lambda\(double\b|\bdouble( const)?\*"

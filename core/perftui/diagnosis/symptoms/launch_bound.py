@@ -9,14 +9,14 @@ from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts
-from perftui.facts.gpu import idle_steps
-from perftui.facts.idle_place import idle_place
-from perftui.facts.judged_step import judged_step
-from perftui.facts.kernels import Launches, launches
-from perftui.facts.main_thread import main_thread
-from perftui.facts.moments import moments
+from perftui.facts.gpu.gpu import idle_steps
+from perftui.facts.gpu.idle_place import idle_place
+from perftui.facts.kernel.kernels import Launches, launches
 from perftui.facts.place import Place
-from perftui.facts.trace_steps import TraceSteps
+from perftui.facts.source.main_thread import main_thread
+from perftui.facts.source.moments import moments
+from perftui.facts.step.judged_step import judged_step
+from perftui.facts.step.trace_steps import TraceSteps
 from perftui.run.stack_samples import FORWARD
 
 MANY_KERNELS = 100

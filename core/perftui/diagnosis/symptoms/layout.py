@@ -11,8 +11,8 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.forward_line import forward_lines, placed
-from perftui.facts.operator_calls import searching_calls
+from perftui.facts.kernel.operator_calls import searching_calls
+from perftui.facts.source.forward_line import forward_lines, placed
 
 _CHANNELS_FIRST_NORM = re.compile(r"at::native::batch_norm_(?!\w*channels_last)\w*kernel")
 """PyTorch's batch normalisation of tensors that are not channels last."""

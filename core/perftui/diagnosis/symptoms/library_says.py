@@ -6,8 +6,8 @@ from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError
-from perftui.facts.library_hints import LibraryHint, library_hints
 from perftui.facts.place import Place
+from perftui.facts.script.library_hints import LibraryHint, library_hints
 
 
 def _says(facts: Facts) -> Lost | None:

@@ -6,13 +6,13 @@ from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.diagnosis.symptoms.data_figures import workers
-from perftui.facts.batch_place import asking_place, loader_place
+from perftui.facts.data_loader.batch_place import asking_place, loader_place
+from perftui.facts.data_loader.loader import LoaderFacts, training_loader
+from perftui.facts.data_loader.loader_end import loader_end
+from perftui.facts.data_loader.loader_work import loader_starts
+from perftui.facts.data_loader.without_workers import better_without_workers
 from perftui.facts.fact import Facts
-from perftui.facts.loader import LoaderFacts, training_loader
-from perftui.facts.loader_end import loader_end
-from perftui.facts.loader_work import loader_starts
-from perftui.facts.steps import steady_step
-from perftui.facts.without_workers import better_without_workers
+from perftui.facts.step.steps import steady_step
 
 EACH_STEP = 0.5
 """Starts a step, from which on it is not epochs that begin."""

@@ -8,15 +8,15 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts
-from perftui.facts.forward_line import forward_lines, placed
-from perftui.facts.gap_places import source_line
-from perftui.facts.gpu import device_steps
-from perftui.facts.judged_step import judged_step
-from perftui.facts.operator_calls import bias_before_norm, launched_under, zeroing
-from perftui.facts.parameter_loop import MANY_GROUPS, parameter_loop
-from perftui.facts.part_lines import part_lines
+from perftui.facts.gpu.gap_places import source_line
+from perftui.facts.gpu.gpu import device_steps
+from perftui.facts.kernel.operator_calls import bias_before_norm, launched_under, zeroing
+from perftui.facts.kernel.parameter_loop import MANY_GROUPS, parameter_loop
 from perftui.facts.place import Place
-from perftui.facts.source_calls import loop_of
+from perftui.facts.source.forward_line import forward_lines, placed
+from perftui.facts.source.part_lines import part_lines
+from perftui.facts.source.source_calls import loop_of
+from perftui.facts.step.judged_step import judged_step
 
 _FORWARD_ONLY = (
     "aten::linear",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.cpu.machine import machine_use, ranks_here
 from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
-from perftui.facts.gpu import has_gpu
-from perftui.facts.judged_step import judged_step
-from perftui.facts.machine import machine_use, ranks_here
+from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.place import Place
 from perftui.facts.settings import Settings, settings
-from perftui.facts.start import start
+from perftui.facts.step.judged_step import judged_step
+from perftui.facts.step.start import start
 
 FASTER = 10
 """Times as fast as the cores of its host that a GPU computes, and more."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.gpu import has_gpu
-from perftui.facts.machine import machine_use
-from perftui.facts.memory import gpu_memory, peak_reserved
-from perftui.facts.memory_growth import memory_growth
+from perftui.facts.gpu.gpu import has_gpu
+from perftui.facts.gpu.memory import gpu_memory, peak_reserved
+from perftui.facts.gpu.memory_growth import memory_growth
 from perftui.facts.place import Place
-from perftui.facts.steps import step_count
+from perftui.facts.step.steps import step_count
 
 OFTEN = 0.01
 """Of the steps: allocations that are tried again so often take time; the first few do not."""

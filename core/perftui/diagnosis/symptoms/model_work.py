@@ -6,14 +6,19 @@ from perftui import format as fmt
 from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.cpu.model_passes import (
+    attention,
+    embedding_gradients,
+    recomputed,
+    repeated_passes,
+)
+from perftui.facts.cpu.operators import cpu_operators, in_step, of_phases
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.judged_step import JudgedStep
-from perftui.facts.lines import LineShare
-from perftui.facts.model_passes import attention, embedding_gradients, recomputed, repeated_passes
-from perftui.facts.operator_lines import at, line_of, line_with, lines_of, place_of
-from perftui.facts.operators import cpu_operators, in_step, of_phases
 from perftui.facts.settings import Parameters, settings
-from perftui.facts.source_calls import call_repeated
+from perftui.facts.source.lines import LineShare
+from perftui.facts.source.operator_lines import at, line_of, line_with, lines_of, place_of
+from perftui.facts.source.source_calls import call_repeated
+from perftui.facts.step.judged_step import JudgedStep
 
 LARGE_TABLE = 0.5
 """Share of a model's elements that its largest tensor has, from which on updating the model is

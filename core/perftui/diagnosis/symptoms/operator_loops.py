@@ -9,12 +9,12 @@ from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import BACKWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows, time_in
+from perftui.facts.cpu.operators import cpu_operators
 from perftui.facts.fact import Fact, Facts
-from perftui.facts.operator_lines import at, line_of, place_of
-from perftui.facts.operator_loops import Loop, loops, loops_over_rows, time_in
-from perftui.facts.operators import cpu_operators
 from perftui.facts.settings import settings
-from perftui.facts.source_calls import loop_of
+from perftui.facts.source.operator_lines import at, line_of, place_of
+from perftui.facts.source.source_calls import loop_of
 
 MANY_TURNS = 50
 """Turns from which on a loop in the script goes over the parameters: as many tensors as make an

@@ -9,12 +9,12 @@ from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import BACKWARD, FORWARD
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.cpu.operator_kinds import casts, copies, costliest, pointwise
+from perftui.facts.cpu.operators import PHASES, cpu_operators, in_step
 from perftui.facts.fact import Facts
-from perftui.facts.judged_step import JudgedStep
-from perftui.facts.operator_kinds import casts, copies, costliest, pointwise
-from perftui.facts.operator_lines import at, calls_of, line_of, place_of
-from perftui.facts.operators import PHASES, cpu_operators, in_step
-from perftui.facts.source_calls import call_of
+from perftui.facts.source.operator_lines import at, calls_of, line_of, place_of
+from perftui.facts.source.source_calls import call_of
+from perftui.facts.step.judged_step import JudgedStep
 
 FEW_CASTS = 4
 """Casts of a step that are no churn: of the batch and of the loss."""

@@ -6,17 +6,17 @@ from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.facts.cpu.optimizer import is_of_torch, optimizer_calls, single_tensor_optimizer
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.forward_line import optimizer_lines, placed
-from perftui.facts.gpu import has_gpu
-from perftui.facts.judged_step import PYTHON_IN, judged_step
-from perftui.facts.operator_lines import line_of, place_of
-from perftui.facts.optimizer import is_of_torch, optimizer_calls, single_tensor_optimizer
-from perftui.facts.optimizer_loop import MANY_LAUNCHES, OptimizerLoop, optimizer_loop
+from perftui.facts.gpu.gpu import has_gpu
+from perftui.facts.kernel.optimizer_loop import MANY_LAUNCHES, OptimizerLoop, optimizer_loop
 from perftui.facts.place import Place
 from perftui.facts.settings import settings
-from perftui.facts.source_calls import call_of
-from perftui.facts.steps import steady_step
+from perftui.facts.source.forward_line import optimizer_lines, placed
+from perftui.facts.source.operator_lines import line_of, place_of
+from perftui.facts.source.source_calls import call_of
+from perftui.facts.step.judged_step import PYTHON_IN, judged_step
+from perftui.facts.step.steps import steady_step
 
 _SAVED_WAITS = 0.9
 """Of the time that the GPU waits for the optimizer's launches: on an H100 600 parameters took AdamW

@@ -9,12 +9,12 @@ from perftui.analysis.kernels.precision import Precision, precision_of
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
-from perftui.facts.card import TraceCard, trace_card
 from perftui.facts.fact import Facts
-from perftui.facts.forward_line import forward_lines, placed
+from perftui.facts.gpu.card import TraceCard, trace_card
+from perftui.facts.kernel.step_kernels import StepKernels
 from perftui.facts.settings import settings
-from perftui.facts.steady import Mask
-from perftui.facts.step_kernels import StepKernels
+from perftui.facts.source.forward_line import forward_lines, placed
+from perftui.facts.step.steady import Mask
 
 _KNOWS_TF32 = 8
 """Compute capability from which on tensor cores compute TF32: Ampere."""

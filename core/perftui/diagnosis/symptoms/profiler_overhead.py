@@ -8,12 +8,12 @@ from perftui.analysis.steps.parts import OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts
-from perftui.facts.judged_step import PYTHON_IN
-from perftui.facts.own_profiler import profiler_lines, runs_own_profiler
 from perftui.facts.place import Place
-from perftui.facts.source_search import line_that_says
-from perftui.facts.steps import steady_step
-from perftui.facts.trace_steps import trace_steps
+from perftui.facts.script.own_profiler import profiler_lines, runs_own_profiler
+from perftui.facts.source.source_search import line_that_says
+from perftui.facts.step.judged_step import PYTHON_IN
+from perftui.facts.step.steps import steady_step
+from perftui.facts.step.trace_steps import trace_steps
 
 SPOILED = 0.15
 """Of the steps of a window, from which on the profiler's own time spoils it; nsys-ai."""

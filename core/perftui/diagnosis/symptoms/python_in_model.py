@@ -11,12 +11,12 @@ from perftui import format as fmt
 from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.core_wait import without_core_wait
+from perftui.facts.cpu.core_wait import without_core_wait
+from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows
+from perftui.facts.cpu.operators import PHASES, Operators, cpu_operators
 from perftui.facts.fact import Facts
-from perftui.facts.judged_step import PYTHON_IN
-from perftui.facts.operator_lines import at, line_of, place_of
-from perftui.facts.operator_loops import Loop, loops, loops_over_rows
-from perftui.facts.operators import PHASES, Operators, cpu_operators
+from perftui.facts.source.operator_lines import at, line_of, place_of
+from perftui.facts.step.judged_step import PYTHON_IN
 from perftui.trace.model import NONE
 
 

@@ -6,16 +6,16 @@ from perftui import format as fmt
 from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.backward_passes import backward_passes
-from perftui.facts.communication import collective_time
 from perftui.facts.fact import Facts
-from perftui.facts.judged_step import judged_step
-from perftui.facts.lines import LineShare
-from perftui.facts.part_lines import place_in_part
 from perftui.facts.place import Place
-from perftui.facts.slow_rank import SlowRank, slow_line, slow_rank
-from perftui.facts.step_breakdown import StepBreakdown
-from perftui.facts.trace_steps import trace_steps
+from perftui.facts.rank.backward_passes import backward_passes
+from perftui.facts.rank.communication import collective_time
+from perftui.facts.rank.slow_rank import SlowRank, slow_line, slow_rank
+from perftui.facts.source.lines import LineShare
+from perftui.facts.source.part_lines import place_in_part
+from perftui.facts.step.judged_step import judged_step
+from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.columns import phase_name
 
 _SHOWN_RANKS = 8

@@ -8,13 +8,13 @@ from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.compilations import Compilations, compilations
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
-from perftui.facts.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
-from perftui.facts.moments import FEWEST_MOMENTS, MOSTLY_OTHERS, moments
 from perftui.facts.place import Place
-from perftui.facts.source_search import line_that_says
-from perftui.facts.steps import steady_rows, steady_step
+from perftui.facts.script.compilations import Compilations, compilations
+from perftui.facts.source.moments import FEWEST_MOMENTS, MOSTLY_OTHERS, moments
+from perftui.facts.source.source_search import line_that_says
+from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
+from perftui.facts.step.steps import steady_rows, steady_step
 from perftui.run.stack_samples import COMPILE
 
 FEWEST_AGAIN = 3

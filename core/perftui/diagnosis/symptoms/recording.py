@@ -9,11 +9,11 @@ from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError
-from perftui.facts.gap_places import place_of
-from perftui.facts.gpu import idle_steps
-from perftui.facts.idle_place import idle_place
-from perftui.facts.judged_step import judged_step
-from perftui.facts.trace_complete import INCOMPLETE, Missing, missing
+from perftui.facts.gpu.gap_places import place_of
+from perftui.facts.gpu.gpu import idle_steps
+from perftui.facts.gpu.idle_place import idle_place
+from perftui.facts.step.judged_step import judged_step
+from perftui.facts.step.trace_complete import INCOMPLETE, Missing, missing
 
 _SHOWN = 3
 """Gaps listed."""

@@ -7,12 +7,12 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import EXPOSED_COPIES
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.core_wait import without_core_wait
+from perftui.facts.cpu.core_wait import without_core_wait
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
-from perftui.facts.gpu import has_gpu
-from perftui.facts.judged_step import JudgedStep, judged_step
+from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.place import Place
-from perftui.facts.script_python import ScriptFunction, ScriptPython, script_python
+from perftui.facts.script.script_python import ScriptFunction, ScriptPython, script_python
+from perftui.facts.step.judged_step import JudgedStep, judged_step
 
 LEAST_NAMED = 0.25
 """Of the script's own Python, for a function or a line of it to be named."""

@@ -10,9 +10,9 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts
-from perftui.facts.forward_line import forward_lines, placed
-from perftui.facts.steady import Mask
-from perftui.facts.step_kernels import StepKernels
+from perftui.facts.kernel.step_kernels import StepKernels
+from perftui.facts.source.forward_line import forward_lines, placed
+from perftui.facts.step.steady import Mask
 
 _MISALIGNED = re.compile(r"align[ac]?[124](?!\d)")
 """What kernels have in their names that load fewer than eight elements at once."""

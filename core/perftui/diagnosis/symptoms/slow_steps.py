@@ -10,14 +10,14 @@ from perftui.analysis.steps.parts import EXPOSED_COPIES, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
-from perftui.facts.judged_step import HOST_AT_WORK, judged_step
-from perftui.facts.lines import LinesByTime
-from perftui.facts.moments import FEWEST_MOMENTS, MOSTLY_OTHERS, Moments, moments
 from perftui.facts.place import Place
-from perftui.facts.saves import Saves, saves
-from perftui.facts.steady import Mask
-from perftui.facts.steps import steady_step
-from perftui.facts.uneven_steps import SlowSteps, slow_steps
+from perftui.facts.script.saves import Saves, saves
+from perftui.facts.source.lines import LinesByTime
+from perftui.facts.source.moments import FEWEST_MOMENTS, MOSTLY_OTHERS, Moments, moments
+from perftui.facts.step.judged_step import HOST_AT_WORK, judged_step
+from perftui.facts.step.steady import Mask
+from perftui.facts.step.steps import steady_step
+from perftui.facts.step.uneven_steps import SlowSteps, slow_steps
 from perftui.run.columns import phase_name
 from perftui.run.stack_samples import SAVE
 

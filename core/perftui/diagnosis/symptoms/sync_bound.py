@@ -11,17 +11,17 @@ from perftui import format as fmt
 from perftui.analysis.model import Gap, GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.anomaly_checks import anomaly_checks
-from perftui.facts.device_share import part_of, per_step, window_step
 from perftui.facts.fact import Facts
-from perftui.facts.gap_places import most_common, place_of
-from perftui.facts.gpu import idle_steps
-from perftui.facts.host_lines import place_of_rows
-from perftui.facts.host_waits import HostWaits, WaitKind, host_waits
-from perftui.facts.judged_step import JudgedStep, judged_step
+from perftui.facts.gpu.device_share import part_of, per_step, window_step
+from perftui.facts.gpu.gap_places import most_common, place_of
+from perftui.facts.gpu.gpu import idle_steps
+from perftui.facts.gpu.host_waits import HostWaits, WaitKind, host_waits
+from perftui.facts.gpu.sync_calls import SyncCalls, syncs
 from perftui.facts.place import Place
-from perftui.facts.sync_calls import SyncCalls, syncs
-from perftui.facts.trace_steps import TraceSteps
+from perftui.facts.script.anomaly_checks import anomaly_checks
+from perftui.facts.source.host_lines import place_of_rows
+from perftui.facts.step.judged_step import JudgedStep, judged_step
+from perftui.facts.step.trace_steps import TraceSteps
 from perftui.trace.model import Int64
 
 _NEAR = (GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value)

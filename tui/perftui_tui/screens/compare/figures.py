@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from perftui.experiments.comparison import Comparison, PhaseChange, Verdict
-from perftui.facts.machine import machine_use
-from perftui.facts.step_breakdown import StepBreakdown
-from perftui.facts.steps import step_breakdown
+from perftui.facts.cpu.machine import machine_use
+from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.steps import step_breakdown
 from perftui.run.columns import phase_name
 from perftui_tui.look.format import per_second, share
 from perftui_tui.look.rows import Row, crop, row, wrap

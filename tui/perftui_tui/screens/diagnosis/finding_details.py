@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from perftui import format as fmt
 from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Figure, Finding
-from perftui.facts.gap_lines import gap_lines
-from perftui.facts.lines import LinesByTime
-from perftui.facts.main_thread import main_thread, window_thread
-from perftui.facts.sync_calls import syncs
-from perftui.facts.worker_lines import loader_lines
+from perftui.facts.data_loader.worker_lines import loader_lines
+from perftui.facts.gpu.gap_lines import gap_lines
+from perftui.facts.gpu.sync_calls import syncs
+from perftui.facts.source.lines import LinesByTime
+from perftui.facts.source.main_thread import main_thread, window_thread
 from perftui.fixes.model import FixOption
 from perftui_tui.dialogs.choice import labelled
 from perftui_tui.dialogs.fix import diff_rows, risk

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from perftui.facts.memory import gpu_memory
+from perftui.facts.gpu.memory import gpu_memory
 from perftui_tui.charts.area import layers, resample, steady_bins
 from perftui_tui.look.format import share
 from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, wrap
@@ -16,7 +16,7 @@ from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.telemetry import RESIDENT, devices, latest, table_of, why_absent
 
 if TYPE_CHECKING:
-    from perftui.facts.memory import MemoryUse
+    from perftui.facts.gpu.memory import MemoryUse
     from perftui.report.memory import MemoryReport, Peak
 
 AXIS_CELLS = 10

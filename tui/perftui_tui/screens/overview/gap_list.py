@@ -16,7 +16,7 @@ from perftui_tui.reading.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from perftui.analysis.model import Gap, TraceAnalysis
-    from perftui.facts.idle import IdleOfCause
+    from perftui.facts.gpu.idle import IdleOfCause
 
 LISTED = 50
 """Gaps that can be reached from the list; the timeline has them all."""
@@ -100,7 +100,7 @@ class GapList(SnapshotPane):
         return snapshot.analysis.gaps[:LISTED] if snapshot and snapshot.analysis else ()
 
     def _causes(self) -> tuple[IdleOfCause, ...]:
-        from perftui.facts.idle import idle_by_cause
+        from perftui.facts.gpu.idle import idle_by_cause
 
         return (self._snapshot.ask(idle_by_cause) or ()) if self._snapshot else ()
 

@@ -1,0 +1,1 @@
+"""Training on the CPU: its operators, the cores it may use, and the machine around it."""

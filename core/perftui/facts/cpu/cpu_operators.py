@@ -1,0 +1,74 @@
+"""Which operators on the CPU the steps of a trace spend their time in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.intervals import union
+from perftui.analysis.model import TraceAnalysis
+from perftui.facts.fact import UnknownError, trace_fact
+from perftui.facts.step.trace_steps import trace_steps
+from perftui.trace.model import NONE
+
+LONG_NS = 100_000
+"""Own time of a call from which on torch can split it among threads with a gain: waking them and
+waiting for the last takes some ten microseconds."""
+
+_SERIAL = re.compile(
+    r"aten::(normal|uniform|random|bernoulli|exponential|randperm|multinomial|dropout"
+    r"|_local_scalar_dense|item|empty|set_data|record_stream)|c10d::|gloo:"
+)
+"""Operators that run on one thread, such as those that draw random numbers."""
+
+_ONEDNN = re.compile(
+    r"aten::(convolution|convolution_backward|_convolution|conv\w+|lstm|gru|rnn_\w+)$"
+    r"|.*(Convolution|MkldnnRnnLayer)Backward\d*$"
+)
+"""Operators that oneDNN computes in float32, the outermost ones."""
+
+
+@dataclass(frozen=True)
+class CpuOperators:
+    """Shares of the time of the steady steps, 0 to 1."""
+
+    splittable: float
+    """In calls long enough to be split among threads, of operators that torch splits."""
+    onednn: float
+    """In convolutions and recurrent layers."""
+
+
+@trace_fact
+def cpu_operators(analysis: TraceAnalysis) -> CpuOperators:
+    """Where the steady steps of a trace compute on the CPU.
+
+    Raises:
+        UnknownError: no profiled step shows the operators.
+    """
+    steps, trace = trace_steps(analysis), analysis.trace
+    operators = kinds.operators(trace)
+    if steps is None or not steps.steps or not operators.any():
+        raise UnknownError("no profiled step shows the operators")
+    rows = np.flatnonzero(operators & steps.inside)
+    whole = steps.step_ns * steps.steps
+    below = np.flatnonzero(operators & (trace.parent != NONE))
+    children = np.bincount(trace.parent[below], weights=trace.duration[below], minlength=len(trace))
+    own = trace.duration[rows] - children[rows]
+    names = trace.name[rows]
+    splits = (own >= LONG_NS) & ~_named(trace.names, _SERIAL.match)[names]
+    convolving = rows[_named(trace.names, _ONEDNN.match)[names]]
+    onednn = union(trace.start[convolving], trace.ends_of(convolving)).total
+    return CpuOperators(
+        min(float(own[splits].sum()) / whole, 1.0),
+        min(onednn / whole, 1.0),
+    )
+
+
+def _named(
+    names: tuple[str, ...], matches: Callable[[str], object]
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return np.fromiter((bool(matches(name)) for name in names), bool, len(names))

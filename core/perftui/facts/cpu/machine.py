@@ -1,0 +1,241 @@
+"""What telemetry says of the machine while the steady steps ran."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from perftui.facts.fact import Facts, fact
+from perftui.facts.gpu.memory import peak_reserved
+from perftui.facts.step.steady import Mask
+from perftui.facts.step.steps import steady_span
+from perftui.facts.step.trace_steps import trace_steps
+from perftui.run.aggregates import NO_AGGREGATES, Group
+from perftui.run.manifest import OTHER_PROGRAMS
+from perftui.run.table import Table
+
+BUSY_SHARE = 0.2
+"""Other programs on this share of the cores take time from a training that uses them all."""
+
+BUSY_PRESSURE = 10.0
+"""Percent of stalled time (/proc/pressure/cpu). Above it the same change measured 9x faster that
+measures 8 % slower on an idle machine. Below it no task had to wait for a core, whoever used the
+others."""
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """Memory of one device over a whole run, in bytes."""
+
+    device: int
+    total: int
+    peak: int
+    """Highest use sampled, by all processes: others on the card take room too."""
+
+    @property
+    def share(self) -> float:
+        """Peak over total."""
+        return self.peak / self.total
+
+
+@dataclass(frozen=True)
+class MachineFacts:
+    """Means over the steady steps; None stands for what was not sampled."""
+
+    cores: int | None = None
+    """Cores the training may use."""
+    installed_cores: int | None = None
+    """Cores of the whole machine: a container or an affinity may leave the training fewer."""
+    tree_cores: float | None = None
+    """Cores kept busy by the training and its workers."""
+    workers_cores: float | None = None
+    """Cores kept busy by the data-loader workers of all ranks of the machine."""
+    workers_read: float | None = None
+    """Bytes a second that those read from storage."""
+    machine_cores: float | None = None
+    """Cores kept busy by everything on the machine."""
+    pressure: float | None = None
+    """Percent of the time some task waited for a core (pressure stall information)."""
+    delayed: float | None = None
+    """Share of the time in which a training process had a thread that could run and waited for a
+    core, 0 to 1."""
+    swapped_in: float | None = None
+    """Bytes a second that the machine read back from swap."""
+    memory_pressure: float | None = None
+    """Percent of the time some task waited for memory (pressure stall information)."""
+    cards: int = 0
+    """Cards of the machine that were sampled, whoever uses them."""
+    holds_memory: bool = False
+    """Whether a card lists memory of the run's own processes. It may not where it does: in a
+    container the driver names processes by numbers that nobody there knows."""
+    gpu_busy: float | None = None
+    """Share of the time a kernel ran, as NVML samples it, of the busiest card the run uses; 0 to 1.
+    None also where nothing tells which cards those are."""
+    idle_cards: int = 0
+    """Cards that no kernel ran on, whoever might have used them."""
+    memory: tuple[DeviceMemory, ...] = ()
+    """Of the cards the run uses, as far as it is known which those are."""
+
+    @property
+    def other_cores(self) -> float | None:
+        """Cores that other programs take of those the training may use.
+
+        Of a machine with more cores, others take the ones that the training may not use first.
+        """
+        if self.tree_cores is None or self.machine_cores is None:
+            return None
+        return max(self.machine_cores - self.tree_cores - self._out_of_reach, 0.0)
+
+    @property
+    def idle_cores(self) -> float | None:
+        """Cores that nothing used and the training may use."""
+        if self.cores is None or self.machine_cores is None:
+            return None
+        idle = self.cores + self._out_of_reach - self.machine_cores
+        return max(min(idle, self.cores - (self.tree_cores or 0.0)), 0.0)
+
+    @property
+    def _out_of_reach(self) -> int:
+        """Cores of the machine that the training may not use."""
+        if self.cores is None or self.installed_cores is None:
+            return 0
+        return max(self.installed_cores - self.cores, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Samples:
+    """Samples of one host: chosen rows of those that are kept, and sums of the others."""
+
+    table: Table
+    rows: Mask
+    gone: Group
+
+    def known(self, name: str) -> npt.NDArray[np.float64]:
+        if name not in self.table:
+            return np.zeros(0)
+        values = np.asarray(self.table[name][self.rows], dtype=np.float64)
+        return values[np.isfinite(values)]
+
+    def mean(self, name: str, unit: float = 1.0) -> float | None:
+        """In ``unit``; None where nothing was sampled."""
+        values, gone = self.known(name), self.gone.of(name)
+        count = len(values) + gone.count
+        return (float(values.sum()) + gone.total) / count / unit if count else None
+
+
+@fact
+def machine_use(facts: Facts) -> MachineFacts:
+    """The rank's host over its steady steps."""
+    run, rank = facts.run, facts.rank
+    if run is None or rank is None:
+        return MachineFacts()
+    host = rank.host or run.manifest.host
+    table, gone = run.telemetry.get(host, Table()), run.downsampled.get(host, NO_AGGREGATES).of()
+    whole = _Samples(table, np.ones(len(table), dtype=np.bool_), gone)
+    steady = _within(whole, steady_span(facts))
+    cores, counted = run.manifest.cpu_count or None, steady.mean("cpu.cores")
+    installed = cores if counted is None else round(counted)
+    busy = steady.mean("cpu.utilization", 100)
+    # Before it was known who loads data, the column held whatever the training had started.
+    tells_workers = "processes.ranks_cpu" in table
+    cards = _cards(table)
+    used = holding = [card for card in cards if _holds_memory(whole, card)]
+    if not holding and len(cards) == 1 and computes_on_gpu(facts):
+        used = cards
+    shares = [steady.mean(f"gpu{card}.utilization", 100) for card in used]
+    return MachineFacts(
+        cores=cores,
+        installed_cores=installed,
+        tree_cores=steady.mean("processes.cpu", 100),
+        workers_cores=steady.mean("processes.workers_cpu", 100) if tells_workers else None,
+        workers_read=steady.mean("processes.workers_read"),
+        machine_cores=None if busy is None or not installed else busy * installed,
+        pressure=steady.mean("pressure.cpu"),
+        swapped_in=steady.mean("swap.in"),
+        memory_pressure=steady.mean("pressure.memory"),
+        delayed=steady.mean("processes.delayed", 100),
+        cards=len(cards),
+        holds_memory=bool(holding),
+        gpu_busy=max((share for share in shares if share is not None), default=None),
+        idle_cards=sum(steady.mean(f"gpu{card}.utilization") == 0 for card in cards),
+        memory=tuple(_memory(whole, used)),
+    )
+
+
+def _within(whole: _Samples, during: tuple[int, int] | None) -> _Samples:
+    """Samples taken inside ``during``; all where none was (steps shorter than the interval)."""
+    table, gone = whole.table, whole.gone
+    if during is None:
+        return whole
+    if not during[0] <= gone.first <= gone.last <= during[1]:
+        gone = Group()
+    if "time" not in table:
+        return _Samples(table, whole.rows, gone)
+    inside = (table["time"] >= during[0]) & (table["time"] <= during[1])
+    return _Samples(table, inside if inside.any() else whole.rows, gone)
+
+
+def computes_on_gpu(facts: Facts) -> bool:
+    """Whether PyTorch held memory of a GPU at the end of any step, or a trace shows its work."""
+    trace = trace_steps.or_none(facts)
+    return peak_reserved(facts) is not None or bool(trace and trace.has_gpu)
+
+
+def _memory(whole: _Samples, cards: list[int]) -> Iterator[DeviceMemory]:
+    """Peaks over the whole run: memory that ran short in the warm-up ran short."""
+    for card in cards:
+        used = whole.known(f"gpu{card}.memory_used")
+        total = whole.known(f"gpu{card}.memory_total")
+        if len(used) and len(total) and total.max() > 0:
+            peak = max(used.max(), whole.gone.of(f"gpu{card}.memory_used").highest)
+            yield DeviceMemory(card, int(total.max()), int(peak))
+
+
+def _holds_memory(whole: _Samples, card: int) -> bool:
+    """Whether the run's own processes held memory of it at some time."""
+    name = f"gpu{card}.process_memory"
+    return bool((whole.known(name) > 0).any() or whole.gone.of(name).above_zero)
+
+
+def _cards(table: Table) -> list[int]:
+    names = (re.match(r"gpu(\d+)\.", column.name) for column in table.columns)
+    return sorted({int(match[1]) for match in names if match})
+
+
+@fact
+def ranks_here(facts: Facts) -> int:
+    """Training processes on the host of the rank, which share its cores."""
+    run, rank = facts.run, facts.rank
+    if run is None or rank is None:
+        return 1
+    return len({each.place for each in run.ranks if each.host == rank.host})
+
+
+@fact
+def other_programs(facts: Facts) -> dict[str, float]:
+    """Mean cores that each of the busiest programs beside the run took on the rank's host, busiest
+    first; empty where none was seen, as in a container."""
+    if facts.manifest is None or facts.rank is None:
+        return {}
+    noted = facts.manifest.profile.get(OTHER_PROGRAMS)
+    host = noted.get(facts.rank.host or facts.manifest.host) if isinstance(noted, dict) else None
+    cores = host.get("cores") if isinstance(host, dict) else None
+    return cores if isinstance(cores, dict) else {}
+
+
+@fact
+def busy_host(facts: Facts) -> str:
+    """Why the rank's host was too busy to measure on, empty where it was not."""
+    use = machine_use(facts)
+    if use.pressure is not None and use.pressure <= BUSY_PRESSURE:
+        return ""
+    if use.other_cores is not None and use.cores:
+        taken = use.other_cores >= BUSY_SHARE * use.cores
+        return f"other programs used {use.other_cores:.1f} of {use.cores} cores" if taken else ""
+    if use.pressure is None:
+        return ""
+    return f"tasks waited for a core {use.pressure:.0f} % of the time"

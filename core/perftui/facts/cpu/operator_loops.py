@@ -1,0 +1,195 @@
+"""Loops of the script over tensors, rows or time steps: alike small groups of operators, one after
+the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.steps.parts import OTHER
+from perftui.analysis.steps.phases import BACKWARD
+from perftui.facts.cpu.operators import PHASES, Operators, StepTime, operators
+from perftui.facts.fact import trace_fact
+from perftui.facts.step.judged_step import PYTHON_IN, JudgedStep
+from perftui.facts.step.steady import Mask
+from perftui.trace.columns.downcast import downcast
+from perftui.trace.model import NONE, Int64, Ints
+
+FEWEST_TURNS = 10
+"""Turns from which on a repetition is a loop, as for torch's pattern of loops over indices."""
+
+LONGEST_TURN = 40
+"""Operators of a turn."""
+
+SMALL_NS = 100_000
+"""What a call of one operator on little data takes at most, with the Python around it. What it
+takes beyond that is arithmetic, which one operator on all of the data has to do as well. slowai
+calls operators below it bound by overhead."""
+
+LONGEST_NS = 1_000_000
+"""What one of them takes at most: longer, and the thread was off its processor for a time slice,
+which are some milliseconds. An element-wise operator does a million elements meanwhile."""
+
+INDEXING = frozenset(
+    {"aten::select", "aten::slice", "aten::index", "aten::narrow", "aten::index_select"}
+)
+
+
+CLEARLY = 0.2
+"""Share of indexing among the operators of a loop from which on it needs no other sign."""
+
+EDGES = 2
+"""Turns by which a loop and its backward pass differ."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """One loop in the steady steps."""
+
+    positions: Int64
+    """Of its outermost operators in ``Operators``, in order of time."""
+    turns: int
+    names: tuple[str, ...]
+    """Operators of a turn."""
+    phase: str
+    """Of ``PHASES``."""
+    taken: Int64
+    """What each of ``positions`` takes until the next begins, ns, ``SMALL_NS`` at most."""
+    interrupted: int
+    """What they take beyond ``LONGEST_NS`` each, ns in all."""
+
+    @property
+    def indexing(self) -> float:
+        """Share of its operators that take a piece of a tensor, 0 to 1."""
+        return sum(name in INDEXING for name in self.names) / len(self.names)
+
+
+@trace_fact
+def loops(analysis: TraceAnalysis) -> tuple[Loop, ...]:
+    """The loops of the thread that trains, in order of time.
+
+    Raises:
+        UnknownError: the trace has no steps or no operators.
+    """
+    found = operators(analysis)
+    top = _outermost(found)
+    if not len(top):
+        return ()
+    block = _blocks(found, top)
+    # Equal only to a call of the same operator in the same block.
+    calls = downcast(found.name[top].astype(np.int64) * int(block[-1] + 1) + block)
+    free = np.ones(len(top), dtype=bool)
+    spans = []
+    for period in range(1, min(LONGEST_TURN, len(top) // FEWEST_TURNS) + 1):
+        for first, last in _repetitions(calls, period, free):
+            free[first:last] = False
+            spans.append((int(block[first]), period, first, last))
+    return tuple(_loop(found, top[first:last], period) for _, period, first, last in sorted(spans))
+
+
+def _blocks(found: Operators, top: Int64) -> Int64:
+    """Numbers of the stretches of ``top`` in one phase of one step: a loop ends with them."""
+    phase, begins = found.phase[top], np.ones(len(top), dtype=bool)
+    begins[1:] = phase[1:] != phase[:-1]
+    ends = np.array([one.step.end for one in found.steps.each], dtype=np.int64)
+    first = np.searchsorted(found.trace.start[found.rows[top]], ends)
+    begins[first[first < len(top)]] = True
+    numbers: Int64 = np.cumsum(begins)
+    return numbers
+
+
+def _outermost(found: Operators) -> Int64:
+    """Positions of the operators that no other called, on the thread with most of them."""
+    # Those of one track are in order of their starts.
+    track = found.trace.track[found.rows[found.top]]
+    chosen: Int64 = found.top[track == np.argmax(np.bincount(track, minlength=1))]
+    return chosen
+
+
+def _repetitions(calls: Ints, period: int, free: Mask) -> list[tuple[int, int]]:
+    """Where ``calls`` repeat themselves every ``period``, and nothing shorter was found yet."""
+    same = (calls[period:] == calls[:-period]) & free[period:] & free[:-period]
+    # Whether so many follow each other from here on: most periods have none.
+    length, wanted = 1, (FEWEST_TURNS - 1) * period
+    while length < wanted:
+        more = min(length, wanted - length)
+        same, length = same[more:] & same[:-more], length + more
+    if not same.any():
+        return []
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]))).tolist()
+    return [
+        (first, last + wanted - 1 + period)
+        for first, last in zip(edges[::2], edges[1::2], strict=True)
+    ]
+
+
+def _loop(found: Operators, positions: Int64, period: int) -> Loop:
+    trace, rows = found.trace, found.rows[positions]
+    start = trace.start[rows]
+    until = np.append(start[1:], trace.ends_of(rows[-1:]))
+    names = [trace.names[number] for number in found.name[positions[:period]].tolist()]
+    return Loop(
+        positions,
+        len(positions) // period,
+        tuple(names),
+        PHASES[int(found.phase[positions[0]])],
+        np.clip(until - start, 0, SMALL_NS),
+        int(np.maximum(until - start - LONGEST_NS, 0).sum()),
+    )
+
+
+def time_in(found: Operators, judged: JudgedStep, chosen: Sequence[Loop]) -> StepTime:
+    """What the mean step takes to call the operators of the ``chosen`` loops: within the model's
+    phases their share of the operators' time and, by calls, of the Python between; elsewhere their
+    share of the time."""
+    total, parts = 0, []
+    top = found.caller == NONE
+    for number, name in enumerate(PHASES):
+        mine = [loop for loop in chosen if loop.phase == name]
+        ours = (name, f"{PYTHON_IN}{name}")
+        if not mine or not any(judged.part(part) for part in ours):
+            continue
+        parts += [part for part in ours if judged.part(part)]
+        inside = top & (found.phase == number)
+        if name == OTHER:
+            taken = sum(int(loop.taken.sum()) for loop in mine)
+            whole = found.lengths[name] - sum(loop.interrupted for loop in mine)
+            total += round(judged.part(name) * min(taken / max(whole, taken, 1), 1.0))
+            continue
+        positions = np.concatenate([loop.positions for loop in mine])
+        calling = int(np.minimum(found.duration[positions], SMALL_NS).sum())
+        in_all = max(int(found.duration[inside].sum()), 1)
+        total += round(judged.part(ours[0]) * min(calling / in_all, 1.0))
+        total += round(judged.part(ours[1]) * min(len(positions) / np.count_nonzero(inside), 1.0))
+    return StepTime(min(total, judged.of.mean), tuple(parts))
+
+
+@trace_fact
+def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
+    """Those in which each turn takes its piece of a tensor, and behind them what the backward pass
+    does turn by turn.
+
+    A stack of layers that split tensors looks alike, but for its weights: the backward pass has the
+    gradients of others in each turn.
+    """
+    known = loops(analysis)
+    chosen: list[Loop] = []
+    undone: list[Loop] = []
+    for loop in known:
+        if loop.phase == BACKWARD or not loop.indexing:
+            continue
+        back = [one for one in known if one.phase == BACKWARD and _is_alike(one, loop)]
+        if any(any("AccumulateGrad" in name for name in one.names) for one in back):
+            continue
+        if back or loop.indexing >= CLEARLY:
+            chosen.append(loop)
+            undone += [one for one in back if one not in undone]
+    return (*chosen, *undone)
+
+
+def _is_alike(one: Loop, other: Loop) -> bool:
+    """Whether they have about as many turns: the first and the last may differ from the others."""
+    return abs(one.turns - other.turns) <= EDGES

@@ -1,0 +1,182 @@
+"""Operators on the CPU in the steady steps of a trace, each with its own time and its phase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from perftui.analysis import kinds
+from perftui.analysis.by_track import part_of_rows, within
+from perftui.analysis.grouping import numbered
+from perftui.analysis.intervals import EMPTY, Intervals
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.ops.call_tree import called_operators
+from perftui.analysis.steps.parts import OTHER
+from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, find_phases
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
+from perftui.facts.step.judged_step import LOSS, PYTHON_IN, JudgedStep, judged_step
+from perftui.facts.step.steady import Mask
+from perftui.facts.step.trace_steps import TraceSteps, trace_steps
+from perftui.trace.model import NONE, Int32, Int64, Trace
+
+PHASES = (FORWARD, BACKWARD, OPTIMIZER, OPERATORS, OTHER)
+"""Where operators run; ``operators`` is forward where the trace marks none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Operators:
+    """Columns as long as ``rows``, which are in order of the trace: by thread, then by start."""
+
+    steps: TraceSteps
+    lengths: Mapping[str, int]
+    """Time of each of ``PHASES`` in all steady steps, ns."""
+    rows: Int64
+    own: Int64
+    """Time without the operators that it called, ns."""
+    caller: Int32
+    """Position of the operator that called it, NONE at the top."""
+    phase: npt.NDArray[np.int8]
+    """Number in ``PHASES`` of the phase that it begins in."""
+
+    @property
+    def trace(self) -> Trace:
+        """Where they are recorded."""
+        return self.steps.analysis.trace
+
+    @cached_property
+    def name(self) -> Int32:
+        """Numbers in ``trace.names``."""
+        return self.trace.name[self.rows]
+
+    @cached_property
+    def duration(self) -> Int64:
+        """With what it called, ns."""
+        return self.trace.duration[self.rows]
+
+    @cached_property
+    def top(self) -> Int64:
+        """Positions of those that no other called."""
+        return np.flatnonzero(self.caller == NONE)
+
+    def named(self, accepts: Callable[[str], object]) -> Mask:
+        """Those whose names ``accepts`` accepts."""
+        names = self.trace.names
+        accepted = [number for number in self._names if accepts(names[number])]
+        return numbered(self.name, accepted, len(names))
+
+    @cached_property
+    def _names(self) -> list[int]:
+        """Numbers of the names that occur."""
+        present: list[int] = np.flatnonzero(np.bincount(self.name)).tolist()
+        return present
+
+    def within(self, chosen: Mask) -> Mask:
+        """Those that are ``chosen``, and all that they call."""
+        if not chosen.any():
+            return chosen
+        # A thread's operators follow each other by start, callers first: whatever begins before
+        # the latest end of those chosen so far is inside of one.
+        return within(self.trace, self.rows, chosen)
+
+    def by_phase(self, taken: Int64, chosen: Mask) -> Int64:
+        """Sums of ``taken`` over the ``chosen``, by number of ``PHASES``."""
+        at = np.flatnonzero(chosen)
+        sums = np.bincount(self.phase[at], taken[at], len(PHASES))
+        return sums.astype(np.int64)
+
+    @cached_property
+    def whole(self) -> Int64:
+        """Own time of all, by number of ``PHASES``, ns."""
+        return self.by_phase(self.own, np.ones(len(self.rows), dtype=bool))
+
+    def in_phase(self, *names: str) -> Mask:
+        """Those that begin in one of these phases."""
+        return numbered(self.phase, [PHASES.index(name) for name in names], len(PHASES))
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What some operators take in all steady steps of the trace."""
+
+    by_phase: Int64
+    """Their own time by number of ``PHASES``, ns."""
+    calls: int
+    """How many of them count in a step."""
+
+
+def work_of(found: Operators, mine: Mask, counted: Mask) -> Work:
+    """The own time of ``mine``, and how many of them are ``counted``."""
+    calls = int(np.count_nonzero(mine & counted)) // found.steps.steps
+    return Work(found.by_phase(found.own, mine), calls)
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Time of a mean step that some operators take, ns, and the parts that it lies in."""
+
+    ns: int
+    parts: tuple[str, ...]
+
+
+@trace_fact
+def operators(analysis: TraceAnalysis) -> Operators:
+    """The operators of a trace's steady steps, of very many those of the first of them.
+
+    Raises:
+        UnknownError: it has no steps or no operators.
+    """
+    steps, trace = trace_steps(analysis), analysis.trace
+    chosen = kinds.operators(trace)
+    if steps is None or not steps.steps or not chosen.any():
+        raise UnknownError("no profiled step shows the operators")
+    steps = steps.first(chosen)
+    rows, caller, own = called_operators(trace, chosen & steps.inside)
+    phases = find_phases(trace)
+    phase = part_of_rows(trace, [phases.get(name, EMPTY) for name in PHASES])[rows]
+    phase[phase == NONE] = PHASES.index(OTHER)
+    return Operators(steps, _lengths(steps, phases), rows, own, caller, phase)
+
+
+def _lengths(steps: TraceSteps, phases: Mapping[str, Intervals]) -> dict[str, int]:
+    start = np.array([one.step.start for one in steps.each], dtype=np.int64)
+    end = np.array([one.step.end for one in steps.each], dtype=np.int64)
+    lengths = {name: int(part.within(start, end).sum()) for name, part in phases.items()}
+    return {OTHER: int((end - start).sum()) - sum(lengths.values()), **lengths}
+
+
+def cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
+    """The operators of a training that computes on the CPU, and the step that they are part of.
+
+    Raises:
+        NotApplicableError: it computes on a GPU, or nothing shows its operators: ``healthy`` says
+            that for all who ask.
+    """
+    judged = judged_step.or_none(facts)
+    found = None if judged is None or judged.on_device else operators.or_none(facts)
+    if judged is None or found is None:
+        raise NotApplicableError
+    return found, judged
+
+
+def in_step(found: Operators, judged: JudgedStep, taken: Int64) -> StepTime:
+    """What the mean step spends in ``taken``, ns by phase of all steps of the trace: the share of
+    each phase there, of the time that the phase takes here."""
+    total, parts = 0, []
+    for name, mine in zip(PHASES, taken.tolist(), strict=True):
+        length = found.lengths.get(name, 0)
+        of_phase = (name, f"{PYTHON_IN}{name}", *((LOSS,) if name == OTHER else ()))
+        here = sum(judged.part(part) for part in of_phase)
+        if length and mine and here:
+            total += round(here * min(mine / length, 1.0))
+            parts += [part for part in of_phase if judged.part(part)]
+    return StepTime(min(total, judged.of.mean), tuple(parts))
+
+
+def of_phases(found: Operators, *names: str) -> Int64:
+    """Own time of all operators of these phases, as ``in_step`` takes it."""
+    chosen = np.array([name in names for name in PHASES])
+    return np.where(chosen, found.whole, 0)

@@ -1,0 +1,158 @@
+"""The line of the user's code at which batches are made, else the one that makes the loader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui import format as fmt
+from perftui.facts.data_loader.loader import training_loader
+from perftui.facts.fact import Facts, fact
+from perftui.facts.place import Place
+from perftui.facts.source.lines import (
+    FEWEST_SAMPLES,
+    FEWEST_TO_NAME,
+    LinesByTime,
+    LineShare,
+    lines_by_time,
+)
+from perftui.facts.source.main_thread import stack_samples, steady_held
+from perftui.facts.step.steady import Mask
+from perftui.facts.step.steps import steady_span
+from perftui.run.stack_samples import COLLATE, FETCH
+from perftui.run.table import Table
+from perftui.trace.model import Int64
+from perftui.trace.text import printable
+
+LEAST_NAMED = 0.25
+"""Of making batches, for a line to be named."""
+
+_ITERATOR = "torch/utils/data/dataloader.py"
+"""How the frame that the user's innermost line called begins where that line asks for a batch: all
+that is made of it is made by installed packages."""
+
+
+@dataclass(frozen=True)
+class BatchLines:
+    """Lines of the user's code that make batches; ``inner`` is the frame that packages are in."""
+
+    lines: LinesByTime
+    first: LineShare | None
+    """The first, where it is the user's and takes enough of the time."""
+    inner: str
+    """Where most time is spent, if none is the user's; empty where it is."""
+
+    @property
+    def named(self) -> str:
+        """``71 % of it at train.py:6``; the frame of a package where no line of the user's makes
+        batches; empty where nothing stands out."""
+        if self.lines.samples < FEWEST_SAMPLES:
+            return ""
+        if self.first is not None:
+            return f"{fmt.percent(self.lines.share(self.first))} of it at {self.first.short}"
+        return f"mostly in {self.inner}" if self.inner else ""
+
+
+@fact
+def batch_lines(facts: Facts) -> BatchLines | None:
+    """Where batches are made over the steady steps, in workers or in the training thread; None
+    where fewer than ``FEWEST_TO_NAME`` samples tell."""
+    feeds = training_loader(facts)
+    if facts.rank is None:
+        return None
+    if feeds is not None and feeds.num_workers:
+        stacks = facts.rank.worker_stacks
+        held = _held_by_workers(facts, stacks, feeds.numbers)
+    else:
+        outside, inside = stack_samples(facts)
+        stacks = outside if len(outside) else inside
+        held = _making(stacks, steady_held(facts) if len(outside) else None)
+    if not len(stacks):
+        return None
+    found = lines_by_time(stacks, held)
+    if found.samples < FEWEST_TO_NAME:
+        return None
+    return _named(stacks, held, found)
+
+
+def _named(stacks: Table, held: Int64, found: LinesByTime) -> BatchLines:
+    """Lines that only ask for a batch are none that make it."""
+    own = lines_by_time(stacks, np.where(asks_loader(stacks, held), 0, held), found.samples)
+    of_all = LinesByTime(own.lines, found.covered, found.samples)
+    first = own.first_own
+    if first is not None and of_all.share(first) >= LEAST_NAMED:
+        return BatchLines(of_all, first, "")
+    return BatchLines(of_all, None, _foreign(stacks, held, found.covered))
+
+
+def asks_loader(stacks: Table, held: Int64) -> Mask:
+    """Which rows, of those that count, are of lines that ask the loader."""
+    asks = np.zeros(len(stacks), dtype=np.bool_)
+    if "via" in stacks:
+        rows = np.flatnonzero(held > 0)
+        asks[rows] = [str(via).startswith(_ITERATOR) for via in stacks["via"][rows].tolist()]
+    return asks
+
+
+def _foreign(stacks: Table, held: Int64, covered: int) -> str:
+    """The function of a package in which most of the time was spent, empty where none stands
+    out."""
+    spent: dict[str, int] = {}
+    rows = np.flatnonzero(held > 0)
+    for inner, time in zip(stacks["inner"][rows].tolist(), held[rows].tolist(), strict=True):
+        at, _, function = str(inner).rpartition(" ")
+        name = f"{at.partition(':')[0]} {function}"
+        spent[name] = spent.get(name, 0) + time
+    most = max(spent, key=lambda name: spent[name], default="")
+    return printable(most) if most and spent[most] >= LEAST_NAMED * covered else ""
+
+
+def _making(stacks: Table, held: Int64 | None) -> Int64:
+    if "stage" not in stacks:
+        return np.zeros(len(stacks), dtype=np.int64)
+    return np.where(
+        np.isin(stacks["stage"], (FETCH, COLLATE)), stacks["held"] if held is None else held, 0
+    )
+
+
+def _held_by_workers(facts: Facts, stacks: Table, numbers: tuple[int, ...]) -> Int64:
+    during = steady_span(facts)
+    if "loader" not in stacks or during is None:
+        return np.zeros(len(stacks), dtype=np.int64)
+    begin = np.maximum(stacks["time"], during[0])
+    end = np.minimum(stacks["time"] + stacks["held"], during[1])
+    serves = np.isin(stacks["loader"], np.array(numbers, dtype=np.int64))
+    return _making(stacks, np.where(serves, np.maximum(end - begin, 0), 0))
+
+
+@fact
+def batch_place(facts: Facts) -> Place | None:
+    """That line; the call that makes the loader where no sample tells; None where neither is
+    known."""
+    found = batch_lines(facts)
+    if found is not None and found.first is not None:
+        return Place(rank=facts.rank_number, file=found.first.file, line=found.first.line)
+    return loader_place(facts)
+
+
+def loader_place(facts: Facts) -> Place | None:
+    """The call that makes the loader; None where it is not known."""
+    feeds = training_loader(facts)
+    if feeds is None or feeds.file is None:
+        return None
+    return Place(rank=facts.rank_number, file=feeds.file, line=feeds.line)
+
+
+def asking_place(facts: Facts) -> Place | None:
+    """The line that asks the loader for its iterator, as samples tell; else that call."""
+    outside, inside = stack_samples(facts)
+    stacks = outside if len(outside) else inside
+    if "via" not in stacks or not len(stacks):
+        return loader_place(facts)
+    lines = lines_by_time(
+        stacks, np.where(asks_loader(stacks, stacks["held"]), stacks["held"], 0)
+    ).lines
+    if not lines or not lines[0].file:
+        return loader_place(facts)
+    return Place(rank=facts.rank_number, file=lines[0].file, line=lines[0].line)

@@ -1,0 +1,267 @@
+"""Where the host waits for the GPU, what it waits for, and what that costs the step.
+
+Each wait takes time from the lead that the host has over the GPU: without it everything later would
+be launched that much earlier. So it costs the idle time that follows, up to its own length, whether
+the next kernel is the one that comes late or a later one.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.gpu_idle.host import main_track
+from perftui.analysis.intervals import EMPTY, Intervals, complement, intersect, subtract, union
+from perftui.analysis.links import launch_of, link
+from perftui.analysis.model import GapCause, TraceAnalysis
+from perftui.facts.fact import UnknownError, trace_fact
+from perftui.facts.step.trace_steps import TraceSteps, trace_steps
+from perftui.trace.categories import CPU_OP, MEMCPY
+from perftui.trace.model import NONE, Int64, Trace
+
+SMALL = 4096
+"""Bytes a call brings to the host up to which it reads values, rather than moves data: for so few
+the wait is the cost, and the copy costs nothing."""
+
+_TO_DEVICE = re.compile(r"HtoD|HostToDevice|H2D|Host -> Device|(Pageable|Pinned) -> Device", re.I)
+_TO_HOST = re.compile(r"DtoH|DeviceToHost|D2H|Device -> (Host|Pageable|Pinned)", re.I)
+_PAGEABLE = re.compile("pageable", re.I)
+_WAITING_OP = re.compile(
+    r"aten::(item|_local_scalar_dense|is_nonzero|nonzero\w*|masked_select|index\w*|_index_put_impl_"
+    r"|to|_to_copy|copy_|unique\w*|_unique2|repeat_interleave|bincount|equal|allclose|tolist|where)$"
+)
+"""Operators that a person calls and that wait within themselves."""
+
+_OF_ITS_OWN = (GapCause.QUEUED, GapCause.INITIALISATION, GapCause.COMPILATION)
+"""Causes of gaps that would be there however early the host launched, or only at first use."""
+
+_DEEPEST = 8
+"""Operators around a wait that are looked at."""
+
+
+class WaitKind(str, enum.Enum):
+    """What the host waits for."""
+
+    VALUE = "value"
+    """A value that it reads, or just for the GPU."""
+    TO_DEVICE = "to device"
+    """Data that it has copied to the GPU."""
+    TO_HOST = "to host"
+    """Data that it has copied from the GPU."""
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Copies between host and device in the steady steps; columns as long as ``rows``."""
+
+    rows: Int64
+    launch: Int64
+    """The call that launched each; NONE where it is not in the file."""
+    outer: Int64
+    """The operator that a person calls for it, or else that call."""
+    size: Int64
+    to_device: kinds.Mask
+    pageable: kinds.Mask
+
+
+@dataclass(frozen=True, eq=False)
+class HostWaits:
+    """Waits of the threads that launch, in the steady steps; columns as long as ``rows``."""
+
+    steps: TraceSteps
+    rows: Int64
+    """The operator that a person calls, or else the call; in order of time."""
+    kind: tuple[WaitKind, ...]
+    lasting: Int64
+    cost: Int64
+    """Idle time of the device that each has caused, ns in all steps."""
+    idle: int
+    """Idle time of the device in all steps that the host could have filled."""
+
+    def of(self, kind: WaitKind) -> Int64:
+        """Positions of the waits of that kind."""
+        return np.array([at for at, one in enumerate(self.kind) if one is kind], dtype=np.int64)
+
+
+@trace_fact
+def host_copies(analysis: TraceAnalysis) -> Copies:
+    """Copies between host and device of the busiest device that begin in the steady steps.
+
+    Raises:
+        UnknownError: the trace shows no GPU.
+    """
+    steps = _device(analysis)
+    trace = analysis.trace
+    rows = np.flatnonzero(trace.in_category(MEMCPY) & steps.on_device).astype(np.int64)
+    rows = rows[steps.inside[rows]]
+    to_device, to_host = (kinds.named(trace, way.search) for way in (_TO_DEVICE, _TO_HOST))
+    rows = rows[to_device[rows] | to_host[rows]]
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    launch = launch_of(trace, rows)
+    return Copies(
+        rows,
+        launch,
+        outermost(trace, launch),
+        trace.bytes[rows].astype(np.int64),
+        to_device[rows],
+        kinds.named(trace, _PAGEABLE.search)[rows],
+    )
+
+
+@trace_fact
+def host_waits(analysis: TraceAnalysis) -> HostWaits:
+    """Waits of the host for the GPU.
+
+    Raises:
+        UnknownError: the trace shows no GPU.
+    """
+    steps, copies = _device(analysis), host_copies(analysis)
+    trace = analysis.trace
+    waits = _waits(trace, steps)
+    # A copy of pageable memory goes by way of the driver's own: its call lasts until that is done.
+    blocking = copies.launch[copies.pageable & (copies.launch != NONE)]
+    rows = distinct(np.concatenate((outermost(trace, waits), outermost(trace, blocking))))
+    rows = _exclusive(trace, rows[rows != NONE])
+    lasting = trace.duration[rows].astype(np.int64)
+    idle = idle_of_host(analysis)
+    cost = _costs(trace.start[rows], lasting, idle)
+    return HostWaits(steps, rows, _kinds(rows, copies), lasting, cost, idle.total)
+
+
+def distinct(values: Int64) -> Int64:
+    """Each value once, in order. The first call of ``np.unique`` imports ``numpy.ma``, which takes
+    longer than all of this."""
+    ordered = np.sort(values)
+    if not len(ordered):
+        return ordered
+    found: Int64 = ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
+    return found
+
+
+def outermost(trace: Trace, rows: Int64) -> Int64:
+    """For each of ``rows`` (NONE stays) the outermost operator around it that waits within itself,
+    else the row."""
+    known, is_op = kinds.named(trace, _WAITING_OP.match), trace.in_category(CPU_OP)
+    found, above = rows.copy(), rows.copy()
+    for _ in range(_DEEPEST):
+        above = np.where(above == NONE, NONE, trace.parent[above]).astype(np.int64)
+        found = np.where((above != NONE) & known[above] & is_op[above], above, found)
+    outer: Int64 = found.astype(np.int64)
+    return outer
+
+
+def _device(analysis: TraceAnalysis) -> TraceSteps:
+    steps = trace_steps(analysis)
+    if steps is None or not steps.has_gpu:
+        raise UnknownError("no GPU kernels in this trace: recorded with CPU activity only")
+    return steps
+
+
+def _waits(trace: Trace, steps: TraceSteps) -> Int64:
+    """Calls that wait, of the threads that launch work of the device, as far as work follows them:
+    at the end of a window the profiler itself waits."""
+    links = link(trace)
+    launch = links.launch[steps.on_device[links.activity] & (links.launch != NONE)]
+    tracks = np.zeros(len(trace.tracks) + 1, dtype=bool)
+    tracks[trace.track[launch]] = True
+    tracks[main_track(trace)] = True
+    waits = np.flatnonzero(kinds.synchronising(trace)).astype(np.int64)
+    if kinds.launches(trace).any():
+        # An operator that reads a value of the CPU waits for nothing: where there are calls, they
+        # tell.
+        waits = waits[kinds.launches(trace)[waits]]
+    mine = tracks[trace.track[waits]] & kinds.on_cpu(trace)[waits]
+    mine &= steps.inside[waits]
+    if len(launch):
+        mine &= trace.start[waits] < trace.start[launch].max()
+    found: Int64 = waits[mine]
+    return found
+
+
+def _exclusive(trace: Trace, rows: Int64) -> Int64:
+    """In order of time, without those that begin while another lasts."""
+    if not len(rows):
+        return rows
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    reach = np.maximum.accumulate(trace.ends_of(rows))
+    apart: Int64 = rows[np.concatenate(([True], trace.start[rows][1:] >= reach[:-1]))]
+    return apart
+
+
+def _kinds(rows: Int64, copies: Copies) -> tuple[WaitKind, ...]:
+    moves_in = frozenset(copies.outer[copies.to_device].tolist())
+    sizes: dict[int, int] = {}
+    for outer, size in zip(copies.outer.tolist(), copies.size.tolist(), strict=True):
+        sizes[outer] = sizes.get(outer, 0) + max(size, 0)
+    return tuple(
+        WaitKind.TO_DEVICE
+        if row in moves_in
+        else WaitKind.TO_HOST
+        if sizes.get(row, 0) > SMALL
+        else WaitKind.VALUE
+        for row in rows.tolist()
+    )
+
+
+@trace_fact
+def busy(analysis: TraceAnalysis) -> Intervals:
+    """When the device, the busiest, does anything; empty without one."""
+    trace, steps = analysis.trace, trace_steps(analysis)
+    if steps is None:
+        return EMPTY
+    rows = link(trace).activity
+    rows = rows[steps.on_device[rows]]
+    return union(trace.start[rows], trace.ends_of(rows))
+
+
+@trace_fact
+def idle_of_host(analysis: TraceAnalysis) -> Intervals:
+    """Idle time of the device in the steady steps that a host with more lead would fill: not what
+    it waits for data, nor what the profiler and first uses take, nor what passes with work queued.
+
+    Raises:
+        UnknownError: the trace shows no GPU.
+    """
+    steps, trace = _device(analysis), analysis.trace
+    start = np.array([one.step.start for one in steps.each], dtype=np.int64)
+    end = np.array([one.step.end for one in steps.each], dtype=np.int64)
+    idle = intersect(
+        complement(busy(analysis), int(start.min()), int(end.max())), union(start, end)
+    )
+    marks = (kinds.input_wait(trace) | kinds.profiling(trace)) & kinds.believable(trace)
+    other = np.flatnonzero(marks)
+    idle = subtract(idle, union(trace.start[other], trace.ends_of(other)))
+    return subtract(idle, gaps_of(steps, _OF_ITS_OWN))
+
+
+def gaps_of(steps: TraceSteps, causes: Collection[GapCause]) -> Intervals:
+    """Listed gaps of the judged device that one of ``causes`` explains for the most part."""
+    gaps = [
+        (gap.start, gap.end)
+        for gap in steps.analysis.gaps
+        if gap.cause in causes and gap.device == steps.device
+    ]
+    times = np.array(gaps, dtype=np.int64).reshape(-1, 2)
+    return union(times[:, 0], times[:, 1])
+
+
+def _costs(start: Int64, lasting: Int64, idle: Intervals) -> Int64:
+    """Idle time that each wait causes, shared among them in proportion to their lengths."""
+    if not len(start):
+        return np.zeros(0, dtype=np.int64)
+    before = idle.before(start)
+    # Steps repeat: what is idle before the first wait comes after the last one.
+    until_next = np.append(before[1:], idle.total + before[0]) - before
+    # Lead that is not used up by idle time before the next wait is left for the time after it.
+    walk = np.cumsum(np.tile(lasting - until_next, 2))
+    left = walk - np.minimum(np.minimum.accumulate(walk), 0)
+    used = int((left[len(start) - 1 : -1] + lasting - left[len(start) :]).sum())
+    until = np.concatenate(([0], np.cumsum(lasting)))
+    until = np.rint(until * (used / max(int(until[-1]), 1))).astype(np.int64)
+    shared: Int64 = until[1:] - until[:-1]
+    return shared

@@ -1,0 +1,104 @@
+"""GPU memory of a rank by step, as PyTorch's allocator counts it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.facts.fact import Facts, fact
+from perftui.facts.step.steady import Mask
+from perftui.run.table import Table
+from perftui.trace.model import Int64
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryUse:
+    """Sizes are bytes. The columns have one entry for each step kept whose memory is known."""
+
+    step: Int64
+    """The steps' own numbers."""
+    allocated: Int64
+    """Held by tensors at the end of the step."""
+    reserved: Int64
+    """Held by PyTorch at the end of the step."""
+    peak_allocated: int
+    """The most that tensors held at any time so far, also within steps."""
+    peak_step: int
+    """The first step by whose end that had been reached; -1 where it is no longer kept."""
+    peak_reserved: int
+    """The most that PyTorch held at the end of a step."""
+    retries: int | None
+    """Allocations that had to be tried again after caches were emptied; None where not counted."""
+    failures: int | None
+    """Allocations that failed; None where not counted."""
+    summed: int = 0
+    """Steps between the first and the newest of which only sums are left."""
+    knows_peak: bool = True
+    """Whether ``peak_allocated`` tells of the time within steps, and not only of their ends."""
+
+
+@fact
+def gpu_memory(facts: Facts) -> MemoryUse | None:
+    """GPU memory of the rank by step; None where no step knows it: a training without a GPU."""
+    steps, gone = facts.steps, facts.downsampled.of()
+    if not len(steps) or "allocated" not in steps:
+        return None
+    known = steps.where((steps["allocated"] >= 0) & (steps["reserved"] >= 0))
+    if not len(known):
+        return None
+    peaks = _column(known, "peak_allocated")
+    # A step holds at its end what was held at some time within it.
+    peak = max(int(peaks.max()), int(known["allocated"].max()))
+    before = max(int(gone.of("peak_allocated").highest), int(gone.of("allocated").highest))
+    reached = np.maximum(peaks, known["allocated"]) >= max(peak, before)
+    return MemoryUse(
+        step=known["index"],
+        allocated=known["allocated"],
+        reserved=known["reserved"],
+        peak_allocated=max(peak, before),
+        peak_step=_first_step(known, reached, gone.last),
+        peak_reserved=max(int(known["reserved"].max()), int(gone.of("reserved").highest)),
+        retries=_counted(facts, "alloc_retries"),
+        failures=_counted(facts, "alloc_failures"),
+        summed=gone.rows,
+        knows_peak=bool((peaks >= 0).any()) or gone.of("peak_allocated").count > 0,
+    )
+
+
+def _first_step(known: Table, reached: Mask, summed_until: int) -> int:
+    """The step of the first row that ``reached`` marks, unless it may have been a summed one."""
+    rows = np.flatnonzero(reached)
+    if not len(rows):
+        return -1
+    row = int(rows[0])
+    # The highest value so far stays in all later rows.
+    after = bool(summed_until) and int(known["start"][row]) >= summed_until
+    is_first_after = after and (row == 0 or int(known["start"][row - 1]) < summed_until)
+    return -1 if is_first_after else int(known["index"][row])
+
+
+def _column(steps: Table, name: str) -> Int64:
+    if name in steps:
+        return np.asarray(steps[name], np.int64)
+    return np.full(len(steps), -1, np.int64)
+
+
+def _counted(facts: Facts, name: str) -> int | None:
+    """The sum of a column over the steps that know it; None where none does."""
+    values = _column(facts.steps, name)
+    values = values[values >= 0]
+    gone = facts.downsampled.of().of(name)
+    if not len(values) and not gone.count:
+        return None
+    return int(values.sum()) + int(gone.total)
+
+
+@fact
+def peak_reserved(facts: Facts) -> int | None:
+    """Most GPU memory that PyTorch held at the end of a step, bytes; None where no step knows."""
+    if "reserved" not in facts.steps or not len(facts.steps):
+        return None
+    gone = facts.downsampled.of().of("reserved")
+    peak = max(int(facts.steps["reserved"].max()), int(gone.highest))
+    return peak if peak >= 0 else None

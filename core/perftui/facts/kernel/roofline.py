@@ -1,0 +1,210 @@
+"""How near the kernels of a step come to what the card can do: the roofline.
+
+A call needs at least the time of its arithmetic at the card's rate, and that of its bytes at the
+rate of its memory; the longer of the two is its roof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from perftui.analysis.grouping import first_longest, sums
+from perftui.analysis.kernels.cards import Card
+from perftui.analysis.kernels.category import ON_TENSOR_CORES, Category, category_of
+from perftui.analysis.kernels.flops import Work, work_of
+from perftui.analysis.kernels.precision import Precision, precision_of
+from perftui.analysis.model import TraceAnalysis
+from perftui.facts.fact import UnknownError, trace_fact
+from perftui.facts.gpu.card import trace_card
+from perftui.facts.kernel.step_kernels import StepKernels, step_kernels
+from perftui.trace.arguments import arguments_of
+from perftui.trace.model import NONE, Int64
+
+_MOST_CALLS = 400
+"""Calls that are looked at, the longest ones: reading the sizes of each takes 5 us and more."""
+
+
+@dataclass(frozen=True)
+class RoofedCall:
+    """Calls of an operator with inputs of the same sizes, in one step."""
+
+    operator: str
+    sizes: str
+    """Of its inputs: ``16384x1024 1024x4096``."""
+    kernel: str
+    """The longest that they launched."""
+    category: Category
+    precision: Precision
+    calls: int
+    time: int
+    """ns on the device."""
+    flops: int
+    bytes: int
+    roof: int
+    """ns that they would take at least; 0 where the card's rate in that precision is not known."""
+    is_memory_bound: bool
+    """Whether the bytes take longer than the arithmetic."""
+
+    @property
+    def reached(self) -> float:
+        """Of the roof, 0 to 1; what stays in the caches can come out above 1."""
+        return self.roof / self.time if self.time else 0.0
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The longest calls of a step, and its arithmetic as a whole."""
+
+    card: str
+    calls: tuple[RoofedCall, ...]
+    """Longest first."""
+    flops: int
+    """Of those calls."""
+    peak: float
+    """TFLOP/s of the card in the lowest precision that any of them computes in."""
+    covered: int
+    """ns of device time that those calls take."""
+
+    def flops_use(self, step_ns: int) -> float:
+        """Of the card's peak over a step of so many ns, 0 to 1 (model FLOPs use, MFU)."""
+        return self.flops / (self.peak * 1e3 * step_ns) if self.peak and step_ns else 0.0
+
+
+@trace_fact
+def longest_call(analysis: TraceAnalysis) -> RoofedCall:
+    """The longest call of a matrix product, convolution or attention in the first steady step: one
+    look into the file, where the whole roofline takes hundreds.
+
+    Raises:
+        UnknownError: as ``roofline`` does, or there is no such call.
+    """
+    card = trace_card(analysis)
+    if card.peaks is None:
+        raise UnknownError(f"what {card.name or 'the card'} can do is not known")
+    calls = _longest_calls(_of_one_step(step_kernels(analysis).of(*ON_TENSOR_CORES)))
+    longest = calls.rows[[int(np.argmax(calls.time))]]
+    for row, arguments in arguments_of(analysis.trace, longest):
+        found = _roofed(analysis, calls, row, arguments, card.peaks)
+        if found is not None and found.roof:
+            return found
+    raise UnknownError("the sizes of tensors were not recorded (--shapes)")
+
+
+@trace_fact
+def roofline(analysis: TraceAnalysis) -> Roofline:
+    """Of the first steady step.
+
+    Raises:
+        UnknownError: the card is not listed, sizes were not recorded, or no kernel has an operator.
+    """
+    card = trace_card(analysis)
+    if card.peaks is None:
+        raise UnknownError(f"what {card.name or 'the card'} can do is not known")
+    kernels = _of_one_step(step_kernels(analysis))
+    calls = _longest_calls(kernels)
+    found: dict[tuple[str, str, str], RoofedCall] = {}
+    for row, arguments in arguments_of(analysis.trace, calls.rows):
+        one = _roofed(analysis, calls, row, arguments, card.peaks)
+        if one is not None:
+            key = (one.operator, one.sizes, one.kernel)
+            found[key] = _together(found[key], one) if key in found else one
+    if not found:
+        raise UnknownError("the sizes of tensors were not recorded (--shapes)")
+    ordered = tuple(sorted(found.values(), key=lambda one: -one.time))
+    used = [card.peaks.rate(one.precision) for one in ordered if one.flops]
+    return Roofline(
+        card.name,
+        ordered,
+        sum(one.flops for one in ordered),
+        max(used, default=0.0),
+        sum(one.time for one in ordered),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Calls:
+    rows: Int64
+    time: Int64
+    kernel: Int64
+    """Row of the longest kernel of each."""
+
+
+def _of_one_step(kernels: StepKernels) -> StepKernels:
+    """Those that were launched in the first step."""
+    steps = kernels.analysis.steps
+    trace = kernels.analysis.trace
+    known = kernels.operator != NONE
+    if not known.any():
+        raise UnknownError("no kernel of the steps has an operator")
+    launched = trace.start[kernels.launch]
+    first = int(launched[known].min())
+    step = next((step for step in steps if step.start <= first < step.end), None)
+    if step is None:
+        return kernels.where(known)
+    return kernels.where(known & (launched >= step.start) & (launched < step.end))
+
+
+def _longest_calls(kernels: StepKernels) -> _Calls:
+    rows, of = np.unique(kernels.operator, return_inverse=True)
+    time = sums(of, kernels.duration, len(rows))
+    longest = kernels.rows[first_longest(of, kernels.duration, len(rows))]
+    order = np.sort(np.argsort(-time, kind="stable")[:_MOST_CALLS])
+    return _Calls(rows[order], time[order], longest[order])
+
+
+def _roofed(
+    analysis: TraceAnalysis, calls: _Calls, row: int, arguments: Mapping[str, Any], card: Card
+) -> RoofedCall | None:
+    trace = analysis.trace
+    at = int(np.searchsorted(calls.rows, row))
+    work = work_of(trace.name_of(row), arguments)
+    if work is None:
+        return None
+    kernel = trace.name_of(int(calls.kernel[at]))
+    precision = precision_of(kernel)
+    computing, moving = _roof(work, card, precision)
+    rate_known = not work.flops or computing > 0
+    return RoofedCall(
+        trace.name_of(row),
+        _sizes(arguments),
+        kernel,
+        category_of(kernel),
+        precision,
+        1,
+        int(calls.time[at]),
+        work.flops,
+        work.bytes,
+        max(computing, moving) if rate_known else 0,
+        moving > computing,
+    )
+
+
+def _roof(work: Work, card: Card, precision: Precision) -> tuple[int, int]:
+    """ns that arithmetic and bytes take at least."""
+    rate = card.rate(precision)
+    computing = round(work.flops / rate / 1e3) if rate else 0
+    return computing, round(work.bytes / card.bandwidth)
+
+
+def _sizes(arguments: Mapping[str, Any]) -> str:
+    found = arguments.get("Input Dims", arguments.get("Input dims", []))
+    return " ".join("x".join(map(str, size)) for size in found if size)[:_LONGEST]
+
+
+_LONGEST = 80
+"""Characters of sizes."""
+
+
+def _together(one: RoofedCall, other: RoofedCall) -> RoofedCall:
+    return replace(
+        one,
+        calls=one.calls + other.calls,
+        time=one.time + other.time,
+        flops=one.flops + other.flops,
+        bytes=one.bytes + other.bytes,
+        roof=one.roof + other.roof,
+    )

@@ -1,0 +1,212 @@
+"""Kernels that the steady steps launched, whenever the device comes to run them, by kind of work.
+
+Where the host runs ahead the device is still at work on a step when its mark has long ended: what
+belongs to a step is what was launched within it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from perftui.analysis.by_track import begun_in, part_of_rows
+from perftui.analysis.grouping import numbered
+from perftui.analysis.intervals import EMPTY, Intervals, union
+from perftui.analysis.kernels.category import Category, category_of
+from perftui.analysis.links import link
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPTIMIZER, find_phases
+from perftui.facts.fact import UnknownError, trace_fact
+from perftui.facts.gpu.gap_places import source_line
+from perftui.facts.place import Place
+from perftui.facts.step.steady import Mask
+from perftui.facts.step.trace_steps import TraceSteps, trace_steps
+from perftui.trace.categories import KERNEL
+from perftui.trace.model import NONE, Int32, Int64, Trace
+
+_PHASES = (FORWARD, BACKWARD, OPTIMIZER)
+_CATEGORIES = tuple(Category)
+
+_SHOWN = 3
+"""Names of kernels that findings list."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepKernels:
+    """Kernels of the busiest device, ordered by start; all columns are as long as ``rows``."""
+
+    analysis: TraceAnalysis
+    steps: int
+    """Steps that they belong to; 1 for the whole of a trace that marks none."""
+    rows: Int64
+    launch: Int64
+    """Rows of the calls that launched them; NONE where the file does not hold them."""
+    operator: Int64
+    """Rows of the innermost operators around those; NONE without one."""
+    phase: Int64
+    """Index into ``_PHASES`` of the phase that launched them; NONE outside all of them."""
+    category: Int64
+    """Index into ``_CATEGORIES``; that of all that the optimizer launches is ``OPTIMIZER``."""
+    _kept: dict[object, StepKernels] = field(default_factory=dict, init=False, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def where(self, chosen: Mask | Int64) -> StepKernels:
+        """Some of them, by a mask or by their numbers."""
+        columns = (self.rows, self.launch, self.operator, self.phase, self.category)
+        return StepKernels(self.analysis, self.steps, *(column[chosen] for column in columns))
+
+    def kept(self, key: object, choose: Callable[[StepKernels], Mask | Int64]) -> StepKernels:
+        """Those that ``choose`` chooses, which is asked once for each ``key``: a run is judged
+        anew several times a second, its newest window does not change."""
+        if key not in self._kept:
+            self._kept[key] = self.where(choose(self))
+        return self._kept[key]
+
+    def of(self, *categories: Category) -> StepKernels:
+        """Those of some kinds of work."""
+        return self.kept(categories, lambda found: found.are(*categories))
+
+    def are(self, *categories: Category) -> Mask:
+        """Which of them are of some kinds of work."""
+        numbers = [_CATEGORIES.index(category) for category in categories]
+        return numbered(self.category, numbers, len(_CATEGORIES))
+
+    def named(self, accepts: Callable[[str], object]) -> Mask:
+        """Which of them have a name that ``accepts`` accepts."""
+        return self._numbered(self._names, accepts)
+
+    def called_by(self, accepts: Callable[[str], object]) -> Mask:
+        """Which of them an operator with a name that ``accepts`` accepts launched."""
+        return self._numbered(self._operator_names, accepts)
+
+    def _numbered(self, column: Int32, accepts: Callable[[str], object]) -> Mask:
+        names = self.analysis.trace.names
+        known = np.flatnonzero(np.bincount(column + 1, minlength=1)[1:]).tolist()
+        # One more than there are names, for NONE.
+        return numbered(column, [n for n in known if accepts(names[n])], len(names) + 1)
+
+    @cached_property
+    def _names(self) -> Int32:
+        return self.analysis.trace.name[self.rows]
+
+    @cached_property
+    def _operator_names(self) -> Int32:
+        names = self.analysis.trace.name[self.operator]
+        return np.where(self.operator == NONE, np.int32(NONE), names)
+
+    def in_phase(self, phase: str) -> Mask:
+        """Which of them that phase launched."""
+        chosen: Mask = self.phase == _PHASES.index(phase)
+        return chosen
+
+    @property
+    def duration(self) -> Int64:
+        """How long each ran, ns."""
+        found: Int64 = self.analysis.trace.duration[self.rows]
+        return found
+
+    @cached_property
+    def time(self) -> int:
+        """What the device spends in them for one step, ns: the union where several run at once."""
+        trace = self.analysis.trace
+        return union(trace.start[self.rows], trace.ends_of(self.rows)).total // self.steps
+
+    @property
+    def count(self) -> int:
+        """How many one step launches."""
+        return len(self) // self.steps
+
+    @cached_property
+    def longest(self) -> list[tuple[str, int, Place]]:
+        """The names that take longest: the time of each for one step, ns, and where the longest of
+        its calls was launched."""
+        if not len(self):
+            return []
+        trace = self.analysis.trace
+        times = np.bincount(self._names, weights=self.duration)
+        found = []
+        for number in np.argsort(-times, kind="stable")[:_SHOWN].tolist():
+            mine = self.where(self._names == number)
+            if len(mine):
+                found.append((trace.names[number], mine.time, mine.place))
+        return found
+
+    @cached_property
+    def place(self) -> Place:
+        """Where the longest of them was launched: operator, and line where stacks were recorded."""
+        trace, at = self.analysis.trace, int(np.argmax(self.duration))
+        row, operator = int(self.rows[at]), int(self.operator[at])
+        file, line = source_line(trace, operator)
+        start = int(trace.start[row])
+        return Place(
+            start=start,
+            end=start + int(trace.duration[row]),
+            trace_row=row,
+            operator=trace.name_of(operator) if operator != NONE else None,
+            file=file,
+            line=line,
+        )
+
+
+@trace_fact
+def step_kernels(analysis: TraceAnalysis) -> StepKernels:
+    """The kernels that the steady steps launched, of very many those of the first of them; where
+    the file holds no launches those that begin within them.
+
+    Raises:
+        UnknownError: the trace shows none.
+    """
+    steps = trace_steps(analysis)
+    if steps is None or not steps.has_gpu:
+        raise UnknownError("no GPU kernels in this trace: recorded with CPU activity only")
+    trace, links = analysis.trace, link(analysis.trace)
+    kernels = trace.in_category(KERNEL) & steps.on_device
+    steps, mine = steps.first(kernels), kernels[links.activity]
+    rows, launch = links.activity[mine], links.launch[mine]
+    known, phases = launch != NONE, find_phases(trace)
+    begun = part_of_rows(trace, [phases.get(name, EMPTY) for name in _PHASES])
+    phase = np.where(known, begun[launch], NONE).astype(np.int64)
+    category = _categories(trace, rows)
+    category[phase == _PHASES.index(OPTIMIZER)] = _CATEGORIES.index(Category.OPTIMIZER)
+    operator = links.operator[mine].astype(np.int64)
+    found = StepKernels(analysis, max(steps.steps, 1), rows, launch, operator, phase, category)
+    if not steps.steps:
+        return found
+    within = begun_in(trace, marked_steps(analysis, steps))[launch] & known
+    if not within.any():
+        within = steps.inside[rows]
+    if not within.any():
+        raise UnknownError("the steady steps of the trace launch no kernels")
+    return found.where(within)
+
+
+def _categories(trace: Trace, rows: Int64) -> Int64:
+    """Index into ``_CATEGORIES`` of each of ``rows``, by name."""
+    numbers = trace.name[rows]
+    of_name = np.zeros(len(trace.names), dtype=np.int64)
+    for number in np.flatnonzero(np.bincount(numbers)).tolist():
+        of_name[number] = _CATEGORIES.index(category_of(trace.names[number]))
+    return of_name.take(numbers)
+
+
+def marked_steps(analysis: TraceAnalysis, steps: TraceSteps) -> Intervals:
+    """When the host was in the steady steps, as it marks them."""
+    steady = {one.step.index for one in steps.each}
+    marked = [step for step in analysis.steps if step.index in steady]
+    start = np.array([step.start for step in marked], dtype=np.int64)
+    end = np.array([step.end for step in marked], dtype=np.int64)
+    return union(start, end)
+
+
+@trace_fact
+def time_by_category(analysis: TraceAnalysis) -> Mapping[Category, int]:
+    """What the device spends in each kind of work for one step, ns, longest first; kinds that run
+    at once are each counted whole."""
+    found = step_kernels(analysis)
+    times = {category: found.of(category).time for category in Category}
+    return dict(sorted(((c, t) for c, t in times.items() if t), key=lambda one: -one[1]))

@@ -1,0 +1,1 @@
+"""The ranks of a training side by side, and what they spend in collectives."""

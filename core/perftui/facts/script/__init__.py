@@ -1,0 +1,1 @@
+"""What a script does beside its steps: saving, compiling, evaluating, collecting garbage."""

@@ -1,0 +1,85 @@
+"""What anomaly detection costs: each gradient is looked through for NaN, and each operator of the
+forward pass notes its stack."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.intervals import union
+from perftui.analysis.model import TraceAnalysis
+from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
+from perftui.facts.source.main_thread import stack_samples, steady_held
+from perftui.facts.step.trace_steps import TraceSteps, trace_steps
+from perftui.trace.model import NONE, Int64
+
+_NODE = "autograd::engine::evaluate_function: "
+_LOOK = "aten::isnan"
+_CHECK = re.compile(r"aten::(isnan|_is_any_true|any|item|is_nonzero|ne)$")
+_EXTRACT = re.compile(r"traceback\.py:|linecache\.py:|torch/fx/traceback\.py|anomaly_mode\.py:")
+
+FEWEST = 4
+"""Checks in the steady steps of a trace: a network of one layer has more."""
+
+
+@dataclass(frozen=True, eq=False)
+class AnomalyChecks:
+    """Rows of the operators that look through gradients, in the steady steps."""
+
+    steps: TraceSteps
+    rows: Int64
+    time: int
+    """What they take of the host, ns in all of those steps."""
+    checks: int
+    """Gradients looked through."""
+    nodes: int
+    """Steps of backward passes, each of an operator that wrote down its stack."""
+
+    @property
+    def count(self) -> int:
+        """Steps that is of; 1 where the trace marks none."""
+        return max(self.steps.steps, 1)
+
+
+@trace_fact
+def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
+    """Of the newest window; None where gradients are not looked through.
+
+    Within each node of backward, behind its own operators, the engine itself calls ``isnan`` and
+    ``any`` on each gradient and reads the result.
+
+    Raises:
+        UnknownError: the trace holds no time.
+    """
+    steps, trace = trace_steps(analysis), analysis.trace
+    if steps is None:
+        raise UnknownError("the trace holds no time")
+    if _LOOK not in trace.names:
+        return None
+    nodes = kinds.named(trace, lambda name: name.startswith(_NODE))
+    passed = np.flatnonzero(nodes)
+    passed = passed[steps.inside[passed]]
+    rows = np.flatnonzero(kinds.operators(trace) & kinds.named(trace, _CHECK.match))
+    rows = rows[steps.inside[rows]].astype(np.int64)
+    above = trace.parent[rows]
+    rows = rows[(above != NONE) & nodes[above]]
+    looks = np.flatnonzero(kinds.named(trace, _LOOK.__eq__)[rows])
+    if len(looks) < FEWEST:
+        return None
+    covered = union(trace.start[rows], trace.ends_of(rows))
+    return AnomalyChecks(steps, rows, covered.total, len(looks), len(passed))
+
+
+@fact
+def stack_notes(facts: Facts) -> float:
+    """The share of the steady steps, 0 to 1, in which the main thread writes down stacks; 0 where
+    no sample tells."""
+    outside, _ = stack_samples(facts)
+    held = steady_held(facts)
+    if not len(outside) or not held.sum():
+        return 0.0
+    is_note = np.array([bool(_EXTRACT.search(inner)) for inner in outside["inner"].tolist()])
+    return float(held[is_note].sum() / held.sum())

@@ -1,0 +1,112 @@
+"""Evaluation beside training: its steps, or forward passes inside training steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis.intervals import union
+from perftui.facts.fact import Facts, NotApplicableError, fact
+from perftui.facts.source.lines import LinesByTime, lines_by_time
+from perftui.facts.source.main_thread import stack_samples
+from perftui.facts.source.moments import moments_of
+from perftui.facts.source.source_search import line_that_says
+from perftui.facts.step.steps import EVAL, TRAIN, count_of, step_kind
+from perftui.facts.step.uneven_steps import EVALUATING, slow_steps
+from perftui.run.stack_samples import FORWARD
+from perftui.run.table import Table
+
+FEWEST_INSIDE = 2
+"""Samples that began within steps of evaluation, in lines that training does not call: whatever
+they found is evaluation. One may be off by the error of two clocks."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Times in ns."""
+
+    per_step: int
+    """For each training step."""
+    share: float
+    """Of the time of training and evaluation together, 0 to 1."""
+    count: int
+    """Steps of evaluation, or training steps that evaluate."""
+    waiting: float
+    """Share of it that waits for data, 0 to 1."""
+    within_steps: bool
+    """A few training steps evaluate, in a loop without a data loader."""
+    lacks_no_grad: bool
+    """No line of the script says ``no_grad`` or ``inference_mode``, as far as it can be read."""
+    lines: LinesByTime | None
+    """Where the main thread was meanwhile, without the lines of the model that training also
+    calls; None where too few samples tell."""
+
+
+@fact
+def evaluation(facts: Facts) -> Evaluation | None:
+    """None where a training evaluates nothing.
+
+    Raises:
+        NotApplicableError: nothing is trained.
+    """
+    if facts.run is None or step_kind(facts) != TRAIN or not len(facts.steps):
+        raise NotApplicableError
+    of_eval = facts.steps.where(facts.steps["kind"] == EVAL)
+    gone = facts.downsampled.of(EVAL)
+    time = int(of_eval["duration"].sum()) + int(gone.of("duration").total)
+    within = _within_steps(facts)
+    steps = count_of(TRAIN, facts)
+    if not time or (within is not None and within.per_step * steps > time):
+        return within
+    of_train = facts.steps["duration"][facts.steps["kind"] == TRAIN]
+    training = int(of_train.sum()) + int(facts.downsampled.of(TRAIN).of("duration").total)
+    waiting = int(of_eval["input_wait"].sum()) + int(gone.of("input_wait").total)
+    return Evaluation(
+        per_step=time // max(steps, 1),
+        share=time / max(time + training, 1),
+        count=count_of(EVAL, facts),
+        waiting=waiting / time,
+        within_steps=False,
+        lacks_no_grad=False,
+        lines=_lines(facts, of_eval),
+    )
+
+
+def _within_steps(facts: Facts) -> Evaluation | None:
+    slow = slow_steps.or_none(facts)
+    if slow is None or slow.cause != EVALUATING:
+        return None
+    can_read = line_that_says(facts, r"\bimport\b") is not None
+    return Evaluation(
+        slow.excess,
+        slow.excess / max(slow.mean, 1),
+        slow.count,
+        waiting=0.0,
+        within_steps=True,
+        lacks_no_grad=can_read and line_that_says(facts, r"no_grad|inference_mode") is None,
+        lines=slow.lines,
+    )
+
+
+def _lines(facts: Facts, of_eval: Table) -> LinesByTime | None:
+    outside, _ = stack_samples(facts)
+    if not len(outside) or "stage" not in outside or not len(of_eval):
+        return None
+    during = union(of_eval["start"], of_eval["start"] + of_eval["duration"])
+    # Of a row only its first moment is certain: one that began in training says nothing here.
+    held = during.within(outside["time"], outside["time"] + outside["held"])
+    held = np.where(during.holds(outside["time"]), held, 0)
+    # The model's own lines are called by training too: those that only evaluation has are its own.
+    everywhere = moments_of(outside, outside["held"])
+    places = everywhere.places
+    keys = list(zip(places["file"].tolist(), places["line"].tolist(), strict=True))
+    whole = everywhere.by_place(everywhere.held)
+    evaluating = held[outside["held"] > 0]
+    within = everywhere.by_place(evaluating)
+    is_shared = (everywhere.stages == FORWARD) & (whole > 2 * within)
+    trained = {keys[row] for row in np.flatnonzero(is_shared).tolist()}
+    own = np.array([key not in trained for key in keys], dtype=np.bool_)
+    if np.count_nonzero(own[everywhere.at] & (evaluating > 0)) < FEWEST_INSIDE:
+        return None
+    return lines_by_time(everywhere.places, np.where(own, within, 0))

@@ -1,0 +1,204 @@
+"""What the main thread was doing over the steady steps, by samples of its stack."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perftui.facts.fact import Facts, fact
+from perftui.facts.source.line_words import WRITING, saves, words_of
+from perftui.facts.source.lines import FEWEST_SAMPLES, LinesByTime, lines_by_time
+from perftui.facts.source.main_thread import stack_samples, steady_held
+from perftui.facts.step.steady import Mask
+from perftui.run.stack_samples import BACKWARD, COMPILE, FORWARD, OPTIMIZER, PROFILE, SAVE
+from perftui.run.table import Table
+from perftui.trace.model import Int64
+
+Text = npt.NDArray[np.object_]
+
+_PLACE = ("file", "line", "function", "inner", "via", "stage")
+
+FEWEST_MOMENTS = 5
+"""Samples of one activity below which nothing is said of it: fewer are chance."""
+
+MOSTLY_OTHERS = 2.0
+"""Times what noted calls take, from which on samples of such work are of calls not noted."""
+
+_BY_INNER = tuple(
+    (stage, re.compile(marks))
+    for stage, marks in (
+        (
+            COMPILE,
+            r"torch/(_dynamo/(?!eval_frame)|_inductor|_functorch|_subclasses"
+            r"|fx/(?!traceback|graph_module)|_guards|_refs|_decomp|_prims"
+            r"|utils/_python_dispatch|utils/_sympy)\b|^(sympy|triton/compiler)/",
+        ),
+        (SAVE, r"torch/(serialization|distributed/checkpoint/\S+)(\.py)?\b"),
+        (PROFILE, r"torch/(profiler/|autograd/profiler)"),
+        (OPTIMIZER, r"torch/optim/"),
+        (BACKWARD, r"torch/(autograd/(__init__|graph)|_tensor)\.py"),
+        (FORWARD, r"torch/nn/modules/"),
+    )
+)
+"""What an innermost frame tells, in runs that were recorded before stages were."""
+
+_SAVES = re.compile(
+    r"^(safetensors|orbax|zarr|h5py|joblib/numpy_pickle)/|numpy/lib/(_?npyio|format|_format)"
+    r"|\bsave_pretrained$|\bsave_checkpoint$"
+)
+"""Files and functions that write models otherwise than by ``torch.save``."""
+
+BESIDE = 5
+"""Lines before and after the one that saves, in which its file is opened and closed."""
+
+_MOSTLY_SAVES = 0.3
+"""Of a line, from which on all of it saves: it also moves tensors to the host."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Samples, each at one of ``places``: few places come again and again. ``at``, ``time`` and
+    ``held`` have an entry for each sample."""
+
+    places: Table
+    """Columns of stack samples that say where, and ``every``; each place once."""
+    stages: Text
+    """Of the places: as the column ``stage`` of stack samples; empty for the script's own code."""
+    at: Int64
+    time: Int64
+    """When it was first seen there, ns."""
+    held: Int64
+    """The time that it stands for, ns."""
+    length: Int64
+    """The time until it was seen elsewhere, ns: no less than ``held``."""
+
+    @property
+    def stage(self) -> Text:
+        """Of the samples."""
+        expanded: Text = self.stages[self.at]
+        return expanded
+
+    @property
+    def covered(self) -> int:
+        """Time of all of them, ns."""
+        return int(self.held.sum())
+
+    def by_place(self, held: Int64) -> Int64:
+        """Time of each place, ns, where samples stand for ``held``."""
+        total = np.zeros(len(self.stages), dtype=np.int64)
+        np.add.at(total, self.at, held)
+        return total
+
+    def lines(self, chosen: Mask, held: Int64 | None = None) -> LinesByTime:
+        """Where the thread was at the ``chosen`` samples."""
+        time = np.where(chosen, self.held if held is None else held, 0)
+        return lines_by_time(self.places, self.by_place(time))
+
+    def share(self, chosen: Mask) -> float:
+        """Of the time of all of them, 0 to 1."""
+        return int(self.held[chosen].sum()) / self.covered if self.covered else 0.0
+
+    def count(self, chosen: Mask) -> int:
+        """About how many samples the ``chosen`` ones are: one may stand for several."""
+        return round(float((self.held / self.places["every"][self.at])[chosen].sum()))
+
+    def matching(self, accepts: Callable[[str], bool], *names: str) -> Mask:
+        """Those of which a column of ``names`` is accepted."""
+        mask = np.zeros(len(self.stages), dtype=np.bool_)
+        for name in names:
+            mask |= np.fromiter(map(accepts, self.places[name].tolist()), np.bool_, len(mask))
+        expanded: Mask = mask[self.at]
+        return expanded
+
+
+@fact
+def moments(facts: Facts) -> Moments | None:
+    """Samples of the steady steps; None where too few of them tell."""
+    outside, inside = stack_samples(facts)
+    # Samples from inside come in windows only: all of their time counts.
+    stacks, held = (outside, steady_held(facts)) if len(outside) else (inside, None)
+    if "stage" not in stacks or not len(stacks):
+        return None
+    found = moments_of(stacks, stacks["held"] if held is None else held)
+    is_enough = found.count(found.held > 0) >= FEWEST_SAMPLES // 2
+    return found if is_enough else None
+
+
+def moments_of(stacks: Table, held: Int64) -> Moments:
+    """The rows of ``stacks`` that stand for more than no time of ``held``."""
+    rows = held > 0
+    unknown: Text = np.full(len(stacks), "", dtype=object)
+    columns = [stacks.values.get(name, unknown)[rows].tolist() for name in _PLACE]
+    every: Int64 = np.maximum(stacks["every"][rows], 1)
+    codes: dict[tuple[Any, ...], int] = {}
+    keys = zip(*columns, every.tolist(), strict=True)
+    at = [codes.setdefault(key, len(codes)) for key in keys]
+    values: dict[str, npt.NDArray[Any]] = {}
+    for number, name in enumerate((*_PLACE, "every")):
+        kind: type = np.int64 if name in ("line", "every") else object
+        values[name] = np.array([key[number] for key in codes], dtype=kind)
+    places = Table((), values)
+    code: Int64 = np.array(at, dtype=np.int64)
+    totals = np.zeros(len(codes), dtype=np.int64)
+    np.add.at(totals, code, held[rows])
+    stages = _stages_of(places, totals)
+    return Moments(places, stages, code, stacks["time"][rows], held[rows], stacks["held"][rows])
+
+
+def _stages_of(places: Table, held: Int64) -> Text:
+    """As recorded, in older runs as the innermost frame tells."""
+    stage: Text = places["stage"].copy()
+    empty = stage == ""
+    if not (places["via"] != "").any():
+        inner = [_stage_of_frame(frame) for frame in places["inner"][empty].tolist()]
+        stage[empty] = np.array(inner, dtype=object)
+        return _with_whole_lines(places, held, stage)
+    columns = [places[name][empty].tolist() for name in ("file", "line", "via", "inner")]
+    saving = [_saves(*place) for place in zip(*columns, strict=True)]
+    stage[np.flatnonzero(empty)[np.array(saving, dtype=np.bool_)]] = SAVE
+    return _with_its_file(places, stage)
+
+
+def _with_its_file(places: Table, stage: Text) -> Text:
+    """Beside lines that save, those that open and close the file."""
+    files, lines = places["file"].tolist(), places["line"].tolist()
+    beside = {
+        (files[row], lines[row] + offset)
+        for row in np.flatnonzero(stage == SAVE).tolist()
+        for offset in range(-BESIDE, BESIDE + 1)
+    }
+    for row in np.flatnonzero(stage == "").tolist() if beside else ():
+        place = files[row], lines[row]
+        texts = str(places["via"][row]), str(places["inner"][row])
+        if place in beside and words_of(*place, *texts) == WRITING:
+            stage[row] = SAVE
+    return stage
+
+
+def _with_whole_lines(places: Table, held: Int64, stage: Text) -> Text:
+    """All of a line that saves for a good part of its time."""
+    keys = list(zip(places["file"].tolist(), places["line"].tolist(), strict=True))
+    totals: dict[tuple[str, int], list[int]] = {}
+    for key, time, is_save in zip(keys, held.tolist(), (stage == SAVE).tolist(), strict=True):
+        of_line = totals.setdefault(key, [0, 0])
+        of_line[0] += time
+        of_line[1] += time * is_save
+    saving = {key for key, (all_, save) in totals.items() if key[0] and save > _MOSTLY_SAVES * all_}
+    stage[np.fromiter((key in saving for key in keys), np.bool_, len(stage))] = SAVE
+    return stage
+
+
+@lru_cache(maxsize=4096)
+def _stage_of_frame(inner: str) -> str:
+    return next((stage for stage, marks in _BY_INNER if marks.search(inner)), "")
+
+
+@lru_cache(maxsize=4096)
+def _saves(file: str, line: int, via: str, inner: str) -> bool:
+    return any(_SAVES.search(frame) for frame in (via, inner)) or saves(file, line)

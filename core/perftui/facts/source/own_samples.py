@@ -1,0 +1,64 @@
+"""Which samples of the main thread are in the script's own Python, and what is done there."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import lru_cache
+
+import numpy as np
+
+from perftui.facts.source.line_words import reports, words_of
+from perftui.facts.source.moments import Moments
+from perftui.facts.step.steady import Mask
+from perftui.run.stack_samples import FORWARD, OPTIMIZER
+
+_OF_TORCH = re.compile(
+    r"^(?!torch/utils/tensorboard)(torch\w*|transformers|accelerate|(pytorch_)?"
+    r"lightning\w*|fastai|ignite|composer|timm|ultralytics)/"
+)
+"""Frames of the framework: what the script calls there is not its own Python."""
+
+_COPIES = re.compile(r"/copy\.py |__deepcopy__")
+"""Copying a model is the script's doing, though tensors copy themselves."""
+
+INSIDE = (FORWARD, OPTIMIZER)
+"""Phases that call code of the script."""
+
+
+def time_by_words(found: Moments, chosen: Mask) -> Counter[str]:
+    """Time of ``chosen``, ns, by what is done there."""
+    count: Counter[str] = Counter()
+    held = found.by_place(np.where(chosen, found.held, 0))
+    rows = np.flatnonzero(held)
+    columns = [found.places[name][rows].tolist() for name in ("file", "line", "via", "inner")]
+    for time, *place in zip(held[rows].tolist(), *columns, strict=True):
+        count[words_of(*place)] += time
+    return count
+
+
+def calls_no_framework(found: Moments) -> Mask:
+    """Samples in the script's own Python, rather than in the framework that it calls."""
+    name = "via" if (found.places["via"] != "").any() else "inner"
+    own = ~found.matching(_is_of_torch, name) | found.matching(_copies, "via", "inner")
+    # A framework calls loggers and progress bars that the script has asked for.
+    own |= found.matching(reports, "inner")
+    mask: Mask = own & (found.places["file"] != "")[found.at]
+    return mask
+
+
+@lru_cache(maxsize=4096)
+def _is_of_torch(frame: str) -> bool:
+    return _OF_TORCH.search(frame) is not None
+
+
+@lru_cache(maxsize=4096)
+def _copies(frame: str) -> bool:
+    return _COPIES.search(frame) is not None
+
+
+def own_samples(found: Moments) -> Mask:
+    """Samples in the script's own Python, but for what other rules speak of."""
+    outside = found.stage == ""
+    mask: Mask = (outside | np.isin(found.stage, INSIDE)) & calls_no_framework(found)
+    return mask

@@ -1,0 +1,85 @@
+"""Finds in the user's own source the line that sets something, which nothing else tells."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from perftui.facts.events import notes_of
+from perftui.facts.fact import Facts, fact
+from perftui.facts.source.main_thread import stack_samples
+
+MOST_FILES = 8
+
+LARGEST = 1 << 18
+"""Bytes of a file that is read: some 6000 lines, which Python parses in 0.1 s, once."""
+
+
+def line_that_says(facts: Facts, pattern: str, *, only: bool = False) -> tuple[str, int] | None:
+    """File and line of the first line that matches ``pattern``, comments and docstrings aside: in
+    the script that was run, then in the files that samples of its stack name. None where none does,
+    with ``only`` where several do, and where the files are not as they were when the run began."""
+    found = [
+        (str(path), line)
+        for path, changed in own_files(facts)
+        for line in _lines(path, changed, pattern)
+    ]
+    return None if not found or (only and len(found) > 1) else found[0]
+
+
+@fact
+def own_files(facts: Facts) -> tuple[tuple[Path, int], ...]:
+    """The user's source files as they were when the run began, the script first: path and time of
+    the last change, ns. Of a trace alone there are none."""
+    manifest = facts.manifest
+    if manifest is None:
+        return ()
+    found = []
+    # A script is named as it was launched, by samples with its whole path.
+    for path in dict.fromkeys(Path(manifest.cwd) / file for file in _files(facts)):
+        try:
+            known = path.stat()
+        except OSError:
+            continue
+        if known.st_size <= LARGEST and known.st_mtime_ns <= manifest.started_ns:
+            found.append((path, known.st_mtime_ns))
+    return tuple(found)
+
+
+def _files(facts: Facts) -> list[str]:
+    scripts = (note.get("argv0") for note in notes_of(facts.events, "process"))
+    found = dict.fromkeys(str(script) for script in scripts if script)
+    for stacks in stack_samples(facts):
+        if "file" in stacks:
+            found.update(dict.fromkeys(file for file in stacks["file"].tolist() if file))
+    return list(found)[:MOST_FILES]
+
+
+@lru_cache(128)
+def _lines(path: Path, changed: int, pattern: str) -> tuple[int, ...]:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ()
+    matches, lines = re.compile(pattern).search, enumerate(text.splitlines(), 1)
+    found = [number for number, line in lines if matches(line.partition("#")[0])]
+    told = _docstrings(path, changed) if found else set()
+    return tuple(number for number in found if number not in told)
+
+
+@lru_cache(8)
+def tree_of(path: Path, changed: int) -> ast.AST:  # noqa: ARG001 - part of the key
+    """The syntax tree of a file that was last changed then, empty where it is no Python."""
+    try:
+        return ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
+
+
+def _docstrings(path: Path, changed: int) -> set[int]:
+    """Lines of strings that stand alone."""
+    found = (node.value for node in ast.walk(tree_of(path, changed)) if isinstance(node, ast.Expr))
+    alone = (each for each in found if isinstance(each, ast.Constant))
+    return {line for each in alone for line in range(each.lineno, (each.end_lineno or 0) + 1)}

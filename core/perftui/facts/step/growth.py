@@ -1,0 +1,169 @@
+"""Whether steps become longer in the course of a run, and which part of them does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from perftui.analysis.steps.phases import BACKWARD
+from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.source.lines import LineShare
+from perftui.facts.source.moments import moments
+from perftui.facts.source.source_calls import call_of
+from perftui.facts.step.judged_step import STAGES
+from perftui.facts.step.steps import steady_rows, steady_span
+from perftui.run.columns import PHASES
+from perftui.run.table import Table
+
+BLOCKS = 10
+"""Equal parts of the run, each with a median: single steps scatter too much."""
+
+FEWEST_STEPS = 5 * BLOCKS
+"""Five a block: a median of fewer is as scattered as single steps."""
+
+MONOTONE = 0.6
+"""Kendall's tau of the blocks' medians, in order of time: by chance 1 run of 100 has as much."""
+
+ALONE = 2.0
+"""Times that a part grows as much as the rest of the step: on a machine that becomes busier all
+parts grow alike."""
+
+FAR = 2.0
+"""Growth of the whole step from which on no neighbour is the reason, whichever parts grow: programs
+that take half of the cores double what a step takes, and no more."""
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A straight line through medians of blocks."""
+
+    first: float
+    last: float
+    tau: float
+    """Kendall's, -1 to 1: 1 where each block is higher than those before."""
+
+    @property
+    def growth(self) -> float:
+        """Of the first value, 0 to 1 and more."""
+        return (self.last - self.first) / self.first if self.first > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class GrowingSteps:
+    """Times in ns."""
+
+    step: Trend
+    phase: str
+    """The part that grows most."""
+    part: Trend
+    is_alone: bool
+    """Whether the others stay as they are; else the whole step grows."""
+    cost: int
+    """Mean of the steps above what the first ones took."""
+    line: LineShare | None
+    """The line at which more and more time is spent, or the only one that runs backward where that
+    grows; None where nothing tells."""
+    rss: Trend | None
+    """Memory of the processes, bytes, over the same time; None where it was not sampled."""
+
+
+def trend(values: npt.NDArray[np.number]) -> Trend:
+    """The trend of ``values``, at least ``BLOCKS`` of them: the slope is Theil's and Sen's."""
+    blocks = np.array([np.sort(each)[len(each) // 2] for each in np.array_split(values, BLOCKS)])
+    early, late = np.triu_indices(BLOCKS, 1)
+    rises = (blocks[late] - blocks[early]).astype(np.float64)
+    slope = np.sort(rises / (late - early))[len(rises) // 2]
+    middle = np.sort(blocks - slope * np.arange(BLOCKS))[BLOCKS // 2]
+    tau = float(np.sign(rises).sum()) / len(rises)
+    # Where the values rise faster and faster, the line begins below all of them.
+    first, last = max(middle, blocks.min()), middle + slope * (BLOCKS - 1)
+    return Trend(float(first), float(max(last, blocks.min())), tau)
+
+
+@fact
+def growing_steps(facts: Facts) -> GrowingSteps | None:
+    """None where steps stay as long as they are, or all parts grow alike, though not by much.
+
+    Raises:
+        UnknownError: there are too few steps.
+    """
+    rows = steady_rows(facts)
+    if len(rows) < FEWEST_STEPS:
+        raise UnknownError(f"{len(rows)} of {FEWEST_STEPS} steady steps so far")
+    whole = trend(rows["duration"])
+    parts = {phase: trend(rows[phase]) for phase in PHASES}
+    phase = max(parts, key=lambda name: parts[name].last - parts[name].first)
+    part = parts[phase]
+    added = part.last - part.first
+    rest = trend(rows["duration"] - rows[phase])
+    is_alone = part.growth >= ALONE * max(rest.growth, 0.0) and added >= 0.5 * (
+        whole.last - whole.first
+    )
+    is_clear = is_alone or whole.last >= (1 + FAR) * _at_begin(whole, rows)
+    if whole.tau < MONOTONE or part.tau < MONOTONE or added <= 0 or not is_clear:
+        return None
+    grown, taken = (part, rows[phase]) if is_alone else (whole, rows["duration"])
+    above = taken - _at_begin(grown, rows)
+    return GrowingSteps(
+        whole,
+        phase,
+        part,
+        is_alone,
+        max(round(min(float(above.mean()), grown.last)), 0),
+        _growing_line(facts, rows, phase),
+        rss_trend.or_none(facts),
+    )
+
+
+def _at_begin(part: Trend, rows: Table) -> float:
+    """What the part took in the first step of the run, by the line through all blocks."""
+    length = len(rows) / BLOCKS
+    before = float(rows["index"][0]) / length + 0.5
+    return max(part.first - before * (part.last - part.first) / (BLOCKS - 1), 0.0)
+
+
+def _growing_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
+    """The line of that phase that has more time in the last half of the steps than in the first."""
+    line = _longer_line(facts, rows, phase)
+    return call_of(facts, "backward") if line is None and phase == BACKWARD else line
+
+
+def _longer_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
+    found = moments(facts)
+    if found is None:
+        return None
+    known = sum(STAGES.values(), ())
+    stages = STAGES.get(phase)
+    chosen = np.isin(found.stage, stages) if stages else ~np.isin(found.stage, known)
+    middle = int(rows["start"][len(rows) // 2])
+    late = chosen & (found.time >= middle)
+    early = chosen & (found.time < middle)
+    after, before = found.lines(late), found.lines(early)
+    if not after.tells:
+        return None
+    # Halves of equal numbers of steps: the difference is what the line takes more.
+    had = {(line.file, line.line): line.held for line in before.lines}
+    own = [line for line in after.lines if line.file]
+    return max(own, key=lambda line: line.held - had.get((line.file, line.line), 0), default=None)
+
+
+@fact
+def rss_trend(facts: Facts) -> Trend:
+    """Memory of all processes of the run over the steady steps, in bytes.
+
+    Raises:
+        UnknownError: it was sampled too seldom.
+    """
+    run, rank, span = facts.run, facts.rank, steady_span(facts)
+    if run is None or rank is None or span is None:
+        raise UnknownError("no steady step so far")
+    samples = run.telemetry.get(rank.host or run.manifest.host, Table())
+    if "processes.rss" not in samples:
+        raise UnknownError("memory of the processes was not sampled")
+    times, values = samples["time"], samples["processes.rss"]
+    inside = (times >= span[0]) & (times <= span[1]) & np.isfinite(values)
+    if int(inside.sum()) < BLOCKS:
+        raise UnknownError("memory of the processes was sampled too seldom")
+    return trend(values[inside])

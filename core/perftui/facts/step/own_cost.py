@@ -1,0 +1,64 @@
+"""What recording has taken of a training, windows included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perftui.facts.fact import Facts, fact
+from perftui.facts.step.slowed import slowed
+from perftui.facts.step.steps import step_kind
+
+
+@dataclass(frozen=True)
+class OwnCost:
+    """All in ns, of steps that took ``whole`` together."""
+
+    hooks: int
+    """The agent's own account of what its hooks took."""
+    stalls: int
+    """What the training waited for windows to be prepared and saved."""
+    slowed: int
+    """By how much profiled steps were longer than those beside them, as far as that can be told."""
+    slowed_at_most: int
+    """By how much they may have been longer: steps differ from each other anyway."""
+    whole: int
+
+    @property
+    def total(self) -> int:
+        """Everything that can be told."""
+        return self.hooks + self.stalls + self.slowed
+
+    @property
+    def at_most(self) -> int:
+        """Everything that it may have been."""
+        return self.hooks + self.stalls + self.slowed_at_most
+
+
+@fact
+def recording_cost(facts: Facts) -> OwnCost | None:
+    """What recording has taken of the rank's steps, of all kinds.
+
+    Of training, or of what is done instead of it, profiled steps are compared with others. None
+    where nothing is known: no step yet, or an agent that did not count.
+    """
+    steps, gone = facts.steps, facts.downsampled.of()
+    if "overhead" not in steps:
+        return None
+    whole = int(steps["duration"].sum()) + int(gone.of("duration").total)
+    if not whole:
+        return None
+    longer = slowed(steps, step_kind(facts), facts.downsampled)
+    return OwnCost(
+        hooks=int(steps["overhead"].clip(min=0).sum()) + int(gone.of("overhead").total),
+        stalls=int(steps["profiler"].sum()) + int(gone.of("profiler").total),
+        slowed=longer.certain,
+        slowed_at_most=longer.at_most,
+        whole=whole,
+    )
+
+
+@fact
+def overhead_budget(facts: Facts) -> float | None:
+    """The share of the run that recording may take, 0 to 1; None where none was set."""
+    budget = facts.manifest.profile.get("overhead") if facts.manifest else None
+    return budget if isinstance(budget, float) else None

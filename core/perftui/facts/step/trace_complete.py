@@ -1,0 +1,130 @@
+"""Whether a trace holds what the device did: what is missing looks like idle time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.intervals import union
+from perftui.analysis.links import link
+from perftui.analysis.model import GapCause, TraceAnalysis
+from perftui.facts.fact import UnknownError, trace_fact
+from perftui.facts.step.trace_steps import trace_steps
+from perftui.trace.categories import ON_DEVICE
+from perftui.trace.model import NONE, Int64, Trace
+
+INCOMPLETE = 0.05
+"""Share of missing work from which on nothing is said of idle time."""
+
+FEWEST_AHEAD = 1_000_000
+"""ns from which on a device that begins so long after the first launch did something else first,
+which the trace does not hold."""
+
+_LAUNCH = re.compile(r"(cuda|hip|cu)\w*(LaunchKernel|Launch\w+Kernel|GraphLaunch)|urEnqueueKernel")
+_CAPTURE = re.compile(r"(cuda|hip|cu)Stream(Begin|End)Capture")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Work of the device that a trace lacks."""
+
+    launches: int
+    """Launches of kernels and graphs that should have left something."""
+    lost: int
+    """Those of which nothing ran."""
+    first: int
+    """Of those the ones before the first kernel of any launch."""
+    ahead: int
+    """ns at the beginning in which work was queued on a device that the trace shows idle."""
+    ahead_share: float
+    """Of the judged time."""
+
+    @property
+    def share(self) -> float:
+        """How much is missing, 0 to 1: of the launches, or of the time."""
+        return max(self.lost / max(self.launches, 1), self.ahead_share)
+
+
+@trace_fact
+def missing(analysis: TraceAnalysis) -> Missing:
+    """What the trace lacks."""
+    trace = analysis.trace
+    rows = _launches(trace)
+    has_run = _has_run(trace, rows)
+    start = trace.start[rows]
+    first = int(np.count_nonzero(start < start[has_run].min())) if has_run.any() else len(rows)
+    ahead, steps = 0, trace_steps(analysis)
+    for gap in analysis.gaps:
+        at_begin = gap.previous_row == NONE and gap.cause is GapCause.QUEUED
+        if at_begin and gap.duration >= FEWEST_AHEAD and steps and steps.step_at(gap.end - 1):
+            ahead = max(ahead, gap.duration)
+    total = max(steps.step_ns * max(steps.steps, 1), 1) if steps else 1
+    lost = int(np.count_nonzero(~has_run))
+    return Missing(len(rows), lost, first, ahead, min(ahead / total, 1.0))
+
+
+@trace_fact
+def complete(analysis: TraceAnalysis) -> TraceAnalysis:
+    """The trace, where its idle time is to be believed.
+
+    Raises:
+        UnknownError: too much of the device's work is missing.
+    """
+    found = missing(analysis)
+    if found.share < INCOMPLETE:
+        return analysis
+    if found.lost / max(found.launches, 1) >= INCOMPLETE:
+        raise UnknownError(
+            f"{found.lost} of {found.launches} kernel launches have no kernel in the trace"
+        )
+    raise UnknownError("the trace lacks what the device did at its beginning")
+
+
+def no_kernels(analysis: TraceAnalysis) -> str:
+    """Why a trace without kernels has none."""
+    launched = missing(analysis).launches
+    if launched:
+        return f"no GPU kernels in this trace, though it has {launched} launches of them"
+    if drives_device(analysis) or kinds.launches(analysis.trace).any():
+        return "no GPU kernels in this trace, though it has calls or events of a device"
+    return "no GPU kernels in this trace: recorded with CPU activity only"
+
+
+@trace_fact
+def drives_device(analysis: TraceAnalysis) -> bool:
+    """Whether a device works in the trace, be it that its kernels are missing or called else."""
+    events = analysis.trace.in_category(*ON_DEVICE)
+    return bool(events.any()) or missing(analysis).launches > 0
+
+
+def _has_run(trace: Trace, rows: Int64) -> kinds.Mask:
+    """Which launches left something on the device: each has the id of its call."""
+    links = link(trace)
+    linked = np.zeros(len(trace) + 1, dtype=bool)
+    linked[links.launch] = True
+    found: kinds.Mask = linked[rows]
+    # Calls may share an id, as one of the runtime and one of the driver: links hold the first.
+    others = np.flatnonzero(~found)
+    if len(others):
+        ids = np.sort(trace.correlation[rows[others]])
+        ran = trace.correlation[links.activity]
+        at = np.minimum(np.searchsorted(ids, ran), len(ids) - 1)
+        found[others] = np.isin(trace.correlation[rows[others]], ids[at[ids[at] == ran]])
+    return found
+
+
+def _launches(trace: Trace) -> Int64:
+    """Rows of the launches that run something: those that a graph captures do not."""
+    calls = kinds.launches(trace)
+    rows = np.flatnonzero(calls & kinds.named(trace, _LAUNCH.match) & (trace.correlation != NONE))
+    ends = np.flatnonzero(calls & kinds.named(trace, _CAPTURE.match))
+    if not len(ends):
+        return rows
+    # Begin and end of a capture alternate on a thread; captures of two threads are not told apart.
+    times = np.sort(trace.start[ends])
+    times = times[: len(times) // 2 * 2]
+    captured = union(times[::2], times[1::2]).holds(trace.start[rows])
+    return rows[~captured]

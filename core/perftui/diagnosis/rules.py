@@ -3,47 +3,47 @@
 from __future__ import annotations
 
 from perftui.diagnosis.rule import Rule
-from perftui.diagnosis.symptoms import (
-    allocator,
-    attention,
+from perftui.diagnosis.symptoms.cpu import (
     busy_host,
-    cards,
-    copies,
-    cpu,
-    data,
-    data_pattern,
-    data_workers,
-    debug_flags,
-    evaluation,
-    fusion,
-    gc_pauses,
-    gil,
-    graph_breaks,
-    growth,
-    kernels,
-    launch_bound,
-    layout,
-    library_says,
-    loader_start,
-    loops,
+    cores,
     machine,
-    memory,
     model_work,
     operator_loops,
     operator_work,
-    optimizer,
-    parallelism,
-    precision,
-    profiler_overhead,
-    python_in_model,
-    ranks,
-    recompiles,
-    recording,
-    script_python,
-    sizes,
-    slow_steps,
+)
+from perftui.diagnosis.symptoms.data_loader import data, data_pattern, data_workers, loader_start
+from perftui.diagnosis.symptoms.gpu import (
+    allocator,
+    cards,
+    copies,
+    launch_bound,
+    memory,
     sync_bound,
 )
+from perftui.diagnosis.symptoms.kernel import (
+    attention,
+    fusion,
+    kernels,
+    layout,
+    loops,
+    optimizer,
+    precision,
+    sizes,
+)
+from perftui.diagnosis.symptoms.rank import parallelism, ranks
+from perftui.diagnosis.symptoms.script import (
+    debug_flags,
+    evaluation,
+    gc_pauses,
+    gil,
+    graph_breaks,
+    library_says,
+    profiler_overhead,
+    python_in_model,
+    recompiles,
+    script_python,
+)
+from perftui.diagnosis.symptoms.step import growth, recording, slow_steps
 
 RULES: tuple[Rule, ...] = (
     data.MAIN_THREAD,
@@ -88,9 +88,9 @@ RULES: tuple[Rule, ...] = (
     precision.TENSOR_CORES,
     sizes.MISALIGNED,
     kernels.FLOAT64,
-    cpu.AFFINITY,
-    cpu.THREADS,
-    cpu.ONEDNN,
+    cores.AFFINITY,
+    cores.THREADS,
+    cores.ONEDNN,
     gil.CONTENTION,
     machine.WRONG_BUILD,
     busy_host.BUSY_HOST,

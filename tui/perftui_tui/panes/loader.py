@@ -75,7 +75,7 @@ def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
 
 
 def _word(share: float) -> str:
-    from perftui.diagnosis.symptoms.data import BOUND
+    from perftui.diagnosis.symptoms.data_loader.data import BOUND
 
     return "HIGH" if share >= BOUND.limits.warning else "OK"
 

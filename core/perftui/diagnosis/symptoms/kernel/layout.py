@@ -9,7 +9,7 @@ from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
+from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.kernel.operator_calls import searching_calls
 from perftui.facts.source.forward_line import forward_lines, placed

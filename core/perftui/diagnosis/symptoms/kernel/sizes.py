@@ -8,7 +8,7 @@ from perftui.analysis.kernels.category import Category
 from perftui.analysis.kernels.precision import Precision, precision_of
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
+from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts
 from perftui.facts.kernel.step_kernels import StepKernels
 from perftui.facts.source.forward_line import forward_lines, placed

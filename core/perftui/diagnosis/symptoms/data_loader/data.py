@@ -5,8 +5,8 @@ from __future__ import annotations
 from perftui import format as fmt
 from perftui.diagnosis.model import Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms import data_figures as figures
-from perftui.diagnosis.symptoms.data_waiting import (
+from perftui.diagnosis.symptoms.data_loader import data_figures as figures
+from perftui.diagnosis.symptoms.data_loader.data_waiting import (
     FIRST_READING,
     LIMITS,
     WAIT,

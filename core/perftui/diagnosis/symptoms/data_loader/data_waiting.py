@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost
-from perftui.diagnosis.symptoms import data_figures as figures
+from perftui.diagnosis.symptoms.data_loader import data_figures as figures
 from perftui.facts.data_loader.batch_place import batch_place
 from perftui.facts.data_loader.input_wait import InputWait, input_wait
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader

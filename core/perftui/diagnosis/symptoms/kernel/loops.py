@@ -6,7 +6,7 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps.phases import BACKWARD
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
+from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gap_places import source_line
 from perftui.facts.gpu.gpu import device_steps

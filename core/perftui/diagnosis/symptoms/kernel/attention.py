@@ -5,7 +5,7 @@ from __future__ import annotations
 from perftui.analysis.kernels.category import Category
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.kernel_work import PARTS, KernelWork, kernel_work, listed
+from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, KernelWork, kernel_work, listed
 from perftui.facts.fact import Facts
 from perftui.facts.kernel.kernel_chains import kernel_chains
 from perftui.facts.kernel.operator_calls import is_called, masked_attention

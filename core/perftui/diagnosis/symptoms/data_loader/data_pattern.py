@@ -7,7 +7,7 @@ from dataclasses import replace
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
-from perftui.diagnosis.symptoms.data_waiting import (
+from perftui.diagnosis.symptoms.data_loader.data_waiting import (
     LIMITS,
     SATURATED,
     WAIT,

@@ -6,8 +6,8 @@ import re
 
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.diagnosis.symptoms.cpu_float64 import float64_on_cpu
-from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
+from perftui.diagnosis.symptoms.cpu.cpu_float64 import float64_on_cpu
+from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.kernel.step_kernels import StepKernels

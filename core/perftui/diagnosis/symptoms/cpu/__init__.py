@@ -1,0 +1,1 @@
+"""Rules about training on the CPU, and about the machine."""

@@ -1,0 +1,1 @@
+"""Rules about data: the training waits for batches."""

@@ -1,0 +1,1 @@
+"""Rules about a GPU that idles, copies, or runs short of memory."""

@@ -1,0 +1,1 @@
+"""Rules about kernels that take longer than they need to."""

@@ -1,0 +1,1 @@
+"""Rules about what the script does beside its steps, or in Python."""

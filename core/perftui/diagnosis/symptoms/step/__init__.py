@@ -1,0 +1,1 @@
+"""Rules about steps: uneven, growing, or not recorded well enough."""

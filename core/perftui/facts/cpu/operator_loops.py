@@ -44,6 +44,10 @@ CLEARLY = 0.2
 EDGES = 2
 """Turns by which a loop and its backward pass differ."""
 
+FEWEST_PIECES = 100
+"""Pieces that a loop outside the model takes where no two of its turns need be alike: more than a
+loss takes of its own accord."""
+
 
 @dataclass(frozen=True, eq=False)
 class Loop:
@@ -60,10 +64,14 @@ class Loop:
     """What each of ``positions`` takes until the next begins, ns, ``SMALL_NS`` at most."""
     interrupted: int
     """What they take beyond ``LONGEST_NS`` each, ns in all."""
+    is_even: bool = True
+    """All turns call the same; else ``turns`` are the pieces taken, ``names`` the operators."""
 
     @property
     def indexing(self) -> float:
         """Share of its operators that take a piece of a tensor, 0 to 1."""
+        if not self.is_even:
+            return self.turns / len(self.positions)
         return sum(name in INDEXING for name in self.names) / len(self.names)
 
 
@@ -87,7 +95,15 @@ def loops(analysis: TraceAnalysis) -> tuple[Loop, ...]:
         for first, last in _repetitions(calls, period, free):
             free[first:last] = False
             spans.append((int(block[first]), period, first, last))
-    return tuple(_loop(found, top[first:last], period) for _, period, first, last in sorted(spans))
+    return tuple(
+        _loop(
+            found,
+            top[first:last],
+            (last - first) // period,
+            found.name[top[first : first + period]].tolist(),
+        )
+        for _, period, first, last in sorted(spans)
+    )
 
 
 def _blocks(found: Operators, top: Int64) -> Int64:
@@ -126,18 +142,48 @@ def _repetitions(calls: Ints, period: int, free: Mask) -> list[tuple[int, int]]:
     ]
 
 
-def _loop(found: Operators, positions: Int64, period: int) -> Loop:
+@trace_fact
+def uneven_loops(analysis: TraceAnalysis) -> tuple[Loop, ...]:
+    """Stretches outside the model that take piece after piece of tensors, whatever the script
+    decides to do with each, in order of time.
+
+    Raises:
+        UnknownError: the trace has no steps or no operators.
+    """
+    found = operators(analysis)
+    top = _outermost(found)
+    takes = found.named(INDEXING.__contains__) & found.in_phase(OTHER)
+    at = np.flatnonzero(takes[top])
+    if len(at) < FEWEST_PIECES:
+        return ()
+    block = _blocks(found, top)
+    far = (np.diff(at) > LONGEST_TURN) | (np.diff(block[at]) > 0)
+    runs = np.split(at, np.flatnonzero(far) + 1)
+    found_loops = []
+    for run in runs:
+        positions = top[int(run[0]) : int(run[-1]) + 1]
+        if len(run) >= FEWEST_PIECES and len(run) >= CLEARLY * len(positions):
+            names, calls = np.unique(found.name[positions], return_counts=True)
+            found_loops.append(
+                _loop(found, positions, len(run), names[np.argsort(-calls)].tolist(), is_even=False)
+            )
+    return tuple(found_loops)
+
+
+def _loop(
+    found: Operators, positions: Int64, turns: int, names: list[int], *, is_even: bool = True
+) -> Loop:
     trace, rows = found.trace, found.rows[positions]
     start = trace.start[rows]
     until = np.append(start[1:], trace.ends_of(rows[-1:]))
-    names = [trace.names[number] for number in found.name[positions[:period]].tolist()]
     return Loop(
         positions,
-        len(positions) // period,
-        tuple(names),
+        turns,
+        tuple(trace.names[number] for number in names),
         PHASES[int(found.phase[positions[0]])],
         np.clip(until - start, 0, SMALL_NS),
         int(np.maximum(until - start - LONGEST_NS, 0).sum()),
+        is_even,
     )
 
 
@@ -169,8 +215,8 @@ def time_in(found: Operators, judged: JudgedStep, chosen: Sequence[Loop]) -> Ste
 
 @trace_fact
 def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
-    """Those in which each turn takes its piece of a tensor, and behind them what the backward pass
-    does turn by turn.
+    """Those in which each turn takes its piece of a tensor, what the backward pass does turn by
+    turn, and those whose turns differ.
 
     A stack of layers that split tensors looks alike, but for its weights: the backward pass has the
     gradients of others in each turn.
@@ -187,7 +233,10 @@ def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
         if back or loop.indexing >= CLEARLY:
             chosen.append(loop)
             undone += [one for one in back if one not in undone]
-    return (*chosen, *undone)
+    uneven = uneven_loops(analysis)
+    taken = np.concatenate([np.empty(0, np.int64), *(one.positions for one in uneven)])
+    even = [loop for loop in chosen if not np.isin(loop.positions, taken).any()]
+    return (*even, *undone, *uneven)
 
 
 def _is_alike(one: Loop, other: Loop) -> bool:

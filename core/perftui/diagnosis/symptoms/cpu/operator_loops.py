@@ -63,7 +63,9 @@ def _lost(facts: Facts, rule: Rule, chosen: Sequence[Loop]) -> Lost | None:
         f"A loop{at(line)} calls {_what(facts, longest, rule)}: that takes {of}.",
         (
             Figure.share("in the loop", time.ns / judged.of.mean, rule.limits.warning),
-            Figure("turns of the longest loop", longest.turns, "count"),
+            Figure(
+                "turns of the longest loop" if longest.is_even else "pieces", longest.turns, "count"
+            ),
             Figure("operators of a step", len(found.rows) // found.steps.steps, "count"),
             Figure("mean step", judged.of.mean, "ns"),
             Figure("steady steps", judged.of.count, "count"),
@@ -76,6 +78,8 @@ def _lost(facts: Facts, rule: Rule, chosen: Sequence[Loop]) -> Lost | None:
 def _what(facts: Facts, loop: Loop, rule: Rule) -> str:
     distinct = list(dict.fromkeys(loop.names))
     names = ", ".join(distinct[:NAMED]) + (", ..." if len(distinct) > NAMED else "")
+    if not loop.is_even:
+        return f"small operators ({names}) for {loop.turns} pieces of tensors, one after the other"
     count = fmt.several(len(loop.names), "small operator")
     known = settings(facts) if facts.run else None
     tensors = sum(one.tensors for one in known.parameters or ()) if known else 0

@@ -132,8 +132,8 @@ def test_a_loop_of_which_no_two_turns_are_alike_is_told_by_its_pieces() -> None:
     finding = judged(matching(300), "loop-of-indexing")
     assert finding is not None
     assert finding.sentence == (
-        "A loop at boxes.py:9 calls small operators (aten::maximum, aten::select) for 300 pieces of "
-        "tensors, one after the other: that takes 8.8 ms of each 21 ms step (42 %)."
+        "A loop at boxes.py:9 calls small operators (aten::maximum, aten::select) for 300 pieces "
+        "of tensors, one after the other: that takes 8.8 ms of each 21 ms step (42 %)."
     )
 
 

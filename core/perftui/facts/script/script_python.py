@@ -10,7 +10,7 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import OTHER
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.script.gc_pauses import gc_pauses
-from perftui.facts.source.line_words import VAGUE
+from perftui.facts.source.line_words import LOOP, VAGUE
 from perftui.facts.source.lines import LinesByTime, LineShare
 from perftui.facts.source.moments import FEWEST_MOMENTS, Moments, moments
 from perftui.facts.source.own_samples import INSIDE, calls_no_framework, own_samples, time_by_words
@@ -72,7 +72,7 @@ def script_python(facts: Facts) -> ScriptPython:
     outside = _outside_of_phases(facts, found)
     within = {phase: _inside(facts, found, phase) for phase in INSIDE}
     inside = sum(within.values())
-    at = longest_function(found) if found else None
+    at = longest_function(found, own_samples(found)) if found else None
     if found is None and phase_shares.or_none(facts) is None:
         raise UnknownError("neither samples of the stack nor a profiled window show the script")
     sees = phase_shares.or_none(facts) is not None
@@ -81,6 +81,9 @@ def script_python(facts: Facts) -> ScriptPython:
         seen = round(found.share(own_samples(found)) * judged.of.mean) if found and at else 0
         found_ns = min(max(idle, 0), outside + inside, seen)
         return ScriptPython(found_ns, _IDLE, sees, at)
+    if found and not at:
+        # The framework may work on the script's behalf, as where gradients are printed.
+        at = longest_function(found, found.stage == "")
     python = PYTHON_IN if sees else ""
     parts = tuple(f"{python}{phase}" for phase in INSIDE if within[phase])
     return ScriptPython(outside + inside, (OTHER, *parts), sees, at)
@@ -136,7 +139,8 @@ def _certain(found: Moments) -> float:
     own, apart = outside & calls_no_framework(found), _apart(found)
     inside, counted = time_by_words(found, own & apart), time_by_words(found, own & ~apart)
     certain = sum(ns for words, ns in counted.items() if words not in VAGUE)
-    return (certain + sum(ns for words, ns in inside.items() if words)) / max(whole, 1)
+    certain += sum(ns for words, ns in inside.items() if words not in ("", LOOP))
+    return certain / max(whole, 1)
 
 
 def _apart(found: Moments) -> Mask:
@@ -167,9 +171,8 @@ def _inside(facts: Facts, found: Moments | None, phase: str) -> int:
     return min(round(told * step.mean), step.part(phase))
 
 
-def longest_function(found: Moments) -> ScriptFunction | None:
-    """Where the script's own Python is most of the time; None where too few samples tell."""
-    chosen = own_samples(found)
+def longest_function(found: Moments, chosen: Mask) -> ScriptFunction | None:
+    """Where most of the ``chosen`` samples are; None where too few tell."""
     if found.count(chosen) < FEWEST_MOMENTS:
         return None
     groups: dict[tuple[str, str, int], list[int]] = {}

@@ -12,6 +12,9 @@ LONGEST_SOURCE = 4 << 20
 
 WRITING = "writing files"
 
+LOOP = "a loop in Python"
+"""Of what is called in the loop nothing is told by that: it may be operators alone."""
+
 _CALLED = tuple(
     (words, re.compile(marks))
     for words, marks in (
@@ -52,12 +55,12 @@ _TEXT = tuple(
         ("pickling", r"\bpickle\.(dump|dumps|load|loads)\("),
         ("statistics in Python", r"\.(tolist|item)\(|(?<![.\w])(sum|float|int|abs|min|max)\("),
         ("work with NumPy", r"\bnp\.|\.numpy\("),
-        ("a loop in Python", r"^\s*for\b|\bfor\b.+\bin\b"),
+        (LOOP, r"^\s*for\b|\bfor\b.+\bin\b"),
     )
 )
 """By the text of the line: functions written in C are no frames of their own."""
 
-VAGUE = frozenset({"", "statistics in Python", "work with NumPy", "a loop in Python"})
+VAGUE = frozenset({"", "statistics in Python", "work with NumPy", LOOP})
 """Words for lines that may also run operators of the model's own work."""
 
 _REPORTING = re.compile(

@@ -81,7 +81,7 @@ def script_python(facts: Facts) -> ScriptPython:
         seen = round(found.share(own_samples(found)) * judged.of.mean) if found and at else 0
         found_ns = min(max(idle, 0), outside + inside, seen)
         return ScriptPython(found_ns, _IDLE, sees, at)
-    if found and not at:
+    if found and sees and not at:
         # The framework may work on the script's behalf, as where gradients are printed.
         at = longest_function(found, found.stage == "")
     python = PYTHON_IN if sees else ""

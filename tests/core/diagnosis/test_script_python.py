@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.diagnosis.model import Confidence, Severity
+from perftui.diagnosis.model import Confidence, Finding, Severity
 from perftui.facts.fact import Facts
 from perftui.facts.source.line_words import saves, words_of
 from perftui.facts.step.judged_step import judged_step
@@ -97,20 +97,34 @@ def test_a_logger_that_a_framework_calls_is_named_by_the_line_that_trains() -> N
 )
 def test_operators_count_only_in_what_is_none_of_the_models_work(function, via, cost) -> None:
     """Half of what is outside of the phases runs operators."""
+    found = with_operators(logging(50, (1, 15, function, via)))
+    assert found.cost_ns == cost * MS
+    assert found.confidence is Confidence.HIGH
+
+
+def with_operators(run: RunSnapshot) -> Finding:
+    """What is said with a window in which half of what is outside of the phases runs operators."""
     window = training().repeat(
         3,
         lambda t: (
             t.step().forward(us(10)).phase("other").op("aten::mul", us(50)).pause(us(50)).end()
         ),
     )
-    run = logging(50, (1, 15, function, via))
-    found = next(
-        one
-        for one in diagnosis(Facts(run, window.analysis())).findings
-        if one.rule == "python-bound" and "other" in one.parts
-    )
-    assert found.cost_ns == cost * MS
-    assert found.confidence is Confidence.HIGH
+    found = diagnosis(Facts(run, window.analysis())).findings
+    return next(one for one in found if one.rule == "python-bound" and "other" in one.parts)
+
+
+def test_a_loop_in_a_function_of_its_own_may_call_operators(tmp_path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("def penalty(weights):\n    return [svdvals(one) for one in weights]\n")
+    seen = (Seen(100 * at + 50, 50, 2, "", "penalty", file=str(script)) for at in range(STEPS))
+    run = run_of(step_table(STEPS, {"forward": 50, "other": 50}), *seen)
+    assert with_operators(run).cost_ns == 25 * MS
+
+
+def test_what_the_framework_does_in_python_for_the_script_has_its_line() -> None:
+    run = logging(50, (1, 15, "<module>", "torch/_tensor_str.py _str"))
+    assert source_of(with_operators(run)) == "/p/train.py:15"
 
 
 def test_without_samples_and_window_it_is_not_judged() -> None:

@@ -253,6 +253,13 @@ def test_a_few_long_batches_hold_up_the_others() -> None:
     assert top({**uneven, "fetch": 990 * MS, "squares": 10 * 300_000**2}).rule != "input-uneven"
 
 
+def test_few_batches_do_not_make_workers_uneven() -> None:
+    slow = {**worker(1, busy=0.9), "batches": 9, "fetch": 810 * MS}
+    assert top(worker(0, busy=0.1), slow).rule != "input-uneven"
+    alone = {**worker(0, busy=0.5), "batches": 9, "squares": 10 * 150_000**2}
+    assert top(alone).rule != "input-uneven"
+
+
 def bursts(every: int, wait: float = 100) -> Table:
     one = joined(
         step_table(1, {"forward": 20, "input_wait": wait}),

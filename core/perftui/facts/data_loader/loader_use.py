@@ -114,6 +114,10 @@ _SUMMED = (
 )
 
 
+FEWEST_BATCHES = 10
+"""Of all workers, or of one of them: with fewer, a single slow one makes them look uneven."""
+
+
 @dataclass(frozen=True)
 class Unevenness:
     """How much the batches of a loader differ in what they take to make."""
@@ -136,8 +140,8 @@ def unevenness(facts: Facts) -> Unevenness:
     """
     rows = worker_rows(facts)
     batches, took = int(rows["batches"].sum()), int((rows["fetch"] + rows["collate"]).sum())
-    if not batches or not took:
-        raise UnknownError("no worker made a batch")
+    if batches < FEWEST_BATCHES or not took:
+        raise UnknownError("workers made too few batches")
     squares = int(rows["squares"].sum()) if "squares" in rows else 0
     of_time = squares * 1e6 * batches / took / took
     worker, times = _slowest(rows)
@@ -150,7 +154,7 @@ def _slowest(rows: Table) -> tuple[int | None, float]:
         own = rows["worker"] == worker
         batches = int(rows["batches"][own].sum())
         took = int((rows["fetch"] + rows["collate"])[own].sum())
-        if batches:
+        if batches >= FEWEST_BATCHES:
             means[worker] = took / batches, took, batches
     if len(means) < 2:
         return None, 1.0

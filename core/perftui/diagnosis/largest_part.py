@@ -92,7 +92,7 @@ def _finding(facts: Facts, judged: JudgedStep, part: Part, left: int, found: Sev
     line = thread.lines[0] if thread and thread.lines else None
     place, at = None, ""
     if thread and line and line.file and thread.share(line) >= LEAST_NAMED:
-        place = Place(rank=facts.rank_number, file=line.file, line=line.line)
+        place = facts.at(line)
         at = _at(thread)
     elif judged.on_device and part.name in _HOST_CALLS:
         place = _call(facts, GapCause(part.name))
@@ -129,7 +129,7 @@ def _lines(thread: LinesByTime | None, facts: Facts) -> list[Figure]:
         Figure.share(
             f"at {line.short}",
             thread.share(line),
-            place=Place(rank=facts.rank_number, file=line.file, line=line.line),
+            place=facts.at(line),
         )
         for line in thread.listed[:3]
         if line.file

@@ -7,6 +7,7 @@ from functools import update_wrapper
 from typing import Generic, TypeVar
 
 from perftui.analysis.model import TraceAnalysis
+from perftui.facts.place import Place, SourceLine
 from perftui.run.aggregates import NO_AGGREGATES
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.table import Table
@@ -51,6 +52,10 @@ class Facts:
         """What it noted, by ``EVENT_COLUMNS``; without columns before it has written anything."""
         self.worked_out: dict[object, object] = {}
         self._of_ranks: dict[int, Facts] = {rank_number: self}
+
+    def at(self, line: SourceLine) -> Place:
+        """The place of this rank at ``line``."""
+        return Place(rank=self.rank_number, file=line.file, line=line.line)
 
     def of_rank(self, number: int) -> Facts:
         """Facts of another rank of the run, without a trace."""

@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from perftui import format as fmt
+
+
+class SourceLine(Protocol):
+    """A line of source code, such as ``LineShare``; None where it is unknown."""
+
+    @property
+    def file(self) -> str | None:
+        """Path of the file."""
+
+    @property
+    def line(self) -> int | None:
+        """Number of the line, from 1."""
 
 
 @dataclass(frozen=True)

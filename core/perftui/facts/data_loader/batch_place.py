@@ -132,7 +132,7 @@ def batch_place(facts: Facts) -> Place | None:
     known."""
     found = batch_lines(facts)
     if found is not None and found.first is not None:
-        return Place(rank=facts.rank_number, file=found.first.file, line=found.first.line)
+        return facts.at(found.first)
     return loader_place(facts)
 
 
@@ -141,7 +141,7 @@ def loader_place(facts: Facts) -> Place | None:
     feeds = training_loader(facts)
     if feeds is None or feeds.file is None:
         return None
-    return Place(rank=facts.rank_number, file=feeds.file, line=feeds.line)
+    return facts.at(feeds)
 
 
 def asking_place(facts: Facts) -> Place | None:
@@ -155,4 +155,4 @@ def asking_place(facts: Facts) -> Place | None:
     ).lines
     if not lines or not lines[0].file:
         return loader_place(facts)
-    return Place(rank=facts.rank_number, file=lines[0].file, line=lines[0].line)
+    return facts.at(lines[0])

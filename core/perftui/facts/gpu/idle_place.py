@@ -35,7 +35,7 @@ def idle_place(facts: Facts, cause: GapCause, steps: TraceSteps) -> Place | None
     for thread in threads:
         line = thread.lines[0] if thread and thread.lines else None
         if thread and line and line.file and thread.share(line) >= LEAST_NAMED:
-            return Place(rank=facts.rank_number, file=line.file, line=line.line)
+            return facts.at(line)
     gaps = steps.gaps(cause)[:LOOKED_AT]
     places = [place_of(gap, steps) for gap in gaps]
     least = LEAST_NAMED * sum(gap.duration for gap in gaps)

@@ -48,4 +48,4 @@ def place_in_part(facts: Facts, part: str) -> Place:
     line = thread.first_own if thread else None
     if line is None:
         return Place(rank=facts.rank_number)
-    return Place(rank=facts.rank_number, file=line.file, line=line.line)
+    return facts.at(line)

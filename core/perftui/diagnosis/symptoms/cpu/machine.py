@@ -9,7 +9,6 @@ from perftui.facts.cpu.machine import machine_use, ranks_here
 from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu.gpu import has_gpu
-from perftui.facts.place import Place
 from perftui.facts.settings import Settings, settings
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.start import start
@@ -136,7 +135,7 @@ def _slow_start(facts: Facts) -> Lost | None:
     share = begun.lines.share(line) if begun.lines and line else 0.0
     place = None
     if line and line.file and share >= LEAST_NAMED:
-        place = Place(rank=facts.rank_number, file=line.file, line=line.line)
+        place = facts.at(line)
     at = f", {fmt.percent(share)} of its samples at {line.short}" if place and line else ""
     return Lost(
         0,

@@ -103,7 +103,7 @@ def named_line(lines: LinesByTime | None) -> str:
 
 
 def _made_at(feeds: LoaderFacts, facts: Facts) -> Place:
-    return Place(rank=facts.rank_number, file=feeds.file, line=feeds.line)
+    return facts.at(feeds)
 
 
 def _lines(lines: LinesByTime | None, facts: Facts) -> list[Figure]:
@@ -111,7 +111,7 @@ def _lines(lines: LinesByTime | None, facts: Facts) -> list[Figure]:
     if lines is None:
         return []
     own = [line for line in lines.listed if line.file][:MOST_LINES]
-    places = [Place(rank=facts.rank_number, file=line.file, line=line.line) for line in own]
+    places = [facts.at(line) for line in own]
     return [
         Figure.share("making batches", lines.share(line), place=place)
         for line, place in zip(own, places, strict=True)

@@ -66,7 +66,7 @@ def _place(facts: Facts, trace: TraceSteps) -> Place | None:
     forward = found.lines(found.stage == FORWARD) if found else None
     if forward is None or not forward.tells or not forward.lines[0].file:
         return place
-    return Place(rank=facts.rank_number, file=forward.lines[0].file, line=forward.lines[0].line)
+    return facts.at(forward.lines[0])
 
 
 def _figures(found: Launches, share: float, which: str, steps: int) -> Iterator[Figure]:

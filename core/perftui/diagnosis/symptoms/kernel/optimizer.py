@@ -42,7 +42,7 @@ def _on_gpu(facts: Facts, loop: OptimizerLoop) -> Lost | None:
     describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
     line = call_of(facts, loop.name) if loop.name else None
     if made is not None:
-        place: Place | None = Place(rank=facts.rank_number, file=made.file, line=made.line)
+        place: Place | None = facts.at(made)
     elif line is not None:
         place = place_of(facts, line)
     else:
@@ -77,7 +77,7 @@ def _on_cpu(facts: Facts) -> Lost | None:
         return None
     at = f" at {made.source}" if made.source else ""
     tensors = fmt.several(made.parameters or 0, "tensor")
-    place = Place(rank=facts.rank_number, file=made.file, line=made.line)
+    place = facts.at(made)
     of_torch = is_of_torch(made)
     if not of_torch:
         place = place_of(facts, line_of(facts, "optimizer")) or place

@@ -8,7 +8,6 @@ from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts
-from perftui.facts.place import Place
 from perftui.facts.script.evaluation import Evaluation, evaluation
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.source_search import line_that_says
@@ -38,7 +37,7 @@ def _lost(facts: Facts) -> Lost | None:
             Figure.share("of it waiting for data", found.waiting),
             Figure("mean training step", step.mean, "ns"),
         ),
-        place=Place(rank=facts.rank_number, file=line.file, line=line.line) if line else None,
+        place=facts.at(line) if line else None,
         parts=("forward", "python in forward", "other") if found.within_steps else ("evaluation",),
         share=found.share,
     )

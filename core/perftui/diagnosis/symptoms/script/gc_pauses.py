@@ -69,7 +69,7 @@ def _place(pauses: GcPauses, facts: Facts) -> Place | None:
     first = lines.lines[0] if lines and lines.lines else None
     if lines is None or first is None or not first.file or lines.share(first) < LEAST_NAMED:
         return None
-    return Place(rank=facts.rank_number, file=first.file, line=first.line)
+    return facts.at(first)
 
 
 def _figures(pauses: GcPauses, facts: Facts, share: float) -> list[Figure]:

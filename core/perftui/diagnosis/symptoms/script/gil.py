@@ -7,7 +7,6 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.input_wait import fetches_in_main_thread, input_wait
 from perftui.facts.fact import Facts, NotApplicableError
-from perftui.facts.place import Place
 from perftui.facts.script.python_lock import python_lock
 from perftui.facts.step.judged_step import HOST_AT_WORK, JudgedStep, judged_step
 
@@ -29,7 +28,7 @@ def _contention(facts: Facts) -> Lost | None:
         waited = min(waited, max(lock.idle - _waits_for_workers(facts), 0.0))
     cost = min(round(waited * step.mean), within)
     line = lock.lines.first_own
-    place = Place(rank=facts.rank_number, file=line.file, line=line.line) if line else None
+    place = facts.at(line) if line else None
     at = f" at {line.short} in {line.function}" if line else ""
     figures = [Figure.share("lock held by other threads", lock.held, place=place)]
     if lock.idle is not None:

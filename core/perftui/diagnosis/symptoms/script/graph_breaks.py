@@ -37,7 +37,7 @@ def _broken(facts: Facts) -> Lost | None:
 
 
 def _at(facts: Facts, each: GraphBreak) -> Place:
-    return Place(rank=facts.rank_number, file=each.file, line=each.line)
+    return facts.at(each)
 
 
 GRAPH_BREAKS = Rule(

@@ -45,9 +45,9 @@ def _lost(facts: Facts) -> Lost | None:
     cost = min(cost, step.mean)
     if not cost:
         return None
-    place = Place(rank=facts.rank_number, file=first.file, line=first.line) if first else None
+    place = facts.at(first) if first else None
     if place is None and told is not None and told.file:
-        place = Place(rank=facts.rank_number, file=told.file, line=told.line)
+        place = facts.at(told)
     at = f" for {place.short}" if place else ""
     made = line_that_says(facts, r"\btorch\.compile\b", only=True)
     if made is not None:

@@ -74,7 +74,7 @@ def _doubt(judged: JudgedStep, found: ScriptPython, at: ScriptFunction | None) -
 
 
 def _place(at: ScriptFunction | None, facts: Facts) -> Place | None:
-    return Place(rank=facts.rank_number, file=at.line.file, line=at.line.line) if at else None
+    return facts.at(at.line) if at else None
 
 
 def _lines(found: ScriptPython, facts: Facts) -> list[Figure]:
@@ -85,7 +85,7 @@ def _lines(found: ScriptPython, facts: Facts) -> list[Figure]:
         Figure.share(
             f"at {line.short}",
             lines.share(line),
-            place=Place(rank=facts.rank_number, file=line.file, line=line.line),
+            place=facts.at(line),
         )
         for line in lines.listed[:_SHOWN]
     ]

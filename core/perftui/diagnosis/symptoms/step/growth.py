@@ -7,7 +7,6 @@ from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
-from perftui.facts.place import Place
 from perftui.facts.step.growth import MONOTONE, GrowingSteps, Trend, growing_steps, rss_trend
 from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
 from perftui.facts.step.steps import MANY_STEPS, steady_step
@@ -32,7 +31,7 @@ def _steps(facts: Facts) -> Lost | None:
     if judged is not None and judged.on_device:
         parts = (*HOST_AT_WORK, GapCause.SYNCHRONISATION.value)
     line = found.line
-    place = Place(rank=facts.rank_number, file=line.file, line=line.line) if line else None
+    place = facts.at(line) if line else None
     return Lost(
         found.cost,
         step,

@@ -91,7 +91,7 @@ def _place(lines: LinesByTime | None, facts: Facts) -> Place | None:
     first = lines.lines[0] if lines and lines.lines else None
     if lines is None or first is None or not first.file or lines.share(first) < LEAST_NAMED:
         return None
-    return Place(rank=facts.rank_number, file=first.file, line=first.line)
+    return facts.at(first)
 
 
 def _lines(lines: LinesByTime | None, facts: Facts) -> list[Figure]:
@@ -101,7 +101,7 @@ def _lines(lines: LinesByTime | None, facts: Facts) -> list[Figure]:
         Figure.share(
             f"of them at {line.short}",
             lines.share(line),
-            place=Place(rank=facts.rank_number, file=line.file, line=line.line),
+            place=facts.at(line),
         )
         for line in lines.listed[:3]
         if line.file

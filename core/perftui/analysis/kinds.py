@@ -43,7 +43,7 @@ _VIEW = re.compile(
     r"|narrow|slice|select|unbind|split\w*|chunk|expand\w*|as_strided|unfold|unflatten\w*|diagonal"
     r"|detach|alias|empty\w*|result_type|lift_fresh|set_|resize_|is_\w+)_?$"
 )
-_COMMUNICATION = re.compile(
+COMMUNICATION_KERNEL = re.compile(
     r"nccl|rccl|hccl|msccl|oneccl|xccl|nvshmem|userbuffers|\b(dpsk|deep_?ep)::|multimem_"
     r"|cross_device_reduce|(one|two)_?shot_?(all|reduce)|(?<!block)(?<!warp)all_?reduce",
     re.IGNORECASE,
@@ -134,7 +134,7 @@ def device_activity(trace: Trace) -> Mask:
 @once
 def communication(trace: Trace) -> Mask:
     """Kernels of a communication library."""
-    return trace.in_category(KERNEL) & named(trace, _COMMUNICATION.search)
+    return trace.in_category(KERNEL) & named(trace, COMMUNICATION_KERNEL.search)
 
 
 @once

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from perftui.analysis.kinds import OWN_MARK
+from perftui.analysis.kinds import COMMUNICATION_KERNEL, OWN_MARK
 from perftui.run.columns import phase_name
 from perftui.trace.model import Ints, Trace
 from perftui_tui.reading.step_breakdown import TRACE_STYLES
@@ -50,8 +50,6 @@ class EventKind(enum.Enum):
 
 
 _KERNELS = {
-    EventKind.COMMUNICATION: r"nccl|rccl|hccl|allreduce|all_reduce|allgather|reducescatter"
-    r"|cross_device_reduce|nvshmem|multimem_|userbuffers|\b(dpsk|deep_?ep)::",
     EventKind.OPTIMIZER: r"multi_tensor_apply|adam|sgd|optimizer",
     EventKind.ATTENTION: r"flash|fmha|attention|attn|mha",
     EventKind.GEMM: r"gemm|gemv|scudnn|hcudnn|nvjet|cutlass|wgmma|xmma|h884|h1688|16816|conv|dgrad"
@@ -59,7 +57,7 @@ _KERNELS = {
     EventKind.NORM: r"norm|bn_fw|bn_bw|softmax",
     EventKind.ELEMENTWISE: r"elementwise|reduce|triton_|fused|index|copy|catarray|fill",
 }
-"""Kernel names are not a standard: these are the families that cuBLAS, cuDNN, CUTLASS, NCCL,
+"""Kernel names are not a standard: these are the families that cuBLAS, cuDNN, CUTLASS,
 FlashAttention, inductor and ATen give them. The first that matches wins."""
 
 _BY_CATEGORY = {
@@ -78,6 +76,8 @@ _WAIT = re.compile(r"synchronize|streamwaitevent", re.IGNORECASE)
 def kind_of(category: str, name: str) -> EventKind:
     """The kind of one event by its category and, for kernels and calls, its name."""
     if category == "kernel":
+        if COMMUNICATION_KERNEL.search(name):
+            return EventKind.COMMUNICATION
         low = name.lower()
         found = (kind for kind, names in _KERNELS.items() if re.search(names, low))
         return next(found, EventKind.KERNEL)

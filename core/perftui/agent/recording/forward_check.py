@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..steps.detection import TRAIN, Boundary
 
 STEPS_WITHOUT_FORWARD = 10
-"""Training steps in a row in which no module was called, after which a warning says so."""
+"""Training steps in a row without a call of any module, after which there is a warning."""
 
 UNSEEN = (
     "the time of the forward pass is not known and counts as other: "

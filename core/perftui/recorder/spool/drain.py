@@ -50,8 +50,8 @@ class SpoolDrain:
     arrives. A process whose rank is taken already gets the next free number from its world size
     on, so that the directory of no later rank is touched.
 
-    What goes wrong with one process is said, in its own journal too, and keeps nothing from the
-    others. What processes say that have no ring goes to rank 0.
+    What goes wrong with one process is reported, in its own journal too, and keeps nothing from
+    the others. Notes of processes that have no ring go to rank 0.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class SpoolDrain:
         self._holders: dict[int, int] = {}
         """By rank as processes call themselves: the newest process that does."""
         self._strays = RankJournals(layout.rank(0), spool, faults)
-        """Of all that have no ring."""
+        """Journals of all processes that have no ring."""
 
     def training(self) -> dict[int, RankLayout]:
         """The directory of each process that trains, by its number. Any thread may ask."""
@@ -102,7 +102,7 @@ class SpoolDrain:
         self._strays.finish()
 
     def leave_behind(self) -> set[int]:
-        """The command has ended: say of trainings that go on that they are recorded no more.
+        """The command has ended: report of trainings that go on that they are recorded no more.
 
         Returns which these are.
         """

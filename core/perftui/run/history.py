@@ -138,7 +138,7 @@ def delete_run(root: Path) -> None:
     It is renamed first, so that nobody lists half of it.
 
     Raises:
-        NotRemovableError: it lives, or it cannot be told whether it does.
+        NotRemovableError: it lives, or whether it does is not known.
         OSError: it cannot be removed.
     """
     reason = why_kept(root)

@@ -67,7 +67,7 @@ class Roles:
 
 
 class ProcessTreeSource:
-    """The process ``pid`` and its descendants; ``roles`` tells what each is.
+    """The process ``pid`` and its descendants; ``roles`` returns what each is.
 
     So, too, those that ``others`` names: a run may be started rank by rank.
 

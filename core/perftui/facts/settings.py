@@ -104,15 +104,15 @@ class Modes:
     deterministic: bool | None = None
     deterministic_warns_only: bool | None = None
     anomaly: bool | None = None
-    """Also where it is on only within steps."""
+    """Whether anomaly detection is on, also where only within steps; None if not known."""
     grad: bool | None = None
     default_dtype: str | None = None
-    """Of new tensors of floating point numbers."""
+    """Data type of new tensors of floating point numbers; None if not known."""
 
 
 @dataclass(frozen=True)
 class GarbageCollection:
-    """Python's garbage collector; ``frozen`` counts objects that it never looks at."""
+    """Python's garbage collector; ``frozen`` counts objects that it never visits."""
 
     enabled: bool | None = None
     thresholds: tuple[int, ...] = ()
@@ -191,7 +191,7 @@ class Parameters:
 class Settings:
     """What is known of one training process a few steps after it began to train.
 
-    None stands for what its torch does not tell.
+    None stands for what its torch does not have.
     """
 
     threads: Threads | None = None

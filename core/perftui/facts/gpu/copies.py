@@ -73,7 +73,7 @@ class CopyCost:
 
     @property
     def saved_by_pinning(self) -> int:
-        """Of ``exposed``, what is left out where the memory is pinned."""
+        """ns of ``exposed`` that pinned memory would save."""
         return max(self.exposed - self.size // PINNED_RATE, 0)
 
 

@@ -34,7 +34,7 @@ class MemoryGrowth:
     """Over all ``steps``."""
     steps: int
     median: float
-    """Of what is held at the end of a step."""
+    """Median of the bytes held at the end of a step."""
 
 
 @fact

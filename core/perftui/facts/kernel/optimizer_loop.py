@@ -27,7 +27,7 @@ class OptimizerLoop:
     """The optimizer of the steady steps."""
 
     name: str
-    """Its class; empty where nothing in the trace names it."""
+    """The optimizer's class; empty where nothing in the trace names it."""
     launches: int
     """In one step, those of kernels for many tensors at once left out."""
     kernels: StepKernels

@@ -56,19 +56,19 @@ class StepKernels:
         return len(self.rows)
 
     def where(self, chosen: Mask | Int64) -> StepKernels:
-        """Some of them, by a mask or by their numbers."""
+        """Some of the kernels, by a mask or by their numbers."""
         columns = (self.rows, self.launch, self.operator, self.phase, self.category)
         return StepKernels(self.analysis, self.steps, *(column[chosen] for column in columns))
 
     def kept(self, key: object, choose: Callable[[StepKernels], Mask | Int64]) -> StepKernels:
-        """Those that ``choose`` chooses, which is asked once for each ``key``: a run is judged
-        anew several times a second, its newest window does not change."""
+        """The kernels that ``choose`` chooses, which is called once for each ``key``: a run is
+        judged anew several times a second, its newest window does not change."""
         if key not in self._kept:
             self._kept[key] = self.where(choose(self))
         return self._kept[key]
 
     def of(self, *categories: Category) -> StepKernels:
-        """Those of some kinds of work."""
+        """The kernels of some kinds of work."""
         return self.kept(categories, lambda found: found.are(*categories))
 
     def are(self, *categories: Category) -> Mask:

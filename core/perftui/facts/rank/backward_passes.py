@@ -20,7 +20,7 @@ class BackwardPasses:
 
     per_step: float
     reducing: float
-    """Those during which a collective was under way."""
+    """Backward passes of a step during which a collective was under way."""
 
 
 @trace_fact

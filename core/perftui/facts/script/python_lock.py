@@ -18,7 +18,7 @@ class PythonLock:
     held: float
     """Some other thread held the lock."""
     idle: float | None
-    """The main thread neither ran nor waited for a core; None where the kernel does not say."""
+    """The main thread neither ran nor waited for a core; None where the kernel has no count."""
     lines: LinesByTime
     """Where the other threads were meanwhile."""
 

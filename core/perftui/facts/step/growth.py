@@ -46,7 +46,7 @@ class Trend:
 
     @property
     def growth(self) -> float:
-        """Of the first value, 0 to 1 and more."""
+        """Growth as a share of the first value, 0 to 1 and more."""
         return (self.last - self.first) / self.first if self.first > 0 else 0.0
 
 
@@ -141,7 +141,7 @@ def _longer_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
     late = chosen & (found.time >= middle)
     early = chosen & (found.time < middle)
     after, before = found.lines(late), found.lines(early)
-    if not after.tells:
+    if not after.suffices:
         return None
     # Halves of equal numbers of steps: the difference is what the line takes more.
     had = {(line.file, line.line): line.held for line in before.lines}

@@ -64,7 +64,7 @@ def _place(facts: Facts, trace: TraceSteps) -> Place | None:
         return place
     found = moments(facts)
     forward = found.lines(found.stage == FORWARD) if found else None
-    if forward is None or not forward.tells or not forward.lines[0].file:
+    if forward is None or not forward.suffices or not forward.lines[0].file:
         return place
     return Place(rank=facts.rank_number, file=forward.lines[0].file, line=forward.lines[0].line)
 

@@ -12,7 +12,7 @@ from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.kernel.optimizer_loop import MANY_LAUNCHES, OptimizerLoop, optimizer_loop
 from perftui.facts.place import Place
 from perftui.facts.settings import settings
-from perftui.facts.source.forward_line import optimizer_lines, placed
+from perftui.facts.source.forward_line import optimizer_lines, with_line
 from perftui.facts.source.operator_lines import line_of, place_of
 from perftui.facts.source.source_calls import call_of
 from perftui.facts.step.judged_step import PYTHON_IN, judged_step
@@ -46,7 +46,7 @@ def _on_gpu(facts: Facts, loop: OptimizerLoop) -> Lost | None:
     elif line is not None:
         place = place_of(facts, line)
     else:
-        place = placed(facts, loop.kernels.place, optimizer_lines.or_none(facts))
+        place = with_line(facts, loop.kernels.place, optimizer_lines.or_none(facts))
     return Lost(
         min(round(waits * _SAVED_WAITS) + loop.kernels.time // 2, step.mean),
         step,

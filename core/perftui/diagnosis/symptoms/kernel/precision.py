@@ -13,7 +13,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.gpu.card import TraceCard, trace_card
 from perftui.facts.kernel.step_kernels import StepKernels
 from perftui.facts.settings import settings
-from perftui.facts.source.forward_line import forward_lines, placed
+from perftui.facts.source.forward_line import forward_lines, with_line
 from perftui.facts.step.steady import Mask
 
 _KNOWS_TF32 = 8
@@ -85,7 +85,7 @@ def _matmul(facts: Facts) -> Lost | None:
             *listed(found),
             work.steps,
         ),
-        set_at or placed(facts, found.place, forward_lines.or_none(facts)),
+        set_at or with_line(facts, found.place, forward_lines.or_none(facts)),
         PARTS,
         share=share,
     )
@@ -133,7 +133,7 @@ def _tensor_cores(facts: Facts) -> Lost | None:
             *listed(found),
             work.steps,
         ),
-        placed(facts, found.place, forward_lines.or_none(facts)),
+        with_line(facts, found.place, forward_lines.or_none(facts)),
         PARTS,
         share=work.won(time) / busy,
     )

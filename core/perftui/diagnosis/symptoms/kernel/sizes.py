@@ -11,7 +11,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts
 from perftui.facts.kernel.step_kernels import StepKernels
-from perftui.facts.source.forward_line import forward_lines, placed
+from perftui.facts.source.forward_line import forward_lines, with_line
 from perftui.facts.step.steady import Mask
 
 _MISALIGNED = re.compile(r"align[ac]?[124](?!\d)")
@@ -43,7 +43,7 @@ def _misaligned(facts: Facts) -> Lost | None:
         f"Matrix products in 16 bits take {work.of_step(found.time)} in kernels for sides that are "
         f"no multiples of eight{f', such as those of {sizes}' if sizes else ''}.",
         (Figure("kernels a step", found.count, "count"), *listed(found), work.steps),
-        placed(facts, found.place, forward_lines.or_none(facts)),
+        with_line(facts, found.place, forward_lines.or_none(facts)),
         PARTS,
         unproven="" if sizes else "the sizes of tensors (--shapes)",
     )

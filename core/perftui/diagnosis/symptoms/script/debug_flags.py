@@ -16,7 +16,7 @@ from perftui.facts.place import Place
 from perftui.facts.script.anomaly_checks import AnomalyChecks, anomaly_checks, stack_notes
 from perftui.facts.settings import Settings, settings
 from perftui.facts.source.host_lines import place_of_rows
-from perftui.facts.source.source_search import line_that_says
+from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.judged_step import PYTHON_IN, JudgedStep, judged_step
 
 LEAST_STACKS = 0.03
@@ -95,7 +95,7 @@ def _set_at(facts: Facts, known: Settings | None, flag: _Flag) -> Place | None:
     noted = known.place(*flag.set_by) if known else None
     if noted is not None:
         return replace(noted, rank=facts.rank_number)
-    told = line_that_says(facts, flag.pattern) if flag.pattern else None
+    told = matching_line(facts, flag.pattern) if flag.pattern else None
     return Place(facts.rank_number, file=told[0], line=told[1]) if told else None
 
 
@@ -105,7 +105,7 @@ def _anomaly(facts: Facts, known: Settings | None) -> _Flag | None:
     is_on = bool(known and known.modes and known.modes.anomaly)
     if checks is None and not is_on:
         # Others write down stacks too: a mode that is off between two steps may be on within them.
-        may_be = known is None or line_that_says(facts, _DETECTS) is not None
+        may_be = known is None or matching_line(facts, _DETECTS) is not None
         if noted < LEAST_STACKS or not may_be:
             return None
     judged, place, looks = judged_step.or_none(facts), None, ""

@@ -11,7 +11,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.script.evaluation import Evaluation, evaluation
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.source_search import line_that_says
+from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.steps import steady_step
 
@@ -50,7 +50,7 @@ def _line(facts: Facts, found: Evaluation) -> LineShare | None:
     if found.lines is not None and found.lines.first_own is not None:
         return found.lines.first_own
     for pattern in (r"\.eval\(\)", r"\b(no_grad|inference_mode)\b"):
-        told = line_that_says(facts, pattern, only=True)
+        told = matching_line(facts, pattern, only=True)
         if told is not None:
             return LineShare(*told, "", "", 0)
     return None

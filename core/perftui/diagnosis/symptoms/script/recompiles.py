@@ -12,7 +12,7 @@ from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.place import Place
 from perftui.facts.script.compilations import Compilations, compilations
 from perftui.facts.source.moments import FEWEST_MOMENTS, MOSTLY_OTHERS, moments
-from perftui.facts.source.source_search import line_that_says
+from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
 from perftui.facts.step.steps import steady_rows, steady_step
 from perftui.run.stack_samples import COMPILE
@@ -49,7 +49,7 @@ def _lost(facts: Facts) -> Lost | None:
     if place is None and told is not None and told.file:
         place = Place(rank=facts.rank_number, file=told.file, line=told.line)
     at = f" for {place.short}" if place else ""
-    made = line_that_says(facts, r"\btorch\.compile\b", only=True)
+    made = matching_line(facts, r"\btorch\.compile\b", only=True)
     if made is not None:
         place = Place(rank=facts.rank_number, file=made[0], line=made[1])
     exact = told if is_exact else None

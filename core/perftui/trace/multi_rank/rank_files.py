@@ -42,12 +42,12 @@ class RankFile:
     rank: int | None
     source: Literal["file", "name"] | None
     """Where the rank is from: ``distributedInfo`` in the file, or the file's or its directory's
-    name; None where neither says."""
+    name; None where neither has it."""
     name: NameParts
     world_size: int | None
-    """Ranks of the training, None where the file does not say."""
+    """Ranks of the training, None where the file does not name it."""
     time_ns: int
-    """Of writing, since the epoch: by the file's name, else its time of change."""
+    """Time of writing in ns since the epoch: by the file's name, else its time of change."""
     changed_ns: int
     """The file's time of change, since the epoch."""
 
@@ -61,7 +61,7 @@ class RankFile:
 def find_ranks(directory: Path) -> tuple[RankFile, ...]:
     """All traces below ``directory`` with what is known of their ranks, sorted by path.
 
-    A file whose head cannot be read goes by its name: opening it says what is wrong with it. Raises
+    A file whose head cannot be read goes by its name: opening it reports what is wrong. Raises
     TraceError if there is no such directory.
     """
     found = (_rank_file(path) for path in find_traces(directory))

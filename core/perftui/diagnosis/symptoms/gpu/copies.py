@@ -62,7 +62,7 @@ def _pageable(facts: Facts) -> Lost | None:
 
 
 def _is_pinned(facts: Facts) -> bool:
-    """Whether the run's loader says that it pins its batches."""
+    """Whether the run's loader is known to pin its batches."""
     loader = training_loader(facts)
     return bool(loader and loader.pin_memory)
 

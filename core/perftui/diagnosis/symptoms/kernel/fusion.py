@@ -12,7 +12,7 @@ from perftui.facts.kernel.operator_calls import explicit_casts
 from perftui.facts.source.forward_line import operator_lines, with_line
 
 _MEMORY_BOUND_SHARE = 0.30
-"""Of the device's busy time, from which on fusing is worth a thought; slowai calls a GPU
+"""Share of the device's busy time from which on fusing is worth a thought; slowai calls a GPU
 memory-bound from half of it on."""
 
 

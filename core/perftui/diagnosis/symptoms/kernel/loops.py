@@ -36,7 +36,7 @@ _FORWARD_ONLY = (
 
 
 _SAVED = 0.9
-"""Of a loop: a handful of operators for all tensors at once is left."""
+"""Share saved of a loop: a handful of operators for all tensors at once is left."""
 
 
 def _loop(facts: Facts) -> Lost | None:
@@ -47,9 +47,9 @@ def _loop(facts: Facts) -> Lost | None:
         return None
     idle = work.within(_unprofiled(facts, found.idle))
     file, line = source_line(trace, found.row)
-    told = loop_of(facts, found.operators) if file is None else None
-    if told is not None:
-        file, line = told.file, told.line
+    loop = loop_of(facts, found.operators) if file is None else None
+    if loop is not None:
+        file, line = loop.file, loop.line
     place = Place(trace_row=found.row, operator=trace.name_of(found.row), file=file, line=line)
     return Lost(
         round(idle * _SAVED),

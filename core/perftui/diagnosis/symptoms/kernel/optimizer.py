@@ -19,8 +19,8 @@ from perftui.facts.step.judged_step import PYTHON_IN, judged_step
 from perftui.facts.step.steps import steady_step
 
 _SAVED_WAITS = 0.9
-"""Of the time that the GPU waits for the optimizer's launches: on an H100 600 parameters took AdamW
-67 ms one at a time, 4 ms fused."""
+"""Share saved of the time that the GPU waits for the optimizer's launches: on an H100 AdamW took
+67 ms for 600 parameters one at a time, 4 ms fused."""
 
 
 def _single_tensor(facts: Facts) -> Lost | None:
@@ -64,7 +64,7 @@ def _on_gpu(facts: Facts, loop: OptimizerLoop) -> Lost | None:
 
 
 def _on_cpu(facts: Facts) -> Lost | None:
-    """By how it is made: without a GPU no kernels tell."""
+    """An optimizer's loop on the CPU, by how the optimizer is made: there are no kernels."""
     step = steady_step(facts)
     part = step.part("optimizer")
     share = part / step.mean

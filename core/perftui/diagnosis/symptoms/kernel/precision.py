@@ -50,7 +50,7 @@ def _float32_products(facts: Facts, kernels: StepKernels) -> StepKernels:
         # Products of a few elements stay on the ordinary units.
         categories.remove(Category.GEMM)
     if matmul is None or matmul.cudnn_allow_tf32 is not False:
-        # cuDNN may take TF32 unless it is told not to: where it does not, it knows why.
+        # cuDNN may take TF32 unless that is switched off: where it does not, it knows why.
         categories.remove(Category.CONVOLUTION)
     return _chosen(kernels, Precision.FLOAT32, *categories)
 

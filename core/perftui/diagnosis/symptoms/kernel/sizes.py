@@ -18,8 +18,8 @@ _MISALIGNED = re.compile(r"align[ac]?[124](?!\d)")
 """What kernels have in their names that load fewer than eight elements at once."""
 
 _SAVED = 1 / 3
-"""Of such a kernel: NVIDIA's guide to matrix multiplication shows products of 16 bits one and a
-half to several times as fast with sides that are multiples of eight."""
+"""Share saved of such a kernel: NVIDIA's guide to matrix multiplication shows products of 16 bits
+one and a half to several times as fast with sides that are multiples of eight."""
 
 
 def _is_misaligned(name: str) -> bool:
@@ -27,7 +27,7 @@ def _is_misaligned(name: str) -> bool:
 
 
 def _are_misaligned(products: StepKernels) -> Mask:
-    """Those of convolutions are none: they have sides that follow from the image."""
+    """Products with misaligned sides, but those of convolutions, whose sides are the image's."""
     return products.named(_is_misaligned) & ~products.called_by(lambda name: "conv" in name)
 
 
@@ -50,7 +50,7 @@ def _misaligned(facts: Facts) -> Lost | None:
 
 
 def _sizes(found: StepKernels) -> str:
-    """Of the inputs of the longest; empty where they were not recorded."""
+    """Sizes of the inputs of the longest kernel; empty where they were not recorded."""
     place = found.place
     row = int(found.operator[found.rows == place.trace_row][0])
     sizes = found.analysis.trace.read_arguments(row).get("Input Dims") if row >= 0 else None

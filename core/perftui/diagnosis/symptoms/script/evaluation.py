@@ -50,9 +50,9 @@ def _line(facts: Facts, found: Evaluation) -> LineShare | None:
     if found.lines is not None and found.lines.first_own is not None:
         return found.lines.first_own
     for pattern in (r"\.eval\(\)", r"\b(no_grad|inference_mode)\b"):
-        told = matching_line(facts, pattern, only=True)
-        if told is not None:
-            return LineShare(*told, "", "", 0)
+        found_line = matching_line(facts, pattern, only=True)
+        if found_line is not None:
+            return LineShare(*found_line, "", "", 0)
     return None
 
 

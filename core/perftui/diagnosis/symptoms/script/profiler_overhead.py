@@ -16,7 +16,7 @@ from perftui.facts.step.steps import steady_step
 from perftui.facts.step.trace_steps import trace_steps
 
 SPOILED = 0.15
-"""Of the steps of a window, from which on the profiler's own time spoils it; nsys-ai."""
+"""Share of a window's steps from which on the profiler's own time spoils it; nsys-ai."""
 
 _MADE = r"\b(profile|profiler\.profile|emit_nvtx|emit_itt)\s*\("
 

@@ -52,7 +52,7 @@ class MeasuredRow:
 
     name: str
     total_ns: int | None
-    """Of all launches under ncu; None where it did not measure each of them."""
+    """ns of all launches under ncu; None where it did not measure each of them."""
     figures: Figures
 
 
@@ -86,7 +86,7 @@ class TraceMetrics:
     """The kernels of a trace, longest first, with what ncu measured of them."""
 
     path: Path
-    """Of ncu's report."""
+    """Path of ncu's report."""
     rows: tuple[TraceRow, ...]
     unmatched: tuple[str, ...]
     """Kernels that ncu measured and the trace does not hold, or not under one name."""

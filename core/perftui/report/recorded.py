@@ -53,7 +53,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Recording:
-    """Of a run's first rank."""
+    """What was recorded of a run's first rank, and how."""
 
     options: tuple[str, ...]
     """In the words of the command line."""

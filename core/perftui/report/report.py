@@ -1,4 +1,4 @@
-"""Everything a report says, whatever it is written as."""
+"""Everything a report holds, whatever it is written as."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Report:
     facts: Facts
     diagnosis: Diagnosis
     fixes: tuple[FixOption, ...]
-    """Those of the costliest finding, best first."""
+    """Fixes of the costliest finding, best first."""
     breakdowns: tuple[StepBreakdown, ...]
     """Where the mean step went: in the training thread of a run, and in a trace."""
     ops: tuple[OpRow, ...]
@@ -69,11 +69,11 @@ class Report:
     top: int | None = None
     """Rows that were asked for."""
     totals: Mapping[str, Totals] = field(default_factory=dict)
-    """Of the tables ``operators``, ``kernels`` and ``modules``."""
+    """Totals of the tables ``operators``, ``kernels`` and ``modules``."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was passed over, and what the evidence cannot say, each once."""
+        """What was passed over, and what the evidence cannot show, each once."""
         of_metrics = self.metrics.notes if self.metrics else ()
         return tuple(dict.fromkeys((*self.subject.notes, *notes(self.facts), *of_metrics)))
 

@@ -35,7 +35,7 @@ class Key:
     shown_as: str = ""
     """How the key is written where its name is not what is printed on it."""
     priority: bool = False
-    """Whether it works while typing too."""
+    """Whether the key works while typing too."""
     scope: str = ""
     """``app``, the screen on which it works, or ``screen.part`` for a part that has the focus."""
 

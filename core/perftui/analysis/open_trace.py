@@ -140,8 +140,8 @@ def _caching(
 
 
 def _packed(analysis: TraceAnalysis, directory: Path) -> Record | None:
-    """None for a trace whose arguments need more than its file and ``directory``, and for one that
-    JSON cannot express."""
+    """The record of ``analysis``; None where its arguments need more than its file and
+    ``directory``, and where JSON cannot express it."""
     from perftui.analysis.timeline.tracks import timeline_tracks
 
     trace = analysis.trace

@@ -204,9 +204,9 @@ class Settings:
     attention: Attention | None = None
     build: Build | None = None
     devices: Devices | None = None
-    """None before the training uses a GPU."""
+    """Settings of the GPUs; None before the training uses one."""
     dynamo: Dynamo | None = None
-    """None where ``torch.compile`` is not loaded."""
+    """Settings of ``torch.compile``; None where it is not loaded."""
     modes: Modes | None = None
     autocast: dict[str, str] | None = None
     """Data type by kind of device; None too where the model casts within itself."""

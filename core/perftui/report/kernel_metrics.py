@@ -64,7 +64,7 @@ class TraceRow:
     calls: int
     total_ns: int
     figures: Figures | None
-    """None where ncu did not measure it."""
+    """What ncu measured of the kernel; None where it did not."""
     ratio: float | None
     """Mean duration under ncu over that in the trace."""
 
@@ -76,7 +76,7 @@ class MetricsReport:
     path: Path
     launches: int
     kernels: int
-    """In all."""
+    """Kernels in all."""
     rows: tuple[MeasuredRow, ...]
     notes: tuple[str, ...]
 

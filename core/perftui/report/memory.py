@@ -50,9 +50,9 @@ class Peak:
     absolute: bool
     """Whether ``bytes`` is all memory that was held: what was held at the start is known too."""
     after_ns: int | None
-    """Since recording began, None where the file has no times."""
+    """ns from the start of recording to the peak, None where the file has no times."""
     span_ns: int | None
-    """From the first event to the last."""
+    """ns from the first event to the last, None where the file has no times."""
     sites: tuple[AllocationSite, ...]
     """Sites that sum to ``bytes``; empty where not ``absolute``, or where events are missing and
     they would not."""
@@ -92,7 +92,7 @@ class DeviceMemory:
     events: int
     """Events of the history, or of what could be read of it."""
     peak: Peak | None
-    """None without a history."""
+    """The peak of the history; None without one."""
     failed: tuple[OutOfMemory, ...]
     whole: bool
     """Whether all segments could be read: else there may be more than the sizes show."""

@@ -58,10 +58,10 @@ class Report:
     breakdowns: tuple[StepBreakdown, ...]
     """Where the mean step went: in the training thread of a run, and in a trace."""
     ops: tuple[OpRow, ...]
-    """By device time where there is a GPU, else by their own CPU time."""
+    """Operators by device time where there is a GPU, else by their own CPU time."""
     kernels: tuple[OpRow, ...]
     modules: tuple[OpRow, ...] = ()
-    """By the time of each itself, as ``ops``; the last is for what ran in none."""
+    """Modules by the time of each itself, as ``ops``; the last is for what ran in none."""
     recording: Recording | None = None
     """How a run was recorded."""
     metrics: TraceMetrics | None = None

@@ -24,7 +24,7 @@ class Stops:
 
     start: int
     end: int
-    """When it ended, or the last that was written of it."""
+    """When the run ended, or the last that was written of it."""
     ends: Int64
     """When each step of the shown rank that is kept had ended, ascending."""
     index: Int64
@@ -102,7 +102,7 @@ def _manifest_as_of(manifest: Manifest, ranks: tuple[RankSnapshot, ...]) -> Mani
 
 
 def _rank_as_of(rank: RankSnapshot, time: int) -> RankSnapshot | None:
-    """None for a rank that had not written anything."""
+    """What ``rank`` held at ``time``; None for a rank that had not written anything."""
     events = rank.events.where(_events_known(rank.events, time))
     steps = rank.steps.where(rank.steps["start"] + rank.steps["duration"] <= time)
     if not len(events) and not len(steps):

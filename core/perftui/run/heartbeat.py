@@ -39,7 +39,7 @@ class Beat(msgspec.Struct, frozen=True):
     count: int
     """Signs of life so far."""
     time_ns: int
-    """On the recorder's clock."""
+    """Time of the beat on the recorder's clock, ns since the epoch."""
     host: str
     pid: int | None = None
     """The training it records; None once that has ended."""

@@ -84,7 +84,7 @@ def newest_run(directory: Path) -> Path | None:
 
 
 def _may_be_run(path: Path) -> bool:
-    """Not what is being deleted; links lead elsewhere."""
+    """Whether ``path`` may be a run: not what is being deleted; links lead elsewhere."""
     return not path.name.startswith(".") and path.is_dir() and not path.is_symlink()
 
 

@@ -59,7 +59,7 @@ class RankSnapshot:
     """Where its other threads were that held Python's lock, by ``LOCK_COLUMNS``."""
 
     shift: int = 0
-    """By how much its number is larger than the one it calls itself, which another has, too."""
+    """How much larger the rank's number is than what it calls itself, as another does, too."""
     host: str = ""
     """Where it ran, if that is not the host of the manifest."""
 
@@ -85,7 +85,7 @@ class RunSnapshot:
     skipped_lines: int
     """Damaged journal lines that were left out."""
     downsampled: Mapping[str, Aggregates] = field(default_factory=dict)
-    """By host: of the samples between the first and the newest, where there are too many."""
+    """Sums of samples by host: those between the first and the newest, where there are too many."""
 
     def rank(self, rank: int = 0) -> RankSnapshot | None:
         """The rank of that number, or the first there is, or None before any has written.

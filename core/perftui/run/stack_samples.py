@@ -65,10 +65,10 @@ INNER_EVERY = 5_000_000
 """Mean ns between samples from inside, in a window."""
 
 STACK_RATE_KEY = "stack_rate"
-"""In the manifest's ``profile``: how many samples a second were asked for."""
+"""Key in the manifest's ``profile``: how many samples a second were asked for."""
 
 NO_STACKS = "no_stacks"
-"""In the manifest's ``profile``: why there are none, in words."""
+"""Key in the manifest's ``profile``: why there are no stack samples, in words."""
 
 
 def stack_rate_of(profile: Mapping[str, Any]) -> int:

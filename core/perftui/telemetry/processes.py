@@ -60,7 +60,7 @@ class Roles:
     workers: frozenset[int] = frozenset()
 
     def of(self, pid: int) -> str:
-        """One of ``ROLES``."""
+        """The role of process ``pid``, one of ``ROLES``."""
         if pid in self.ranks:
             return "ranks"
         return "workers" if pid in self.workers else "rest"

@@ -283,4 +283,4 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
 }
 
 KEYS = tuple(replace(key, scope=scope) for scope, keys in _BY_SCOPE.items() for key in keys)
-"""All of them, each with its scope."""
+"""All keys, each with its scope."""

@@ -20,7 +20,7 @@ class ForwardCheck:
         self._without = 0
 
     def has_gone_unseen(self, boundary: Boundary) -> bool:
-        """A step has ended; whether it is the one after which ``UNSEEN`` is to be said."""
+        """A step has ended; whether it is the one after which to warn with ``UNSEEN``."""
         if boundary.forwards or boundary.kind != TRAIN:
             self._without = 0
             return False

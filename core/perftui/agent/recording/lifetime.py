@@ -65,7 +65,7 @@ class Lifetime:
         self.optimizers = Optimizers(self._torch)
         self.weights = Weights(self._torch)
         self.recording: Recording | None = None
-        """None before there is anything to record, and after it has ended."""
+        """The recording; None before there is anything to record, and after it has ended."""
         self._failed: Recording | None = None
         self._begin_lock = TryLock()
 

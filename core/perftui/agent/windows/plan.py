@@ -57,7 +57,7 @@ class WindowPlan:
         self._wanted: str | None = None
         self._wanted_at = 0
         self._wanted_after = 0
-        """When that was, and after how many gaps between training steps."""
+        """When the window was asked for, and after how many gaps between training steps."""
         self._prepared = 0
         """How often a window has been."""
         self._room = 0

@@ -121,7 +121,7 @@ class _Samples:
         return values[np.isfinite(values)]
 
     def mean(self, name: str, unit: float = 1.0) -> float | None:
-        """In ``unit``; None where nothing was sampled."""
+        """Mean of the metric ``name`` in ``unit``; None where it was not sampled."""
         values, gone = self.known(name), self.gone.of(name)
         count = len(values) + gone.count
         return (float(values.sum()) + gone.total) / count / unit if count else None

@@ -124,7 +124,7 @@ def repeated_passes(analysis: TraceAnalysis) -> Work:
 
 
 def _in_order(found: Operators) -> Int64:
-    """Positions of those that no other called, by start."""
+    """Positions of the operators that no other called, by start."""
     start = found.trace.start[found.rows[found.top]]
     return found.top[np.argsort(start, kind="stable")]
 

@@ -111,7 +111,7 @@ class Kind:
     calls: int
     """Calls of the operator in a step."""
     by_phase: Int64
-    """With what they call, by number of ``PHASES``, ns."""
+    """Time of the calls and of what they call, by number of ``PHASES``, ns."""
 
     @property
     def goes_back(self) -> bool:

@@ -69,7 +69,7 @@ class Loop:
 
     @property
     def indexing(self) -> float:
-        """Share of its operators that take a piece of a tensor, 0 to 1."""
+        """Share of the loop's operators that take a piece of a tensor, 0 to 1."""
         if not self.is_even:
             return self.turns / len(self.positions)
         return sum(name in INDEXING for name in self.names) / len(self.names)

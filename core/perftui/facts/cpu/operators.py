@@ -54,7 +54,7 @@ class Operators:
 
     @cached_property
     def duration(self) -> Int64:
-        """With what it called, ns."""
+        """Duration of each operator with what it called, ns."""
         return self.trace.duration[self.rows]
 
     @cached_property

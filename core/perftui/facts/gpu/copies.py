@@ -49,7 +49,7 @@ class CopyKind(str, enum.Enum):
     """To the device, of memory that is not pinned."""
     PINNED = "pinned"
     TO_HOST = "to host"
-    """From the device, of more than ``SMALL`` bytes."""
+    """Copies from the device, of more than ``SMALL`` bytes."""
 
 
 @dataclass(frozen=True, eq=False)

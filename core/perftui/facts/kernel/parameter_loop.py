@@ -32,7 +32,7 @@ class ParameterLoop:
     operators: tuple[str, ...]
     """Operators of one group."""
     groups: int
-    """In one step."""
+    """Groups in one step."""
     time: int
     """ns of the training thread, for one step."""
     idle: int

@@ -72,16 +72,16 @@ class StepKernels:
         return self.kept(categories, lambda found: found.are(*categories))
 
     def are(self, *categories: Category) -> Mask:
-        """Which of them are of some kinds of work."""
+        """Mask of the kernels of some kinds of work."""
         numbers = [_CATEGORIES.index(category) for category in categories]
         return numbered(self.category, numbers, len(_CATEGORIES))
 
     def named(self, accepts: Callable[[str], object]) -> Mask:
-        """Which of them have a name that ``accepts`` accepts."""
+        """Mask of the kernels with a name that ``accepts`` accepts."""
         return self._numbered(self._names, accepts)
 
     def called_by(self, accepts: Callable[[str], object]) -> Mask:
-        """Which of them an operator with a name that ``accepts`` accepts launched."""
+        """Mask of the kernels launched by an operator with a name that ``accepts`` accepts."""
         return self._numbered(self._operator_names, accepts)
 
     def _numbered(self, column: Int32, accepts: Callable[[str], object]) -> Mask:
@@ -100,7 +100,7 @@ class StepKernels:
         return np.where(self.operator == NONE, np.int32(NONE), names)
 
     def in_phase(self, phase: str) -> Mask:
-        """Which of them that phase launched."""
+        """Mask of the kernels launched in ``phase``."""
         chosen: Mask = self.phase == _PHASES.index(phase)
         return chosen
 

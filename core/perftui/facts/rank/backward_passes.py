@@ -25,7 +25,7 @@ class BackwardPasses:
 
 @trace_fact
 def backward_passes(analysis: TraceAnalysis) -> BackwardPasses:
-    """By the ranges that perftui's agent marks.
+    """Backward passes by the ranges that perftui's agent marks.
 
     Raises:
         UnknownError: the trace marks no steps or no backward passes.

@@ -67,7 +67,7 @@ class Straggler:
 
     rank: int
     lag: int
-    """By how much its steps, without waiting, are longer than those of the median other rank."""
+    """ns by which the slowest rank's steps, without waiting, exceed the median other rank's."""
     part: str
     """The part of a step in which most of that arises."""
     part_lag: int

@@ -33,7 +33,7 @@ class Evaluation:
     count: int
     """Steps of evaluation, or training steps that evaluate."""
     waiting: float
-    """Share of it that waits for data, 0 to 1."""
+    """Share of evaluation that waits for data, 0 to 1."""
     within_steps: bool
     """A few training steps evaluate, in a loop without a data loader."""
     lacks_no_grad: bool
@@ -45,7 +45,7 @@ class Evaluation:
 
 @fact
 def evaluation(facts: Facts) -> Evaluation | None:
-    """None where a training evaluates nothing.
+    """Evaluation between or within training steps; None where a training evaluates nothing.
 
     Raises:
         NotApplicableError: nothing is trained.

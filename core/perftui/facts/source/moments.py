@@ -72,7 +72,7 @@ class Moments:
     """Stage of each place: as in the column of stack samples; empty for the script's own code."""
     at: Int64
     time: Int64
-    """When it was first seen there, ns."""
+    """When each sample was first seen at its place, ns."""
     held: Int64
     """The time that it stands for, ns."""
     length: Int64

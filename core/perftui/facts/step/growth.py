@@ -84,7 +84,8 @@ def trend(values: npt.NDArray[np.number]) -> Trend:
 
 @fact
 def growing_steps(facts: Facts) -> GrowingSteps | None:
-    """None where steps stay as long as they are, or all parts grow alike, though not by much.
+    """Steps that grow; None where they stay as long as they are, or all parts grow alike, though
+    not by much.
 
     Raises:
         UnknownError: there are too few steps.

@@ -20,7 +20,7 @@ class OwnCost:
     slowed: int
     """By how much profiled steps were longer than those beside them, as far as that is known."""
     slowed_at_most: int
-    """By how much they may have been longer: steps differ from each other anyway."""
+    """ns by which profiled steps may have been longer: steps differ from each other anyway."""
     whole: int
 
     @property

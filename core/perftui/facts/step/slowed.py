@@ -48,7 +48,7 @@ class Slowed:
         return max(round(self.estimate + DEVIATIONS * self.error), 0)
 
     def plus(self, other: Slowed) -> Slowed:
-        """Both together; their errors are independent."""
+        """This and ``other`` together; their errors are independent."""
         return Slowed(self.estimate + other.estimate, math.hypot(self.error, other.error))
 
 

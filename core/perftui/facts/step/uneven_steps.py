@@ -20,7 +20,7 @@ from perftui.run.table import Table
 from perftui.trace.model import Int64
 
 TIMES_MEDIAN = 1.5
-"""From which a step is slow: nsys-ai and TraceML."""
+"""Times the median from which on a step is slow: nsys-ai and TraceML."""
 
 DEVIATIONS = 5.0
 """Robust standard deviations above the median: noise alone reaches that in no run."""
@@ -80,7 +80,7 @@ class SlowSteps:
 
 @fact
 def slow_steps(facts: Facts) -> SlowSteps | None:
-    """None where no step is slow.
+    """The slow steps among the steady ones; None where no step is slow.
 
     Raises:
         UnknownError: there are too few steps to know what is usual.

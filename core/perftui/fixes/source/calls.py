@@ -26,9 +26,9 @@ class Context(enum.Enum):
     """Where a call may stand so that a fix of it is no gain."""
 
     LOOP = enum.auto()
-    """In a loop or a comprehension of its function, so that it is made again and again."""
+    """The call is in a loop or a comprehension of its function: it is made again and again."""
     ONE_PASS = enum.auto()
-    """In ``iter(...)`` or ``next(...)``."""
+    """The call is in ``iter(...)`` or ``next(...)``."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class _Process:
     pid: int
     tail: NotesTail
     notes: list[Note] = field(default_factory=list)
-    """Not written yet, because the rank is not known before there is a ring."""
+    """Notes not written yet, because the rank is not known before there is a ring."""
     ring: RingReader | None = None
     refused: str = ""
     """Why its ring cannot be read."""
@@ -68,7 +68,7 @@ class SpoolDrain:
         self._processes: dict[int, _Process] = {}
         self._ranks: set[int] = set()
         self._holders: dict[int, int] = {}
-        """By rank as processes call themselves: the newest process that does."""
+        """The newest process by the rank that processes call themselves."""
         self._strays = RankJournals(layout.rank(0), spool, faults)
         """Journals of all processes that have no ring."""
 

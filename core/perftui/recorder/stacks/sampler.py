@@ -164,7 +164,7 @@ class Sampler:
 
 @dataclass(frozen=True)
 class _Clock:
-    """When the main thread of a process was looked at, and how long it had run or waited for a core
+    """When the main thread of a process was sampled, and how long it had run or waited for a core
     by then, ns."""
 
     at: int

@@ -29,7 +29,7 @@ _MOST = 10**9
 """Above any rank and any number of ranks; a file can claim anything."""
 
 _TRIES = 4
-"""Fields of that name at the end of a file that are looked at, since each is read to the end."""
+"""Fields of that name at the end of a file that are tried, since each is read to the end."""
 
 _INFO = re.compile(rb'"distributedInfo"\s*:')
 
@@ -69,7 +69,7 @@ def find_ranks(directory: Path) -> tuple[RankFile, ...]:
 
 
 def _rank_file(path: Path) -> RankFile | None:
-    """None for a file that has gone meanwhile."""
+    """The rank's file at ``path``; None for one that has gone meanwhile."""
     try:
         status = path.stat()
     except OSError:

@@ -25,7 +25,7 @@ class Recording:
 
     @property
     def directory(self) -> Path:
-        """Where it lies."""
+        """The directory that the recording lies in."""
         return self.files[0].directory
 
     @property

@@ -74,5 +74,5 @@ def _broken(text: str, width: int) -> list[str]:
 
 
 def plain_text(lines: Sequence[Line]) -> str:
-    """All of it, for the clipboard."""
+    """The text of all ``lines``, for the clipboard."""
     return "\n".join(line.text for line in lines)

@@ -166,7 +166,7 @@ class PerftuiApp(ReadingApp):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Textual's commands, and ours."""
         for command in super().get_system_commands(screen):
-            # Our own picture says where it lies.
+            # Our own picture is saved with a note of where it lies.
             if command.title != "Screenshot":
                 yield command
         yield from palette_commands(self, screen)

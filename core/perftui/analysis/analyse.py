@@ -27,7 +27,7 @@ from perftui.trace.model import NONE, NOT_READ, Trace
 
 
 def analyse(trace: Trace) -> TraceAnalysis:
-    """Every table of the trace, and notes on what it cannot say: what was not read comes first."""
+    """Every table of the trace, and notes on what it cannot show: what was not read comes first."""
     links, host = link(trace), Host(trace)
     activity = device_activities(trace, links)
     phases = find_phases(trace)
@@ -122,6 +122,6 @@ def _notes(
         )
     if activity and not len(host.span):
         yield "no CPU activity recorded: idle time cannot be explained"
-    yield from dict.fromkeys(said for each in idle.values() if (said := not_listed(each)))
+    yield from dict.fromkeys(note for each in idle.values() if (note := not_listed(each)))
     if FORWARD not in phases and not activity:
         yield "forward passes are not marked: their operators count as operators"

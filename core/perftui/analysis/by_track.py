@@ -49,7 +49,7 @@ def part_of_rows(trace: Trace, parts: Sequence[Intervals]) -> npt.NDArray[np.int
 
 
 def within(trace: Trace, rows: Int64, chosen: Mask) -> Mask:
-    """Those of ``rows`` that are ``chosen`` or begin in their track before one of those ends;
+    """Mask of the ``rows`` that are ``chosen`` or begin in their track before a chosen one ends;
     ``rows`` are in order of the trace."""
     bounds = np.searchsorted(rows, track_bounds(trace))
     compiled = native.compiled()

@@ -251,7 +251,7 @@ def is_module(name: str) -> bool:
 
 
 def module_of(name: str) -> str:
-    """What such a name says of the module."""
+    """The module that such a name is about."""
     return _MODULE.sub("", name, count=1)
 
 

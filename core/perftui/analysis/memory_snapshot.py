@@ -1,8 +1,8 @@
 """Who holds the device's memory, when it was fullest, and what lies unused: from a snapshot.
 
 A trace starts where recording started, or where its ring was overwritten: its levels are relative
-to that start. The blocks that are held at the end tell the level there, and so the level before.
-Sizes are bytes as the program asked for them, unless a name says ``reserved`` or ``active``: those
+to that start. The blocks that are held at the end give the level there, and so the level before.
+Sizes are bytes as the program asked for them, unless a name has ``reserved`` or ``active``: those
 are rounded by the allocator, to 512 bytes and more.
 """
 
@@ -176,7 +176,7 @@ def trace_balance(trace: EventTable) -> TraceBalance:
 def time_line(snapshot: MemorySnapshot, device: int) -> TimeLine:
     """Memory held over the trace: a point for its start and one for each change.
 
-    It is absolute where the blocks at the end tell how much was held before the trace began: all of
+    It is absolute where the blocks at the end show how much was held before the trace began: all of
     them and the trace's end are needed, and of a damaged file they may be missing. Where two clocks
     of the file disagree about the order, a time is that of the latest event before it.
     """
@@ -192,9 +192,9 @@ def time_line(snapshot: MemorySnapshot, device: int) -> TimeLine:
     held = _held(snapshot, device)
     base = int(snapshot.blocks.requested[held].sum()) - int(level[-1])
     # Recording that was switched off and on again misses changes: then the sum can go below zero.
-    is_told = trace.whole and snapshot.segments.whole
+    is_whole = trace.whole and snapshot.segments.whole
     is_listed = bool((snapshot.segments.device == device).any())
-    absolute = is_told and is_listed and base + int(level.min()) >= 0
+    absolute = is_whole and is_listed and base + int(level.min()) >= 0
     return TimeLine(
         time=np.concatenate([times[:1], times[rows]]).astype(np.int64),
         bytes=level + base if absolute else level,

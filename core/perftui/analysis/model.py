@@ -103,10 +103,10 @@ class GapCause(str, enum.Enum):
     INPUT_WAIT = "data loader wait"
     SYNCHRONISATION = "synchronisation"
     LAUNCH = "launch-bound"
-    """It made its way to the next launch, through operators and calls that enqueue."""
+    """The thread made its way to the next launch, through operators and calls that enqueue."""
     PYTHON = "python"
     CPU_OPERATORS = "cpu operators"
-    """It computed in an operator, which launched nothing meanwhile."""
+    """The thread computed in an operator, which launched nothing meanwhile."""
     ALLOCATION = "allocation"
     COMPILATION = "compilation"
     INITIALISATION = "initialisation"
@@ -189,7 +189,7 @@ class TraceAnalysis:
 
     trace: Trace
     steps: tuple[Step, ...]
-    """Of several ranks put together one rank's behind the other's."""
+    """Steps in order; of several ranks put together one rank's behind the other's."""
     activity: tuple[DeviceActivity, ...] = ()
     ops: OpTable = field(default_factory=OpTable.empty)
     kernels: KernelTable = field(default_factory=KernelTable.empty)
@@ -200,7 +200,7 @@ class TraceAnalysis:
     step_parts: tuple[StepParts, ...] = ()
     """One for each step, or one over the whole trace where it marks no steps (index -1)."""
     notes: tuple[str, ...] = ()
-    """What the trace cannot say: ``no GPU activity recorded``, ``no steps marked``..."""
+    """What the trace cannot show: ``no GPU activity recorded``, ``no steps marked``..."""
     modules: OpTable = field(default_factory=OpTable.empty)
     """Operators grouped by module, last those in none; empty where no module is marked."""
     timeline_tracks: tuple[TimelineTrack, ...] = ()

@@ -55,7 +55,7 @@ def open_trace(
 
     Raises:
         TraceError: the file is not a trace that can be read.
-        LoadCancelled: ``cancelled`` said so.
+        LoadCancelled: ``cancelled`` returned True.
     """
     directory = cache_directory()
     store = Store(directory) if directory else None
@@ -75,7 +75,7 @@ def open_trace(
 
 
 def never(work: Work) -> None:
-    """As ``later`` of ``open_trace``: nothing is kept, as when a training may need the disk."""
+    """Keep nothing: for ``later`` of ``open_trace``, as when a training may need the disk."""
 
 
 def _read(
@@ -118,7 +118,7 @@ class _Document(msgspec.Struct, frozen=True):
     tables: msgspec.Raw
     arguments: msgspec.Raw
     of_database: bool
-    """Whether the arguments are rows of a database, and not stretches of a text."""
+    """Whether the arguments are rows of a database, and not pieces of a text."""
 
 
 def _caching(
@@ -140,8 +140,8 @@ def _caching(
 
 
 def _packed(analysis: TraceAnalysis, directory: Path) -> Record | None:
-    """None for a trace whose arguments need more than its file and ``directory``, and for one that
-    JSON cannot express."""
+    """The record of ``analysis``; None where its arguments need more than its file and
+    ``directory``, and where JSON cannot express it."""
     from perftui.analysis.timeline.tracks import timeline_tracks
 
     trace = analysis.trace

@@ -1,4 +1,4 @@
-"""Which time of a trace a finding is about, where it is to be seen, and what says the same."""
+"""Which time of a trace a finding is about, where it is to be seen, and which findings agree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PHASE_MARKS = {"input_wait": ("perftui::input_wait", "enumerate(DataLoader)")}
 """Beginnings of the ranges that stand for a phase, where that is not our own mark alone."""
 
 MOSTLY = 0.8
-"""Share of a finding's time from which on another finding about it says the same."""
+"""Share of a finding's time from which on another finding about it is the same."""
 
 
 def without_repeats(findings: Sequence[Finding], analysis: TraceAnalysis | None) -> list[Finding]:

@@ -19,7 +19,7 @@ _SHOWN = 3
 """Kinds of kernels in the sentence."""
 
 COMPUTE_BOUND_SHARE = 0.80
-"""Of the step; gpu-idle calls a GPU that is busy so much of the time well used."""
+"""Share of the step; gpu-idle calls a GPU that is busy so much of the time well used."""
 
 
 LISTED = 3
@@ -30,7 +30,7 @@ def computes(facts: Facts) -> JudgedStep:
     """The judged step, where it computes for most of the time.
 
     Raises:
-        UnknownError: it does not, or nothing tells.
+        UnknownError: it does not, or that is not known.
     """
     judged = judged_step(facts)
     share = judged.computing / judged.of.mean
@@ -46,9 +46,9 @@ def _who(judged: JudgedStep) -> str:
 
 
 def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | None:
-    """Beside what rules say of kernels and operators, and where health is not proven."""
+    """The verdict beside findings about kernels and operators, and where health is not proven."""
     if any(finding.severity is Severity.HEALTHY for finding in findings):
-        # It says the same.
+        # That finding is the same.
         return None
     try:
         judged = computes(facts)
@@ -82,14 +82,14 @@ def _kernels(facts: Facts) -> str:
     if not times:
         return ""
     whole = step_kernels(facts).time
-    said = ", ".join(f"{kind.value} {fmt.percent(time / whole)}" for kind, time in times)
+    shares = ", ".join(f"{kind.value} {fmt.percent(time / whole)}" for kind, time in times)
     call = longest_call.or_none(facts)
     roof = ""
     if call is not None:
         limit = "memory" if call.is_memory_bound else "arithmetic"
         reached = fmt.percent(call.reached)
         roof = f" {call.operator} of {call.sizes} reaches {reached} of the card's {limit} rate."
-    return f" Of its kernels' time: {said}.{roof}"
+    return f" Of its kernels' time: {shares}.{roof}"
 
 
 def _categories(facts: Facts) -> tuple[Figure, ...]:

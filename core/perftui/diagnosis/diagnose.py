@@ -20,7 +20,7 @@ from perftui.facts.step.trace_steps import trace_steps
 
 @fact
 def diagnosis(facts: Facts) -> Diagnosis:
-    """What every rule says, and below that the rungs of the ladder."""
+    """The findings of every rule, and below that of the rungs of the ladder."""
     outcomes = [judge(rule, facts) for rule in RULES]
     found = [each for each in outcomes if isinstance(each, Finding)]
     findings = without_repeats(found, facts.analysis)
@@ -91,7 +91,7 @@ def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _is_launching(finding: Finding) -> bool:
-    """Whether it speaks of launching in general."""
+    """Whether ``finding`` is about launching in general."""
     if finding.rule == LARGEST_PART.id:
         return GapCause.LAUNCH.value in finding.parts
     return finding.rule == LAUNCH.id

@@ -1,4 +1,4 @@
-"""``healthy``: the time is in the model's own work, and nothing that was asked says else."""
+"""``healthy``: the time is in the model's own work, and no evidence is against it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _check_steps(judged: JudgedStep) -> None:
 
 def _check_kernels(facts: Facts, judged: JudgedStep) -> None:
     """A kernel that outlasts two steps is no step's work, and one that is most of all that was
-    recorded tells of no training: be it that its duration is wrong, or that it hangs."""
+    recorded shows no training: be it that its duration is wrong, or that it hangs."""
     steps = trace_steps.or_none(facts) if judged.on_device else None
     if steps is None:
         return

@@ -1,4 +1,4 @@
-"""Judges what a rule has found: how bad it is, how sure that is, or why it cannot be said."""
+"""Judges what a rule has found: how bad it is, how sure that is, or why it is not known."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from perftui.facts.step.steps import FEWEST_STEPS, MANY_STEPS
 
 
 def judge(rule: Rule, facts: Facts) -> Finding | Abstention | None:
-    """What ``rule`` says: None where it looked and found nothing, an abstention where it could not
-    look."""
+    """The finding of ``rule``: None where it found nothing, an abstention where it could not be
+    judged."""
     try:
         lost = rule.lost(facts)
     except NotApplicableError:

@@ -1,4 +1,4 @@
-"""What is said where no rule knows the cause, one rung below the other, and never nothing."""
+"""What is reported where no rule knows the cause, one rung below the other, and never nothing."""
 
 from __future__ import annotations
 

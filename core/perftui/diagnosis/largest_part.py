@@ -31,10 +31,10 @@ LIMITS = Limits(
 )
 
 MOSTLY = 0.5
-"""Of a part, from which on what findings cost explains all of it: costs are what could be won."""
+"""Share of a part from which on the costs of findings explain all of it: costs could be won."""
 
 LEAST_NAMED = 0.25
-"""Of a part, for a line to be named in the sentence."""
+"""Share of a part that a line must have to be named in the sentence."""
 
 _IDLE = {
     GapCause.INPUT_WAIT.value: "while the training waits for data",
@@ -137,7 +137,7 @@ def _lines(thread: LinesByTime | None, facts: Facts) -> list[Figure]:
 
 
 def _call(facts: Facts, cause: GapCause) -> Place | None:
-    """The operator or call that takes most of such idle time, where the trace tells."""
+    """The operator or call that takes most of such idle time, where the trace shows it."""
     steps = trace_steps(facts)
     place = idle_place(facts, cause, steps) if steps is not None else None
     return place if place and place.operator else None

@@ -1,4 +1,4 @@
-"""What a diagnosis says: findings with their evidence, cost and confidence."""
+"""What a diagnosis holds: findings with their evidence, cost and confidence."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Finding:
 
     @property
     def best_speedup(self) -> float | None:
-        """Times faster if the whole cost went away (Amdahl); None where it cannot be said."""
+        """Times faster if the whole cost went away (Amdahl); None where that is not known."""
         left = self.step_ns - self.cost_ns
         return self.step_ns / left if self.cost_ns and left > 0 else None
 

@@ -1,4 +1,4 @@
-"""What a rule is: a row that says what it needs, when it speaks, and which time it is about."""
+"""What a rule is: a row of what it needs, when it fires, and which time it is about."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Limits:
 
     @classmethod
     def of_hint(cls, info: float, source: str, of: str = "of the step") -> Limits:
-        """Of a rule that never warns: its shares stay below ``MOST_OF_HINT``."""
+        """Limits of a rule that never warns: its shares stay below ``MOST_OF_HINT``."""
         return cls(MOST_OF_HINT, 1.0, source, of, info)
 
     @property
@@ -62,7 +62,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Lost:
-    """What a rule has found: the time, and what to say of it.
+    """What a rule has found: the time, and the sentence about it.
 
     The judge makes a finding of it where the share reaches the rule's limits.
     """
@@ -82,7 +82,7 @@ class Lost:
     share: float | None = None
     """What the limits are compared with, where that is no share of the step."""
     fixes: tuple[str, ...] | None = None
-    """Those of the rule that answer this case, where that is not all of them."""
+    """The rule's fixes that answer this case; None for all of them."""
     worst: Severity = Severity.CRITICAL
     """How bad it is at most, whatever its share."""
     doubt: str = ""
@@ -100,7 +100,7 @@ class Lost:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One rung of the ladder below the rules: what is said where no rule knows the cause."""
+    """One rung of the ladder below the rules: the finding where no rule knows the cause."""
 
     id: str
     when: str
@@ -110,7 +110,7 @@ class Verdict:
     answer: str
     """What to do, in one line of a table."""
     judge: Callable[[Facts, Sequence[Finding]], Finding | Abstention | None]
-    """What it says, given what the rules and the rungs above have found."""
+    """Judges this rung, given what the rules and the rungs above have found."""
     limits: Limits | None = None
 
 

@@ -11,7 +11,7 @@ from perftui.run.atomic import replace_file
 from perftui.run.versioned import decode_versioned
 
 SCHEMA = 1
-"""Of the file, for scripts that read it."""
+"""Schema of the file, for scripts that read it."""
 
 
 class _File(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""One run against another: what changed, by how much, and whether that says anything."""
+"""One run against another: what changed, by how much, and whether that means anything."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ step was 14 ms in one run and 38 ms in another."""
 
 
 class Verdict(str, enum.Enum):
-    """What the comparison says of the second run."""
+    """What the comparison concludes about the second run."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -66,7 +66,7 @@ class Comparison:
     changes: tuple[str, ...]
     """Arguments of the training's loader and optimizer that are in force and differ."""
     notes: tuple[str, ...]
-    """What the comparison does not say."""
+    """What the comparison does not show, in words."""
 
 
 def compare(before: Facts, after: Facts) -> Comparison:
@@ -100,7 +100,7 @@ class _Ratios:
 
     @property
     def opposite(self) -> bool:
-        """One says faster, the other slower."""
+        """Whether one of ``mean`` and ``usual`` is faster and the other slower."""
         return (self.mean - 1) * (self.usual - 1) < 0
 
     @property

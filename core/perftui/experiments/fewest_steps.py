@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 FEWEST_STEPS = 20
-"""Steady steps of each run without which nothing is said."""
+"""Steady steps of each run below which there is no verdict."""

@@ -20,14 +20,14 @@ class Form(str, enum.Enum):
     OVERRIDE = "override"
     """At run time; the source is not touched."""
     SOURCE = "source"
-    """It is in the source already."""
+    """The fix is in the source already."""
 
 
 def rerun_launch(run: RunSnapshot, option: FixOption, form: Form = Form.OVERRIDE) -> Launch:
     """The launch that repeats ``run`` with ``option``, its parent being ``run``.
 
     Overrides that were in force stay, except one of the same fix, which gives way. What a patch
-    wrote is noted, so that a comparison can tell whether it reached the training. Where the run
+    wrote is noted, so that a comparison can show whether it reached the training. Where the run
     recorded options of the profiler, they are used again.
 
     Raises:

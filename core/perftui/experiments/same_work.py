@@ -9,7 +9,7 @@ from perftui.facts.step.steps import micro_batches, whole_training
 
 
 def incomparable(before: Facts, after: Facts) -> str:
-    """Why two runs cannot be compared, empty where nothing says so.
+    """Why two runs cannot be compared, empty where nothing is against it.
 
     A step of one may not be the work of a step of the other, or one may have trained more steps: a
     dataset that gives each worker a part makes more and smaller batches.

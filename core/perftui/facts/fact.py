@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class UnknownError(Exception):
-    """The evidence for a fact is missing; the message says what, for a person."""
+    """The evidence for a fact is missing; the message names what, for a person."""
 
 
 class NotApplicableError(Exception):
@@ -43,13 +43,13 @@ class Facts:
         self.rank: RankSnapshot | None = run.rank(rank_number) if run else None
         """The rank of that number, or the first that has written anything; None before any has."""
         self.rank_number = self.rank.rank if self.rank else None
-        """Its own number; None without a rank."""
+        """The number of ``rank``; None without a rank."""
         self.steps = self.rank.steps if self.rank else Table()
         """The rank's steps that are still kept, by ``STEP_COLUMNS``; without columns before any."""
         self.downsampled = self.rank.downsampled if self.rank else NO_AGGREGATES
-        """Sums of its other steps."""
+        """Sums of the rank's other steps."""
         self.events = self.rank.events if self.rank else Table()
-        """What it noted, by ``EVENT_COLUMNS``; without columns before it has written anything."""
+        """The rank's notes, by ``EVENT_COLUMNS``; without columns before it has written any."""
         self.worked_out: dict[object, object] = {}
         self._of_ranks: dict[int, Facts] = {rank_number: self}
 
@@ -75,7 +75,7 @@ class Fact(Generic[T]):
         """The value.
 
         Raises:
-            UnknownError: the evidence is missing; the message says what.
+            UnknownError: the evidence is missing; the message names what.
             NotApplicableError: there is nothing that the fact could be about.
         """
         return _known(self, facts.worked_out, lambda: self._compute(facts))

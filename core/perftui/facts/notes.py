@@ -1,4 +1,4 @@
-"""What the evidence cannot say, and what went wrong while it was recorded, in words."""
+"""What the evidence cannot show, and what went wrong while it was recorded, in words."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.stack_samples import NO_STACKS
 
 MOST_MESSAGES = 20
-"""Messages that are passed on: a fault in every step would say the same for ever."""
+"""Messages that are passed on: a fault in every step would repeat the same for ever."""
 
 _KINDS = ("error", "warning")
 
 SHORTEST_NS = 1_000_000_000
-"""Of all steps together, for what recording took of them to be worth a word."""
+"""Time of all steps together, from which on what recording took of them is worth a word."""
 
 MUCH_ELSE = 0.1
 """Share of a training's time from which other steps (evaluation, generation) are mentioned: what is
@@ -30,7 +30,7 @@ generates."""
 
 @fact
 def notes(facts: Facts) -> tuple[str, ...]:
-    """Of the trace and of the run."""
+    """Notes on the trace and on the run, in words."""
     of_trace = facts.analysis.notes if facts.analysis else ()
     if facts.run is None:
         return of_trace
@@ -107,9 +107,9 @@ def problems(run: RunSnapshot) -> tuple[str, ...]:
         for kind, data in zip(events["kind"], events["data"], strict=True):
             if kind in _KINDS and isinstance(data, dict) and data.get("message"):
                 found[f"{prefix}{data['message']}"] = None
-    said = list(found)[:MOST_MESSAGES]
+    messages = list(found)[:MOST_MESSAGES]
     if len(found) > MOST_MESSAGES:
-        said.append(f"{len(found) - MOST_MESSAGES} more messages are in events.jsonl")
+        messages.append(f"{len(found) - MOST_MESSAGES} more messages are in events.jsonl")
     if run.skipped_lines:
-        said.append(f"{run.skipped_lines} damaged journal lines were left out")
-    return tuple(said)
+        messages.append(f"{run.skipped_lines} damaged journal lines were left out")
+    return tuple(messages)

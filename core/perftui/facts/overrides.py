@@ -27,7 +27,7 @@ class Arrival(str, enum.Enum):
     NOT_YET = "not yet"
     """The run goes on, and nothing has been made at the call."""
     UNKNOWN = "unknown"
-    """The run does not say: it trained too little, or an older version recorded it."""
+    """Not known from the run: it trained too little, or an older version recorded it."""
 
 
 @dataclass(frozen=True)
@@ -60,26 +60,26 @@ def overrides(facts: Facts) -> tuple[AppliedOverride, ...]:
     if run is None:
         return ()
     notes = [note for rank in run.ranks for note in notes_of(rank.events, "override")]
-    tells = any(notes_of(rank.events, "settings") for rank in run.ranks)
+    notes_all = any(notes_of(rank.events, "settings") for rank in run.ranks)
     return tuple(
-        _applied(override, [note for note in notes if note.get("number") == number], run, tells)
+        _applied(override, [note for note in notes if note.get("number") == number], run, notes_all)
         for number, override in enumerate(run.manifest.overrides)
     )
 
 
 def _applied(
-    override: Override, notes: Sequence[Mapping[str, Any]], run: RunSnapshot, tells: bool
+    override: Override, notes: Sequence[Mapping[str, Any]], run: RunSnapshot, notes_all: bool
 ) -> AppliedOverride:
-    """``tells`` is whether the run is known to note every override."""
+    """What became of ``override``; ``notes_all``: the run is known to note every override."""
     unknown = AppliedOverride(override, Arrival.UNKNOWN)
     notes = notes or _notes_of_loaders(override, run)
     if not notes:
-        return _not_made(override, run.manifest.status.is_over) if tells else unknown
+        return _not_made(override, run.manifest.status.is_over) if notes_all else unknown
     outcomes = {note.get("outcome") for note in notes}
     arrival = Arrival.PARTLY
     if len(outcomes) == 1 and (outcome := outcomes.pop()) in ("applied", "refused"):
         arrival = Arrival(outcome)
-    # Where several calls were made the one to tell of is that which lacks something.
+    # Where several calls were made the one to name is that which lacks something.
     shown = next((note for note in notes if note.get("outcome") != "applied"), notes[0])
     known = fields_of(AppliedOverride, shown)
     return AppliedOverride(**{**known, "override": override, "arrival": arrival})

@@ -104,15 +104,15 @@ class Modes:
     deterministic: bool | None = None
     deterministic_warns_only: bool | None = None
     anomaly: bool | None = None
-    """Also where it is on only within steps."""
+    """Whether anomaly detection is on, also where only within steps; None if not known."""
     grad: bool | None = None
     default_dtype: str | None = None
-    """Of new tensors of floating point numbers."""
+    """Data type of new tensors of floating point numbers; None if not known."""
 
 
 @dataclass(frozen=True)
 class GarbageCollection:
-    """Python's garbage collector; ``frozen`` counts objects that it never looks at."""
+    """Python's garbage collector; ``frozen`` counts objects that it never visits."""
 
     enabled: bool | None = None
     thresholds: tuple[int, ...] = ()
@@ -191,7 +191,7 @@ class Parameters:
 class Settings:
     """What is known of one training process a few steps after it began to train.
 
-    None stands for what its torch does not tell.
+    None stands for what its torch does not have.
     """
 
     threads: Threads | None = None
@@ -204,9 +204,9 @@ class Settings:
     attention: Attention | None = None
     build: Build | None = None
     devices: Devices | None = None
-    """None before the training uses a GPU."""
+    """Settings of the GPUs; None before the training uses one."""
     dynamo: Dynamo | None = None
-    """None where ``torch.compile`` is not loaded."""
+    """Settings of ``torch.compile``; None where it is not loaded."""
     modes: Modes | None = None
     autocast: dict[str, str] | None = None
     """Data type by kind of device; None too where the model casts within itself."""

@@ -32,7 +32,7 @@ class AppliedPatch:
     """Permission bits of the file, kept."""
     modified_ns: int
     """When the file was last changed before, given back by undo: a run that started later can
-    then tell that its source is what it ran."""
+    then know that its source is what it ran."""
 
 
 class SourceChangedError(ValueError):
@@ -76,7 +76,7 @@ def check_unchanged(patch: Patch) -> None:
     """Nothing where the file still holds what ``patch`` was made from.
 
     Raises:
-        SourceChangedError: it holds something else; the message says whether that is the patch.
+        SourceChangedError: it holds something else; the message names whether that is the patch.
         OSError: it cannot be read.
     """
     path = patch.path.resolve()
@@ -89,7 +89,7 @@ def check_unchanged(patch: Patch) -> None:
 
 
 def undo(applied: AppliedPatch, store: Path) -> Path:
-    """Give the source back the bytes it had before ``applied``, and say which file that was.
+    """Give the source back the bytes it had before ``applied``, and return which file that was.
 
     Raises:
         SourceChangedError: the file has been edited since; the message names the kept original.

@@ -25,7 +25,7 @@ def options(finding: Finding, facts: Facts) -> tuple[FixOption, ...]:
     """The fixes of ``finding`` as they can be offered for this run, best first.
 
     Reads and parses source files, which takes some tenths of a second: never call it where a
-    screen waits. A fix that cannot be offered is there all the same and says why not.
+    screen waits. A fix that cannot be offered is there all the same, with the reason.
     """
     found = (option(fix, facts) for fix in fixes_of(finding))
     return tuple(each for each in found if each)

@@ -12,7 +12,7 @@ from perftui.fixes.source.edits import Literal
 class CommandOption:
     """How the arguments of a command, read as ``argparse`` reads them, give one option.
 
-    ``declared`` are all options of the script: one of them may be what looks like an abbreviation.
+    ``declared`` are all options of the script: one of them may be what seems an abbreviation.
     """
 
     def __init__(

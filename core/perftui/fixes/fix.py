@@ -1,4 +1,4 @@
-"""What a fix is: a row that says what it changes in a training, and what speaks against that."""
+"""What a fix is: a row of what it changes in a training, and what is against that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Fix:
 
     id: str
     what: str
-    """What it does, in one line of a table."""
+    """What the fix does, in one line of a table."""
     explanation: str
     """What changes and what does not, in a few sentences for a person."""
     change: Callable[[Facts], CallChange | None]

@@ -21,8 +21,8 @@ from perftui.fixes.worker_count import worker_count, worker_cpu
 from perftui.fixes.worker_gain import LEAST_GAIN, step_cost
 
 ENOUGH_IDLE = 0.75
-"""Of the cores that new workers need, the share that has to be idle before: other programs come and
-go, and a step that computes on one thread of two cores leaves a little less than one."""
+"""Share of the cores new workers need that has to be idle before: other programs come and go, and a
+step that computes on one thread of two cores leaves a little less than one."""
 
 
 def _more_workers(facts: Facts) -> CallChange | None:

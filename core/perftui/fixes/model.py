@@ -53,7 +53,7 @@ class FixOption:
     """One fix as it can be offered for this run.
 
     ``override`` is None where it cannot be tried at run time, ``patch`` where it cannot be written;
-    ``why_not`` then says why, and ``advice`` shows the line to change. ``argv`` is the whole
+    ``why_not`` is then the reason, and ``advice`` shows the line to change. ``argv`` is the whole
     command to run instead, where the script itself has an option for the change.
     """
 
@@ -72,5 +72,5 @@ class FixOption:
 
     @property
     def is_possible(self) -> bool:
-        """Whether it can be done here: tried, written, or by hand as ``advice`` says."""
+        """Whether the fix can be done here: tried, written, or by hand by ``advice``."""
         return self.override is not None or self.patch is not None or bool(self.advice)

@@ -18,19 +18,19 @@ UNKNOWN_CORES = 2
 """Workers where the number of cores is not known: fewest that fetch while another collates."""
 
 LEAST_BUSY = 0.2
-"""Workers that make batches in less of their time tell little of what one takes that does."""
+"""Workers that make batches in less of their time show little of what one takes that does."""
 
 LEAST_CPU = 0.02
-"""Of a core: a worker that waits for a disk all the time still unpickles, copies and hands over."""
+"""Share of a core of a worker that waits for a disk: it still unpickles, copies and hands over."""
 
 HARDLY = 0.05
-"""Of a core, that a worker takes which mostly waits."""
+"""Share of a core up to which a worker mostly waits."""
 
 MOST_WAIT = 0.95
 """Share of a step beyond which what the training takes without waiting is mostly a guess."""
 
 ROUNDED = 0.05
-"""Of a worker: what is so near the next whole number is that number, as far as samples tell."""
+"""Share of a worker within which a count is the next whole number, as samples are not exact."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class WorkerCpu:
 
 
 def worker_cpu(facts: Facts) -> WorkerCpu | None:
-    """What the workers take; None where the run does not say: no workers, no samples of them, or
+    """What the workers take; None where it is not known: no workers, no samples of them, or
     workers that do next to nothing.
 
     The samples are of all ranks of the machine, which are taken for alike.

@@ -31,21 +31,21 @@ class StepCost:
     """What a step consists of, ns of it; ``..._cpu`` of a core, the others of the wall clock."""
 
     now: float
-    """As it is."""
+    """The step as it is."""
     without_wait: float
     training_cpu: float
-    """Of everything but making batches."""
+    """Time without waiting, and CPU time, of everything but making batches."""
     batches: int
     make_cpu: float
     make_blocked: float
-    """Of a batch: computing, and waiting for a disk or a network."""
+    """Making a batch: computing, and waiting for a disk or a network."""
     packed: float
     unpacked: float
-    """Of a batch: handing it over, in the worker and in the training."""
+    """Handing a batch over, in the worker and in the training."""
     cores: float
-    """That a rank may use, besides other programs."""
+    """Cores that a rank may use, besides other programs."""
     steps: int
-    """That have been recorded so far, to which a start is spread."""
+    """Steps recorded so far, over which a start is spread."""
 
     def with_workers(self, count: int) -> float:
         """The step with ``count`` workers: bound by the training, by them, or by the cores."""

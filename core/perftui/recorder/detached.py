@@ -26,7 +26,7 @@ def record(root: Path, rows: int, columns: int) -> None:
     try:
         recording = Recording(RunLayout(root))
     except StartError:
-        # Said in the manifest, which is where whoever started us looks.
+        # Noted in the manifest, which is where whoever started us looks.
         return
     try:
         with no_start("no terminal can be made for the script"):

@@ -49,7 +49,7 @@ class Launch:
     joins: bool = False
     """Whether recorders of the same job (see ``multi_host.merge``) make one run together."""
     stack_samples_per_second: int = 0
-    """Of the training's main thread, where py-spy is installed; 0 for none."""
+    """Stack samples of the training's main thread, where py-spy is installed; 0 for none."""
 
 
 def start(launch: Launch) -> Path:

@@ -76,7 +76,7 @@ class Recording:
         self._reported: dict[str, str] = {}
         """What is wrong with this recording, by what it is about."""
         self._left: set[int] = set()
-        """Processes of the command that lived when it had ended, but for those that are told of."""
+        """Processes of the command that lived when it had ended, but for those already reported."""
         self._is_ending = threading.Event()
         self._git = threading.Thread(target=self._ask_git, name="git", daemon=True)
 
@@ -122,7 +122,7 @@ class Recording:
     def end(self, returncode: int, failure: str) -> None:
         """The training has ended: write everything down, and last of all that it is over.
 
-        ``failure`` says why what runs around the command has not started it; empty where it has.
+        ``failure`` is why what runs around the command has not started it; empty where it has.
         """
         ended_ns = time.time_ns()
         if failure:

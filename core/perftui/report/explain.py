@@ -1,4 +1,4 @@
-"""What each rule looks for, from which limit on, and what answers it: as text, table and JSON."""
+"""What each rule finds, from which limit on, and what answers it: as text, table and JSON."""
 
 from __future__ import annotations
 

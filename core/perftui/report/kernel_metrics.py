@@ -52,7 +52,7 @@ class MeasuredRow:
 
     name: str
     total_ns: int | None
-    """Of all launches under ncu; None where it did not measure each of them."""
+    """ns of all launches under ncu; None where it did not measure each of them."""
     figures: Figures
 
 
@@ -64,7 +64,7 @@ class TraceRow:
     calls: int
     total_ns: int
     figures: Figures | None
-    """None where ncu did not measure it."""
+    """What ncu measured of the kernel; None where it did not."""
     ratio: float | None
     """Mean duration under ncu over that in the trace."""
 
@@ -76,7 +76,7 @@ class MetricsReport:
     path: Path
     launches: int
     kernels: int
-    """In all."""
+    """Kernels in all."""
     rows: tuple[MeasuredRow, ...]
     notes: tuple[str, ...]
 
@@ -86,7 +86,7 @@ class TraceMetrics:
     """The kernels of a trace, longest first, with what ncu measured of them."""
 
     path: Path
-    """Of ncu's report."""
+    """Path of ncu's report."""
     rows: tuple[TraceRow, ...]
     unmatched: tuple[str, ...]
     """Kernels that ncu measured and the trace does not hold, or not under one name."""

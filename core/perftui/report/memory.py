@@ -30,7 +30,7 @@ NO_FRAME = "no line of the program in the stack"
 
 @dataclass(frozen=True)
 class AllocationSite:
-    """Memory that one line of the user's program allocated, or that none could be told of."""
+    """Memory that one line of the user's program allocated, or of which no line is known."""
 
     what: str
     """``function``, or why there is no line; not yet safe to show."""
@@ -46,16 +46,16 @@ class Peak:
     """When most memory was held."""
 
     bytes: int
-    """As the program asked for it; above the level at the start where not ``absolute``."""
+    """Bytes the program asked for; above the level at the start where not ``absolute``."""
     absolute: bool
-    """Whether it is all memory that was held: what was held at the start is known too."""
+    """Whether ``bytes`` is all memory that was held: what was held at the start is known too."""
     after_ns: int | None
-    """Since recording began, None where the file has no times."""
+    """ns from the start of recording to the peak, None where the file has no times."""
     span_ns: int | None
-    """From the first event to the last."""
+    """ns from the first event to the last, None where the file has no times."""
     sites: tuple[AllocationSite, ...]
-    """They sum to ``bytes``; empty where not ``absolute``, or where events are missing and they
-    would not."""
+    """Sites that sum to ``bytes``; empty where not ``absolute``, or where events are missing and
+    they would not."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class OutOfMemory:
 
     asked: int
     free: int | None
-    """What the driver had left, None where the file does not say."""
+    """Bytes that the driver had left, None where the file does not have it."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,13 @@ class DeviceMemory:
 
     device: int
     reserved: int
-    """Got from the driver."""
+    """Bytes got from the driver."""
     allocated: int
-    """In blocks that the program holds, as the allocator rounded them."""
+    """Bytes in blocks that the program holds, as the allocator rounded them."""
     active: int
-    """That and what a stream still uses."""
+    """``allocated`` and what a stream still uses, bytes."""
     parts: tuple[tuple[str, int], ...]
-    """Of ``reserved``, which they sum to; empty where the file contradicts itself."""
+    """Parts that sum to ``reserved``; empty where the file contradicts itself."""
     sites: tuple[AllocationSite, ...]
     """What was asked for and is held, by the user's line; most first, the rest as one."""
     segments: int
@@ -90,12 +90,12 @@ class DeviceMemory:
     largest_unused: int
     """The largest free block."""
     events: int
-    """Of the history, or of what could be read of it."""
+    """Events of the history, or of what could be read of it."""
     peak: Peak | None
-    """None without a history."""
+    """The peak of the history; None without one."""
     failed: tuple[OutOfMemory, ...]
     whole: bool
-    """Whether all segments could be read: else there may be more than the sizes say."""
+    """Whether all segments could be read: else there may be more than the sizes show."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +105,11 @@ class MemoryReport:
     path: Path
     devices: tuple[DeviceMemory, ...]
     notes: tuple[str, ...]
-    """What could not be told."""
+    """What could not be found out, in words."""
 
 
 def report_memory(snapshot: MemorySnapshot) -> MemoryReport:
-    """Everything that the report of a snapshot says."""
+    """Everything that the report of a snapshot holds."""
     devices = tuple(_device(snapshot, device) for device in snapshot.devices)
     notes = [warning.message for warning in snapshot.warnings]
     notes += [note for each in devices for note in _untold(snapshot, each)]

@@ -61,7 +61,7 @@ def _held(title: str, sites: Sequence[AllocationSite]) -> Iterator[str]:
 
 
 def _source(site: AllocationSite) -> str:
-    """The end of a path says more than its beginning; JSON has all of it."""
+    """The end of a path, which is worth more than its beginning; JSON has all of it."""
     place = fmt.source(site.file, site.line)
     if place is None:
         return cut(site.what, _SOURCE_WIDTH)

@@ -53,10 +53,10 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Recording:
-    """Of a run's first rank."""
+    """What was recorded of a run's first rank, and how."""
 
     options: tuple[str, ...]
-    """In the words of the command line."""
+    """Options of the recording, in the words of the command line."""
     windows: tuple[Recorded, ...]
     snapshots: tuple[Snapshot, ...]
     nsys: tuple[Path, ...]

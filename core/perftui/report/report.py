@@ -1,4 +1,4 @@
-"""Everything a report says, whatever it is written as."""
+"""Everything a report holds, whatever it is written as."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class Report:
     facts: Facts
     diagnosis: Diagnosis
     fixes: tuple[FixOption, ...]
-    """Those of the costliest finding, best first."""
+    """Fixes of the costliest finding, best first."""
     breakdowns: tuple[StepBreakdown, ...]
     """Where the mean step went: in the training thread of a run, and in a trace."""
     ops: tuple[OpRow, ...]
-    """By device time where there is a GPU, else by their own CPU time."""
+    """Operators by device time where there is a GPU, else by their own CPU time."""
     kernels: tuple[OpRow, ...]
     modules: tuple[OpRow, ...] = ()
-    """By the time of each itself, as ``ops``; the last is for what ran in none."""
+    """Modules by the time of each itself, as ``ops``; the last is for what ran in none."""
     recording: Recording | None = None
     """How a run was recorded."""
     metrics: TraceMetrics | None = None
@@ -69,11 +69,11 @@ class Report:
     top: int | None = None
     """Rows that were asked for."""
     totals: Mapping[str, Totals] = field(default_factory=dict)
-    """Of the tables ``operators``, ``kernels`` and ``modules``."""
+    """Totals of the tables ``operators``, ``kernels`` and ``modules``."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was passed over, and what the evidence cannot say, each once."""
+        """What was passed over, and what the evidence cannot show, each once."""
         of_metrics = self.metrics.notes if self.metrics else ()
         return tuple(dict.fromkeys((*self.subject.notes, *notes(self.facts), *of_metrics)))
 

@@ -18,7 +18,7 @@ from perftui.run.versioned import UnreadableError
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What can be said of a run without opening it."""
+    """What is known of a run without opening it."""
 
     train_steps: int
     """Steps of the first rank, warm-up included: of training, where anything is trained."""
@@ -28,7 +28,7 @@ class RunSummary:
     """The rule that names the costliest cause, or ``healthy``; empty where nothing could be
     judged."""
     severity: Severity | None
-    """Of that rule."""
+    """Severity of that rule's finding; None where nothing could be judged."""
     share: float
     """What that costs of a step, 0 to 1."""
 

@@ -37,17 +37,17 @@ class Subject:
     notes: tuple[str, ...] = ()
     """What was passed over in choosing, and what could not be read."""
     rank: int = 0
-    """Of the run, whose steps and window are shown."""
+    """The run's rank whose steps and window are shown."""
 
 
 def load_subject(path: Path, exporting: ExportProgress | None = None, rank: int = 0) -> Subject:
     """Read what ``path`` names.
 
     A run directory (or its ``run.json``) gives the run and the newest window of ``rank`` that can
-    be read, or else, where ``exporting`` is told, the newest report of ``nsys`` that it holds; a
+    be read, or else, where ``exporting`` is given, the newest report of ``nsys`` that it holds; a
     directory of runs, or one that holds ``.perftui/runs``, gives the newest run; any other
     directory gives the lowest rank of its newest recording; a file is a trace. ``exporting`` is
-    told how far ``nsys`` has come where it must export that first.
+    called with how far ``nsys`` has come where it must export that first.
 
     Raises:
         SubjectError: nothing of that is there, or it cannot be read, or the run has no such rank.

@@ -80,7 +80,7 @@ def _status(manifest: Manifest) -> str:
 
 def _hardware(manifest: Manifest) -> str:
     gpus = ", ".join(manifest.gpus) or "no GPU"
-    # 0 where an older or foreign manifest does not say.
+    # 0 where an older or foreign manifest has none.
     cores = fmt.several(manifest.cpu_count, "core") if manifest.cpu_count else "cores unknown"
     return f"{cores}, {gpus}"
 

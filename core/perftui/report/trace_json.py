@@ -24,7 +24,7 @@ MOST_GAPS = 100
 
 
 def trace_object(facts: Facts, top: int | None) -> dict[str, Any] | None:
-    """None without a trace; times in ns, since the trace's start."""
+    """The trace as JSON, times in ns since its start; None without a trace."""
     analysis = facts.analysis
     if analysis is None:
         return None

@@ -29,7 +29,7 @@ class ColumnSum(msgspec.Struct, frozen=True):
     """How many of them are more than 0."""
 
     def plus(self, other: ColumnSum) -> ColumnSum:
-        """Both together."""
+        """The sum of this column and ``other``."""
         if not (self.count and other.count):
             return self if self.count else other
         highest = max(self.highest, other.highest)
@@ -66,7 +66,7 @@ class Group(msgspec.Struct, frozen=True):
         return self.kind, self.disturbed, self.consistent
 
     def plus(self, other: Group) -> Group:
-        """Both together, under the name of this one."""
+        """The sum of this group and ``other``, under the name of this one."""
         if not (self.rows and other.rows):
             return self if self.rows else other
         columns = {

@@ -24,7 +24,7 @@ class Stops:
 
     start: int
     end: int
-    """When it ended, or the last that was written of it."""
+    """When the run ended, or the last that was written of it."""
     ends: Int64
     """When each step of the shown rank that is kept had ended, ascending."""
     index: Int64
@@ -67,7 +67,7 @@ def _end(run: RunSnapshot) -> int:
 
 
 def as_of(run: RunSnapshot, time: int) -> RunSnapshot:
-    """What ``run`` said at ``time`` (ns since the epoch).
+    """What ``run`` held at ``time`` (ns since the epoch).
 
     A step is known once it has ended, a window once it was saved, a sample once it was taken. Of a
     run so long that steps were summed, those that were summed by now are known from the end of the
@@ -90,7 +90,7 @@ def as_of(run: RunSnapshot, time: int) -> RunSnapshot:
 
 
 def _manifest_as_of(manifest: Manifest, ranks: tuple[RankSnapshot, ...]) -> Manifest:
-    """It ran; which torch is in use was told by the first process that trains."""
+    """The manifest of a run that goes on; torch's version is known from the first process note."""
     began = any("process" in rank.events["kind"].tolist() for rank in ranks)
     return replace(
         manifest,
@@ -102,7 +102,7 @@ def _manifest_as_of(manifest: Manifest, ranks: tuple[RankSnapshot, ...]) -> Mani
 
 
 def _rank_as_of(rank: RankSnapshot, time: int) -> RankSnapshot | None:
-    """None for a rank that had not written anything."""
+    """What ``rank`` held at ``time``; None for a rank that had not written anything."""
     events = rank.events.where(_events_known(rank.events, time))
     steps = rank.steps.where(rank.steps["start"] + rank.steps["duration"] <= time)
     if not len(events) and not len(steps):
@@ -144,7 +144,7 @@ def _windows_known(rank: RankSnapshot, events: Table, steps: Table) -> tuple[Pat
     return tuple(
         path
         for path in rank.windows
-        # One that nobody told of counts from the step at which it begins.
+        # One without a note counts from the step at which it begins.
         if (path.name in known if path.name in every else _first_step(path) <= last)
     )
 

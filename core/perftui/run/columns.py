@@ -98,5 +98,5 @@ WORKER_COLUMNS = (
 )
 """Rows are of what was done since the row before, so sums over rows are exact. A process that did
 nothing writes no row: its next one stands for all the time. A batch that goes on counts with its
-time so far. From ``watched`` on all is 0 where the kernel does not tell; of the training itself it
+time so far. From ``watched`` on all is 0 where the kernel has no count; of the training itself it
 is about all that it does."""

@@ -23,23 +23,23 @@ BEAT_SECONDS = 5.0
 """Between two signs of life: each is one small write to what may be a slow network disk."""
 
 QUIET_SECONDS = 60.0
-"""Network disks show a change up to a minute late; until then silence says nothing."""
+"""Network disks show a change up to a minute late; until then silence means nothing."""
 
 SILENT_SECONDS = 300.0
 """Recorders that have been silent for so long are believed to be gone, or cut off."""
 
 _LENGTH = 512
-"""Of the file: it is written in place, since a file that was replaced is gone for those who have it
-open on a network disk, and one write of the same length never shows half of two."""
+"""Bytes of the file: it is written in place, since a file that was replaced is gone for those who
+have it open on a network disk, and one write of the same length never shows half of two."""
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """What a recorder says of itself every few seconds."""
+    """What a recorder writes about itself every few seconds."""
 
     count: int
     """Signs of life so far."""
     time_ns: int
-    """On the recorder's clock."""
+    """Time of the beat on the recorder's clock, ns since the epoch."""
     host: str
     pid: int | None = None
     """The training it records; None once that has ended."""
@@ -114,12 +114,12 @@ class Hearing:
 
 
 def is_elsewhere(manifest: Manifest) -> bool:
-    """Whether the run is recorded on another host, and not over as far as it says."""
+    """Whether the run is recorded on another host, and not over by its manifest."""
     return not manifest.status.is_over and manifest.host != socket.gethostname()
 
 
 def silence_note(manifest: Manifest, seconds: float | None) -> str | None:
-    """What to say of a recorder elsewhere that was last heard of so long ago; None if nothing."""
+    """The note on a recorder elsewhere that was last heard of ``seconds`` ago; None for none."""
     if seconds is None or seconds < QUIET_SECONDS:
         return None
     words = heard_label(seconds)

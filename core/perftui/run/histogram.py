@@ -11,7 +11,7 @@ BUCKETS = 256
 """Buckets in each doubling of the value: one is 0.4 % wide, and values below 512 have one each."""
 
 Histogram = Mapping[int, tuple[int, int]]
-"""By bucket: how many values, and their sum."""
+"""How many values each bucket has, and their sum."""
 
 Ints = npt.NDArray[np.int64]
 

@@ -84,7 +84,7 @@ def newest_run(directory: Path) -> Path | None:
 
 
 def _may_be_run(path: Path) -> bool:
-    """Not what is being deleted; links lead elsewhere."""
+    """Whether ``path`` may be a run: not what is being deleted; links lead elsewhere."""
     return not path.name.startswith(".") and path.is_dir() and not path.is_symlink()
 
 
@@ -138,7 +138,7 @@ def delete_run(root: Path) -> None:
     It is renamed first, so that nobody lists half of it.
 
     Raises:
-        NotRemovableError: it lives, or it cannot be told whether it does.
+        NotRemovableError: it lives, or whether it does is not known.
         OSError: it cannot be removed.
     """
     reason = why_kept(root)

@@ -39,7 +39,7 @@ class JournalWriter:
     """Appends rows to a journal, one ``write`` for each batch, never rewriting a byte.
 
     Opening a journal that exists appends to it, provided its columns are the same. Its directory is
-    made where ``makes_directory`` says so, as that of a rank is; never those above, and a run's own
+    made with ``makes_directory``, as that of a rank is; never those above, and a run's own
     never: a run directory that somebody has removed stays removed.
 
     Raises:
@@ -89,7 +89,7 @@ class JournalWriter:
         """Bytes of the file.
 
         Raises:
-            OSError: the file system does not say.
+            OSError: the file system does not give it.
         """
         return os.fstat(self._file).st_size
 

@@ -60,7 +60,7 @@ class JournalTable:
 
     @property
     def sums(self) -> Aggregates:
-        """Of the rows that are not in the table."""
+        """Sums of the rows that are not in the table."""
         return self._journal.sums.plus(self._sums)
 
     def poll(self) -> Table:

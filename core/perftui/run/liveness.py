@@ -22,7 +22,7 @@ def recorded_by_this_process(manifest: Manifest) -> Manifest:
 
 
 def with_liveness(manifest: Manifest) -> Manifest:
-    """A run whose recorder is gone without writing an end is lost; only its own host can tell."""
+    """A run whose recorder is gone without writing an end is lost; only its own host can know."""
     if manifest.status.is_over or manifest.host != socket.gethostname():
         return manifest
     pid, created = manifest.recorder_pid, manifest.recorder_created

@@ -110,7 +110,7 @@ class Manifest:
     message: str | None = None
     """Why the script could not be started, where that is so."""
     notes: tuple[str, ...] = ()
-    """What whoever reads the run must know of it: why it records nothing, say."""
+    """What whoever reads the run must know of it, such as why it records nothing."""
     perftui_version: str = ""
 
     @property

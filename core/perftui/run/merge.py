@@ -19,7 +19,7 @@ def merged(own: RunSnapshot, parts: Sequence[RunSnapshot]) -> RunSnapshot:
     """The run that ``own`` began and ``parts`` joined: all ranks, and the machine of each host.
 
     Of a host with several recorders the machine is sampled by one at a time; where it was sampled
-    by more, each moment is told once.
+    by more, each moment counts once.
     """
     if not parts:
         return own
@@ -37,7 +37,7 @@ def merged(own: RunSnapshot, parts: Sequence[RunSnapshot]) -> RunSnapshot:
 
 
 _Samples = tuple[Table, Aggregates]
-"""Of one machine: row by row, and summed."""
+"""Samples of one machine: row by row, and summed."""
 
 
 def _samples(host: str, runs: Sequence[RunSnapshot]) -> _Samples:
@@ -60,7 +60,7 @@ def _followed(before: _Samples, after: _Samples) -> _Samples:
     fresh = later_rows["time"] > rows["time"][-1]
     if not fresh.any():
         return before
-    # What overlaps is no longer there row by row, or is told already.
+    # What overlaps is no longer there row by row, or is known already.
     downsampled = sums.plus(later_sums) if fresh.all() else sums
     return rows.then(later_rows.where(fresh)), downsampled
 
@@ -84,17 +84,17 @@ def _ranks(runs: Sequence[RunSnapshot]) -> tuple[tuple[RankSnapshot, ...], list[
 
 
 def _manifest(own: Manifest, parts: Sequence[Manifest], notes: Sequence[str]) -> Manifest:
-    """What the first recorder says, as long as all of them: a run is over once all are."""
-    said = (*own.notes, *notes, *(note for part in parts for note in _said(part)))
+    """The manifest of the first recorder with the notes of all: a run is over once all are."""
+    every_note = (*own.notes, *notes, *(note for part in parts for note in _notes_of(part)))
     every = (own, *parts)
     if own.status.is_over and not all(one.status.is_over for one in every):
-        return replace(own, status=Status.RUNNING, ended_ns=None, exit_code=None, notes=said)
+        return replace(own, status=Status.RUNNING, ended_ns=None, exit_code=None, notes=every_note)
     ends = [one.ended_ns for one in every if one.ended_ns is not None]
     ended = max(ends) if own.status.is_over and ends else own.ended_ns
-    return replace(own, ended_ns=ended, notes=said)
+    return replace(own, ended_ns=ended, notes=every_note)
 
 
-def _said(part: Manifest) -> Iterator[str]:
+def _notes_of(part: Manifest) -> Iterator[str]:
     for note in part.notes:
         yield f"{part.host}: {note}"
     if part.message:

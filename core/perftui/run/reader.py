@@ -39,8 +39,8 @@ class RankSnapshot:
     windows: tuple[Path, ...]
     """Profiled windows by their first step."""
     downsampled: Aggregates = NO_AGGREGATES
-    """Of the steps that are not in ``steps``, since there are too many: those between the first and
-    the newest."""
+    """Sums of the steps that are not in ``steps``, since there are too many: those between the
+    first and the newest."""
     workers: Table = field(default_factory=Table)
     """What the workers of its data loaders did, by ``WORKER_COLUMNS``; of very many rows the first
     and the newest."""
@@ -59,7 +59,7 @@ class RankSnapshot:
     """Where its other threads were that held Python's lock, by ``LOCK_COLUMNS``."""
 
     shift: int = 0
-    """By how much its number is larger than the one it calls itself, which another has, too."""
+    """How much larger the rank's number is than what it calls itself, as another does, too."""
     host: str = ""
     """Where it ran, if that is not the host of the manifest."""
 
@@ -74,7 +74,7 @@ class RankSnapshot:
 
 @dataclass(frozen=True, eq=False)
 class RunSnapshot:
-    """Everything a run directory says at one moment; immutable and complete."""
+    """Everything a run directory holds at one moment; immutable and complete."""
 
     root: Path
     manifest: Manifest
@@ -85,10 +85,10 @@ class RunSnapshot:
     skipped_lines: int
     """Damaged journal lines that were left out."""
     downsampled: Mapping[str, Aggregates] = field(default_factory=dict)
-    """By host: of the samples between the first and the newest, where there are too many."""
+    """Sums of samples by host: those between the first and the newest, where there are too many."""
 
     def rank(self, rank: int = 0) -> RankSnapshot | None:
-        """That rank, or the first there is, or None before any has written.
+        """The rank of that number, or the first there is, or None before any has written.
 
         Of trainings that ran one after the other it is the newest that has come to a step.
         """

@@ -66,7 +66,7 @@ class SegmentReader:
     def __init__(self, path: Path) -> None:
         self.restarts = 0
         self.sums = Aggregates()
-        """Of the segments that were gone before they were read."""
+        """Sums of the segments that were gone before they were read."""
         self._segments = Segments(path)
         self._stamp: tuple[int, int] | None = None
         self._skipped = 0

@@ -21,8 +21,8 @@ STACK_COLUMNS = (
     Column("via", "", "what that line called: the file and function of the frame inside it"),
 )
 """A row is an interval in which every sample found one line and one innermost frame. Samples come
-at random moments, so an interval stands in the mean for its share of the time, and says nothing
-certain of a moment inside it but its first."""
+at random moments, so an interval stands in the mean for its share of the time, and of its moments
+only the first is certain."""
 
 WORKER_STACK_COLUMNS = (
     *STACK_COLUMNS,
@@ -50,13 +50,14 @@ COMPILE, SAVE, PROFILE = "compile", "save", "profile"
 """torch.compile at work, a checkpoint being written, a profiler of the script's own."""
 
 STAGES = (FETCH, COLLATE, WAIT, FORWARD, BACKWARD, OPTIMIZER, COMPILE, SAVE, PROFILE)
-"""Of a main thread all but ``wait``; runs recorded before December 2026 tell the first two."""
+"""Stages of a stack, a main thread's without ``wait``; runs recorded before December 2026 have the
+first two."""
 
 KEPT_STACKS = Kept(4096, 32768)
 """Over an hour of newest samples at ten a second."""
 
 STACK_RATE = 10
-"""What the command asks for where nothing else is said. With 46 frames on the stack a sample took
+"""What the command asks for by default. With 46 frames on the stack a sample took
 py-spy 0.3 ms of a core, so all of them 0.4 % of one, beside the training; a loop of 1 ms took 0.99
 times as long with them as without (0.96 to 1.01 in eight turns)."""
 
@@ -64,10 +65,10 @@ INNER_EVERY = 5_000_000
 """Mean ns between samples from inside, in a window."""
 
 STACK_RATE_KEY = "stack_rate"
-"""In the manifest's ``profile``: how many samples a second were asked for."""
+"""Key in the manifest's ``profile``: how many samples a second were asked for."""
 
 NO_STACKS = "no_stacks"
-"""In the manifest's ``profile``: why there are none, in words."""
+"""Key in the manifest's ``profile``: why there are no stack samples, in words."""
 
 
 def stack_rate_of(profile: Mapping[str, Any]) -> int:

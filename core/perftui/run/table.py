@@ -38,8 +38,8 @@ class Table:
         return None if column is None or not len(column) else column[-1]
 
     def then(self, after: Table) -> Table:
-        """These rows and those of ``after``, of whose columns the ones that these have; what
-        ``after`` does not know is NaN, in columns of numbers -1."""
+        """This table's rows and those of ``after``, in this table's columns; what ``after`` does
+        not know is NaN, in columns of whole numbers -1."""
         values = {}
         for name, column in self.values.items():
             if name in after:

@@ -1,4 +1,4 @@
-"""JSON files that say which schema they were written by."""
+"""JSON files that name the schema they were written by."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class UnreadableError(ValueError):
 
 
 class NewerError(UnreadableError):
-    """It was written by a newer version; the message says so."""
+    """The file was written by a newer version; the message says so."""
 
 
 class _Schema(msgspec.Struct):

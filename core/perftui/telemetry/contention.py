@@ -40,7 +40,7 @@ class OtherPrograms:
 
 
 class ContentionSource:
-    """Reads both every few seconds; ``roles`` tells which processes train, ``own`` which belong to
+    """Reads both every few seconds; ``roles`` returns which processes train, ``own`` those of
     the run."""
 
     columns = COLUMNS

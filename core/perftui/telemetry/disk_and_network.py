@@ -16,7 +16,7 @@ INTERFACES = Path("/sys/class/net")
 
 
 def real_devices(names: Iterable[str], devices: Path) -> frozenset[str]:
-    """Those of ``names`` that sysfs ties to hardware; all of them where it ties none.
+    """The ``names`` that sysfs ties to hardware; all of them where it ties none.
 
     Loop, RAM, device-mapper and RAID disks, partitions, bridges and virtual interfaces have no
     ``device`` link. In a container, and outside Linux, nothing may have one.

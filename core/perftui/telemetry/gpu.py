@@ -56,9 +56,9 @@ class Field:
     label: str
     function: str
     attribute: str = ""
-    """Of what the function returns; empty where that is the value."""
+    """Attribute of what the function returns; empty where that is the value itself."""
     constant: str = ""
-    """Of NVML, given to the function besides the card."""
+    """Constant of NVML that the function takes besides the card; empty for none."""
     divisor: float = 1
     """What makes ``unit`` of NVML's own."""
     note: str = ""
@@ -186,7 +186,7 @@ class GpuMemorySource:
     """Memory of each card held by the processes that ``pids`` names.
 
     None while none of them is on the card's list: also in a container whose NVML names processes
-    by the host's numbers, where nobody can tell which are ours.
+    by the host's numbers, where nobody can know which are ours.
     """
 
     def __init__(self, nvml: Any, pids: Callable[[], frozenset[int]]) -> None:

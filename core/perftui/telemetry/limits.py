@@ -34,7 +34,7 @@ def memory_group(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> Path | Non
 
 
 def memory_of_group(group: Path) -> int | None:
-    """Bytes that processes of ``group`` hold; None where the kernel does not say.
+    """Bytes that processes of ``group`` hold; None where the kernel does not report them.
 
     Pages of files that nothing has used lately are left out: they are given back when memory runs
     short (the "working set" of container runtimes).
@@ -64,7 +64,7 @@ def _affinity() -> int:
 
 
 def _groups(root: Path, own: Path) -> list[Path]:
-    """This process's cgroup and all those above it, whose limits hold too."""
+    """Directories of this process's cgroup and of those above it, whose limits hold too."""
     text = _read(own) or ""
     for line in text.splitlines():
         if line.startswith("0::"):

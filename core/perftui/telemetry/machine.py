@@ -40,9 +40,9 @@ def look_around(
     roles: Callable[[], Roles] = Roles,
     others: Callable[[], Sequence[int]] = list,
 ) -> Machine:
-    """Find what this machine can tell about itself and about the training process ``pid``.
+    """Find what can be sampled of this machine and of the training process ``pid``.
 
-    ``roles`` tells which of the processes below it train, and which load data; ``others`` which
+    ``roles`` returns which of the processes below it train, and which load data; ``others`` which
     processes beside it are of the same run.
     """
     processes = ProcessTreeSource(pid, roles, others)

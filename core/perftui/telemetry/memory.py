@@ -36,7 +36,7 @@ class MemorySource:
         self._swapped_in = Rate()
 
     def sample(self, now: float) -> list[float | None]:
-        """Values of ``COLUMNS``; None where a container does not say what it uses."""
+        """Values of ``COLUMNS``; None where a container does not report what it uses."""
         memory = psutil.virtual_memory()
         available = int(memory.available)
         swap = psutil.swap_memory()

@@ -69,7 +69,7 @@ def _children(pid: int) -> list[int]:
 
 
 def read(process: psutil.Process) -> ProcessReading | None:
-    """None where the process has ended meanwhile or belongs to another user."""
+    """The readings of ``process``; None where it has ended or belongs to another user."""
     try:
         with process.oneshot():
             times = process.cpu_times()

@@ -60,14 +60,14 @@ class Roles:
     workers: frozenset[int] = frozenset()
 
     def of(self, pid: int) -> str:
-        """One of ``ROLES``."""
+        """The role of process ``pid``, one of ``ROLES``."""
         if pid in self.ranks:
             return "ranks"
         return "workers" if pid in self.workers else "rest"
 
 
 class ProcessTreeSource:
-    """The process ``pid`` and its descendants; ``roles`` tells what each is.
+    """The process ``pid`` and its descendants; ``roles`` returns what each is.
 
     So, too, those that ``others`` names: a run may be started rank by rank.
 

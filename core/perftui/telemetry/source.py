@@ -48,7 +48,7 @@ class Sampler:
     """Asks all ``sources`` at once; ``columns`` are the time and then all of theirs.
 
     A source that fails once is left out from then on (its columns stay, as None) and
-    ``on_failure`` is told which and why: the others go on.
+    ``on_failure`` is called with its name and the error: the others go on.
     """
 
     def __init__(

@@ -26,14 +26,14 @@ def arguments_of(
 ) -> Rows:
     """Each of ``rows`` with its arguments, in no order that means anything.
 
-    It takes 5 us a row, and as much for each of their neighbours in the file. ``progress`` is given
-    the share read so far, and says whether to go on.
+    It takes 5 us a row, and as much for each of their neighbours in the file. ``progress`` is
+    called with the share read so far, and returns whether to go on.
 
     Raises:
         TooManyRowsError: the format takes a look into the file for each, and these are more than
             ``MOST_SINGLE``.
         TraceError: while reading, as reading a single row does.
-        LoadCancelled: while reading, where ``progress`` said no.
+        LoadCancelled: while reading, where ``progress`` returned False.
     """
     reader = trace.read_arguments
     if isinstance(reader, ArgumentReader):

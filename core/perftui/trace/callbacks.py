@@ -16,7 +16,7 @@ Preview = Callable[[Trace], None]
 """Called with the trace of what was read so far."""
 
 FIRST_PREVIEW = 64_000
-"""Rows of the first preview: read in 0.1 to 0.2 s, and more than a screen can tell apart."""
+"""Rows of the first preview: read in 0.1 to 0.2 s, and more than a screen can distinguish."""
 
 PREVIEW_GROWTH = 8
 """Times as many rows from one preview to the next: all of them cost a seventh of the last."""

@@ -25,8 +25,8 @@ def load_trace(
 
     What can be read of a damaged file is loaded, and ``Trace.warnings`` says what was not.
     ``progress`` and ``cancelled`` are called between pieces of 256 KiB, ``preview`` with the trace
-    of what was read so far, now and then where there is much more to come. ``exporting`` is told
-    how far ``nsys`` has come where it must export the file first.
+    of what was read so far, now and then where there is much more to come. ``exporting`` is called
+    with how far ``nsys`` has come where it must export the file first.
 
     Raises TraceError, which says what to do, where the file is missing, empty or no trace, or holds
     no event with a duration; LoadCancelled after ``cancelled`` returned True.

@@ -124,7 +124,7 @@ class Trace:
     origin: int
     """Nanoseconds to add to ``start`` for the file's absolute time."""
     wall_origin: int | None
-    """Wall-clock nanoseconds since the epoch of ``start`` 0, where the file says."""
+    """Wall-clock nanoseconds since the epoch of ``start`` 0; None where the file lacks it."""
     complete_events: int = 0
     """Events with a duration in the file, with those that are no rows: spans of the recording."""
     metadata: Mapping[str, Any] = field(default_factory=dict)

@@ -94,7 +94,7 @@ class ControlPage:
         return self._read(UNHEARD)
 
     def count_unheard(self) -> None:
-        """This process could not write a note, and has no ring: here is room always."""
+        """Count a process that could not write a note, and has no ring: here is room always."""
         self._write(UNHEARD, self._read(UNHEARD) + 1)
 
     def close(self) -> None:

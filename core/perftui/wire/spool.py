@@ -1,7 +1,7 @@
 """The spool: a small host-local directory through which the agents of a run hand over data.
 
 The run directory may be on a slow shared file system; what the training process touches never is.
-The recorder makes the spool, tells the agents of it through ``PERFTUI_SPOOL``, moves what arrives
+The recorder makes the spool, names it to the agents in ``PERFTUI_SPOOL``, moves what arrives
 into the run directory, and removes the spool when the training has ended.
 """
 

@@ -169,4 +169,4 @@ def test_three_samples_that_agree_name_a_line_as_five_do(
     lines: tuple[int, ...], tells: bool
 ) -> None:
     stacks = stack_table(*((at * 100, 100, "/p/train.py", line) for at, line in enumerate(lines)))
-    assert lines_by_time(stacks, stacks["held"]).tells is tells
+    assert lines_by_time(stacks, stacks["held"]).suffices is tells

@@ -9,7 +9,7 @@ import pytest
 
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
-from perftui.facts.source.forward_line import placed
+from perftui.facts.source.forward_line import with_line
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import at, line_of
 from perftui.facts.source.source_calls import call_of, call_repeated, loop_of
@@ -143,11 +143,11 @@ def test_a_file_that_was_changed_later_tells_nothing(tmp_path: Path) -> None:
 
 def test_an_operator_without_samples_is_placed_by_the_text(script: Script) -> None:
     facts = script(SORTS)
-    place = placed(facts, Place(operator="aten::linalg_svdvals"), None)
+    place = with_line(facts, Place(operator="aten::linalg_svdvals"), None)
     assert place is not None
     assert place.line == 3
     unknown = Place(operator="aten::addmm")
-    assert placed(facts, unknown, None) is unknown
+    assert with_line(facts, unknown, None) is unknown
 
 
 def test_the_only_line_that_runs_backward_is_its_place(script: Script) -> None:

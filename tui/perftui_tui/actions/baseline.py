@@ -21,7 +21,7 @@ class Baseline:
     def __init__(self, app: Host) -> None:
         self._app = app
         self.snapshot: Snapshot | None = None
-        """Its newest picture; None until one is chosen."""
+        """Newest snapshot of the run to compare with; None until one is chosen."""
         self._sought: Path | None = None
 
     def find(self) -> None:

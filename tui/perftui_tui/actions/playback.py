@@ -56,7 +56,7 @@ class Position:
 
     @property
     def share(self) -> float:
-        """Of the whole time, 0 to 1."""
+        """Share of the whole time that has been played, 0 to 1."""
         whole = self.stops.end - self.stops.start
         return (self.at - self.stops.start) / whole if whole else 1.0
 

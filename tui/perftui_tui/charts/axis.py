@@ -13,7 +13,7 @@ _PLAIN_LABEL = 8
 """A longer label repeats digits that do not change on screen: an offset is shown instead."""
 
 _USUAL_SHARE = 0.98
-"""Of the values, those for which a scale is made."""
+"""Share of the values for which a scale is made."""
 
 _UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
 
@@ -64,7 +64,7 @@ def time_ticks(start: int, end: int, width: int) -> list[tuple[int, int]]:
 def ruler(start: int, end: int, width: int) -> str:
     """One row of exactly ``width`` cells: a mark and a label at each round time.
 
-    Where labels share their leading digits, the first says the time in full and the others the
+    Where labels share their leading digits, the first has the time in full and the others the
     distance from it: ``71.585 ms   +20 µs   +40 µs``.
     """
     cells = [" "] * max(width, 0)

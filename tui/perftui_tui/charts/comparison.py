@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perftui_tui.reading.snapshot import Snapshot
 
 BEFORE, AFTER = 1, 0
-"""Their styles, as on the Compare screen."""
+"""Styles of the two runs, as on the Compare screen."""
 
 
 def comparison_charts(before: Snapshot, after: Snapshot) -> tuple[Chart, ...]:
@@ -78,14 +78,14 @@ def _step_times(
 ) -> Chart:
     """Each step of both runs over its number; a run that was shorter ends earlier."""
     steps = np.union1d(steps_before, steps_after)
-    placed = _placed(steps, steps_before, before), _placed(steps, steps_after, after)
+    aligned = _aligned(steps, steps_before, before), _aligned(steps, steps_after, after)
     title = "Each step of both runs"
     return Chart(
-        "compare-steps", title, steps, "step", _pair(*placed), format_ns, levels, note=note
+        "compare-steps", title, steps, "step", _pair(*aligned), format_ns, levels, note=note
     )
 
 
-def _placed(steps: Floats, own: Floats, durations: Floats) -> Floats:
+def _aligned(steps: Floats, own: Floats, durations: Floats) -> Floats:
     values = np.full(len(steps), np.nan)
     values[np.searchsorted(steps, own)] = durations
     return values

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 BINS = 60
-"""Of a distribution."""
+"""Bins of a distribution."""
 
 TAIL = 4
 """A distribution is drawn to so many times the distance from its median to its p95."""

@@ -13,7 +13,7 @@ from perftui_tui.commands.output import log
 def dispatch(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code.
 
-    2 is an error of ours, said in one line on stderr; otherwise the code is the script's.
+    2 is an error of ours, with one line on stderr; otherwise the code is the script's.
     """
     try:
         return _dispatch(parse(list(arguments)))
@@ -23,7 +23,7 @@ def dispatch(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader of our output (head, less) has gone: nobody is left to tell.
+        # The reader of our output (head, less) has gone: nobody is left to notify.
         sys.stderr.close()
         return 141
 

@@ -74,10 +74,10 @@ class CommandLine:
         return int(self.values[name]) if name in self.values else None
 
     def steps(self) -> tuple[int | None, int | None]:
-        """The first step of the window that was asked for, and how many it has; None if not said.
+        """The first step of the window that was asked for, and how many it has; None if not given.
 
         Raises:
-            UsageError: their number is said twice.
+            UsageError: their number is given twice.
         """
         if "steps" not in self.values:
             return None, self.number("window")
@@ -204,5 +204,5 @@ def _has_report(path: Path) -> bool:
     try:
         return kind_of(path) is not None
     except OSError:
-        # What runs the script says why it cannot be read.
+        # What runs the script reports why it cannot be read.
         return False

@@ -11,7 +11,7 @@ from perftui_tui.commands.line import UsageError
 def log(line: str) -> None:
     """Print one line on stderr.
 
-    Names of files and what a run's manifest says may hold anything: a terminal never acts on it.
+    Names of files and texts of a run's manifest may hold anything: a terminal never acts on it.
     """
     from perftui.trace.text import printable
 

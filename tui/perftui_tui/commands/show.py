@@ -34,7 +34,7 @@ def show(
     """Show the run or trace at ``target`` until the user leaves; returns the exit code.
 
     ``attached`` watches a run that somebody else started: leaving it asks nothing. ``notes`` are
-    said in the app, and the traces of ``ranks`` can be opened there. ``metrics`` are what ncu
+    shown in the app, and the traces of ``ranks`` can be opened there. ``metrics`` are what ncu
     measured of the kernels.
     """
     is_run = target.is_dir()

@@ -15,7 +15,7 @@ from perftui_tui.look.rows import width as width_of
 from perftui_tui.widgets.row_view import RowView
 
 SHARE = 0.9
-"""Of the screen, the most that a dialog takes in either direction."""
+"""Share of the screen that a dialog takes at most in either direction."""
 
 LARGEST_WIDTH = 110
 PROSE_WIDTH = 70

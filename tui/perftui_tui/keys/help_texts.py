@@ -17,7 +17,7 @@ class Entry:
 
     @property
     def text(self) -> str:
-        """All of it as a paragraph."""
+        """The whole help as a paragraph."""
         parts = [self.what]
         if self.unit:
             parts.append(f"Unit: {self.unit}.")

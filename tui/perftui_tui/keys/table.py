@@ -35,7 +35,7 @@ class Key:
     shown_as: str = ""
     """How the key is written where its name is not what is printed on it."""
     priority: bool = False
-    """Whether it works while typing too."""
+    """Whether the key works while typing too."""
     scope: str = ""
     """``app``, the screen on which it works, or ``screen.part`` for a part that has the focus."""
 
@@ -283,4 +283,4 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
 }
 
 KEYS = tuple(replace(key, scope=scope) for scope, keys in _BY_SCOPE.items() for key in keys)
-"""All of them, each with its scope."""
+"""All keys, each with its scope."""

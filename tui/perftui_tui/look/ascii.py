@@ -13,7 +13,7 @@ ASCII_GLYPHS = str.maketrans(
     "▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░┤≤–µ↳°┌┐└┘┬├┴┼",
     "..:-=+*#||||###|--++++*~.>x><v^.|<-u>'+++++|++",
 )
-"""What a terminal font without block characters shows instead of those of our rows."""
+"""What a terminal font without block characters shows instead of the characters of our rows."""
 
 _OTHERS = {
     "▔": "-", "▐": "|", "▕": "|", "┃": "|", "║": "|", "═": "=", "┼": "+", "▲": "^", "▼": "v",
@@ -21,7 +21,7 @@ _OTHERS = {
     "▀": "'", "▄": ".", "■": "#", "□": ".", "🔎": "/ ", "⭘": "O", "—": "-", "’": "'", "▾": "-",
     "▸": "+",
 }  # fmt: skip
-"""And instead of those that Textual's own widgets draw with."""
+"""What such a font shows instead of the characters that Textual's own widgets draw with."""
 
 
 class AsciiFilter(LineFilter):

@@ -6,7 +6,7 @@ from textual.theme import Theme
 
 DEFAULT_THEME = "perftui-dark"
 
-# On dark: Okabe and Ito's palette, told apart with every common form of colour blindness; the parts
+# On dark: Okabe and Ito's palette, distinct with every common form of colour blindness; the parts
 # of a step that are drawn side by side are the pairs that differ most under deuteranopia. On light:
 # the same hues darkened until white text on them, and they on white, reach a contrast of 4.5.
 # Sixteen colours by name are what the terminal's own palette makes of them; each part has its own.

@@ -31,7 +31,7 @@ STYLES = {
 class Meter:
     """What one pane shows. ``values`` are drawn from ``low`` to ``high``, oldest first.
 
-    ``absent`` says why there is nothing to show, where that is so.
+    ``absent`` is why there is nothing to show, where that is so.
     """
 
     name: str

@@ -45,11 +45,11 @@ def left_out(breakdown: DrawnStep, cells: int) -> tuple[Part, ...]:
     """Parts that a bar so wide gives no name or no figure, and those it does not show."""
     columns, whole = dict(_columns(breakdown, cells)), breakdown.mean.mean
 
-    def is_told(part: Part) -> bool:
+    def is_named(part: Part) -> bool:
         width = columns.get(part, 0)
         return bool(name_within(part.name, width - 1) and _figure(part, width, whole))
 
-    return tuple(part for part in breakdown.parts if part.ns and not is_told(part))
+    return tuple(part for part in breakdown.parts if part.ns and not is_named(part))
 
 
 def _legend(parts: tuple[Part, ...], whole: int, cells: int) -> Row:

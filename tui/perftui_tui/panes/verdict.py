@@ -1,5 +1,5 @@
 """The verdict in a word and a sentence; in one row for the head of every screen but the Overview,
-which says it whole."""
+which has it whole."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def label(text: str, style: str) -> Span:
 
 
 def waits_for_window(snapshot: Snapshot) -> bool:
-    """Whether a window that is being read may yet say what the steps do not: nothing was found, or
+    """Whether a window that is being read may yet show what the steps do not: nothing was found, or
     all seems well."""
     top = snapshot.diagnosis.top
     return snapshot.is_reading and (top is None or top.severity is Severity.HEALTHY)
@@ -42,7 +42,7 @@ def verdict(snapshot: Snapshot) -> tuple[Span, str]:
 
 
 def verdict_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
-    """As much of the verdict as one row holds."""
+    """The verdict, cut to one row."""
     word, sentence = verdict(snapshot)
     return [crop(row(word, f" {sentence}"), cells)]
 

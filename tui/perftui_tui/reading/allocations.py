@@ -61,7 +61,7 @@ def read_memory(
     """The report of the snapshot at ``path``, or why it cannot be read.
 
     Raises:
-        LoadCancelled: ``cancelled`` said so.
+        LoadCancelled: ``cancelled`` returned True.
     """
     from perftui.report.memory import report_memory
     from perftui.trace.errors import TraceError

@@ -51,7 +51,7 @@ class PreviewReceived(Newest):
 
 @dataclass(eq=False)
 class SourceFailed(Message):
-    """What was asked for cannot be shown; ``reason`` says why and what to do.
+    """What was asked for cannot be shown; ``reason`` is why, and what to do.
 
     ``is_all`` is False where only a part of it is missing.
     """

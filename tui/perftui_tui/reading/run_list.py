@@ -95,7 +95,7 @@ class RunLister:
         try:
             summary = summarise(entry.root)
         except (ManifestError, OSError):
-            # It has gone or is damaged: the list says so when it is read next.
+            # It has gone or is damaged: the list shows that when it is read next.
             return None
         self._cache[entry.root] = (stamp, summary)
         return summary

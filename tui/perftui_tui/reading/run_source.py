@@ -16,8 +16,8 @@ POLL_SECONDS = 1.0
 """One picture a second: at four, a terminal on a slow link lags behind its keys by seconds."""
 
 DUTY = 0.05
-"""Of a core, the most that reading may take: the training needs the rest. A run of a million steps
-takes half a second to read and judge, so it is read every ten seconds."""
+"""Share of a core that reading may take at most: the training needs the rest. A run of a million
+steps takes half a second to read and judge, so it is read every ten seconds."""
 
 LONGEST_POLL_SECONDS = 15.0
 

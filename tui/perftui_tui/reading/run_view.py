@@ -83,7 +83,7 @@ class RunView:
 
     def read(self) -> Snapshot:
         """The run as it is now. The first picture, and that in which the first window appears, do
-        not wait for it to be analysed: they say that it is being read."""
+        not wait for it to be analysed: they show that it is being read."""
         run = self._reader.poll()
         rank = run.rank(self._rank_number)
         self._notice_another(rank)
@@ -131,7 +131,7 @@ def open_window(
     """The analysis of a profiled window, or why it cannot be read.
 
     Raises:
-        LoadCancelled: ``cancelled`` said so.
+        LoadCancelled: ``cancelled`` returned True.
     """
     from perftui.analysis.open_trace import never, open_trace
     from perftui.trace.errors import TraceError
@@ -158,8 +158,8 @@ def picture(
     """The snapshot of ``run``, with the ``analysis`` of its newest window.
 
     ``allocations`` knows its newest memory snapshot; ``problems`` are those of reading; ``as_of``
-    is the time at which ``run`` is shown, None for what is known now; ``is_reading`` says that its
-    first window is read next.
+    is the time at which ``run`` is shown, None for what is known now; ``is_reading``: its first
+    window is read next.
     """
     facts = Facts(run, analysis, rank_number)
     rank = facts.rank

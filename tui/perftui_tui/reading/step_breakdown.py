@@ -31,7 +31,7 @@ class DrawnStep:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Its parts by the names and styles they are drawn with."""
+        """Parts of the step by the names and styles they are drawn with."""
         return tuple(
             Part(phase_name(name), ns, name if self.mean.of_run else style_of(name))
             for name, ns in self.mean.parts

@@ -29,14 +29,14 @@ def view_trace(
 ) -> Snapshot:
     """Read, analyse and judge the trace at ``path``.
 
-    ``progress`` is told the share that was read, or how far ``nsys`` has come where it must export
-    the trace first; ``preview`` is given what can be drawn already, now and then while a long trace
-    is read.
+    ``progress`` is called with the share that was read, or how far ``nsys`` has come where it must
+    export the trace first; ``preview`` with what can be drawn already, now and then while a long
+    trace is read.
 
     Raises:
         TraceError: the file is not a trace that can be read.
         OSError: the file cannot be opened.
-        LoadCancelled: ``cancelled`` said so.
+        LoadCancelled: ``cancelled`` returned True.
     """
 
     def progressed(read: int, whole: int) -> None:

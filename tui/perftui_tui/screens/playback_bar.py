@@ -144,7 +144,7 @@ class PlaybackBar(RowView, can_focus=True):
         self._playback.toggle()
 
     def action_step(self, count: int) -> None:
-        """So many steps on or back."""
+        """Go ``count`` steps on, or back where it is negative."""
         self._playback.step(count)
 
     def action_faster(self, by: int) -> None:

@@ -113,7 +113,7 @@ class ReadingApp(NavigatingApp):
             source.stop()
         self._sources = ()
 
-    # What the source says
+    # What the source sends
 
     def on_snapshot_received(self, message: messages.SnapshotReceived) -> None:
         """Put the snapshot on screen, unless paused or the terminal is behind."""
@@ -129,7 +129,7 @@ class ReadingApp(NavigatingApp):
             self.action_show("memory")
         if self.paused or not self.playback.finished(message.snapshot):
             return
-        # A run that is over is told of once: that picture is never skipped.
+        # A run that is over is reported once: that picture is never skipped.
         if not message.snapshot.phase.is_live or not self._terminal_is_behind():
             self.snapshot = message.snapshot
 

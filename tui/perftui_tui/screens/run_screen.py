@@ -218,8 +218,8 @@ class RunScreen(Screen[None]):
             reason = f"cannot save in {folder}: {error.strerror or error}"
             self.app.call_from_thread(self.session.warn, printable(reason))
             return
-        said = f"saved {printable(str(path))}"
-        self.app.call_from_thread(self.notify, said, markup=False, timeout=8)
+        message = f"saved {printable(str(path))}"
+        self.app.call_from_thread(self.notify, message, markup=False, timeout=8)
 
     def show_output(self, output: Output) -> None:
         """Draw the script's output; nothing by default."""

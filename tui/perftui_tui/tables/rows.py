@@ -46,11 +46,11 @@ class Column:
     exact: Callable[[int], object] | None = None
     """What a saved table has for a row; None: its text."""
     unit: str = ""
-    """Of ``exact``, for the title in a file."""
+    """Unit of ``exact``, for the title in a file."""
 
     @cached_property
     def ranks(self) -> Int64:
-        """Of words, the place of each row in their order, in any case; equal words share one."""
+        """Place of each row in the order of its words, in any case; equal words share one."""
         folded = [str(key).casefold() for key in self.keys]
         places = {word: place for place, word in enumerate(sorted(set(folded)))}
         return np.array([places[word] for word in folded], np.int64)
@@ -69,8 +69,8 @@ class TableData:
     ids: Sequence[Hashable] = ()
     """Identify rows whose names are not their own; empty where ``names`` do."""
     parents: Int64 | None = None
-    """Of a tree the row above each, -1 at the top; rows below one stay below it in any order, and
-    are not filtered here. A row stands behind the one above it."""
+    """The row above each in a tree, -1 at the top; None for a flat table. Rows below one stay below
+    it in any order, and are not filtered here. A row stands behind the one above it."""
 
     def __len__(self) -> int:
         return len(self.names)

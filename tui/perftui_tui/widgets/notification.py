@@ -22,7 +22,7 @@ class Notice(Notification):
 
     @property
     def has_expired(self) -> bool:
-        """Whether its time is over."""
+        """Whether the notification's time is over."""
         return super().time_left <= 0
 
 

@@ -14,7 +14,7 @@ FILE_PACKAGES = frozenset({"h5py", "lmdb", "sqlite3", "zarr", "tables", "rasteri
 
 
 PATH_NAMES = re.compile(r"(^|_)(root|path|paths|dir|folder|files?|filenames?|samples|url)s?$")
-"""Attributes that name where data lies, though nothing in the text tells a path."""
+"""Attributes that name where data lies, though nothing in the text marks a path."""
 
 MOST_WRAPPED = 4
 """Datasets within one another, such as subsets, that are looked into."""

@@ -16,7 +16,7 @@ UNKNOWN = -1
 def loader_facts(
     torch: Any, loader: Any, number: int, site: CallSite | None, outcome: Outcome | None
 ) -> dict[str, Any]:
-    """Data of a ``loader`` note; ``number`` tells the loaders of one process apart."""
+    """Data of a ``loader`` note; ``number`` distinguishes the loaders of one process."""
     facts = {"id": number, "class": _name(type(loader)), **_settings(loader)}
     facts.update(_dataset_facts(torch, loader.dataset))
     facts.update(_collate_facts(loader))

@@ -29,7 +29,7 @@ class Loaders:
     """
 
     def __init__(self, torch: Any, notes: Notes, origins: Origins) -> None:
-        """``origins`` is what constructors tell; a forked child takes it over from its parent."""
+        """``origins`` is what constructors report; a forked child takes it over from its parent."""
         self._torch = torch
         self._notes = notes
         self._next = count(1)

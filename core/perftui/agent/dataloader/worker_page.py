@@ -40,7 +40,7 @@ def batch_bytes(torch: Any, batch: Any) -> int:
     Looks into lists, tuples and dictionaries and runs no code of the script: what else is found
     makes the whole unknown, but for numbers and text, which count as nothing.
     """
-    # A mode of the script, or a subclass of tensors, would be told of what is looked at.
+    # A mode of the script, or a subclass of tensors, would be called for what is read here.
     with torch._C.DisableTorchFunction():
         return _batch_bytes(torch, batch)
 
@@ -132,7 +132,7 @@ class PageFile(Page):
         self._let_go()
 
     def leave_to_parent(self) -> None:
-        """This is a forked child: the page is its parent's."""
+        """Leave the page to the parent: this is a forked child."""
         self.forget()
         self._let_go()
 

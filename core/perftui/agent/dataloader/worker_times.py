@@ -117,9 +117,9 @@ class WorkerTimes:
             self._session.notes.write("warning", {"message": message})
 
     def after_fork(self) -> None:
-        """This is a new child of the process that counted.
+        """Begin anew in a new child of the process that counted.
 
-        It counts for itself, but for children of a worker: they would pass for the worker.
+        The child counts for itself, but for children of a worker: they would pass for the worker.
         """
         for page in self._pages.values():
             page.leave_to_parent()

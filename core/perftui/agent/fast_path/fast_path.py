@@ -59,7 +59,7 @@ class FastPath(CompiledFastPath):
         self._state: object = None
         """How the machine was when the step began."""
         self._known_steps = 0
-        """Of those that ended here, the ones that the meter knows of."""
+        """How many of the steps that ended here the meter knows of."""
         self._is_lent = False
         """Whether the recording goes on where this has come to."""
 

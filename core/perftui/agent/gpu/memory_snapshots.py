@@ -16,7 +16,7 @@ MOST_EVENTS = 30_000
 them. torch asks for some KB of memory for each in a snapshot."""
 
 MOST_BYTES = 256 * 1024 * 1024
-"""Of one file: it passes through memory that the training needs."""
+"""Most bytes of one file: it passes through memory that the training needs."""
 
 BUDGET = 100
 """A snapshot may cost one part in this of the time since the last one."""

@@ -14,7 +14,7 @@ BUDGET = 1000
 machine with slow cores and an H100 one took 1.4 ms, a third of it for six events: one in 1.4 s."""
 
 MOST_PAUSE_NS = 5_000_000_000
-"""Also after a step that was costly for once, as the first that is timed."""
+"""Longest pause after a timed step, however costly it was: the first that is timed takes long."""
 
 MOST_PENDING = 64
 """Timed steps that the GPU may be behind; the oldest are given up."""

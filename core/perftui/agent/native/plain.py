@@ -44,7 +44,7 @@ class PlainPage:
     may_be_brief = is_brief = False
     stage = IDLE
     number = 0
-    """Of the record that was stored last."""
+    """Number of the record that was stored last."""
     since = began = 0
     """When the stage began, and when the batch did."""
     batches = sized = bytes = fetch = collate = squares = address = 0
@@ -62,7 +62,7 @@ class PlainPage:
         return True
 
     def leave(self, whose: object, /) -> None:
-        """That batch has ended, made or not, if it is the one that is counted."""
+        """The batch of ``whose`` has ended, made or not; ignored if it is not the counted one."""
         if not self._lock.is_held_by(whose):
             return
         if self.stage != IDLE:

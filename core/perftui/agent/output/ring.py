@@ -40,7 +40,7 @@ class RingWriter:
         self._lost_notes = memoryview(memory)[LOST_NOTES_OFFSET:HEAD_OFFSET].cast("Q")
 
     def lose_notes(self, count: int) -> None:
-        """So many notes could not be written so far: here is room always."""
+        """Store how many notes could not be written so far: here is room always."""
         self._lost_notes[0] = count
 
     def write(

@@ -12,17 +12,17 @@ cost two to three times what later ones cost (300 us a step against 90 to 130 us
 taught is forgotten when the first of the later ones has been measured."""
 
 LEARN_FROM = 2
-"""The very first steps say nothing of the others: files are made and facts are gathered there."""
+"""The very first steps are no measure of the others: files are made and facts gathered there."""
 
 EVERY = 31
-"""Of the steps after them one in so many is measured. A prime: loops log, accumulate and save
+"""One in this many of the steps after them is measured. A prime: loops log, accumulate and save
 every so many steps too, and the sample should not always hit the same ones."""
 
 MEMORY_CALLS = 200
 """Measured hooks after which the older half counts for half."""
 
 COMPILED_WEIGHT = 0.1
-"""Of the newest measured step among all that taught what a compiled hook costs."""
+"""Weight of the newest measured step among all that taught what a compiled hook costs."""
 
 COLD = 12
 """What Python does around a compiled hook is not measured there. It takes so many times what
@@ -40,7 +40,7 @@ class Mark(NamedTuple):
     clock: Optional[Clock]
     """The one that times the hook in which the work happens, None where none does."""
     since: int
-    """Its reading."""
+    """What that clock read when the work began, ns."""
 
 
 class Meter:
@@ -95,7 +95,7 @@ class Meter:
         return 0 if self.is_sampling else EVERY - self._steps % EVERY
 
     def pass_by(self, steps: int) -> None:
-        """So many steps have ended of which somebody else has counted what they cost."""
+        """``steps`` steps have ended of which somebody else has counted what they cost."""
         if steps:
             self._steps += steps
             self._update_sampling()

@@ -84,7 +84,7 @@ class Sites:
     def __init__(self, requests: list[Request]) -> None:
         self.requests = requests
         self.making: set[int] = set()
-        """Those whose own constructor has seen to the overrides."""
+        """Ids of optimizers whose own constructor has seen to the overrides."""
 
     def end(self, session: Session, made: Any) -> None:
         """``made`` has been constructed, as far as the base class goes."""

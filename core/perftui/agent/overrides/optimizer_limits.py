@@ -19,7 +19,7 @@ SPARSE_UNLESS_FUSED = frozenset({"SGD", "Adagrad"})
 """Classes that take sparse gradients, but not with fused kernels."""
 
 DISPATCHED = frozenset({"cpu", "cuda", "mps", "xpu"})
-"""Devices of which torch says whether it has a kernel for them."""
+"""Devices of which torch reports whether it has a kernel for them."""
 
 
 def why_not(

@@ -37,7 +37,7 @@ class Request(NamedTuple):
     fix: Optional[str] = None
 
     def covers(self, site: CallSite | None) -> bool:
-        """Whether it is meant for the call at ``site``."""
+        """Whether this request is meant for the call at ``site``."""
         if self.file is None:
             return True
         return site is not None and site.covers(self.file, self.line or site.line)
@@ -85,7 +85,7 @@ def request_of(number: int, given: Any) -> Request | None:
 
 
 def wanted(requests: list[Request], site: CallSite | None) -> list[Request]:
-    """Those of ``requests`` that are meant for the call at ``site``."""
+    """The ``requests`` that are meant for the call at ``site``."""
     return [request for request in requests if request.covers(site)]
 
 
@@ -95,8 +95,8 @@ def arguments_of(requests: list[Request]) -> dict[str, Any]:
 
 
 MOST_NOTES = 1000
-"""Notes of one process. A script that makes its loader anew for each epoch says the same each time,
-which is written once."""
+"""Notes of one process. A script that makes its loader anew for each epoch causes the same note
+each time, which is written once."""
 
 
 class OverrideNotes:
@@ -116,11 +116,11 @@ class OverrideNotes:
             self._notes.write("override", data)
 
     def begin(self, notes: Notes) -> None:
-        """This process records from now on, into ``notes``."""
+        """Write into ``notes`` from now on: this process records."""
         self._notes = notes
         for data in self._reported.values():
             notes.write("override", data)
 
     def reset(self) -> None:
-        """This is a child of the process that recorded."""
+        """Write no more in this child of the process that recorded."""
         self._notes = None

@@ -16,7 +16,7 @@ LONGEST = 300
 
 
 class Compilations:
-    """Those of one process from now on, each told once: a forked child knows its parent's."""
+    """New compilations of this process, each reported once: not those before a fork."""
 
     def __init__(self) -> None:
         found = _list()

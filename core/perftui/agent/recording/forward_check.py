@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..steps.detection import TRAIN, Boundary
 
 STEPS_WITHOUT_FORWARD = 10
-"""Training steps in a row in which no module was called, after which a warning says so."""
+"""Training steps in a row without a call of any module, after which there is a warning."""
 
 UNSEEN = (
     "the time of the forward pass is not known and counts as other: "
@@ -20,7 +20,7 @@ class ForwardCheck:
         self._without = 0
 
     def has_gone_unseen(self, boundary: Boundary) -> bool:
-        """A step has ended; whether it is the one after which ``UNSEEN`` is to be said."""
+        """A step has ended; whether it is the one after which to warn with ``UNSEEN``."""
         if boundary.forwards or boundary.kind != TRAIN:
             self._without = 0
             return False

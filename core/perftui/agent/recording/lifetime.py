@@ -42,7 +42,7 @@ class Lifetime:
 
     def __init__(self, torch: Any, spool: Path, options: AgentOptions) -> None:
         self.snapshots: MemorySnapshots | None = None
-        """Of the GPU's memory, where they were asked for."""
+        """Snapshots of the GPU's memory; None where they were not asked for."""
         self._torch = torch
         self._spool = spool
         self._options = options
@@ -65,7 +65,7 @@ class Lifetime:
         self.optimizers = Optimizers(self._torch)
         self.weights = Weights(self._torch)
         self.recording: Recording | None = None
-        """None before there is anything to record, and after it has ended."""
+        """The recording; None before there is anything to record, and after it has ended."""
         self._failed: Recording | None = None
         self._begin_lock = TryLock()
 
@@ -77,7 +77,7 @@ class Lifetime:
 
     @guarded_and_timed
     def after_fork(self) -> None:
-        """This is a new child of the process that recorded."""
+        """Let go of the parent's recording in a new child of the process that recorded."""
         recording = self.recording
         if recording is not None:
             never_destroy(recording.device.phases)

@@ -188,7 +188,7 @@ class Session(FastPathOpening):
 
     @guarded_and_timed
     def leave_save(self, start: int) -> None:
-        """It has returned or raised."""
+        """``torch.save`` has returned or raised; ``start`` is what ``enter_save`` gave."""
         duration = perf_counter_ns() - start
         recording = self.recording
         note = self._saves.add(find_call_site(), duration) if recording else None
@@ -296,4 +296,4 @@ class Session(FastPathOpening):
             if optimizer is not None:
                 # Not every optimizer is constructed: some are copied or unpickled.
                 made.setdefault(optimizer, None)
-        self.notes.write("settings", self._setup.told(self._torch, made, list(self._modules)))
+        self.notes.write("settings", self._setup.note(self._torch, made, list(self._modules)))

@@ -60,7 +60,7 @@ class StepWriter:
         self.snapshots: MemorySnapshots | None = None
         self.pauses: GcPauses | None = None
         self.index = 0
-        """Of the step that is going on."""
+        """Number of the step that is going on."""
         self.ring = ring
         self._meter = meter
         self._max_steps = max_steps

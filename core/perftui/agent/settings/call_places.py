@@ -75,7 +75,7 @@ def call_places(variables: frozenset[str]) -> Places:
 
 
 def _user_code() -> Iterator[CodeType]:
-    """Of the functions on the stack, the outermost first, and of those in modules."""
+    """Code of the functions on the stack, the outermost first, and of those in modules."""
     hidden = (*hidden_directories(), str(Path(os.__file__).parent) + os.sep, "<")
     stack = []
     frame: FrameType | None = sys._getframe()
@@ -142,7 +142,7 @@ def _uses(code: CodeType, sought: frozenset[str]) -> Iterator[tuple[str, int]]:
             _, end, line = next(lines)
         value = instruction.argval
         if instruction.opname == "KW_NAMES" and instruction.arg is not None:
-            # Python 3.11 tells the number only.
+            # Python 3.11 gives the number only.
             value = code.co_consts[instruction.arg]
         if instruction.opname == "STORE_ATTR" or value in _FLAGS:
             switch = f"{before}.{_FLAGS.get(value, value)}"

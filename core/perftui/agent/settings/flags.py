@@ -1,4 +1,4 @@
-"""Switches of torch as they are set, None where it does not tell: its versions differ."""
+"""Switches of torch as they are set, None where it does not know them: its versions differ."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ WRAPPERS = {
     ),
     "FSDPModule": (),
 }
-"""Classes of torch that train a module on several devices, with attributes that say how."""
+"""Classes of torch that train a module on several devices, with the attributes that define how."""
 
 COMPILED = "OptimizedModule", "torch._dynamo.eval_frame"
 """What ``torch.compile`` makes of a module: the class and where it is defined."""
@@ -37,7 +37,7 @@ LONGEST = 200
 
 
 COUNTS = ("tensors", "trained", "elements", "largest", "unused", "unused_elements")
-"""What is told of the parameters of one data type on one device; ``largest`` is in elements."""
+"""What is noted of the parameters of one data type on one device; ``largest`` is in elements."""
 
 
 def all_modules(roots: Iterable[Any]) -> list[Any]:
@@ -127,7 +127,7 @@ def _plain(value: Any) -> Any:
 
 
 MOST_OPTIMIZERS = 32
-"""Optimizers that are told of."""
+"""Optimizers that are noted."""
 
 OPTIONS = ("fused", "foreach", "capturable", "differentiable")
 

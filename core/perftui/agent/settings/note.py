@@ -60,10 +60,10 @@ VARIABLES = frozenset(
         "PYTHONTRACEMALLOC",
     }
 )
-"""Variables of the environment that are told of: a fixed list, as others may hold secrets."""
+"""Variables of the environment that are noted: a fixed list, as others may hold secrets."""
 
 PREFIX = "TORCHDYNAMO_"
-"""Of further ones."""
+"""Prefix of further variables that are noted."""
 
 LONGEST = 200
 """Characters of a value."""

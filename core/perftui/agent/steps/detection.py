@@ -62,7 +62,7 @@ class StepMachine:
     4. Without any of these, each root forward without gradients is a step of its own; one with
        gradients, too, once very many have come and no backward ever.
 
-    ``optimizers_exist`` tells whether the script has made a ``torch.optim`` optimizer,
+    ``optimizers_exist`` returns whether the script has made a ``torch.optim`` optimizer,
     ``weights_changed`` whether it has written to its parameters since the last backward pass
     began. Times are any one monotonic clock in ns.
     """
@@ -75,7 +75,7 @@ class StepMachine:
         self._cycle = OptimizerCycle()
         self._has_trained = False
         self.has_optimized = False
-        """Whether any optimizer of torch has begun to step; the caller says so before it ends."""
+        """Whether any optimizer of torch has begun to step; the caller sets it before it ends."""
         self._has_gone_back = False
         self._is_by_hand = False
         self._held_back = 0

@@ -41,13 +41,13 @@ class Optimizers:
         return len(self._numbers)
 
     def known(self) -> list[tuple[ReferenceType[Any], int]]:
-        """Those that have a number and are alive."""
+        """Optimizers that have a number and are alive, with that number."""
         return [(ref(optimizer), number) for optimizer, number in self._numbers.items()]
 
     def entered(self, optimizer: Any, start: int) -> None:
         """``optimizer.step`` began at ``start``.
 
-        It is not kept alive: torch does not say where a step raised, and a script that is out of
+        It is not kept alive: torch does not report where a step raised, and a script that is out of
         memory may want to let go of its parameters then.
         """
         if self.open:

@@ -23,19 +23,19 @@ MANY = 1 << 62
 
 
 class TrainingRuns:
-    """Told of every step once there was one of training. Those come in runs, with gaps between.
+    """Runs of training steps and the gaps between them, notified of every step from the first
+    training step on.
 
     A run is expected to end where one of the last ones did, and to go on once it is longer than all
-    of them. The end of a gap is known where a call with gradients tells it; where none did the last
+    of them. The end of a gap is known where a call with gradients marks it; where none did the last
     time, it is expected once the gap is as long as all of the last ones.
     """
 
     def __init__(self) -> None:
         self.gaps = 0
-        """So many have begun."""
+        """Gaps between runs that have begun."""
         self.is_foreseen = False
-        """Whether it was known of the last run, right before its first step, that it would begin.
-        """
+        """Whether the begin of the last run was known right before its first step."""
         self._runs: deque[int] = deque(maxlen=REMEMBERED)
         self._gaps: deque[int] = deque(maxlen=REMEMBERED)
         self._run = 0
@@ -59,7 +59,7 @@ class TrainingRuns:
         self._trains_next = ended.trains_next
 
     def usual(self, steps: int) -> None:
-        """So many training steps have ended, after one of them."""
+        """``steps`` more training steps have ended, after one of them."""
         self._run += steps
 
     @property

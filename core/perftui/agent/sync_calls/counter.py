@@ -23,10 +23,10 @@ READING = (
 """Methods of a tensor that need its values on the host."""
 
 COPYING = ("to", "cuda")
-"""Those that wait where they copy between the host and a device."""
+"""Methods of a tensor that wait where they copy between the host and a device."""
 
 INDEXING = ("__getitem__", "__setitem__")
-"""Those that wait where a mask says how much is chosen."""
+"""Methods of a tensor that wait where a mask decides how much is chosen."""
 
 FUNCTIONS = ("nonzero", "equal")
 """Functions of torch that need values on the host."""

@@ -27,7 +27,7 @@ def window_steps(step_ns: int, stall_per_step: int | None, in_detail: bool) -> i
     """Steps for the next window of a training whose steps take ``step_ns``; 1 at least.
 
     ``stall_per_step`` is what the last window took of the training, by its steps; None before
-    there was one. ``in_detail`` tells whether shapes, stacks or memory are recorded too.
+    there was one. ``in_detail``: shapes, stacks or memory are recorded too.
     """
     steps = USUAL_STEPS
     if 0 < step_ns < SHORT_STEP_NS:

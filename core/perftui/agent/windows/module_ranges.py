@@ -40,7 +40,7 @@ class ModuleNames:
         self._roots: list[Any] = []
 
     def of(self, module: Any) -> str:
-        """Its name, as a part of the first model with it that was asked for."""
+        """The name of ``module`` as a part of the first model with it that was asked for."""
         name = self._names.get(id(module))
         if name is None:
             self._learn(module)

@@ -14,7 +14,7 @@ class NsysWindow:
     """
 
     profiler = None
-    """None of torch's."""
+    """No profiler of torch's."""
 
     def __init__(self, torch: Any) -> None:
         self._cuda = torch.cuda

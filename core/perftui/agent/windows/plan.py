@@ -27,11 +27,11 @@ nothing else. A check before the training is shorter, and whatever is recorded o
 first window of the training, which pays for it. Counted, not timed, so that ranks agree."""
 
 MOST_GAPS = 2
-"""So many times a window waits until the script has evaluated and trains again. Where it never has
+"""How often a window waits until the script has evaluated and trains again. Where it never has
 room then, as where single training steps come without a sign, it takes what comes."""
 
 MOST_WAIT_NS = 30_000_000_000
-"""So long a window that a viewer asks for waits for training steps: he sits before the screen."""
+"""Ns that a window which a viewer asks for waits for training steps: he sits before the screen."""
 
 
 class WindowPlan:
@@ -57,7 +57,7 @@ class WindowPlan:
         self._wanted: str | None = None
         self._wanted_at = 0
         self._wanted_after = 0
-        """When that was, and after how many gaps between training steps."""
+        """When the window was asked for, and after how many gaps between training steps."""
         self._prepared = 0
         """How often a window has been."""
         self._room = 0
@@ -68,15 +68,15 @@ class WindowPlan:
         self._waited = 0
         """How long the training has waited for windows in the step that goes on."""
         self._last_steps = 0
-        """Of the last window, 0 before the first of its kind."""
+        """Steps of the last window, 0 before the first of its kind."""
         self._stall_per_step: int | None = None
 
     def step(self, ended: Boundary, duration: int, hooks: int, is_open: bool) -> None:
         """A step has ended after ``duration`` ns, of which the agent took ``hooks``.
 
-        ``is_open`` tells whether a window was open, which makes it longer. A script that only
-        infers is looked at like one that trains, and one that only evaluates after a while; once a
-        training step has come, evaluation counts no more.
+        ``is_open``: a window was open, which makes the step longer. A script that only infers is
+        treated like one that trains, and one that only evaluates after a while; once a training
+        step has come, evaluation counts no more.
         """
         waited, self._waited = self._waited, 0
         undisturbed = max(duration - waited, 0)
@@ -105,7 +105,7 @@ class WindowPlan:
         return is_idle and self.triggers.is_settled and self.rank_sync.can_wait(self._counted)
 
     def usual(self, steps: int, whole: int, hooks: int) -> None:
-        """So many training steps have ended as usual.
+        """``steps`` training steps have ended as usual.
 
         All of them took ``whole`` ns, and the agent ``hooks`` of that.
         """
@@ -141,9 +141,9 @@ class WindowPlan:
     def may_start(self, next_step: int, was_prepared: bool) -> bool:
         """Whether the prepared window opens now.
 
-        ``was_prepared`` tells whether that was at the last step. Another attempt does not wait for
-        that: it needs every step there is. Nor does a window that would miss a step for it, once
-        the tracing library has been started.
+        ``was_prepared``: it was prepared at the last step. Another attempt does not wait for that:
+        it needs every step there is. Nor does a window that would miss a step for it, once the
+        tracing library has been started.
         """
         is_tight = self._prepared > 1 and 0 < self._runs.ahead <= self._length()
         at_once = was_prepared or self._attempts > 0 or is_tight
@@ -211,7 +211,7 @@ class WindowPlan:
         )
 
     def _fitting(self) -> int:
-        """As many of them as a run of training steps has, unless their number was asked for."""
+        """Steps of the next window: at most those of a run, unless their number was asked for."""
         if self._options.window_steps is not None:
             return self._options.window_steps
         return min(self._length(), self._runs.shortest)
@@ -220,7 +220,7 @@ class WindowPlan:
         """Whether the steps that begin are such as a window is opened for ``reason`` to see.
 
         These are training steps once there was one. Who asks is content with one of them. Ranks
-        open theirs where it is planned; they wait for the end of a gap where that can be told.
+        open theirs where it is planned; they wait for the end of a gap where that can be foreseen.
         """
         if not self._has_trained or reason == CHOSEN:
             return True
@@ -239,7 +239,7 @@ class WindowPlan:
         return not self._has_trained and self._evaluated > LONG_EVALUATION
 
     def _begin_training(self) -> None:
-        """Forget the steps before: a check before training says nothing of it."""
+        """Forget the steps before: a check before training is no measure of it."""
         self._has_trained = True
         if self._counted:
             # Ranks count alike from here on, though one alone may have done that check.

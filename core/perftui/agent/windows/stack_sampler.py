@@ -18,11 +18,11 @@ MOST_SAMPLES = 4096
 """After which it ends by itself: no window is meant to last that long."""
 
 SWITCH_SECONDS = 0.0001
-"""Of pure Python before another thread may run, while samples are taken. With it and samples 5 ms
+"""Pure Python before another thread may run, while samples are taken. With it and samples 5 ms
 apart, they gave a pure Python loop 24 % of the time, where it took 28 %; with 0.5 ms 16 of 26 %."""
 
 STOP_SECONDS = 1.0
-"""It has nothing to wait for but the interpreter, which whoever ends it gives way."""
+"""How long to wait for the sampler's thread, which waits for nothing but the interpreter."""
 
 
 class StackSampler:

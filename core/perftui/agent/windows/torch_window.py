@@ -28,7 +28,7 @@ class Window:
     def __init__(self, torch: Any, options: AgentOptions, stacks: bool) -> None:
         self._torch = torch
         self.uses_cuda = bool(torch.cuda.is_initialized())
-        """Whether it should hold kernels."""
+        """Whether the window should hold kernels: the script has initialised CUDA."""
         self.profiler = torch.autograd.profiler.profile(
             use_device="cuda" if self.uses_cuda else None,
             use_kineto=True,

@@ -53,7 +53,7 @@ class Windows(WindowStages):
 
     @property
     def can_wait(self) -> bool:
-        """Whether the plan may be told of steps like the ones before by ``usual``, a while later;
+        """Whether steps like the ones before may be reported to the plan later, by ``usual``;
         others must be passed to ``boundary`` at once."""
         return self._window is None and self._unsaved is None and self.plan.can_wait
 

@@ -5,7 +5,7 @@ launching thread is the cause. From then on a short time is part of launching, a
 kernel waits in a queue, as does one that was launched before the device fell idle.
 
 While the host waits in a synchronising call the device is busy; the cost comes after it, when the
-queue is empty. ``_drained`` says how much of the time after counts as synchronisation.
+queue is empty. ``_drained`` returns how much of the time after counts as synchronisation.
 """
 
 from __future__ import annotations

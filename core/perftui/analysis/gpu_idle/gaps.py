@@ -62,16 +62,16 @@ def not_listed(idle: Idle) -> str:
     """Which idle intervals ``list_gaps`` leaves out, for a person; empty where it lists all."""
     lengths = idle.intervals.end - idle.intervals.start
     short = lengths[lengths < SHORTEST]
-    said = []
+    notes = []
     if len(lengths) - len(short) > MOST:
-        said.append(f"only the {MOST} longest gaps of a device are listed")
+        notes.append(f"only the {MOST} longest gaps of a device are listed")
     if len(short):
         gaps = fmt.several(len(short), "gap")
-        said.append(
+        notes.append(
             f"{gaps} below {fmt.duration(SHORTEST)}, {fmt.duration(int(short.sum()))} in all, "
             f"{'is' if len(short) == 1 else 'are'} not listed"
         )
-    return "; ".join(said)
+    return "; ".join(notes)
 
 
 def _phase_names(phases: Mapping[str, Intervals], start: Int64, end: Int64) -> list[str]:

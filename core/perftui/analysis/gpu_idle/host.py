@@ -1,4 +1,4 @@
-"""What a CPU thread was doing at each moment, as far as the trace tells."""
+"""What a CPU thread was doing at each moment, as far as the trace shows."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Host:
 
     @property
     def main_track(self) -> int:
-        """The thread that trains, NONE where nothing tells."""
+        """The thread that trains, NONE where that is not known."""
         return main_track(self.trace)
 
     @cached_property

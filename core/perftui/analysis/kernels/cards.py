@@ -20,7 +20,7 @@ class Card:
     float32: float
     """TFLOP/s of the ordinary units, of AMD's cards of its matrix units."""
     tf32: float
-    """Of tensor cores; 0 where they do not know it."""
+    """TFLOP/s of tensor cores; 0 where they do not know it."""
     half: float
     """float16, and bfloat16 from compute capability 8 on."""
     bandwidth: float

@@ -1,4 +1,4 @@
-"""What kind of work a kernel does, as its name tells.
+"""What kind of work a kernel does, by its name.
 
 Names from Volta to Blackwell of cuBLAS (``sgemm``, ``nvjet``), CUTLASS 2 and 3, cuDNN, PyTorch,
 Triton and Inductor, FlashAttention, vLLM and FlashInfer, and of AMD's rocBLAS (``Cijk_``),
@@ -92,11 +92,11 @@ _PATTERNS: tuple[tuple[Category, str], ...] = (
 _SEARCHES = tuple((category, re.compile(pattern)) for category, pattern in _PATTERNS)
 
 _TELLING = 300
-"""Characters in which a name says what it does; what follows are types of arguments."""
+"""Characters in which a name shows what it does; what follows are types of arguments."""
 
 
 @lru_cache(maxsize=8192)
 def category_of(name: str) -> Category:
-    """What the kernel of that name, as a trace has it, does; ``OTHER`` where it does not tell."""
+    """What the kernel of that name, as a trace has it, does; ``OTHER`` where it does not show."""
     start = name[:_TELLING].lower()
     return next((kind for kind, pattern in _SEARCHES if pattern.search(start)), Category.OTHER)

@@ -19,7 +19,7 @@ class Work:
     """What one call has to do at least."""
 
     flops: int
-    """Of matrix products, convolutions and attention; 0 for other operators."""
+    """Operations of matrix products, convolutions and attention; 0 for other operators."""
     bytes: int
 
 
@@ -40,7 +40,7 @@ _BYTES = {
 
 
 def work_of(operator: str, arguments: Mapping[str, Any]) -> Work | None:
-    """The work of a call with these arguments of its event; None where they tell no sizes."""
+    """The work of a call with these arguments of its event; None where they hold no sizes."""
     sizes = arguments.get("Input Dims", arguments.get("Input dims"))
     kinds = arguments.get("Input type", arguments.get("Input Types"))
     if not isinstance(sizes, list) or not isinstance(kinds, list):
@@ -70,7 +70,7 @@ def _is_size(size: object) -> bool:
 
 
 def _product(first: int) -> Callable[[Sizes, Sequence[str]], tuple[int, int]]:
-    """Of matrices, or batches of them, that are inputs ``first`` and the next."""
+    """Counts the product of two matrices, or batches of them: inputs ``first`` and the next."""
 
     def count(sizes: Sizes, _: Sequence[str]) -> tuple[int, int]:
         left, right = sizes[first], sizes[first + 1]
@@ -116,8 +116,8 @@ def _numbers(text: str, count: int) -> list[int]:
 def _attention(
     query: int, length: int, causal: int, products: float
 ) -> Callable[[Sizes, Sequence[str]], tuple[int, int]]:
-    """Of (batch, ., ., width) tensors from input ``query`` on, whose side ``length`` is that of the
-    positions; input ``causal`` says whether half of the pairs are left out."""
+    """Counts attention of (batch, ., ., width) tensors from input ``query`` on, whose side
+    ``length`` is that of the positions; input ``causal``: half of the pairs are left out."""
 
     def count(sizes: Sizes, texts: Sequence[str]) -> tuple[int, int]:
         left, right = sizes[query], sizes[query + 1]

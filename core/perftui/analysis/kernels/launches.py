@@ -1,4 +1,4 @@
-"""How kernels were launched: grid, block and occupancy, which only arguments tell."""
+"""How kernels were launched: grid, block and occupancy, which only arguments hold."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perftui.trace.categories import KERNEL
 from perftui.trace.model import Trace
 
 OCCUPANCY = "est. achieved occupancy %"
-"""As Kineto writes it: from the sizes of the launch and the limits of the device, not measured."""
+"""Kineto's name of the occupancy: from the launch's sizes and the device's limits, not measured."""
 
 _SIDES = ("X", "Y", "Z")
 
@@ -43,7 +43,7 @@ class _Counted:
 def launch_shapes(
     trace: Trace, kernels: KernelTable, progress: Callable[[float], bool] | None = None
 ) -> dict[int, LaunchShapes]:
-    """By line of ``kernels``; without those whose launches say nothing. ``progress`` and errors are
+    """By line of ``kernels``; without those whose launches have none. ``progress`` and errors are
     those of ``arguments_of``."""
     line_of = {
         name: line for line, name in enumerate(kernels.names) if kernels.categories[line] == KERNEL
@@ -79,7 +79,7 @@ def _is_unknown(occupancy: float, arguments: Mapping[str, Any]) -> bool:
 
 
 def _shape(arguments: Mapping[str, Any], name: str) -> Shape:
-    """Of Kineto a list, of nsys three columns."""
+    """Three sides of grid or block: a list in Kineto's traces, three columns in nsys's."""
     found = arguments.get(name, [arguments.get(f"{name}{side}") for side in _SIDES])
     if not isinstance(found, list) or not all(isinstance(each, int) for each in found):
         return ()

@@ -38,7 +38,7 @@ class MeasuredKernel:
     """
 
     name: str
-    """As the report spells it first."""
+    """The kernel's name as the report spells it first."""
     launches: int
     """Launches that ncu measured."""
     compute: float | None
@@ -60,7 +60,7 @@ class JoinedKernel(MeasuredKernel):
     """Row of the kernel table."""
     duration_ratio: float | None
     """``duration`` divided by the mean in the trace. Far from 1 where ncu's fixed clocks and cold
-    caches, or other sizes, make its figures say little about the traced run."""
+    caches, or other sizes, make its figures mean little for the traced run."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _row(
     name: str, matchers: Iterable[tuple[Callable[[str], str], dict[str, int | None]]]
 ) -> int | None:
     for key, found in matchers:
-        # A template's arguments tell its instances apart: no looser spelling may drop them.
+        # A template's arguments distinguish its instances: no looser spelling may drop them.
         if key is base and name != base(name):
             return None
         spelling = key(name)

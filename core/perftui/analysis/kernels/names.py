@@ -51,7 +51,7 @@ def _const_last(text: str) -> str:
 
 
 def without_arguments(canonical_name: str) -> str:
-    """The canonical name without its last ``(...)``: template arguments say what those are.
+    """The canonical name without its last ``(...)``: template arguments show what those are.
 
     ncu writes the types of a template's parameters as ``T2``, the profiler as they are.
     """

@@ -40,7 +40,7 @@ _NO_PRODUCT = re.compile(
 
 @lru_cache(maxsize=4096)
 def precision_of(name: str) -> Precision:
-    """What the name of a kernel, as a trace has it, says of its factors; ``UNKNOWN`` too of what
+    """The precision of a kernel's factors by its name in a trace; ``UNKNOWN`` too of what
     only serves a product: reductions of partial sums, products with a vector, transforms."""
     if _NO_PRODUCT.search(name):
         return Precision.UNKNOWN

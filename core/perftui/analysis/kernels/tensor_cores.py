@@ -1,10 +1,10 @@
-"""Whether a kernel computes on tensor cores, as far as its name tells.
+"""Whether a kernel computes on tensor cores, as far as its name shows.
 
 Libraries write the instruction into the names of matrix products: cuBLAS and CUTLASS its shape
 (``h884``, ``s1688``, ``s16816``) or ``tensorop``, and ``sgemm``, ``ffma`` or ``simt`` where the
-ordinary units do the work; Hopper's kernels say ``gmma`` or ``warpgroup`` or are cuBLAS's
+ordinary units do the work; Hopper's kernels have ``gmma`` or ``warpgroup`` or are cuBLAS's
 ``nvjet``; AMD's libraries write ``MI`` with the shape of the matrix instruction, ``xdl`` or
-``gtcx``. The name of a Triton kernel tells at most that it is elementwise work or a reduction.
+``gtcx``. The name of a Triton kernel shows at most that it is elementwise work or a reduction.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from functools import lru_cache
 
 
 class TensorCores(str, enum.Enum):
-    """What the name of a kernel says; the value is the word on screen."""
+    """Use of tensor cores by a kernel's name; the value is the word on screen."""
 
     YES = "yes"
     NO = "no"
     UNKNOWN = "?"
-    """A matrix product, or a kernel that may hold one, whose name does not tell."""
+    """A matrix product, or a kernel that may hold one, whose name does not show it."""
     NONE = "–"
     """Work that tensor cores do not do."""
 
@@ -41,7 +41,7 @@ _PRODUCT = re.compile(
 
 @lru_cache(maxsize=4096)
 def tensor_cores(name: str) -> TensorCores:
-    """What the name of a kernel, as a trace has it, says of tensor cores."""
+    """The use of tensor cores by the name of a kernel, as a trace has it."""
     if _ORDINARY.search(name):
         return TensorCores.NO if _PRODUCT.search(name) or "gemv" in name else TensorCores.NONE
     if _TENSOR.search(name):

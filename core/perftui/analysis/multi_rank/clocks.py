@@ -1,4 +1,4 @@
-"""How far the clocks of ranks are apart, as far as their collectives tell.
+"""How far the clocks of ranks are apart, as far as their collectives show.
 
 No rank leaves an all-reduce, an all-gather or a reduce-scatter before the last one has entered it.
 So in true time the kernels of one collective overlap on all ranks: of two ranks with kernels
@@ -49,7 +49,7 @@ class RankClock:
     """Nanoseconds to add to the rank's wall clock; with ``NO_CLOCK`` they mean nothing."""
     evidence: Evidence
     bounds: tuple[int, int] | None = None
-    """Between these lies the true shift, where collectives tell."""
+    """Between these lies the true shift, where collectives show it."""
     collectives: int = 0
     """How many both traces hold."""
 
@@ -94,7 +94,7 @@ def _shared(
 
 
 def _kind(trace: Trace, row: int) -> str:
-    """Names of kernels tell more than ranks need to have alike, such as the algorithm."""
+    """The part of a kernel's name that ranks have alike: not the algorithm, for example."""
     found = _TOGETHER.search(trace.name_of(row))
     return found.group().lower().replace("_", "") if found else ""
 
@@ -124,7 +124,7 @@ def _by_step(analysis: TraceAnalysis, partner: int) -> Mapping[int, list[int]]:
 
 
 def _is_member(trace: Trace, row: int, rank: int) -> bool:
-    """Whether the collective's group holds ``rank``; where the file does not say, it may."""
+    """Whether the collective's group holds ``rank``; where the file has no group, it may."""
     try:
         arguments: Mapping[str, Any] = trace.read_arguments(row)
         ranks = msgspec.json.decode(str(arguments.get("Process Group Ranks", "")))

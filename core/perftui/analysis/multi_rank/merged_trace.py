@@ -37,18 +37,18 @@ class _Segment:
     trace: Trace
     tracks: Sequence[TimelineTrack]
     shift: int
-    """Nanoseconds to add to its times."""
+    """Nanoseconds to add to the rank's times."""
     row: int
-    """Its first row."""
+    """The rank's first row."""
     track: int
-    """Its first track."""
+    """The rank's first track."""
 
 
 def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
     """One analysis of all: rows, steps, tracks and gaps of every rank, step parts of the first.
 
     Of each rank come first a track of its steps and one of its phases, whose rows are those of
-    ``rank_overview``; they say again what other rows say. Devices get numbers of their own, as
+    ``rank_overview``; they repeat other rows. Devices get numbers of their own, as
     ranks on several hosts use the same; what they are called stays. Ids of launches are kept apart.
     Tables of operators and kernels are left empty: they are those of one rank each.
     """

@@ -19,7 +19,7 @@ _TRACK = Track("", "overview", "", "steps and phases")
 
 
 def rank_overview(analysis: TraceAnalysis) -> TraceAnalysis:
-    """What the steps and ``find_phases`` say of one rank, as a trace of one track on its own clock:
+    """The steps and ``find_phases`` of one rank, as a trace of one track on its own clock:
     a row for each step and each interval of a phase."""
     steps = analysis.steps
     phases = find_phases(analysis.trace)

@@ -1,4 +1,4 @@
-"""What only the arguments of events tell, read from the file once and kept by number."""
+"""What only the arguments of events hold, read from the file once and kept by number."""
 
 from __future__ import annotations
 

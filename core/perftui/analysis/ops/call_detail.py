@@ -45,7 +45,7 @@ class Spread:
 
     @classmethod
     def of(cls, durations: Int64) -> Spread:
-        """Of one duration at least."""
+        """The spread of ``durations``, one at least."""
         middle = (len(durations) - 1) // 2
         return cls(
             len(durations),
@@ -58,7 +58,7 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class Detail:
-    """All that the trace tells of one group of calls, or of one kernel."""
+    """All that the trace holds of one group of calls, or of one kernel."""
 
     label: str
     trace: Trace

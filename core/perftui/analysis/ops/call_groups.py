@@ -1,4 +1,4 @@
-"""The ways in which calls are told apart: by name, shapes, module or line of code."""
+"""The ways in which calls are grouped: by name, shapes, module or line of code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ backward pass, which runs on a thread of its own."""
 
 
 class By(enum.Enum):
-    """What tells calls apart; the value is the word on screen."""
+    """What calls are grouped by; the value is the word on screen."""
 
     NAME = "name"
     SHAPE = "shapes"
@@ -56,7 +56,7 @@ class Grouped:
 def grouped(
     trace: Trace, links: Links, by: By, arguments: Callable[[], OpArguments]
 ) -> Grouped | None:
-    """The calls told apart by ``by``; None where the trace does not tell."""
+    """The calls grouped by ``by``; None where the trace has no such data."""
     if by is By.NAME:
         calls = op_calls(trace, links)
         return Grouped(calls, calls)
@@ -109,7 +109,7 @@ def _by_line(trace: Trace, links: Links, arguments: Callable[[], OpArguments]) -
 
 
 def _by_stack(trace: Trace, links: Links, arguments: OpArguments) -> Grouped | None:
-    """Of traces of older versions, which have the stack among the arguments."""
+    """Calls by line, in traces of older versions, which have the stack among the arguments."""
     if not arguments.lines:
         return None
     group = np.where(arguments.line == NONE, len(arguments.lines), arguments.line)

@@ -108,9 +108,9 @@ class CallTimes(NamedTuple):
     """Nanoseconds by row."""
 
     lasting: Int64
-    """Until its caller ends, at the latest."""
+    """Duration of each call, until its caller ends at the latest, ns."""
     own: Int64
-    """What of that no callee covers."""
+    """The part of ``lasting`` that no callee covers, ns."""
     under: Int64
     """Device time that it and its callees launched."""
 

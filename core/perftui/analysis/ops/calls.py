@@ -1,4 +1,4 @@
-"""The calls of a trace in groups: by name, or by whatever else they are told apart."""
+"""The calls of a trace in groups: by name, or by whatever else distinguishes them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Calls:
     def of(
         cls, trace: Trace, links: Links, wanted: Mask, group: Int32, labels: Sequence[str]
     ) -> Calls:
-        """The rows that are ``wanted``; ``group`` says of each row which of ``labels`` it is in."""
+        """Calls among the ``wanted`` rows; ``group`` has the number of each row's label."""
         grouped = replace(trace, name=group, names=tuple(labels))
         return cls(grouped, links, innermost(trace, wanted))
 
@@ -48,7 +48,7 @@ class Calls:
     def of_labels(
         cls, trace: Trace, links: Links, wanted: Mask, group: Int32, labels: Sequence[str]
     ) -> Calls:
-        """As ``of``, but groups whose labels agree are one."""
+        """Calls among the ``wanted`` rows, where groups whose labels agree are one."""
         distinct = {label: number for number, label in enumerate(dict.fromkeys(labels))}
         if len(distinct) < len(labels):
             group = np.array([distinct[label] for label in labels], dtype=np.int32)[group]
@@ -89,7 +89,7 @@ class Calls:
 
     @cached_property
     def times(self) -> CallTimes:
-        """Of each row."""
+        """Times of each row's call."""
         return call_times(self.trace, self.rows, self.callers, self.launched)
 
     def table(self) -> OpTable:

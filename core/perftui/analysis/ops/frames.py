@@ -10,8 +10,8 @@ from pathlib import PurePath
 _FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
 _BETWEEN = frozenset({"contextlib.py", "functools.py", "threading.py", "typing.py"})
-"""Of the standard library, what stands between a script and torch. The profiler cuts off the
-directory, so that other modules of it cannot be told from a script's."""
+"""Files of the standard library that stand between a script and torch. The profiler cuts off the
+directory, so that its other modules cannot be distinguished from a script's."""
 _AGENT = ("perftui", "agent")
 """Where our own hooks are, which stand between a script and what it calls."""
 
@@ -33,7 +33,7 @@ class SourceLine:
 
 
 def source_line(name: str) -> SourceLine | None:
-    """The line that a frame's name tells of, where it is no library's; else None."""
+    """The line that a frame's name names, where it is no library's; else None."""
     found = _FRAME.fullmatch(name)
     if found is None or is_library(found["file"]):
         return None

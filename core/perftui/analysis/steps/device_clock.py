@@ -1,4 +1,4 @@
-"""Training steps on a device's clock: where the host runs ahead, its own marks say little."""
+"""Training steps on a device's clock: where the host runs ahead, its own marks mean little."""
 
 from __future__ import annotations
 

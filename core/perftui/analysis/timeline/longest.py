@@ -1,6 +1,6 @@
-"""Where the longest of any stretch of values is, for many stretches at once.
+"""Where the longest of any range of values is, for many ranges at once.
 
-Compiled, in time that grows with the number of stretches and hardly with the number of values: by
+Compiled, in time that grows with the number of ranges and hardly with the number of values: by
 maxima of blocks, of blocks of blocks, and so on. Else by looking at every value, which is as fast
 up to a million.
 """
@@ -13,16 +13,16 @@ from perftui.trace.columns import native
 from perftui.trace.model import Int64
 
 _SHIFT = 4
-"""A block is ``2 ** _SHIFT`` values, or as many blocks of the level below: of a stretch, fewer than
-that are looked at on each level at each of its ends."""
+"""A block is ``2 ** _SHIFT`` values, or as many blocks of the level below: of a range, fewer than
+that are visited on each level at each of its ends."""
 
 
 def longest(values: Int64, begin: Int64, stop: Int64) -> Int64:
     """The first position of the largest value in each ``[begin, stop)``, -1 where that is empty."""
     found = np.full(len(begin), -1, dtype=np.int64)
     asked = np.flatnonzero(stop > begin)
-    stretches = zip(begin[asked].tolist(), stop[asked].tolist(), strict=True)
-    found[asked] = [low + int(values[low:high].argmax()) for low, high in stretches]
+    ranges = zip(begin[asked].tolist(), stop[asked].tolist(), strict=True)
+    found[asked] = [low + int(values[low:high].argmax()) for low, high in ranges]
     return found
 
 

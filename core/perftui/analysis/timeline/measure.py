@@ -26,7 +26,7 @@ class Busy:
     """Nanoseconds in which anything ran: overlapping and nested events are united, not summed. Of a
     thread, operators and calls count; ranges and Python frames are open whether it works or not."""
     events: int
-    """Those that count."""
+    """Events that count in ``time``."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _at_work(trace: Trace) -> kinds.Mask:
 
 
 def _touching(trace: Trace, start: int, end: int, tracks: Sequence[int]) -> Int64:
-    """Rows of which any part is in the range: of each track a stretch ends with it."""
+    """Rows of ``tracks`` of which any part is between ``start`` and ``end``."""
     bounds = np.searchsorted(trace.track, np.arange(len(trace.tracks) + 1)).tolist()
     found = [np.zeros(0, dtype=np.int64)]
     for low, high in [(bounds[at], bounds[at + 1]) for at in tracks]:
@@ -124,8 +124,8 @@ def _threads(trace: Trace, rows: Int64, begins: Int64, ends: Int64) -> Iterator[
 
 
 def _names(trace: Trace, rows: Int64, begins: Int64, ends: Int64) -> Iterator[NameTime]:
-    """Marks on a stream (ranges, waits) are no work of the device and count nowhere, and what says
-    again what other rows say counts once."""
+    """Marks on a stream (ranges, waits) are no work of the device and count nowhere, and what
+    repeats other rows counts once."""
     activity = kinds.device_activity(trace)[rows]
     counted = activity | kinds.on_thread(trace)[rows]
     rows, inside, on_device = rows[counted], (ends - begins)[counted], activity[counted]
@@ -141,7 +141,7 @@ def _names(trace: Trace, rows: Int64, begins: Int64, ends: Int64) -> Iterator[Na
 
 
 def _called(trace: Trace, rows: Int64, inside: Int64) -> Int64:
-    """Of each row the time of the calls that it made."""
+    """For each row the time of the calls that it made."""
     callers = trace.parent[rows]
     # A call without duration at the very start may have its caller before it.
     known = np.flatnonzero((callers != NONE) & np.isin(callers, rows))

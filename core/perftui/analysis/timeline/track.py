@@ -36,5 +36,5 @@ class TimelineTrack:
 
     @property
     def is_overview(self) -> bool:
-        """Whether its rows say when other rows were at work, and are no work themselves."""
+        """Whether the track's rows only mark when other rows were at work."""
         return self.kind in (STEPS, PHASES)

@@ -37,9 +37,9 @@ class CpuOperators:
     """Shares of the time of the steady steps, 0 to 1."""
 
     splittable: float
-    """In calls long enough to be split among threads, of operators that torch splits."""
+    """Share in calls long enough to be split among threads, of operators that torch splits."""
     onednn: float
-    """In convolutions and recurrent layers."""
+    """Share in convolutions and recurrent layers."""
 
 
 @trace_fact

@@ -10,14 +10,14 @@ from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.settings import settings
 
 BUSY = 0.8
-"""Of the cores that a training may use: from there on it is bound to them."""
+"""Share of the cores a training may use from which on it is bound to them."""
 
 TOO_MANY = 1.5
 """Threads for each core from which on they are too many: a few more than cores cost little."""
 
 BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 """Variables by which OpenMP keeps each thread to a core of its own: the mask of one thread then
-says nothing of the others."""
+shows nothing of the others."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class CpuShare:
     """Cores of one machine while the steady steps ran."""
 
     threads: int
-    """Of torch, within an operator, in each process."""
+    """Threads that torch uses within an operator, in each process."""
     ranks: int
     """Processes that train on the machine."""
     allowed: int
@@ -34,9 +34,9 @@ class CpuShare:
     used: float
     """Cores that they and what they started kept busy."""
     idle: float
-    """Of the allowed ones, that nothing used."""
+    """Allowed cores that nothing used."""
     idle_outside: float
-    """Of all others of the machine, that nothing used."""
+    """Cores of the machine beside the allowed ones that nothing used."""
     has_workers: bool
     """Whether data-loader workers run beside them."""
     by_quota: bool
@@ -62,16 +62,16 @@ class CpuShare:
 
     @property
     def gain(self) -> float:
-        """Of time that is split evenly among cores, what all idle ones would save, 0 to 1."""
+        """Share of time that all idle cores would save, if work is split evenly, 0 to 1."""
         return 1 - self.allowed / (self.allowed + self.idle_outside)
 
 
 @fact
 def cpu_share(facts: Facts) -> CpuShare:
-    """Of the rank's host.
+    """Cores of the rank's host while the steady steps ran.
 
     Raises:
-        NotApplicableError: the run does not say how many threads torch has, as older ones.
+        NotApplicableError: the run does not name how many threads torch has, as older ones.
         UnknownError: the use of cores was not sampled.
     """
     known, use = settings(facts), machine_use(facts)

@@ -1,4 +1,4 @@
-"""What telemetry says of the machine while the steady steps ran."""
+"""What telemetry shows of the machine while the steady steps ran."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class MachineFacts:
     idle_cards: int = 0
     """Cards that no kernel ran on, whoever might have used them."""
     memory: tuple[DeviceMemory, ...] = ()
-    """Of the cards the run uses, as far as it is known which those are."""
+    """Memory of the cards the run uses, as far as it is known which those are."""
 
     @property
     def other_cores(self) -> float | None:
@@ -121,7 +121,7 @@ class _Samples:
         return values[np.isfinite(values)]
 
     def mean(self, name: str, unit: float = 1.0) -> float | None:
-        """In ``unit``; None where nothing was sampled."""
+        """Mean of the metric ``name`` in ``unit``; None where it was not sampled."""
         values, gone = self.known(name), self.gone.of(name)
         count = len(values) + gone.count
         return (float(values.sum()) + gone.total) / count / unit if count else None

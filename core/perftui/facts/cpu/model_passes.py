@@ -1,4 +1,4 @@
-"""Passes of the model on the CPU, as the order of its operators tells: attention written out,
+"""Passes of the model on the CPU, by the order of its operators: attention written out,
 forward work within backward, forward passes that no backward follows."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def attention(analysis: TraceAnalysis) -> Work:
 
 
 def _attention_nodes(found: Operators, top: Int64) -> Mask:
-    """The same in the backward pass: from product to product around each softmax's node."""
+    """Attention in the backward pass: from product to product around each softmax's node."""
     mine = np.zeros(len(found.rows), dtype=bool)
     softmax = found.named(lambda name: name.endswith(": SoftmaxBackward0"))[top]
     product = found.named(lambda name: name.endswith((": BmmBackward0", ": BaddbmmBackward0")))[top]
@@ -124,7 +124,7 @@ def repeated_passes(analysis: TraceAnalysis) -> Work:
 
 
 def _in_order(found: Operators) -> Int64:
-    """Positions of those that no other called, by start."""
+    """Positions of the operators that no other called, by start."""
     start = found.trace.start[found.rows[found.top]]
     return found.top[np.argsort(start, kind="stable")]
 

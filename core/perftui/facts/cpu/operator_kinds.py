@@ -107,11 +107,11 @@ class Kind:
     """Outermost operators and nodes of the backward pass that are spelled alike."""
 
     name: str
-    """That of the operator, or else of the node."""
+    """Name of the operator, or else of the node."""
     calls: int
-    """Of the operator in a step."""
+    """Calls of the operator in a step."""
     by_phase: Int64
-    """With what they call, by number of ``PHASES``, ns."""
+    """Time of the calls and of what they call, by number of ``PHASES``, ns."""
 
     @property
     def goes_back(self) -> bool:
@@ -144,7 +144,7 @@ def costliest(analysis: TraceAnalysis) -> Kind | None:
 
 
 def _with_backward(key: str, known: dict[str, Kind]) -> Kind:
-    """Its calls and those of its own backward pass, which is named alike."""
+    """Calls of kind ``key`` and those of its own backward pass, which is named alike."""
     mine = known[key]
     others = [
         one.by_phase

@@ -54,12 +54,12 @@ class Loop:
     """One loop in the steady steps."""
 
     positions: Int64
-    """Of its outermost operators in ``Operators``, in order of time."""
+    """Positions of the loop's outermost operators in ``Operators``, in order of time."""
     turns: int
     names: tuple[str, ...]
     """Operators of a turn."""
     phase: str
-    """Of ``PHASES``."""
+    """The phase that the loop is in, one of ``PHASES``."""
     taken: Int64
     """What each of ``positions`` takes until the next begins, ns, ``SMALL_NS`` at most."""
     interrupted: int
@@ -69,7 +69,7 @@ class Loop:
 
     @property
     def indexing(self) -> float:
-        """Share of its operators that take a piece of a tensor, 0 to 1."""
+        """Share of the loop's operators that take a piece of a tensor, 0 to 1."""
         if not self.is_even:
             return self.turns / len(self.positions)
         return sum(name in INDEXING for name in self.names) / len(self.names)
@@ -107,7 +107,7 @@ def loops(analysis: TraceAnalysis) -> tuple[Loop, ...]:
 
 
 def _blocks(found: Operators, top: Int64) -> Int64:
-    """Numbers of the stretches of ``top`` in one phase of one step: a loop ends with them."""
+    """Numbers of the runs of ``top`` in one phase of one step: a loop ends with them."""
     phase, begins = found.phase[top], np.ones(len(top), dtype=bool)
     begins[1:] = phase[1:] != phase[:-1]
     ends = np.array([one.step.end for one in found.steps.each], dtype=np.int64)
@@ -144,8 +144,8 @@ def _repetitions(calls: Ints, period: int, free: Mask) -> list[tuple[int, int]]:
 
 @trace_fact
 def uneven_loops(analysis: TraceAnalysis) -> tuple[Loop, ...]:
-    """Stretches outside the model that take piece after piece of tensors, whatever the script
-    decides to do with each, in order of time.
+    """Runs of operators outside the model that take piece after piece of tensors, whatever the
+    script decides to do with each, in order of time.
 
     Raises:
         UnknownError: the trace has no steps or no operators.
@@ -215,8 +215,8 @@ def time_in(found: Operators, judged: JudgedStep, chosen: Sequence[Loop]) -> Ste
 
 @trace_fact
 def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
-    """Those in which each turn takes its piece of a tensor, what the backward pass does turn by
-    turn, and those whose turns differ.
+    """Loops in which each turn takes its piece of a tensor, what the backward pass does turn by
+    turn, and loops whose turns differ.
 
     A stack of layers that split tensors looks alike, but for its weights: the backward pass has the
     gradients of others in each turn.

@@ -54,16 +54,16 @@ class Operators:
 
     @cached_property
     def duration(self) -> Int64:
-        """With what it called, ns."""
+        """Duration of each operator with what it called, ns."""
         return self.trace.duration[self.rows]
 
     @cached_property
     def top(self) -> Int64:
-        """Positions of those that no other called."""
+        """Positions of the operators that no other called."""
         return np.flatnonzero(self.caller == NONE)
 
     def named(self, accepts: Callable[[str], object]) -> Mask:
-        """Those whose names ``accepts`` accepts."""
+        """The operators whose names ``accepts`` accepts."""
         names = self.trace.names
         accepted = [number for number in self._names if accepts(names[number])]
         return numbered(self.name, accepted, len(names))
@@ -75,7 +75,7 @@ class Operators:
         return present
 
     def within(self, chosen: Mask) -> Mask:
-        """Those that are ``chosen``, and all that they call."""
+        """The ``chosen`` operators, and all that they call."""
         if not chosen.any():
             return chosen
         # A thread's operators follow each other by start, callers first: whatever begins before
@@ -94,7 +94,7 @@ class Operators:
         return self.by_phase(self.own, np.ones(len(self.rows), dtype=bool))
 
     def in_phase(self, *names: str) -> Mask:
-        """Those that begin in one of these phases."""
+        """The operators that begin in one of these phases."""
         return numbered(self.phase, [PHASES.index(name) for name in names], len(PHASES))
 
 
@@ -103,7 +103,7 @@ class Work:
     """What some operators take in all steady steps of the trace."""
 
     by_phase: Int64
-    """Their own time by number of ``PHASES``, ns."""
+    """Own time of these operators by number of ``PHASES``, ns."""
     calls: int
     """How many of them count in a step."""
 
@@ -152,8 +152,8 @@ def cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
     """The operators of a training that computes on the CPU, and the step that they are part of.
 
     Raises:
-        NotApplicableError: it computes on a GPU, or nothing shows its operators: ``healthy`` says
-            that for all who ask.
+        NotApplicableError: it computes on a GPU, or nothing shows its operators: ``healthy``
+            reports that for all who ask.
     """
     judged = judged_step.or_none(facts)
     found = None if judged is None or judged.on_device else operators.or_none(facts)

@@ -26,7 +26,7 @@ from perftui.trace.model import Int64
 from perftui.trace.text import printable
 
 LEAST_NAMED = 0.25
-"""Of making batches, for a line to be named."""
+"""Share of making batches that a line must take to be named."""
 
 _ITERATOR = "torch/utils/data/dataloader.py"
 """How the frame that the user's innermost line called begins where that line asks for a batch: all
@@ -128,8 +128,8 @@ def _held_by_workers(facts: Facts, stacks: Table, numbers: tuple[int, ...]) -> I
 
 @fact
 def batch_place(facts: Facts) -> Place | None:
-    """That line; the call that makes the loader where no sample tells; None where neither is
-    known."""
+    """The line that makes batches; the call that makes the loader where no sample tells; None where
+    neither is known."""
     found = batch_lines(facts)
     if found is not None and found.first is not None:
         return facts.at(found.first)
@@ -145,7 +145,7 @@ def loader_place(facts: Facts) -> Place | None:
 
 
 def asking_place(facts: Facts) -> Place | None:
-    """The line that asks the loader for its iterator, as samples tell; else that call."""
+    """The line that asks the loader for its iterator, by samples; else the call that makes it."""
     outside, inside = stack_samples(facts)
     stacks = outside if len(outside) else inside
     if "via" not in stacks or not len(stacks):

@@ -29,10 +29,10 @@ LOCAL_SCHEMES = ("file",)
 
 SMALL_READ = 64 * 1024
 MANY_READS = 500.0
-"""Bytes of a read and reads a second that tell many small files; datapath-doctor's."""
+"""Bytes of a read and reads a second that mark many small files; datapath-doctor's."""
 
 READS = 1e6
-"""Bytes a second from storage, from which on workers are said to read."""
+"""Bytes a second from storage, from which on workers count as reading."""
 
 PAGE_FAULTS = 100.0
 """A second, from which on memory is too small for what is mapped or held."""

@@ -84,7 +84,7 @@ def fetches_in_main_thread(facts: Facts) -> bool | None:
 
 @trace_fact
 def _iterators(analysis: TraceAnalysis) -> set[str]:
-    """Those of both whose fetches begin inside the steady steps, as the host marks them."""
+    """Kinds of iterators whose fetches begin inside the steady steps, as the host marks them."""
     trace, steps = analysis.trace, trace_steps(analysis)
     if steps is None:
         return set()

@@ -17,7 +17,7 @@ from perftui.facts.step.steps import step_kind
 class LoaderFacts:
     """Configuration of one ``DataLoader`` as it was when it last began an epoch.
 
-    None stands for what the run does not say, everywhere.
+    None stands for what the run does not name, everywhere.
     """
 
     num_workers: int | None = None
@@ -40,16 +40,16 @@ class LoaderFacts:
     start_method: str | None = None
     """``fork``, ``spawn`` or ``forkserver``: how workers would be started."""
     path: str | None = None
-    """Where the dataset says its data lies: the first path among its attributes."""
+    """Where the dataset's data lies: the first path among its attributes."""
     mount: str | None = None
     filesystem: str | None = None
     """The mount that holds it, and its kind: ``ext4``, ``nfs4``, or the scheme of a URL."""
     file: str | None = None
     line: int | None = None
     numbers: tuple[int, ...] = ()
-    """Of all loaders that the same call has made, as the rows of their workers name them."""
+    """Numbers of all loaders that the same call has made, as in the rows of their workers."""
     certain: bool = True
-    """Whether the run says that this loader feeds the training; else it is the likeliest."""
+    """Whether this loader is known to feed the training; else it is the likeliest."""
 
     @property
     def source(self) -> str | None:
@@ -61,7 +61,7 @@ class LoaderFacts:
 def training_loader(facts: Facts) -> LoaderFacts | None:
     """The loader that feeds the steps that are judged; None where none is known.
 
-    A loader is told to be that by its role, which is noted once it has fed a step. Before that it
+    A loader is known as that by its role, which is noted once it has fed a step. Before that it
     is the one that shuffles, as training loaders do and evaluation loaders do not; else the first,
     since scripts build it first. Of several made by one call, such as one an epoch, it is the
     newest.

@@ -11,16 +11,16 @@ from perftui.facts.source.main_thread import stack_samples, steady_held
 from perftui.facts.step.steps import step_breakdown
 
 _ENDING = "__del__"
-"""Of an iterator that goes: it waits for its workers to end."""
+"""Method of an iterator that goes: it waits for its workers to end."""
 
 MOSTLY = 0.5
-"""Of the script's own code, that this takes at least to be told from it."""
+"""Share of the script's own code that the end of a loader takes at least to be distinguished."""
 
 
 @fact
 def loader_end(facts: Facts) -> int:
-    """Of the mean step, ns, all of it in ``other``; 0 where it takes less than ``MOSTLY`` of that,
-    or too few samples tell."""
+    """ns of the mean step that ending loaders take, all of it in ``other``; 0 where that is less
+    than ``MOSTLY`` of ``other``, or too few samples tell."""
     (outside, _), step = stack_samples(facts), step_breakdown(facts)
     if step is None or "via" not in outside or not len(outside):
         return 0

@@ -25,9 +25,9 @@ class WorkerUse:
     """Shares of the time in which workers make batches, 0 to 1."""
 
     cpu: float
-    """They compute."""
+    """Share in which workers compute."""
     delayed: float
-    """They wait for a core."""
+    """Share in which workers wait for a core."""
     others: float
     """Cores that their other threads use meanwhile: torch's own, OpenCV's, or the one that hands
     batches over."""
@@ -44,7 +44,7 @@ class WorkerUse:
 
     @property
     def blocked(self) -> float:
-        """They wait for a disk, a network, a lock or a clock."""
+        """Share in which workers wait for a disk, a network, a lock or a clock."""
         return max(1 - self.cpu - self.delayed, 0.0)
 
     @property
@@ -59,7 +59,7 @@ class WorkerUse:
 
     @property
     def computing(self) -> float:
-        """Of the time in which they do not wait for a core, the share in which they compute."""
+        """Share of computing in the time in which workers do not wait for a core."""
         return self.cpu / max(self.cpu + self.blocked, 0.01)
 
 
@@ -85,7 +85,7 @@ def worker_use(facts: Facts) -> WorkerUse:
     """What the workers of the training loader use over the steady steps.
 
     Raises:
-        UnknownError: the run does not tell, or of less than ``LEAST_WATCHED``.
+        UnknownError: the run has no counts of it, or of less than ``LEAST_WATCHED``.
     """
     rows = worker_rows(facts)
     if "watched" not in rows:
@@ -133,10 +133,10 @@ class Unevenness:
 
 @fact
 def unevenness(facts: Facts) -> Unevenness:
-    """Of the training loader's workers over the steady steps.
+    """Unevenness of the training loader's workers over the steady steps.
 
     Raises:
-        UnknownError: the run does not tell.
+        UnknownError: the run has no rows of its workers.
     """
     rows = worker_rows(facts)
     batches, took = int(rows["batches"].sum()), int((rows["fetch"] + rows["collate"]).sum())

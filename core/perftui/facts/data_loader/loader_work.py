@@ -13,7 +13,7 @@ from perftui.facts.step.steps import steady_mask, steady_rows, steady_span, stea
 from perftui.run.table import Table
 
 MOSTLY_KNOWN = 0.9
-"""Of the steps, whose waits speak for all: one that begins an epoch has none of its own."""
+"""Share of the steps whose waits stand for all: one that begins an epoch has none of its own."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class LoaderWork:
     batch_bytes: int | None
     """Tensors and arrays of a batch; None where those of any batch are not known."""
     bytes_per_second: float | None
-    """Of all workers together, while they were there."""
+    """Bytes of batches a second of all workers together, while they were there; None if unknown."""
 
     @property
     def mostly(self) -> str:
@@ -127,7 +127,7 @@ class Restarts:
     """The starts after the first, as far as they lie in steady steps."""
 
     per_step: int
-    """Their time spread over all steady steps, ns."""
+    """Time of these starts spread over all steady steps, ns."""
     mean: int
     """Mean of one, ns."""
     count: int

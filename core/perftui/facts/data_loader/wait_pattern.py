@@ -14,7 +14,7 @@ FEWEST = 20
 """Steps below which no pattern is read into them."""
 
 LONG = 0.5
-"""Of the mean wait: what is longer is one of the waits that come now and then."""
+"""Share of the mean wait: what is longer is one of the waits that come now and then."""
 
 REGULAR = 0.4
 """Standard deviation of the steps from one long wait to the next, over their mean."""
@@ -22,7 +22,7 @@ REGULAR = 0.4
 
 @dataclass(frozen=True)
 class WaitPattern:
-    """Of the steady steps that are still kept."""
+    """How waits for the data loader recur, in the steady steps that are still kept."""
 
     mean: float
     p50: float

@@ -15,7 +15,7 @@ from perftui.run.stack_samples import COLLATE, FETCH, WAIT
 
 @dataclass(frozen=True)
 class WorkerLines:
-    """Of the time in which workers make batches, and how much of their time that is."""
+    """Lines by the time in which workers make batches, and how much of their time that is."""
 
     making: LinesByTime
     busy: float

@@ -43,7 +43,7 @@ class Allocations:
 
 @trace_fact
 def allocations(analysis: TraceAnalysis) -> Allocations:
-    """Of all threads of the training.
+    """Allocations of GPU memory by all threads of the training.
 
     Raises:
         UnknownError: the trace shows no GPU.

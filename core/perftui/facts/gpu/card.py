@@ -16,18 +16,18 @@ class TraceCard:
     """The busiest device of a trace."""
 
     name: str
-    """Empty where the file does not tell."""
+    """The card's name; empty where the file has none."""
     major: int
-    """First number of the compute capability; 0 for AMD's, and where the file does not tell."""
+    """First number of the compute capability; 0 for AMD's, and where the file has none."""
     multiprocessors: int
-    """0 where the file does not tell."""
+    """Number of multiprocessors; 0 where the file has none."""
     peaks: Card | None
-    """None where its name is not listed."""
+    """The card's peak rates; None where its name is not listed."""
 
 
 @trace_fact
 def trace_card(analysis: TraceAnalysis) -> TraceCard:
-    """What the file and the list of cards tell of it."""
+    """The card by the file and the list of cards."""
     busiest = max(analysis.activity, key=lambda each: each.busy, default=None)
     listed = analysis.trace.metadata.get("deviceProperties")
     all_known = (

@@ -1,4 +1,4 @@
-"""What telemetry says of the cards that the training uses, while its steady steps ran."""
+"""What telemetry shows of the cards that the training uses, while its steady steps ran."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perftui.facts.step.steps import steady_span
 from perftui.run.table import Table
 
 FEWEST_SAMPLES = 5
-"""Samples below which a share of them says nothing."""
+"""Samples below which a share of them means nothing."""
 
 THERMAL = 0x08 | 0x20 | 0x40
 """Hardware slowdown, and thermal limits by software or hardware (``nvmlClocksEventReasons``)."""
@@ -49,7 +49,7 @@ class Card:
 
 @fact
 def cards(facts: Facts) -> tuple[Card, ...]:
-    """Of the rank's host; empty where none was sampled, or nothing tells which it uses."""
+    """Cards of the rank's host; empty if none was sampled, or it is not known which it uses."""
     run, rank = facts.run, facts.rank
     if run is None or rank is None:
         return ()

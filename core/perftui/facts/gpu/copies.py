@@ -49,7 +49,7 @@ class CopyKind(str, enum.Enum):
     """To the device, of memory that is not pinned."""
     PINNED = "pinned"
     TO_HOST = "to host"
-    """From the device, of more than ``SMALL`` bytes."""
+    """Copies from the device, of more than ``SMALL`` bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class CopyCost:
 
     @property
     def saved_by_pinning(self) -> int:
-        """Of ``exposed``, what is left out where the memory is pinned."""
+        """ns of ``exposed`` that pinned memory would save."""
         return max(self.exposed - self.size // PINNED_RATE, 0)
 
 

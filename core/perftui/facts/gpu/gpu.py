@@ -10,12 +10,12 @@ from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 
 @fact
 def has_gpu(facts: Facts) -> bool | None:
-    """Whether the training has a GPU; None where nothing tells."""
+    """Whether the training has a GPU; None where that is not known."""
     if computes_on_gpu(facts) or machine_use(facts).holds_memory:
         return True
     if facts.run is None:
         return None
-    # A card in the machine says nothing: many a training there computes on the processor.
+    # A card in the machine proves nothing: many a training there computes on the processor.
     steps_tell = "reserved" in facts.steps and len(facts.steps)
     return False if steps_tell or not facts.run.manifest.gpus else None
 

@@ -30,8 +30,8 @@ class IdleOfCause:
 
 @fact
 def idle_by_cause(facts: Facts) -> tuple[IdleOfCause, ...]:
-    """Of every device of the trace, most time first; empty without idle time. Of a device with
-    more than ``MOST`` gaps the longest are counted; all are summed up."""
+    """Idle time of every device of the trace by cause, most time first; empty without idle time.
+    Of a device with more than ``MOST`` gaps the longest are counted; all are summed up."""
     if facts.analysis is None:
         return ()
     groups: dict[tuple[int, GapCause], list[Gap]] = {}

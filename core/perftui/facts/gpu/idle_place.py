@@ -14,19 +14,19 @@ from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.trace_steps import TraceSteps
 
 LEAST_NAMED = 0.25
-"""Of the idle time, for a line or an operator to be named."""
+"""Share of the idle time that a line or an operator must have to be named."""
 
 LOOKED_AT = 300
-"""Gaps whose places are looked up, the longest ones."""
+"""Longest gaps whose places are looked up."""
 
 
 MOSTLY = 0.5
-"""Of the step, from which on the samples of all steps tell of this idle time."""
+"""Share of the step from which on the samples of all steps stand for this idle time."""
 
 
 def idle_place(facts: Facts, cause: GapCause, steps: TraceSteps) -> Place | None:
-    """The line with most of it, as samples of the main thread tell, else as the trace's stacks do;
-    else the operator. None where nothing tells, or none has much of it."""
+    """The line with most of the idle time, by samples of the main thread, else by the trace's
+    stacks; else the operator. None where nothing shows it, or none has much of it."""
     judged = judged_step(facts)
     threads = [part_lines(facts, cause.value), main_thread(facts)]
     if judged.part(cause.value) >= MOSTLY * judged.of.mean:

@@ -35,7 +35,7 @@ class MemoryUse:
     summed: int = 0
     """Steps between the first and the newest of which only sums are left."""
     knows_peak: bool = True
-    """Whether ``peak_allocated`` tells of the time within steps, and not only of their ends."""
+    """Whether ``peak_allocated`` covers the time within steps, and not only their ends."""
 
 
 @fact

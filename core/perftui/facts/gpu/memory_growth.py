@@ -34,13 +34,13 @@ class MemoryGrowth:
     """Over all ``steps``."""
     steps: int
     median: float
-    """Of what is held at the end of a step."""
+    """Median of the bytes held at the end of a step."""
 
 
 @fact
 def memory_growth(facts: Facts) -> MemoryGrowth | None:
-    """By the median slope between any two steps (Theil and Sen); None where memory does not grow
-    in both halves of the steady steps, beyond its noise, or too few steps tell."""
+    """Growth of memory by the median slope between any two steps (Theil and Sen); None where it
+    does not grow in both halves of the steady steps, beyond its noise, or too few steps tell."""
     memory, steady = gpu_memory(facts), steady_rows(facts)
     if memory is None or not len(steady):
         return None

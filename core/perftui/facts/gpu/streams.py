@@ -53,7 +53,7 @@ class LaunchDelays:
 
 @trace_fact
 def stream_work(analysis: TraceAnalysis) -> tuple[StreamWork, ...]:
-    """Of every stream that did anything, by device and number."""
+    """Work of every stream that did anything, by device and number."""
     trace = analysis.trace
     rows = np.flatnonzero(kinds.device_activity(trace))
     found = []
@@ -70,13 +70,13 @@ def stream_work(analysis: TraceAnalysis) -> tuple[StreamWork, ...]:
 
 @trace_fact
 def communication_overlap(analysis: TraceAnalysis) -> tuple[Overlap, ...]:
-    """Of each device that communicates over all of the trace."""
+    """Overlap of communication with other work on each device that has any, over all the trace."""
     return _overlaps(analysis, kinds.communication(analysis.trace))
 
 
 @trace_fact
 def copy_overlap(analysis: TraceAnalysis) -> tuple[Overlap, ...]:
-    """Of each device that copies over all of the trace; anything else it does hides them."""
+    """Overlap of copies with anything else on each device that has any, over all of the trace."""
     return _overlaps(analysis, analysis.trace.in_category(MEMCPY))
 
 

@@ -22,14 +22,14 @@ class SyncCall:
     """Calls of one kind from one line; times in ns. Texts are made safe to show."""
 
     call: str
-    """As people write it: ``item``, ``x[mask]``."""
+    """The call as people write it: ``item``, ``x[mask]``."""
     file: str
     line: int
     function: str
     count: int
     time: int
-    """Of all of them: on a GPU mostly the wait for it. -1 where it is not known, like the longest:
-    torch then says only that they waited."""
+    """ns of all these calls: on a GPU mostly the wait for it. -1 where it is not known, like
+    the longest: torch then reports only that they waited."""
     longest: int
 
     @property
@@ -86,7 +86,7 @@ def syncs(facts: Facts) -> SyncCalls | None:
 
 
 def _read(data: Mapping[str, Any]) -> list[tuple[_Counted, int]]:
-    """What one window tells, with its steps; nothing where it does not, or is damaged."""
+    """Calls in one window, with its steps; nothing where it has none, or is damaged."""
     steps = data.get("steps")
     if "syncs" not in data or not isinstance(steps, int) or steps <= 0:
         return []

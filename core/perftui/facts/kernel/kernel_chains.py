@@ -19,7 +19,7 @@ from perftui.facts.step.steady import Mask
 from perftui.trace.model import Int64
 
 _FUSED_PASSES = 3
-"""So many of a chain's longest kernel a fused chain takes: it reads its inputs and writes its
+"""Times of its longest kernel that a chain takes when fused: it reads its inputs and writes its
 outputs, some of them for the backward pass. Written out GELU and layer normalisation on an H100
 took 38.7 ms, fused ones 5.4 ms: the estimate is 13 ms."""
 
@@ -33,11 +33,11 @@ class Chains:
     """Kernels in chains, and what fusing them would save."""
 
     kernels: StepKernels
-    """Of chains that are no part of attention."""
+    """Kernels of chains that are no part of attention."""
     saved: int
     """ns for one step."""
     attention: StepKernels
-    """Of chains around a softmax between two matrix products."""
+    """Kernels of chains around a softmax between two matrix products."""
 
 
 @trace_fact
@@ -69,7 +69,7 @@ def kernel_chains(analysis: TraceAnalysis) -> Chains:
 
 
 def _chain_of(found: StepKernels, member: Mask) -> Int64:
-    """Number of the chain, or of the stretch between two chains, that each kernel is in."""
+    """Number of the chain, or of the run between two chains, that each kernel is in."""
     track = found.analysis.trace.track[found.rows]
     begins = np.ones(len(member), dtype=bool)
     begins[1:] = (

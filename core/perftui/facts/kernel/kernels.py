@@ -52,7 +52,7 @@ class Launches:
 
 @trace_fact
 def launches(analysis: TraceAnalysis) -> Launches | None:
-    """Of the busiest device in the steady steps; None where it ran no kernel there."""
+    """Launches of the busiest device in the steady steps; None where it ran no kernel there."""
     found = kernels(analysis)
     durations = np.sort(analysis.trace.duration[found.rows])
     if not len(durations):

@@ -32,7 +32,7 @@ def is_named(trace: Trace, rows: Int64, *names: str) -> Mask:
 
 
 def explicit_casts(found: StepKernels) -> Mask:
-    """Kernels that convert a tensor because the script says so: ``aten::to`` called by no operator.
+    """Kernels that convert a tensor where the script does: ``aten::to`` called by no operator.
     Autocast's conversions are inside the operators that they are for."""
     trace = found.analysis.trace
     converting = found.operator
@@ -100,7 +100,7 @@ _TRIES = 12
 
 
 def searching_calls(convolutions: StepKernels) -> SearchingCalls | None:
-    """Those among the calls that launched these kernels; None where there is none."""
+    """Calls that search for an algorithm, of those that launched ``convolutions``; None without."""
     known = convolutions.operator[convolutions.operator != NONE]
     rows, counts = np.unique(known, return_counts=True)
     tries = counts >= _TRIES

@@ -27,12 +27,12 @@ class OptimizerLoop:
     """The optimizer of the steady steps."""
 
     name: str
-    """Its class; empty where nothing in the trace names it."""
+    """The optimizer's class; empty where nothing in the trace names it."""
     launches: int
-    """In one step, those of kernels for many tensors at once left out."""
+    """Launches in one step, without those of kernels for many tensors at once."""
     kernels: StepKernels
     span: int
-    """From its first kernel to the end of its last one, ns for one step."""
+    """ns from the optimizer's first kernel to the end of its last one, for one step."""
 
 
 @trace_fact

@@ -30,13 +30,13 @@ class ParameterLoop:
     """The loops of the steady steps that take longest."""
 
     operators: tuple[str, ...]
-    """Of one group."""
+    """Operators of one group."""
     groups: int
-    """In one step."""
+    """Groups in one step."""
     time: int
     """ns of the training thread, for one step."""
     idle: int
-    """Of that the device had nothing to do."""
+    """ns of ``time`` in which the device had nothing to do."""
     row: int
     """The first operator."""
 
@@ -90,7 +90,7 @@ def _between_phases(trace: Trace, steps: TraceSteps) -> Int64:
 
 
 def _repeated(trace: Trace, rows: Int64, period: int) -> tuple[Int64, Int64, int]:
-    """First and last rows of stretches in which every ``period`` operators are the same again."""
+    """First and last rows of runs in which every ``period`` operators are the same again."""
     names = trace.name[rows]
     none = np.zeros(0, dtype=np.int64)
     if len(rows) <= period:

@@ -34,7 +34,7 @@ class RoofedCall:
 
     operator: str
     sizes: str
-    """Of its inputs: ``16384x1024 1024x4096``."""
+    """Sizes of the call's inputs: ``16384x1024 1024x4096``."""
     kernel: str
     """The longest that they launched."""
     category: Category
@@ -51,7 +51,7 @@ class RoofedCall:
 
     @property
     def reached(self) -> float:
-        """Of the roof, 0 to 1; what stays in the caches can come out above 1."""
+        """Share of the roof that the call reaches, 0 to 1; above 1 if much stays in caches."""
         return self.roof / self.time if self.time else 0.0
 
 
@@ -63,14 +63,14 @@ class Roofline:
     calls: tuple[RoofedCall, ...]
     """Longest first."""
     flops: int
-    """Of those calls."""
+    """Floating point operations of ``calls``."""
     peak: float
     """TFLOP/s of the card in the lowest precision that any of them computes in."""
     covered: int
     """ns of device time that those calls take."""
 
     def flops_use(self, step_ns: int) -> float:
-        """Of the card's peak over a step of so many ns, 0 to 1 (model FLOPs use, MFU)."""
+        """Share of the card's peak over a step of ``step_ns``, 0 to 1 (model FLOPs use, MFU)."""
         return self.flops / (self.peak * 1e3 * step_ns) if self.peak and step_ns else 0.0
 
 
@@ -96,7 +96,7 @@ def longest_call(analysis: TraceAnalysis) -> RoofedCall:
 
 @trace_fact
 def roofline(analysis: TraceAnalysis) -> Roofline:
-    """Of the first steady step.
+    """The roofline of the first steady step.
 
     Raises:
         UnknownError: the card is not listed, sizes were not recorded, or no kernel has an operator.
@@ -134,7 +134,7 @@ class _Calls:
 
 
 def _of_one_step(kernels: StepKernels) -> StepKernels:
-    """Those that were launched in the first step."""
+    """The kernels that were launched in the first step."""
     steps = kernels.analysis.steps
     trace = kernels.analysis.trace
     known = kernels.operator != NONE

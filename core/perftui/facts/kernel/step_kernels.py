@@ -56,32 +56,32 @@ class StepKernels:
         return len(self.rows)
 
     def where(self, chosen: Mask | Int64) -> StepKernels:
-        """Some of them, by a mask or by their numbers."""
+        """Some of the kernels, by a mask or by their numbers."""
         columns = (self.rows, self.launch, self.operator, self.phase, self.category)
         return StepKernels(self.analysis, self.steps, *(column[chosen] for column in columns))
 
     def kept(self, key: object, choose: Callable[[StepKernels], Mask | Int64]) -> StepKernels:
-        """Those that ``choose`` chooses, which is asked once for each ``key``: a run is judged
-        anew several times a second, its newest window does not change."""
+        """The kernels that ``choose`` chooses, which is called once for each ``key``: a run is
+        judged anew several times a second, its newest window does not change."""
         if key not in self._kept:
             self._kept[key] = self.where(choose(self))
         return self._kept[key]
 
     def of(self, *categories: Category) -> StepKernels:
-        """Those of some kinds of work."""
+        """The kernels of some kinds of work."""
         return self.kept(categories, lambda found: found.are(*categories))
 
     def are(self, *categories: Category) -> Mask:
-        """Which of them are of some kinds of work."""
+        """Mask of the kernels of some kinds of work."""
         numbers = [_CATEGORIES.index(category) for category in categories]
         return numbered(self.category, numbers, len(_CATEGORIES))
 
     def named(self, accepts: Callable[[str], object]) -> Mask:
-        """Which of them have a name that ``accepts`` accepts."""
+        """Mask of the kernels with a name that ``accepts`` accepts."""
         return self._numbered(self._names, accepts)
 
     def called_by(self, accepts: Callable[[str], object]) -> Mask:
-        """Which of them an operator with a name that ``accepts`` accepts launched."""
+        """Mask of the kernels launched by an operator with a name that ``accepts`` accepts."""
         return self._numbered(self._operator_names, accepts)
 
     def _numbered(self, column: Int32, accepts: Callable[[str], object]) -> Mask:
@@ -100,7 +100,7 @@ class StepKernels:
         return np.where(self.operator == NONE, np.int32(NONE), names)
 
     def in_phase(self, phase: str) -> Mask:
-        """Which of them that phase launched."""
+        """Mask of the kernels launched in ``phase``."""
         chosen: Mask = self.phase == _PHASES.index(phase)
         return chosen
 

@@ -20,12 +20,12 @@ class BackwardPasses:
 
     per_step: float
     reducing: float
-    """Those during which a collective was under way."""
+    """Backward passes of a step during which a collective was under way."""
 
 
 @trace_fact
 def backward_passes(analysis: TraceAnalysis) -> BackwardPasses:
-    """By the ranges that perftui's agent marks.
+    """Backward passes by the ranges that perftui's agent marks.
 
     Raises:
         UnknownError: the trace marks no steps or no backward passes.

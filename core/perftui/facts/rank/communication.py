@@ -51,10 +51,10 @@ def collectives(analysis: TraceAnalysis) -> Intervals:
 
 @fact
 def collectives_of_ranks(facts: Facts) -> Mapping[int, int]:
-    """By rank, ``collective_time`` of its newest window.
+    """``collective_time`` of each rank's newest window, by rank.
 
     Raises:
-        UnknownError: fewer than two ranks tell.
+        UnknownError: fewer than two ranks have windows.
     """
     run = facts.run
     windows = {one.place: one.windows[-1] for one in run.ranks if one.windows} if run else {}
@@ -71,8 +71,9 @@ def collectives_of_ranks(facts: Facts) -> Mapping[int, int]:
 
 @lru_cache(maxsize=256)
 def _of_window(path: Path, changed_ns: int) -> int | None:
-    """None where the file cannot be read, or shows none. A run is read anew several times a second,
-    its windows are not: ``changed_ns`` tells one that was written again."""
+    """``collective_time`` of a window; None where its file cannot be read, or shows none. A run is
+    read anew several times a second, its windows are not: ``changed_ns`` distinguishes one that was
+    written again."""
     from perftui.analysis.open_trace import open_trace
     from perftui.trace.errors import TraceError
 

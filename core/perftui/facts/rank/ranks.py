@@ -47,7 +47,7 @@ class RankRow:
     parts: tuple[tuple[str, int], ...] = ()
     """Means that sum to ``mean``."""
     waits: int = 0
-    """Of ``mean``, the part in which it may wait for other ranks."""
+    """ns of ``mean`` in which the rank may wait for other ranks."""
     peak_memory: int | None = None
     """Most GPU memory that PyTorch held at the end of a step, bytes."""
 
@@ -67,7 +67,7 @@ class Straggler:
 
     rank: int
     lag: int
-    """By how much its steps, without waiting, are longer than those of the median other rank."""
+    """ns by which the slowest rank's steps, without waiting, exceed the median other rank's."""
     part: str
     """The part of a step in which most of that arises."""
     part_lag: int
@@ -134,12 +134,12 @@ def _straggler(slowest: RankRow, others: Sequence[RankRow], usual: int) -> Strag
 
 
 def row_of_trace(path: Path, rank: int, cancelled: Callable[[], bool]) -> RankRow:
-    """What the trace at ``path``, which ``rank`` has written, says of its steps.
+    """What the trace at ``path``, which ``rank`` has written, holds of its steps.
 
     Raises:
         TraceError: it cannot be read.
         OSError: it cannot be opened.
-        LoadCancelled: ``cancelled`` said so.
+        LoadCancelled: ``cancelled`` returned true.
     """
     from perftui.analysis.open_trace import open_trace
     from perftui.facts.step.trace_steps import trace_steps

@@ -14,8 +14,8 @@ from perftui.facts.source.part_lines import part_lines
 from perftui.facts.step.steps import steady_step
 
 LEAST_LAG = 0.05
-"""Of the step, by which a rank must be behind to be named: equal ranks of one machine differ by
-less."""
+"""Share of the step by which a rank must be behind to be named: equal ranks of one machine differ
+by less."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _by_line(facts: Facts, part: str, ns: int) -> dict[tuple[str, int], tuple[Li
 
 
 def _by_own_times(table: RankTable, spent: Mapping[int, int]) -> SlowRank | None:
-    """What it does longer in any other part than backward."""
+    """The slow rank by what it does longer in any other part than backward; None without one."""
     slow = table.straggler
     if slow is None or not slow.holds_up:
         return None

@@ -17,7 +17,7 @@ from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import NONE, Int64
 
 _NODE = "autograd::engine::evaluate_function: "
-_LOOK = "aten::isnan"
+_IS_NAN = "aten::isnan"
 _CHECK = re.compile(r"aten::(isnan|_is_any_true|any|item|is_nonzero|ne)$")
 _EXTRACT = re.compile(r"traceback\.py:|linecache\.py:|torch/fx/traceback\.py|anomaly_mode\.py:")
 
@@ -46,7 +46,7 @@ class AnomalyChecks:
 
 @trace_fact
 def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
-    """Of the newest window; None where gradients are not looked through.
+    """Anomaly checks in the newest window; None where gradients are not looked through.
 
     Within each node of backward, behind its own operators, the engine itself calls ``isnan`` and
     ``any`` on each gradient and reads the result.
@@ -57,7 +57,7 @@ def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:
         raise UnknownError("the trace holds no time")
-    if _LOOK not in trace.names:
+    if _IS_NAN not in trace.names:
         return None
     nodes = kinds.named(trace, lambda name: name.startswith(_NODE))
     passed = np.flatnonzero(nodes)
@@ -66,11 +66,11 @@ def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
     rows = rows[steps.inside[rows]].astype(np.int64)
     above = trace.parent[rows]
     rows = rows[(above != NONE) & nodes[above]]
-    looks = np.flatnonzero(kinds.named(trace, _LOOK.__eq__)[rows])
-    if len(looks) < FEWEST:
+    checks = np.flatnonzero(kinds.named(trace, _IS_NAN.__eq__)[rows])
+    if len(checks) < FEWEST:
         return None
     covered = union(trace.start[rows], trace.ends_of(rows))
-    return AnomalyChecks(steps, rows, covered.total, len(looks), len(passed))
+    return AnomalyChecks(steps, rows, covered.total, len(checks), len(passed))
 
 
 @fact

@@ -1,4 +1,4 @@
-"""What ``torch.compile`` compiled within the steady steps, as torch itself tells."""
+"""What ``torch.compile`` compiled within the steady steps, as torch itself reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perftui.trace.text import printable
 
 @dataclass(frozen=True)
 class Compilations:
-    """Of the steady steps that are still kept; times in ns."""
+    """Compilations in the steady steps that are still kept; times in ns."""
 
     per_step: int
     """Mean time of a step in them."""
@@ -34,12 +34,12 @@ class Compilations:
     line: int
     """Where it is defined; empty and 0 where that is not in the script's own code."""
     reason: str
-    """Why it was compiled again the last time; empty where torch does not tell."""
+    """Why it was compiled again the last time; empty where torch gives no reason."""
 
 
 @fact
 def compilations(facts: Facts) -> Compilations | None:
-    """None where torch told of none in the steady steps, as in runs of older agents."""
+    """Compilations in the steady steps; None without any, as in runs of older agents."""
     rows, found = steady_rows(facts), events_of(facts.events, "compile")
     if not len(found) or not len(rows):
         return None

@@ -11,7 +11,7 @@ from perftui.facts.fact import Facts, NotApplicableError, fact
 from perftui.facts.source.lines import LinesByTime, lines_by_time
 from perftui.facts.source.main_thread import stack_samples
 from perftui.facts.source.moments import moments_of
-from perftui.facts.source.source_search import line_that_says
+from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.steps import EVAL, TRAIN, count_of, step_kind
 from perftui.facts.step.uneven_steps import EVALUATING, slow_steps
 from perftui.run.stack_samples import FORWARD
@@ -29,15 +29,15 @@ class Evaluation:
     per_step: int
     """For each training step."""
     share: float
-    """Of the time of training and evaluation together, 0 to 1."""
+    """Share of evaluation in the time of training and evaluation together, 0 to 1."""
     count: int
     """Steps of evaluation, or training steps that evaluate."""
     waiting: float
-    """Share of it that waits for data, 0 to 1."""
+    """Share of evaluation that waits for data, 0 to 1."""
     within_steps: bool
     """A few training steps evaluate, in a loop without a data loader."""
     lacks_no_grad: bool
-    """No line of the script says ``no_grad`` or ``inference_mode``, as far as it can be read."""
+    """No line of the script has ``no_grad`` or ``inference_mode``, as far as it can be read."""
     lines: LinesByTime | None
     """Where the main thread was meanwhile, without the lines of the model that training also
     calls; None where too few samples tell."""
@@ -45,7 +45,7 @@ class Evaluation:
 
 @fact
 def evaluation(facts: Facts) -> Evaluation | None:
-    """None where a training evaluates nothing.
+    """Evaluation between or within training steps; None where a training evaluates nothing.
 
     Raises:
         NotApplicableError: nothing is trained.
@@ -77,14 +77,14 @@ def _within_steps(facts: Facts) -> Evaluation | None:
     slow = slow_steps.or_none(facts)
     if slow is None or slow.cause != EVALUATING:
         return None
-    can_read = line_that_says(facts, r"\bimport\b") is not None
+    can_read = matching_line(facts, r"\bimport\b") is not None
     return Evaluation(
         slow.excess,
         slow.excess / max(slow.mean, 1),
         slow.count,
         waiting=0.0,
         within_steps=True,
-        lacks_no_grad=can_read and line_that_says(facts, r"no_grad|inference_mode") is None,
+        lacks_no_grad=can_read and matching_line(facts, r"no_grad|inference_mode") is None,
         lines=slow.lines,
     )
 
@@ -94,7 +94,7 @@ def _lines(facts: Facts, of_eval: Table) -> LinesByTime | None:
     if not len(outside) or "stage" not in outside or not len(of_eval):
         return None
     during = union(of_eval["start"], of_eval["start"] + of_eval["duration"])
-    # Of a row only its first moment is certain: one that began in training says nothing here.
+    # Of a row only its first moment is certain: one that began in training proves nothing here.
     held = during.within(outside["time"], outside["time"] + outside["held"])
     held = np.where(during.holds(outside["time"]), held, 0)
     # The model's own lines are called by training too: those that only evaluation has are its own.

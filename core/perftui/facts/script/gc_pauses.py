@@ -17,20 +17,20 @@ from perftui.run.table import Table
 from perftui.trace.model import Int64
 
 FULL = 2
-"""The generation whose collection looks at every object."""
+"""The generation whose collection visits every object."""
 
 
 @dataclass(frozen=True)
 class GcPauses:
-    """Of the steady steps that are still kept; times in ns."""
+    """Garbage collections in the steady steps that are still kept; times in ns."""
 
     per_step: int
     """Mean time of a step in collections."""
     outside: int
-    """As much of it as is taken to lie in the script's own code, outside of the phases."""
+    """The part of ``per_step`` taken to lie in the script's own code, outside of the phases."""
     count: int
     full: int
-    """How many of them looked at every object."""
+    """How many of them visited every object."""
     longest: int
     longest_full_mean: int
     """Mean pause of those, 0 without any."""
@@ -42,7 +42,7 @@ class GcPauses:
 
 @fact
 def gc_pauses(facts: Facts) -> GcPauses:
-    """None of them where the collector was not at work.
+    """Collections in the steady steps; zeros where the collector was not at work.
 
     Raises:
         UnknownError: there are too few steps.

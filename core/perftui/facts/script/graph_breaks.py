@@ -1,4 +1,4 @@
-"""Where ``torch.compile`` stops a graph and goes on in another, as torch itself tells."""
+"""Where ``torch.compile`` stops a graph and goes on in another, as torch itself reports."""
 
 from __future__ import annotations
 

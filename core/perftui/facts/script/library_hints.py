@@ -1,4 +1,4 @@
-"""What libraries say about speed in the output of the script."""
+"""What libraries print about speed in the output of the script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perftui.run.layout import RunLayout
 from perftui.trace.text import printable
 
 MOST_BYTES = 1 << 20
-"""Of the output, from its beginning: libraries warn early, and mostly once."""
+"""Bytes of the output that are read, from its beginning: libraries warn early, and mostly once."""
 
 LONGEST = 160
 """Characters of a message that are kept."""
@@ -52,7 +52,7 @@ class LibraryHint:
     library: str
     message: str
     output_line: int
-    """Its number in the output, from 1 on."""
+    """Number of the line in the output, from 1 on."""
     file: str | None = None
     """The line that the warning is about, where it names one."""
     line: int | None = None
@@ -77,7 +77,7 @@ def library_hints(facts: Facts) -> tuple[LibraryHint, ...]:
 
 @lru_cache(maxsize=8)
 def _hints(path: Path, size: int) -> tuple[LibraryHint, ...]:
-    """Of the first ``size`` bytes: the log only grows."""
+    """Hints in the first ``size`` bytes of the log at ``path``, which only grows."""
     with path.open("rb") as file:
         content = file.read(size)
     found: dict[str, LibraryHint] = {}

@@ -13,24 +13,25 @@ from perftui.facts.step.steps import steady_span
 
 @dataclass(frozen=True)
 class PythonLock:
-    """Shares of the time that was looked at, 0 to 1."""
+    """Shares of the time that was sampled, 0 to 1."""
 
     held: float
     """Some other thread held the lock."""
     idle: float | None
-    """The main thread neither ran nor waited for a core; None where the kernel does not say."""
+    """The main thread neither ran nor waited for a core; None where the kernel has no count."""
     lines: LinesByTime
     """Where the other threads were meanwhile."""
 
     @property
     def waited(self) -> float:
-        """At most so long the main thread waited for the lock."""
+        """Share of the time in which the main thread waited for the lock at most, 0 to 1."""
         return self.held if self.idle is None else min(self.held, self.idle)
 
 
 @fact
 def python_lock(facts: Facts) -> PythonLock | None:
-    """None where no other thread was seen to hold it, or nothing was sampled."""
+    """Waits for Python's lock; None where no other thread was seen to hold it, or nothing was
+    sampled."""
     stacks = facts.rank.lock_stacks if facts.rank else None
     if stacks is None or "observed" not in stacks or not len(stacks):
         return None

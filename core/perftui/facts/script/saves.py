@@ -36,7 +36,7 @@ class Saves:
 
 @fact
 def saves(facts: Facts) -> Saves | None:
-    """None where nothing was seen to be saved, as in older runs."""
+    """Checkpoints of the steady steps; None where none was seen to be saved, as in older runs."""
     rows = steady_rows(facts)
     found, time = saves_within(facts.events, rows)
     if not len(found):

@@ -35,9 +35,9 @@ class ScriptFunction:
     name: str
     """The function; empty where one line outside of functions is meant."""
     share: float
-    """Of all of the script's own Python, 0 to 1."""
+    """Share of the function in all of the script's own Python, 0 to 1."""
     words: str
-    """What it does, empty where nothing tells."""
+    """What the function mostly does, empty where that is not known."""
     lines: LinesByTime
     """All lines of the script's own Python."""
 
@@ -52,7 +52,7 @@ class ScriptPython:
     sees_operators: bool
     """Whether operators in the script's own code are left out of it."""
     at: ScriptFunction | None
-    """None where too few samples tell."""
+    """The function; None where too few samples tell."""
 
 
 _IDLE = (GapCause.PYTHON.value, GapCause.CPU_OPERATORS.value, OTHER)
@@ -96,8 +96,8 @@ def collecting(facts: Facts) -> int:
 
 
 def _outside_of_phases(facts: Facts, found: Moments | None) -> int:
-    """Of the mean step: the script's own code without operators, collections and what other rules
-    speak of."""
+    """ns of the mean step in the script's own code without operators, collections and what other
+    rules are about."""
     step = steady_step(facts)
     running = _running(facts)
     left = step.part(OTHER)
@@ -112,8 +112,8 @@ def _outside_of_phases(facts: Facts, found: Moments | None) -> int:
 
 
 def _running(facts: Facts) -> float:
-    """Of what a run calls the script's own code, the share in which operators run, 0 to 1: all of
-    it where the forward pass is part of that, and no window tells."""
+    """Share of what a run calls the script's own code in which operators run, 0 to 1: all of it
+    where the forward pass is part of that, and there is no window."""
     shares = phase_shares.or_none(facts)
     if shares is None:
         return 1.0 if judged_step(facts).hides_forward else 0.0
@@ -122,8 +122,8 @@ def _running(facts: Facts) -> float:
 
 
 def _of_some_steps(facts: Facts) -> int:
-    """What later steps take more than the first, and a few more than all others: rules about them
-    speak of that."""
+    """ns that later steps take more than the first, and a few more than all others: other rules are
+    about those."""
     growing, slow = growing_steps.or_none(facts), slow_steps.or_none(facts)
     more = growing.cost if growing and growing.phase == OTHER else 0
     if slow and slow.phase == OTHER and not slow.cause and slow.stands_out:
@@ -132,8 +132,8 @@ def _of_some_steps(facts: Facts) -> int:
 
 
 def _certain(found: Moments) -> float:
-    """Of the script's own code, by samples: what is none of the model's work, though operators run
-    in it, such as a copy of the model, or statistics in a function of their own."""
+    """Share of the script's own code that by samples is none of the model's work, though operators
+    run in it, such as a copy of the model, or statistics in a function of their own."""
     outside = found.stage == ""
     whole = int(found.held[outside].sum())
     own, apart = outside & calls_no_framework(found), _apart(found)
@@ -154,8 +154,8 @@ def _apart(found: Moments) -> Mask:
 
 
 def _inside(facts: Facts, found: Moments | None, phase: str) -> int:
-    """Of the mean step: Python in the forward pass, or in a closure or a rule of updates that the
-    optimizer calls, where it is the script's own."""
+    """ns of the mean step in the script's own Python within ``phase``: in the forward pass, or in a
+    closure or a rule of updates that the optimizer calls."""
     judged, step = judged_step(facts), steady_step(facts)
     if found is None:
         return 0
@@ -167,8 +167,8 @@ def _inside(facts: Facts, found: Moments | None, phase: str) -> int:
     if judged.sees_operators:
         return min(round(found.share(own) * step.mean), judged.part(f"{PYTHON_IN}{phase}"))
     counted = time_by_words(found, own)
-    told = sum(ns for words, ns in counted.items() if words) / max(found.covered, 1)
-    return min(round(told * step.mean), step.part(phase))
+    known = sum(ns for words, ns in counted.items() if words) / max(found.covered, 1)
+    return min(round(known * step.mean), step.part(phase))
 
 
 def longest_function(found: Moments, chosen: Mask) -> ScriptFunction | None:
@@ -203,7 +203,7 @@ def outermost(function: str) -> str:
 
 
 def _words(found: Moments, chosen: Mask) -> str:
-    """What most of the time of ``chosen`` is spent on, where it is told by a third of it."""
+    """What most of the time of ``chosen`` is spent on, where that is known of a third of it."""
     count = time_by_words(found, chosen)
     whole = sum(count.values())
     del count[""]

@@ -21,7 +21,7 @@ from perftui.trace.model import Int64
 _ELSEWHERE = re.compile(
     r"_engine_run_backward|torch/(optim|autograd/profiler|profiler|cuda/__init__)|torch/utils/(data|_foreach)"
 )
-"""Innermost frames of what is no forward pass, in samples that do not tell stages."""
+"""Innermost frames of what is no forward pass, in samples without stages."""
 
 _OPTIMIZER = re.compile(r"torch/optim")
 
@@ -38,7 +38,7 @@ def forward_lines(facts: Facts) -> LinesByTime | None:
 
 @fact
 def operator_lines(facts: Facts) -> LinesByTime | None:
-    """Of those the lines that call operators themselves, not modules of torch."""
+    """Lines of the forward pass that call operators themselves, not modules of torch."""
     return _lines(facts, own_operators=True)
 
 
@@ -48,7 +48,7 @@ def optimizer_lines(facts: Facts) -> LinesByTime | None:
     return _chosen(facts, lambda stacks: _at(stacks, OPTIMIZER, _OPTIMIZER))
 
 
-def placed(facts: Facts, place: Place | None, lines: LinesByTime | None) -> Place | None:
+def with_line(facts: Facts, place: Place | None, lines: LinesByTime | None) -> Place | None:
     """``place`` with the first of ``lines``, where it names no line itself; else with the only line
     whose text calls its operator."""
     if place is None or place.file is not None:
@@ -75,21 +75,21 @@ def _chosen(facts: Facts, choose: Callable[[Table], Mask]) -> LinesByTime | None
         return None
     times: Int64 = np.where(choose(stacks), stacks["held"] if held is None else held, 0)
     found = lines_by_time(stacks, times)
-    return found if found.tells else None
+    return found if found.suffices else None
 
 
 def _forward(stacks: Table) -> Mask:
     others = np.isin(stacks["stage"], STAGES) if "stage" in stacks else np.zeros(len(stacks), bool)
-    told = "stage" in stacks and np.isin(stacks["stage"], (FORWARD,))
-    if np.any(told):
-        return np.asarray(told)
+    marked = "stage" in stacks and np.isin(stacks["stage"], (FORWARD,))
+    if np.any(marked):
+        return np.asarray(marked)
     return ~others & ~_matching(stacks, _ELSEWHERE)
 
 
 def _at(stacks: Table, stage: str, pattern: re.Pattern[str]) -> Mask:
-    """Rows of that stage; where none is told, by their innermost frames."""
-    told = np.isin(stacks["stage"], (stage,)) if "stage" in stacks else np.zeros(len(stacks), bool)
-    return told if told.any() else _matching(stacks, pattern)
+    """Rows of that stage; where none is marked, by their innermost frames."""
+    known = np.isin(stacks["stage"], (stage,)) if "stage" in stacks else np.zeros(len(stacks), bool)
+    return known if known.any() else _matching(stacks, pattern)
 
 
 def _matching(stacks: Table, pattern: re.Pattern[str]) -> Mask:

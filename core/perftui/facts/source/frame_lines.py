@@ -1,4 +1,4 @@
-"""Where the training thread was while the GPU idled for Python, as a trace with stacks tells."""
+"""Where the training thread was while the GPU idled for Python, by a trace's own stacks."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def place_of_rows(
     """Where ``rows`` of the host's threads were called from: by the stacks of the trace, else by
     samples within them (or ``during``), else by samples at the same places of other steps.
 
-    The line stays unknown where none tells; ``operator`` is what the place is else known by.
+    The line stays unknown where no sample shows it; the place is then known by ``operator``.
     """
     if facts.analysis is None or not len(rows):
         return Place(rank=facts.rank_number, operator=operator)
@@ -71,7 +71,7 @@ def line_during(facts: Facts, during: Intervals) -> LineShare | None:
 
 
 def _held(stacks: Table, origin: int, during: Intervals) -> Int64:
-    """What each sample's interval says of ``during``: its first moment, and where it is so long
+    """The part of ``during`` that each sample stands for: its first moment, and where it is so long
     that no other sample can have fallen between, all of it."""
     start = stacks["time"] - origin
     moment = np.where(during.holds(start), stacks["every"], 0)

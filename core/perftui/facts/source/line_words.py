@@ -13,7 +13,7 @@ LONGEST_SOURCE = 4 << 20
 WRITING = "writing files"
 
 LOOP = "a loop in Python"
-"""Of what is called in the loop nothing is told by that: it may be operators alone."""
+"""A loop of unknown content: it may call operators alone."""
 
 _CALLED = tuple(
     (words, re.compile(marks))
@@ -78,7 +78,7 @@ _SAVING = re.compile(
 
 @lru_cache(maxsize=8192)
 def words_of(file: str, line: int, via: str, inner: str) -> str:
-    """What a sample there was doing, empty where nothing tells."""
+    """What a sample there was doing, empty where that is not known."""
     return _of_frame(via) or _of_frame(inner) or _of_text(text_of(file, line))
 
 

@@ -1,4 +1,4 @@
-"""Time by line of the user's code, as samples of a thread tell it.
+"""Time by line of the user's code, by samples of a thread.
 
 Samples come at random moments (the time between two is drawn from an exponential distribution), so
 that the time from one sample to the next is independent of what the sample found: the share of that
@@ -21,16 +21,16 @@ FEWEST_SAMPLES = 30
 standard deviation is ``sqrt(2 p (1 - p) / n)``, twice the variance of counted samples."""
 
 FEWEST_TO_NAME = 5
-"""Samples below which they name no line: few moments say little."""
+"""Samples below which they name no line: a few moments are chance."""
 
 FEWEST_AGREEING = 3
-"""So many name a line that each of them found: of a line with a third of the time that is chance
-once in 27 times."""
+"""Samples that name a line if each of them found it: of a line with a third of the time that is
+chance once in 27 times."""
 
 MOST_LINES = 8
 
 LEAST_SHARE = 0.005
-"""Of a line that is listed for people."""
+"""Share of the time from which on a line is listed for people."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class LinesByTime:
 
     @property
     def listed(self) -> tuple[LineShare, ...]:
-        """Those worth a row."""
+        """The lines worth a row: those with ``LEAST_SHARE`` of the time."""
         return tuple(line for line in self.lines if self.share(line) >= LEAST_SHARE)
 
     @property
@@ -78,13 +78,13 @@ class LinesByTime:
         return next((line for line in self.lines if line.file), None)
 
     @property
-    def tells(self) -> bool:
+    def suffices(self) -> bool:
         """Whether the samples are enough to name their first line."""
         agree = bool(self.lines) and self.lines[0].held == self.covered
         return self.samples >= (FEWEST_AGREEING if agree else FEWEST_TO_NAME)
 
     def share(self, line: LineShare) -> float:
-        """Of the time that is covered, 0 to 1."""
+        """Share of ``line`` in the time that is covered, 0 to 1."""
         return line.held / self.covered if self.covered else 0.0
 
 

@@ -21,7 +21,7 @@ def stack_samples(facts: Facts) -> tuple[Table, Table]:
         return Table(), Table()
     outside = facts.rank.stacks
     if "every" not in outside and len(outside):
-        # An older run says for all samples how many a second there were.
+        # An older run has one rate a second for all samples.
         every = 1_000_000_000 // max(stack_rate_of(facts.run.manifest.profile), 1)
         column: Int64 = np.full(len(outside), every, dtype=np.int64)
         outside = Table(outside.columns, {**outside.values, "every": column})

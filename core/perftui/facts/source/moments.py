@@ -25,7 +25,7 @@ Text = npt.NDArray[np.object_]
 _PLACE = ("file", "line", "function", "inner", "via", "stage")
 
 FEWEST_MOMENTS = 5
-"""Samples of one activity below which nothing is said of it: fewer are chance."""
+"""Samples of one activity below which it is not known: fewer are chance."""
 
 MOSTLY_OTHERS = 2.0
 """Times what noted calls take, from which on samples of such work are of calls not noted."""
@@ -46,7 +46,7 @@ _BY_INNER = tuple(
         (FORWARD, r"torch/nn/modules/"),
     )
 )
-"""What an innermost frame tells, in runs that were recorded before stages were."""
+"""Stages by the innermost frame, in runs that were recorded before stages were."""
 
 _SAVES = re.compile(
     r"^(safetensors|orbax|zarr|h5py|joblib/numpy_pickle)/|numpy/lib/(_?npyio|format|_format)"
@@ -58,7 +58,7 @@ BESIDE = 5
 """Lines before and after the one that saves, in which its file is opened and closed."""
 
 _MOSTLY_SAVES = 0.3
-"""Of a line, from which on all of it saves: it also moves tensors to the host."""
+"""Share of a line's time from which on all of it saves: it also moves tensors to the host."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +67,12 @@ class Moments:
     ``held`` have an entry for each sample."""
 
     places: Table
-    """Columns of stack samples that say where, and ``every``; each place once."""
+    """Columns of stack samples about the place, and ``every``; each place once."""
     stages: Text
-    """Of the places: as the column ``stage`` of stack samples; empty for the script's own code."""
+    """Stage of each place: as in the column of stack samples; empty for the script's own code."""
     at: Int64
     time: Int64
-    """When it was first seen there, ns."""
+    """When each sample was first seen at its place, ns."""
     held: Int64
     """The time that it stands for, ns."""
     length: Int64
@@ -80,7 +80,7 @@ class Moments:
 
     @property
     def stage(self) -> Text:
-        """Of the samples."""
+        """Stage of each sample; empty for the script's own code."""
         expanded: Text = self.stages[self.at]
         return expanded
 
@@ -101,7 +101,7 @@ class Moments:
         return lines_by_time(self.places, self.by_place(time))
 
     def share(self, chosen: Mask) -> float:
-        """Of the time of all of them, 0 to 1."""
+        """Share of the ``chosen`` samples in the time of all, 0 to 1."""
         return int(self.held[chosen].sum()) / self.covered if self.covered else 0.0
 
     def count(self, chosen: Mask) -> int:
@@ -109,7 +109,7 @@ class Moments:
         return round(float((self.held / self.places["every"][self.at])[chosen].sum()))
 
     def matching(self, accepts: Callable[[str], bool], *names: str) -> Mask:
-        """Those of which a column of ``names`` is accepted."""
+        """Samples of which a column of ``names`` is accepted."""
         mask = np.zeros(len(self.stages), dtype=np.bool_)
         for name in names:
             mask |= np.fromiter(map(accepts, self.places[name].tolist()), np.bool_, len(mask))
@@ -152,7 +152,7 @@ def moments_of(stacks: Table, held: Int64) -> Moments:
 
 
 def _stages_of(places: Table, held: Int64) -> Text:
-    """As recorded, in older runs as the innermost frame tells."""
+    """Stages of the places as recorded, in older runs by the innermost frame."""
     stage: Text = places["stage"].copy()
     empty = stage == ""
     if not (places["via"] != "").any():

@@ -1,4 +1,4 @@
-"""Which line of the user's code calls an operator, as far as samples of the stack tell.
+"""Which line of the user's code calls an operator, as far as samples of the stack show.
 
 Ten samples a second see a line for the time it takes, over all of a run; a window of two steps
 they meet once or twice. So the lines of the operator's phase are taken, by their time, and of
@@ -88,7 +88,7 @@ def calls_of(operator: str) -> str:
 
 def at(line: LineShare | None) -> str:
     """`` at FILE:LINE``, to end a clause with; empty where no line is known. Where no sample was
-    there, only the text of the line tells."""
+    there, only the text of the line shows it."""
     if line is None:
         return ""
     return f" at {line.short}" if line.held else f" probably at {line.short}"

@@ -38,7 +38,7 @@ def part_lines(facts: Facts, part: str) -> LinesByTime | None:
     stages = reducing or STAGES.get(part.removeprefix(PYTHON_IN))
     chosen = np.isin(stacks["stage"], stages) if stages else ~np.isin(stacks["stage"], known)
     found = lines_by_time(stacks, np.where(chosen, stacks["held"] if held is None else held, 0))
-    return found if found.tells else None
+    return found if found.suffices else None
 
 
 def place_in_part(facts: Facts, part: str) -> Place:

@@ -1,6 +1,6 @@
 """Finds in the user's own source what calls an operator, or the model again, by its text.
 
-Samples tell more, where there are enough of them. What is found here is the only place that can be
+Samples show more, where there are enough of them. What is found here is the only place that can be
 meant: where two fit, none is named.
 """
 
@@ -22,7 +22,8 @@ FITS = 0.5
 """Share of the operators of a turn that the text of a loop has to call, to be that loop."""
 
 FEWEST_NAMES = 2
-"""Of them, since one alone may be in any loop; but for loops over parameters."""
+"""Operators of a turn that the text of a loop has to call at least, but for loops over parameters:
+one alone may be in any loop."""
 
 _WEIGHTS = re.compile(r"param|grad|weight|state_dict|buffers")
 
@@ -61,9 +62,9 @@ class _Loop:
     calls: frozenset[str]
     """Names of operators that its text may call in each turn."""
     indexes: bool
-    """Whether it takes pieces of something by what it loops over."""
+    """Whether the loop takes pieces of something by what it loops over."""
     over_weights: bool
-    """Whether it goes over parameters, gradients or the like, by their names."""
+    """Whether the loop goes over parameters, gradients or the like, by their names."""
 
 
 def call_of(facts: Facts, operator: str) -> LineShare | None:
@@ -165,7 +166,7 @@ def _repeated_in(scope: ast.AST) -> Iterator[int]:
 
 
 def _may_be_model(call: ast.Call) -> bool:
-    """Whether it calls a name, or an attribute of ``self``, with nothing but variables."""
+    """Whether ``call`` is of a name, or an attribute of ``self``, with nothing but variables."""
     named, given = call.func, call.args
     of_self = isinstance(named, ast.Attribute) and isinstance(named.value, ast.Name)
     is_name = isinstance(named, ast.Name) and not hasattr(builtins, named.id)

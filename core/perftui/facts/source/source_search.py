@@ -1,4 +1,4 @@
-"""Finds in the user's own source the line that sets something, which nothing else tells."""
+"""Finds in the user's own source the line that sets something, where nothing else names it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST = 1 << 18
 """Bytes of a file that is read: some 6000 lines, which Python parses in 0.1 s, once."""
 
 
-def line_that_says(facts: Facts, pattern: str, *, only: bool = False) -> tuple[str, int] | None:
+def matching_line(facts: Facts, pattern: str, *, only: bool = False) -> tuple[str, int] | None:
     """File and line of the first line that matches ``pattern``, comments and docstrings aside: in
     the script that was run, then in the files that samples of its stack name. None where none does,
     with ``only`` where several do, and where the files are not as they were when the run began."""
@@ -65,8 +65,8 @@ def _lines(path: Path, changed: int, pattern: str) -> tuple[int, ...]:
         return ()
     matches, lines = re.compile(pattern).search, enumerate(text.splitlines(), 1)
     found = [number for number, line in lines if matches(line.partition("#")[0])]
-    told = _docstrings(path, changed) if found else set()
-    return tuple(number for number in found if number not in told)
+    documented = _docstrings(path, changed) if found else set()
+    return tuple(number for number in found if number not in documented)
 
 
 @lru_cache(8)

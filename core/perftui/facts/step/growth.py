@@ -46,7 +46,7 @@ class Trend:
 
     @property
     def growth(self) -> float:
-        """Of the first value, 0 to 1 and more."""
+        """Growth as a share of the first value, 0 to 1 and more."""
         return (self.last - self.first) / self.first if self.first > 0 else 0.0
 
 
@@ -84,7 +84,8 @@ def trend(values: npt.NDArray[np.number]) -> Trend:
 
 @fact
 def growing_steps(facts: Facts) -> GrowingSteps | None:
-    """None where steps stay as long as they are, or all parts grow alike, though not by much.
+    """Steps that grow; None where they stay as long as they are, or all parts grow alike, though
+    not by much.
 
     Raises:
         UnknownError: there are too few steps.
@@ -141,7 +142,7 @@ def _longer_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
     late = chosen & (found.time >= middle)
     early = chosen & (found.time < middle)
     after, before = found.lines(late), found.lines(early)
-    if not after.tells:
+    if not after.suffices:
         return None
     # Halves of equal numbers of steps: the difference is what the line takes more.
     had = {(line.file, line.line): line.held for line in before.lines}

@@ -20,7 +20,7 @@ from perftui.facts.step.unprofiled import unprofiled
 from perftui.run.stack_samples import BACKWARD, COLLATE, FETCH, FORWARD, OPTIMIZER
 
 MUCH_IDLE = 0.1
-"""Of the step, from which on idle time is the question, and has to be known."""
+"""Share of the step from which on idle time is the question, and has to be known."""
 
 PYTHON_IN = "python in "
 """Before the name of a phase: its time outside operators."""
@@ -71,7 +71,7 @@ class JudgedStep:
     on_device: bool
     """Parts of the GPU's time, else of the training thread's."""
     sees_operators: bool
-    """Whether computing is told from waiting: by kernels, or by operators on the CPU."""
+    """Whether computing is distinguished from waiting: by kernels, or by operators on the CPU."""
 
     @property
     def computing(self) -> int:
@@ -92,7 +92,7 @@ class JudgedStep:
 
 @fact
 def judged_step(facts: Facts) -> JudgedStep:
-    """The step of the run, split as its newest window tells; of a trace alone the trace's.
+    """The step of the run, split as in its newest window; of a trace alone the trace's.
 
     Raises:
         UnknownError: there are too few steps, or nothing shows where their time goes, or what the

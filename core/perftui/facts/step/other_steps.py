@@ -18,13 +18,13 @@ class OtherSteps:
 
     @property
     def share(self) -> float:
-        """Of the time of all steps, 0 to 1."""
+        """Share of these steps in the time of all, 0 to 1."""
         return self.time / self.whole if self.whole else 0.0
 
 
 @fact
 def other_steps(facts: Facts) -> OtherSteps | None:
-    """None before the first step."""
+    """Steps of other kinds than the judged ones; None before the first step."""
     steps, downsampled, kind = facts.steps, facts.downsampled, step_kind(facts)
     if not len(steps):
         return None

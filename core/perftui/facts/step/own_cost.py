@@ -18,19 +18,19 @@ class OwnCost:
     stalls: int
     """What the training waited for windows to be prepared and saved."""
     slowed: int
-    """By how much profiled steps were longer than those beside them, as far as that can be told."""
+    """By how much profiled steps were longer than those beside them, as far as that is known."""
     slowed_at_most: int
-    """By how much they may have been longer: steps differ from each other anyway."""
+    """ns by which profiled steps may have been longer: steps differ from each other anyway."""
     whole: int
 
     @property
     def total(self) -> int:
-        """Everything that can be told."""
+        """ns that recording is known to have taken."""
         return self.hooks + self.stalls + self.slowed
 
     @property
     def at_most(self) -> int:
-        """Everything that it may have been."""
+        """ns that recording may have taken at most."""
         return self.hooks + self.stalls + self.slowed_at_most
 
 

@@ -20,16 +20,16 @@ from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 
 @dataclass(frozen=True)
 class PhaseShares:
-    """Of a phase's time, 0 to 1 each; they do not overlap."""
+    """Shares of a phase's time, 0 to 1 each; they do not overlap."""
 
     computing: float
     """An operator runs that computes."""
     loss: float
-    """Of ``other``: an operator runs between a forward and the backward pass that follows it."""
+    """An operator runs between a forward and the backward pass that follows it; in ``other``."""
     communicating: float
     """A collective is under way, and nothing is computed meanwhile."""
     time: int
-    """All of it in the steady steps of the trace, ns."""
+    """ns of the phase in the steady steps of the trace."""
 
 
 @trace_fact
@@ -71,8 +71,8 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
 
 
 def unmarked_operators(shares: Mapping[str, PhaseShares]) -> float:
-    """Of what a run calls the script's own code, the share of operators that belong to a forward
-    pass which nobody marked, as that of a training without modules; 0 to 1."""
+    """Share of what a run calls the script's own code taken by operators of a forward pass which
+    nobody marked, as that of a training without modules; 0 to 1."""
     operators, other = shares.get(OPERATORS), shares.get(OTHER)
     if operators is None:
         return 0.0

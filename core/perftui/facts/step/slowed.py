@@ -14,7 +14,7 @@ from perftui.run.histogram import Histogram
 from perftui.run.table import Table
 
 BESIDE = 10
-"""Steps before a window, and as many after it, that say how long its steps would have been. The
+"""Steps before a window, and as many after it, that show how long its steps would have been. The
 pace of a training changes with its data and with what else the machine does: 450 steps of which no
 more than 9 were profiled had a median of 90 ms and a mean of 250 ms on a busy machine, and beside
 the median of them all the windows seemed to have taken 7.7 s."""
@@ -30,12 +30,12 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Slowed:
-    """Of all profiled steps together, ns."""
+    """By how much all profiled steps together were slowed down, ns."""
 
     estimate: float
     """Negative where they happened to be shorter."""
     error: float
-    """Its standard error, from the scatter of the steps beside them."""
+    """Standard error of ``estimate``, from the scatter of the steps beside them."""
 
     @property
     def certain(self) -> int:
@@ -48,7 +48,7 @@ class Slowed:
         return max(round(self.estimate + DEVIATIONS * self.error), 0)
 
     def plus(self, other: Slowed) -> Slowed:
-        """Both together; their errors are independent."""
+        """This and ``other`` together; their errors are independent."""
         return Slowed(self.estimate + other.estimate, math.hypot(self.error, other.error))
 
 
@@ -88,7 +88,7 @@ def _beside(steps: Table, kind: str) -> Slowed:
 
 
 def _runs(chosen: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """Where stretches of chosen rows begin, and the row after each."""
+    """Where runs of chosen rows begin, and the row after each."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False])).astype(np.int8)))
     return edges[::2], edges[1::2]
 
@@ -119,7 +119,7 @@ def _in_aggregates(kind: str, downsampled: Aggregates) -> Slowed:
 
 
 def _variance(values: Histogram) -> float:
-    """Of the values in a histogram; within a bucket they differ by 0.4 % at most."""
+    """Variance of the values in a histogram; within a bucket they differ by 0.4 % at most."""
     counts = np.array([count for count, _ in values.values()], dtype=np.float64)
     means = np.array([total for _, total in values.values()], dtype=np.float64) / counts
     mean = np.average(means, weights=counts)

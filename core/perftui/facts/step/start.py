@@ -23,7 +23,7 @@ class Start:
 
 @fact
 def start(facts: Facts) -> Start:
-    """Of the rank.
+    """How long the rank's training took to its first step, and to its last.
 
     Raises:
         NotApplicableError: there is no run.

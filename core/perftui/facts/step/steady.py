@@ -17,7 +17,7 @@ LONGEST_WARM_UP = 100
 """A change later than this many steps is a change of the training, not its warm-up."""
 
 REFERENCE_STEPS = 1000
-"""How many steps after the longest warm-up say what is usual."""
+"""How many steps after the longest warm-up show what is usual."""
 
 BAND = 1.25
 """A step within this factor of the usual one is usual, however quiet the rest are. Kernel
@@ -32,7 +32,7 @@ def steady(steps: Table, kind: str = "train") -> Mask:
     """Mask over the rows of ``steps`` (``STEP_COLUMNS``): those of ``kind`` after the warm-up.
 
     Steps of another kind, profiled steps and the step after a profiled one (it pays for saving the
-    window) are left out. One step alone is never steady: nothing tells it from warm-up.
+    window) are left out. One step alone is never steady: nothing distinguishes it from warm-up.
     """
     if not len(steps):
         return np.zeros(0, dtype=np.bool_)
@@ -46,7 +46,7 @@ def steady(steps: Table, kind: str = "train") -> Mask:
 def warm_up_length(durations: npt.NDArray[np.int64]) -> int:
     """How many of the first ``durations`` (ns) are warm-up.
 
-    The maximum-likelihood change point between a stretch where most steps are unusual and one
+    The maximum-likelihood change point between a run where most steps are unusual and one
     where most are usual: the prefix in which unusual steps exceed usual ones by the most, the
     shortest where several do. Usual is what lies in a band around the median of later steps, on a
     logarithmic scale, so that slow starts and starts from a full queue are found alike, and a lone
@@ -67,7 +67,7 @@ def warm_up_length(durations: npt.NDArray[np.int64]) -> int:
 
 
 def median(values: npt.NDArray[Any]) -> float:
-    """The median of ``values``, of which there is at least one; what ``np.median`` says.
+    """The median of ``values``, of which there is at least one; what ``np.median`` returns.
 
     The first call of that imports ``numpy.ma``, which takes longer than to read and judge a run of
     some hundred steps.

@@ -17,7 +17,7 @@ from perftui.trace.categories import ON_DEVICE
 from perftui.trace.model import NONE, Int64, Trace
 
 INCOMPLETE = 0.05
-"""Share of missing work from which on nothing is said of idle time."""
+"""Share of missing work from which on idle time is not judged."""
 
 FEWEST_AHEAD = 1_000_000
 """ns from which on a device that begins so long after the first launch did something else first,
@@ -34,13 +34,13 @@ class Missing:
     launches: int
     """Launches of kernels and graphs that should have left something."""
     lost: int
-    """Those of which nothing ran."""
+    """Launches of which nothing ran."""
     first: int
-    """Of those the ones before the first kernel of any launch."""
+    """Lost launches before the first kernel of any launch."""
     ahead: int
     """ns at the beginning in which work was queued on a device that the trace shows idle."""
     ahead_share: float
-    """Of the judged time."""
+    """Share of ``ahead`` in the judged time, 0 to 1."""
 
     @property
     def share(self) -> float:
@@ -123,7 +123,7 @@ def _launches(trace: Trace) -> Int64:
     ends = np.flatnonzero(calls & kinds.named(trace, _CAPTURE.match))
     if not len(ends):
         return rows
-    # Begin and end of a capture alternate on a thread; captures of two threads are not told apart.
+    # Begin and end alternate on a thread; captures of two threads are not distinguished.
     times = np.sort(trace.start[ends])
     times = times[: len(times) // 2 * 2]
     captured = union(times[::2], times[1::2]).holds(trace.start[rows])

@@ -99,8 +99,8 @@ class TraceSteps:
         return _covered(marked or [one.step for one in self.each])
 
     def first(self, rows: Mask) -> TraceSteps:
-        """As many of the first steps as hold about ``MOST_ROWS`` of ``rows``, one at least: all but
-        of a window so large that a part of it tells the same."""
+        """The first steps that hold about ``MOST_ROWS`` of ``rows``, one at least: all but of a
+        window so large that a part of it shows the same."""
         kept = len(self.each)
         if self.steps and kept > 1:
             kept = max(kept * MOST_ROWS // max(int(np.count_nonzero(rows & self.inside)), 1), 1)
@@ -129,7 +129,7 @@ def trace_steps(analysis: TraceAnalysis) -> TraceSteps | None:
 
 @trace_fact
 def longest_activity(analysis: TraceAnalysis) -> int:
-    """Of a single kernel, copy or set of the judged device, ns; 0 where there is none."""
+    """ns of the longest single kernel, copy or set of the judged device; 0 without any."""
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None or not steps.has_gpu:
         return 0

@@ -20,7 +20,7 @@ from perftui.run.table import Table
 from perftui.trace.model import Int64
 
 TIMES_MEDIAN = 1.5
-"""From which a step is slow: nsys-ai and TraceML."""
+"""Times the median from which on a step is slow: nsys-ai and TraceML."""
 
 DEVIATIONS = 5.0
 """Robust standard deviations above the median: noise alone reaches that in no run."""
@@ -35,14 +35,14 @@ FEWEST_ALIKE = 2
 """Slow steps of that kind: one alone may be anything."""
 
 MOSTLY = 0.75
-"""Of the excess of slow steps, in forward passes."""
+"""Share of the excess of slow steps that must lie in forward passes."""
 
 MOST_UNEXPLAINED = 0.1
-"""Of the steps that may be slow without a cause: where more are, the training has two kinds of
-steps rather than a few slow ones."""
+"""Share of the steps that may be slow without a cause: where more are, the training has two kinds
+of steps rather than a few slow ones."""
 
 LEAST_UNEXPLAINED = 1 / 3
-"""Of the step, lost to slow steps without a known cause: the mean is then 1.5 times the median."""
+"""Share of the step lost to slow steps of unknown cause: the mean is then 1.5 times the median."""
 
 DIFFERENCE = 0.5
 """Share of the time of slow steps above the median from which on something explains it."""
@@ -65,7 +65,7 @@ class SlowSteps:
     cause: str
     """``SAVE``, ``COMPILE``, ``PROFILE``, ``COLLECTING``, ``EVALUATING``, or empty."""
     explained: int
-    """Of the excess, in the same mean: what is due to ``cause``."""
+    """The part of ``excess`` that is due to ``cause``, in the same mean."""
     every: int
     """Steps from one slow one to the next, where that is always about the same; else 0."""
     lines: LinesByTime | None
@@ -73,17 +73,17 @@ class SlowSteps:
 
     @property
     def stands_out(self) -> bool:
-        """Whether slow steps are few, and hold much of the time, though nothing tells why."""
+        """Whether slow steps are few, and hold much of the time, for no known reason."""
         is_few = self.count <= MOST_UNEXPLAINED * self.steps
         return is_few and self.excess >= LEAST_UNEXPLAINED * self.mean
 
 
 @fact
 def slow_steps(facts: Facts) -> SlowSteps | None:
-    """None where no step is slow.
+    """The slow steps among the steady ones; None where no step is slow.
 
     Raises:
-        UnknownError: there are too few steps to say what is usual.
+        UnknownError: there are too few steps to know what is usual.
     """
     steps = steady_rows(facts)
     if len(steps) < MANY_STEPS:
@@ -158,5 +158,5 @@ def _cause(facts: Facts, slow: Table, excess: int) -> tuple[str, int, LinesByTim
     at_cause = masks.get(cause)
     if at_cause is not None and times[cause] >= DIFFERENCE * excess:
         return cause, times[cause], found.lines(at_cause, held)
-    # Of a sample only its first moment is certain: one that began in a usual step says nothing.
+    # Of a sample only its first moment is certain: one that began in a usual step proves nothing.
     return cause, times[cause], found.lines(during.holds(found.time), held)

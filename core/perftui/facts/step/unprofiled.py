@@ -2,7 +2,7 @@
 
 What the device works takes as long with the profiler as without; it slows only the host. So of a
 shorter step of the run, idle time is what the device's work leaves. Of a longer one the run's own
-phases say what the window has not seen.
+phases show what the window has not seen.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from perftui.facts.rounding import apportioned
 from perftui.facts.step.step_breakdown import StepBreakdown
 
 MOST_SLOWED = 0.5
-"""Of the time in which the host launches, what the profiler may have added: with it an operator
-takes up to twice as long."""
+"""Share of the time of launching that the profiler may have added: with it an operator takes up to
+twice as long."""
 
 DISAGREES = 0.05
-"""Share by which a step of the window differs from the run's mean, from which on that is said."""
+"""Share by which a step of the window differs from the run's mean, from which on it is noted."""
 
 _WAIT, _LAUNCH = GapCause.INPUT_WAIT.value, GapCause.LAUNCH.value
 _IDLE = tuple(cause.value for cause in GapCause)

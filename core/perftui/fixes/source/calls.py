@@ -26,9 +26,9 @@ class Context(enum.Enum):
     """Where a call may stand so that a fix of it is no gain."""
 
     LOOP = enum.auto()
-    """In a loop or a comprehension of its function, so that it is made again and again."""
+    """The call is in a loop or a comprehension of its function: it is made again and again."""
     ONE_PASS = enum.auto()
-    """In ``iter(...)`` or ``next(...)``."""
+    """The call is in ``iter(...)`` or ``next(...)``."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class CallSpec:
     positions: Mapping[str, int] = field(default_factory=dict)
     """Arguments that may be given by position."""
     defaults: Mapping[str, Literal] = field(default_factory=dict)
-    """What an argument is where the call gives nothing, None where that is not told here."""
+    """What an argument is where the call gives nothing, None where that is not known here."""
     refused: Mapping[Context, str] = field(default_factory=dict)
     """Where no such call is changed, and why."""
     follows: bool = True
@@ -85,7 +85,7 @@ def _no_such_call(calls: list[ast.Call], line: int, spec: CallSpec) -> str:
 
 
 def _contexts(program: Program, call: ast.Call) -> list[Context]:
-    """Those in which ``call`` stands within its function, innermost first."""
+    """Contexts in which ``call`` stands within its function, innermost first."""
     found: list[Context] = []
     child: ast.AST = call
     for above in program.ancestors(call):

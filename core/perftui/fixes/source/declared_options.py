@@ -15,7 +15,7 @@ _WORDS: dict[type[object] | None, tuple[str, str]] = {
     str: ("does not take one string", "a string"),
     bool: ("is not a flag", "True or False"),
 }
-"""What is said of an option that is not one for a kind of value, and of such a value."""
+"""Words for an option that is not one for a kind of value, and for such a value."""
 
 _FLAGS: dict[str, bool | None] = {
     "store_true": False,
@@ -32,7 +32,7 @@ class DeclaredOption:
     flags: tuple[str, ...]
     dest: str
     kind: type[object] | None
-    """Of the one value that it takes: int, float or str; bool for a flag; else None."""
+    """Type of the one value that it takes: int, float or str; bool for a flag; else None."""
     action: str
     """The action of a flag, empty where it takes a value."""
     default: ast.expr | None
@@ -125,7 +125,7 @@ def _kind(keywords: Mapping[str | None, ast.expr], action: str) -> type[object] 
 
 
 def _dest(flags: tuple[str, ...], given: ast.expr | None) -> str:
-    """As ``argparse`` derives it: the first long flag, else the first, dashes as underscores."""
+    """``dest`` as ``argparse`` derives it: the first long flag, else the first; no dashes."""
     if given is not None:
         return str(given.value) if isinstance(given, ast.Constant) else ""
     first = next((flag for flag in flags if flag.startswith("--")), flags[0])

@@ -36,7 +36,7 @@ def _planned(
 def _beside_workers(
     program: Program, call: ast.Call, name: str, value: Literal, edits: Mapping[str, Edit]
 ) -> Mapping[str, Edit]:
-    """An argument that needs workers, where the call itself says how many there are or will be."""
+    """An argument that needs workers, where the call itself has how many there are or will be."""
     given = argument(call, "num_workers", LOADER.positions["num_workers"])
     workers = edits.get("num_workers")
     replaced = isinstance(given, ast.Constant) and (workers is not None or given.value)
@@ -45,7 +45,7 @@ def _beside_workers(
         return each_changed(LOADER, program, call, {name: value})
     text = f"{ast.unparse(given)} > 0" if given is not None else ""
     present = argument(call, name, None)
-    # Asked for a second time it says the same.
+    # Asked for a second time it returns the same.
     is_there = present is not None and ast.unparse(present) == text
     absent = Decided(LOADER.defaults.get(name), program.span(call), name)
     if is_there or name != PERSISTENT or value is not True or not _is_variable(given):

@@ -26,7 +26,7 @@ _POSITIONS = {"ASGD": 6, "Adadelta": 5, "Adagrad": 6, "Adamax": 5, "RMSprop": 8}
 
 
 _OTHERS = ("foreach", "fused", "differentiable")
-"""Of these only one may be true."""
+"""Arguments of which only one may be true."""
 
 
 def optimizer_spec(argument: str) -> CallSpec:

@@ -26,7 +26,7 @@ def call_patch(
 
     A value that stands in a variable, a dict or the default of a command-line option is changed
     there. ``seen`` are the values that the script itself gave in a run, None where that is not
-    known: where the source says otherwise, it is not what decides.
+    known: where the source has another value, it is not what decides.
 
     Raises:
         PatchRefusedError: the change is not certain, or nothing would change.
@@ -36,9 +36,9 @@ def call_patch(
     call = call_at(program, line, spec)
     for name, value in arguments.items():
         had = (seen or {}).get(name)
-        says = None if had is None else decided(program, call, spec, name, type(value)).value
-        if says != had:
-            raise PatchRefusedError(f"the source says {name}={says!r}, but the run had {had!r}")
+        found = None if had is None else decided(program, call, spec, name, type(value)).value
+        if found != had:
+            raise PatchRefusedError(f"the source says {name}={found!r}, but the run had {had!r}")
     edits = (spec.plan or partial(each_changed, spec))(program, call, arguments)
     if not edits:
         raise PatchRefusedError("the call already has these arguments")

@@ -26,7 +26,7 @@ class LiveManifest:
         return self._manifest
 
     def update(self, **changes: Any) -> None:
-        """Change fields and write; a write that fails is said, the next one carries it too."""
+        """Change fields and write; a write that fails is reported, the next one carries it too."""
         with self._lock:
             self._manifest = replace(self._manifest, **changes)
             try:

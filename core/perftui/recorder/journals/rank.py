@@ -73,9 +73,9 @@ class RankJournals:
             self._events.append([[time.time_ns(), "warning", 0, -1, {"message": message}]])
 
     def missed(self, count: int) -> None:
-        """So many records were overwritten before they were read: the disk or the machine hung.
+        """``count`` records were overwritten before they were read: the disk or the machine hung.
 
-        Said at the first, whenever they have doubled, and at the end.
+        Reported at the first, whenever they have doubled, and at the end.
         """
         self._missed += count
         if self._missed > 2 * self._missed_reported:
@@ -92,7 +92,7 @@ class RankJournals:
         self.warn("the process replaced itself (exec); steps are counted from 0 again")
 
     def finish(self) -> None:
-        """Write what was still waiting, say what was lost, and close."""
+        """Write what was still waiting, report what was lost, and close."""
         self._write_waiting()
         if self._missed > self._missed_reported:
             self._report_missed()
@@ -154,6 +154,6 @@ class RankJournals:
 
 
 def _is_for_recorder(note: Note) -> bool:
-    """Whether ``note`` only says which processes serve a loader: rows of workers name it, too, and
-    loaders that start their workers anew say it with each epoch."""
+    """Whether ``note`` only names the processes that serve a loader: rows of workers name it, too,
+    and loaders that start their workers anew note it with each epoch."""
     return note.kind == "loader" and note.data.keys() == {"id", "workers"}

@@ -1,6 +1,6 @@
 """Journals that survive a full disk, and stay small however long the run lasts.
 
-Rows that cannot be written are counted, not raised. ``run.segments`` tells how one stays small.
+Rows that cannot be written are counted, not raised. ``run.segments`` explains how one stays small.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from perftui.run.stack_samples import STACK_TEXT
 from perftui.run.table import GrowingTable
 
 SEGMENT_BYTES = 8 * 1024 * 1024
-"""Of a segment: some 80,000 steps or seven hours of samples. With the first, those kept and the one
-being written, a journal takes four times that."""
+"""Size of a segment: some 80,000 steps or seven hours of samples. With the first, those kept and
+the one being written, a journal takes four times that."""
 
 STACK_SEGMENT_BYTES = 2 * 1024 * 1024
-"""Of a segment of stacks: half an hour of ten samples a second that each find a new place."""
+"""Size of a segment of stacks: half an hour of ten samples a second that each find a new place."""
 
 KEPT_SEGMENTS = 2
 """Complete segments besides the first that are kept row by row."""
@@ -73,7 +73,7 @@ class JournalSink:
 
     @property
     def size(self) -> int:
-        """Bytes of the journal so far, 0 where it is not open or the file system does not say."""
+        """Bytes of the journal so far, 0 where it is not open or its size cannot be read."""
         try:
             return 0 if self._journal is None else self._journal.size
         except OSError as error:

@@ -122,7 +122,7 @@ class StepAssembler:
 
 
 def _fewest_ready(step: Record, inside: Sequence[tuple[Interval, int]]) -> int:
-    """The emptiest the loader's queue was at a fetch of this step, -1 where no fetch could tell."""
+    """The emptiest the loader's queue was at a fetch of this step, -1 where it was never known."""
     known = [
         ready
         for interval, ready in inside

@@ -27,7 +27,7 @@ NOTED_AGAIN = 1.5
 
 
 class MachineSampling:
-    """Looks around at the first sample, since asking a driver may take a second, then samples.
+    """Finds its sources at the first sample, since asking a driver may take a second, then samples.
 
     Of several recorders of a run on one host only one does, for the trainings of all of them.
     """

@@ -93,7 +93,7 @@ def _ask(path: str, *words: str) -> str:
 
 
 def _options(version: str, usage: str) -> tuple[str, ...]:
-    """By what this nsys says that it takes: the names have changed over the years.
+    """Options for nsys, by the ``usage`` it prints: their names have changed over the years.
 
     Raises:
         NsysError: it cannot end a range without ending the script.

@@ -29,7 +29,7 @@ POLL = 0.1
 
 
 def lead(directory: Path, log: str, nsys: list[str]) -> int:
-    """Run ``nsys``, which says what it has to say in ``log``; returns its exit code."""
+    """Run ``nsys``, whose messages go to ``log``; returns its exit code."""
     streams = [fcntl.fcntl(number, fcntl.F_DUPFD, 64) for number in range(3)]
     kept = [[file, *_identity(file)] for file in streams]
     _write(directory / STREAMS, {"pid": os.getpid(), "group": os.getpgrp(), "streams": kept})

@@ -47,7 +47,7 @@ def training_environment(
     environment["PYTHONPATH"] = os.pathsep.join([_link(spool), *([path] if path else [])])
     environment[SPOOL_VARIABLE] = str(spool)
     environment[OPTIONS_VARIABLE] = options.encode()
-    # All of them: the agent tells of each what became of it.
+    # All of them: the agent notes of each what became of it.
     environment[OVERRIDES_VARIABLE] = msgspec.json.encode(overrides).decode()
     for override in overrides:
         if override.target == ENVIRONMENT:
@@ -83,7 +83,7 @@ def our_module(name: str) -> list[str]:
 def start_in_run(
     layout: RunLayout, name: str, *words: str, close_fds: bool
 ) -> subprocess.Popen[bytes]:
-    """Start our module ``name`` for the run, in a session of its own; what it says is logged there.
+    """Start our module ``name`` for the run, in a session of its own; its output is logged there.
 
     Raises:
         OSError: no process can be started, or the run directory is gone.

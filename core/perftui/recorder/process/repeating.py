@@ -12,12 +12,12 @@ from contextlib import suppress
 from perftui.recorder.faults import FaultLog
 
 NICENESS = 10
-"""Of the threads that drain and sample. The ones that carry the script's output keep the script's
-own priority, since it waits for them when a pipe is full."""
+"""Niceness of the threads that drain and sample. The ones that carry the script's output keep the
+script's own priority, since it waits for them when a pipe is full."""
 
 
 class Repeating:
-    """Calls ``work`` every ``seconds`` until stopped; what it raises is said and it goes on."""
+    """Calls ``work`` every ``seconds`` until stopped; what it raises is reported and it goes on."""
 
     def __init__(
         self, name: str, seconds: float, work: Callable[[], object], faults: FaultLog

@@ -48,7 +48,7 @@ class StartError(Exception):
 
 @contextmanager
 def no_start(what: str) -> Iterator[None]:
-    """Turn an error of the system into a ``StartError`` that says ``what`` and why."""
+    """Turn an error of the system into a ``StartError`` that names ``what`` and why."""
     try:
         yield
     except (OSError, termios.error) as error:
@@ -57,7 +57,7 @@ def no_start(what: str) -> Iterator[None]:
 
 
 class Training:
-    """A started command. ``shares_group`` says that it is in our own process group."""
+    """A started command. ``shares_group``: it is in our own process group."""
 
     def __init__(self, process: subprocess.Popen[bytes], shares_group: bool = False) -> None:
         self.pid = process.pid

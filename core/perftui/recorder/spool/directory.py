@@ -78,7 +78,7 @@ def _lock(path: Path) -> int | None:
 
 
 def _sweep(parent: Path) -> None:
-    """Remove our own spools whose recorder is gone: a lock tells, across containers too."""
+    """Remove our own spools whose recorder is gone: a lock shows it, across containers too."""
     for root in parent.glob(f"{PREFIX}*"):
         owner = root / OWNER
         with suppress(OSError):

@@ -33,7 +33,7 @@ class _Process:
     pid: int
     tail: NotesTail
     notes: list[Note] = field(default_factory=list)
-    """Not written yet, because the rank is not known before there is a ring."""
+    """Notes not written yet, because the rank is not known before there is a ring."""
     ring: RingReader | None = None
     refused: str = ""
     """Why its ring cannot be read."""
@@ -50,8 +50,8 @@ class SpoolDrain:
     arrives. A process whose rank is taken already gets the next free number from its world size
     on, so that the directory of no later rank is touched.
 
-    What goes wrong with one process is said, in its own journal too, and keeps nothing from the
-    others. What processes say that have no ring goes to rank 0.
+    What goes wrong with one process is reported, in its own journal too, and keeps nothing from
+    the others. Notes of processes that have no ring go to rank 0.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class SpoolDrain:
         self._processes: dict[int, _Process] = {}
         self._ranks: set[int] = set()
         self._holders: dict[int, int] = {}
-        """By rank as processes call themselves: the newest process that does."""
+        """The newest process by the rank that processes call themselves."""
         self._strays = RankJournals(layout.rank(0), spool, faults)
-        """Of all that have no ring."""
+        """Journals of all processes that have no ring."""
 
     def training(self) -> dict[int, RankLayout]:
         """The directory of each process that trains, by its number. Any thread may ask."""
@@ -102,7 +102,7 @@ class SpoolDrain:
         self._strays.finish()
 
     def leave_behind(self) -> set[int]:
-        """The command has ended: say of trainings that go on that they are recorded no more.
+        """The command has ended: report of trainings that go on that they are recorded no more.
 
         Returns which these are.
         """

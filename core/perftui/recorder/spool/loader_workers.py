@@ -27,7 +27,7 @@ SLOWER_BY = 120
 """The time between rows is this part of the time so far."""
 
 PATIENCE = 30_000_000_000
-"""How long a worker's counts wait, ns, for the note that says which loader it serves: a loader that
+"""How long a worker's counts wait, ns, for the note that names the loader it serves: a loader that
 spawns many workers is done with that long after the first has begun."""
 
 UNKNOWN = -1
@@ -45,7 +45,7 @@ class _Page:
     fetch: int = 0
     collate: int = 0
     use: ProcessUse | None = None
-    """Of the process when the last row was written."""
+    """Counters of the process when the last row was written; None before any."""
 
     def used(self, elapsed: int, making: int) -> list[int]:
         """What the process has used in the ``elapsed`` ns since the last row, of which it made

@@ -22,7 +22,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 MOST_BYTES = 1 << 20
-"""Of a file of notes that are read: the spool is memory, and a training may write some for ever."""
+"""Bytes of a notes file that are read: the spool is memory, and a training may write for ever."""
 
 
 class NotesTail:

@@ -1,4 +1,4 @@
-"""What the kernel says a data-loader worker has used so far. Linux tells; others do not."""
+"""What a data-loader worker has used so far, as the kernel counts it; on Linux only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ProcessUse(NamedTuple):
     """Counters of one process, in the order of the last columns of ``WORKER_COLUMNS``."""
 
     cpu: int
-    """Of its main thread, ns."""
+    """CPU time of the process's main thread, ns."""
     delayed: int
     """Time in which that waited for a core, ns."""
     others: int
@@ -33,7 +33,7 @@ class ProcessUse(NamedTuple):
 
 
 def process_use(pid: int, root: Path = PROC) -> ProcessUse | None:
-    """The counters now; None where the process has ended, or the kernel does not tell."""
+    """The counters now; None where the process has ended, or the kernel has none."""
     here = root / str(pid)
     try:
         cpu, delayed, _ = map(int, (here / "schedstat").read_text().split())

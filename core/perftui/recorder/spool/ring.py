@@ -14,7 +14,7 @@ from perftui.wire.ring import HEAD, PAGE, RECORD
 
 
 class RingHeader(msgspec.Struct, frozen=True):
-    """What the agent says of itself at the start of a ring."""
+    """What the agent writes about itself at the start of a ring."""
 
     version: int
     record: str

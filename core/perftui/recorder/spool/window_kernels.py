@@ -9,8 +9,9 @@ from pathlib import Path
 _CALL = re.compile(rb'"cat": "(?:cuda|hip)_(?:runtime|driver)"')
 _KERNEL = re.compile(rb'"cat": "kernel"')
 _LAUNCH = re.compile(rb'"name": "(?:cuda|cu|hip|hipExt|hipModule)Launch(?:Cooperative)?Kernel')
-"""As Kineto writes them. Each launch leads to one kernel at least: so it is in 50 real traces of
-CUDA and ROCm, but for one of a profiler that shared CUPTI with another, with 0 kernels for 77."""
+"""Calls, kernels and launches as Kineto writes them. Each launch leads to one kernel at least: so
+it is in 50 real traces of CUDA and ROCm, but for one of a profiler that shared CUPTI with another,
+with 0 kernels for 77."""
 
 _PIECE = 1 << 20
 
@@ -29,7 +30,7 @@ class WindowKernels:
     """What the file of a window holds of a GPU."""
 
     calls: int
-    """Of the GPU's interface; the end of a window alone makes one, to wait for the kernels."""
+    """Calls of the GPU's interface; the end of a window alone makes one, to wait for kernels."""
     launches: int
     kernels: int
 

@@ -16,7 +16,7 @@ TRIES = 4
 
 
 class PageHeader(msgspec.Struct, frozen=True):
-    """What the process says of itself."""
+    """What the process writes about itself."""
 
     version: int
     record: str
@@ -24,9 +24,9 @@ class PageHeader(msgspec.Struct, frozen=True):
     pid: int
     owner: int
     worker: int
-    """Its number in the loader; -1 where the training itself fetches."""
+    """The worker's number in the loader; -1 where the training itself fetches."""
     loader: int
-    """As in the ``loader`` notes; -1 in a worker, which does not know it."""
+    """The loader's number, as in ``loader`` notes; -1 in a worker, which does not know it."""
     wall_ns: int
     monotonic_ns: int
     """``time.time_ns()`` and ``time.perf_counter_ns()`` when the page was begun."""
@@ -40,7 +40,7 @@ class WorkerCounts:
     sized: int = 0
     """Batches whose bytes are known."""
     bytes: int = 0
-    """Of those."""
+    """Bytes of the batches in ``sized``."""
     fetch: int = 0
     collate: int = 0
     squares: int = 0

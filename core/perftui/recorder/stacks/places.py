@@ -39,7 +39,7 @@ at the moment of the fork."""
 _FETCH = f"{_LOADING}fetch.py"
 _COLLATE = f"{_LOADING}collate.py"
 _CALLS_COLLATE = "collate_fn("
-"""On the line of torch's ``fetch`` that calls the collate function."""
+"""Text of the line of torch's ``fetch`` that calls the collate function."""
 _AROUND = ("plain_around.py", "call")
 """Our own frame around the collate function, where the agent is not compiled."""
 

@@ -25,7 +25,7 @@ LONGEST = 300
 _BEGUN = re.compile(
     rb"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z\s+INFO\s+py_spy::config\]"
 )
-"""It says its configuration right before its clock begins (``record_samples`` in py-spy's
+"""py-spy prints its configuration right before its clock begins (``record_samples`` in its
 ``main.rs``): that anchors its times to ours."""
 
 
@@ -37,7 +37,7 @@ def find_pyspy() -> str | None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run of py-spy left; ``content`` is None where it failed: ``message`` tells why."""
+    """What a run of py-spy left; ``content`` is None where it failed, ``message`` is why."""
 
     begun_ns: int
     content: bytes | None
@@ -92,15 +92,15 @@ class PySpy:
 
     @property
     def is_running(self) -> bool:
-        """Whether it still samples, and should not long have ended."""
+        """Whether py-spy still samples, and should not long have ended."""
         return self._process.poll() is None and time.monotonic() <= self._due
 
     def interrupt(self) -> None:
-        """Have it write what it has; it does so at its next sample."""
+        """Have py-spy write what it has; it does so at its next sample."""
         self._process.send_signal(signal.SIGINT)
 
     def collect(self, patience: float = 0.0) -> Outcome:
-        """What it left; it is killed where it does not end within ``patience`` seconds."""
+        """What py-spy left; it is killed where it does not end within ``patience`` seconds."""
         try:
             errors = self._process.communicate(timeout=patience or None)[1]
         except subprocess.TimeoutExpired:
@@ -120,7 +120,7 @@ class PySpy:
         try:
             return self._output.read_bytes()
         except OSError:
-            # It says itself why it could not write.
+            # Its own message names why it could not write.
             return None
         finally:
             self._remove()
@@ -139,7 +139,7 @@ def _begun(errors: bytes) -> int | None:
 
 
 def _last_line(errors: bytes) -> str:
-    """Its message, without the lines of its log and the way it came to it."""
+    """py-spy's message in ``errors``, without the lines of its log and the way it came to it."""
     lines = [line.strip() for line in errors.decode("utf-8", "replace").splitlines()]
     message = [line for line in lines if line.startswith(("Error:", REFUSED))]
     causes = [line[3:] for line in lines if line.startswith("0: ") and " (os error" in line]

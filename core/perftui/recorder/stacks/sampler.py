@@ -14,10 +14,10 @@ from perftui.recorder.stacks.pyspy import REFUSED, Outcome, PySpy, find_pyspy
 from perftui.run.layout import RankLayout
 
 MOST_FAILURES = 3
-"""In a row, after which it is left alone: a Python it does not know stays unknown."""
+"""Failures in a row after which a process is left alone: an unknown Python stays unknown."""
 
 END_SECONDS = 1.0
-"""It may take at the end to write what it has: whoever waits for the exit code waits, too."""
+"""Time for py-spy to write at the end what it has: whoever waits for the exit code waits, too."""
 
 SPACING = 5.0
 """Seconds from the start of sampling a process to the next start. Starting takes py-spy some 40 ms
@@ -45,7 +45,7 @@ class Target:
     of_lock: bool = False
     """Sample only the thread that holds Python's lock."""
     is_first: bool = False
-    """It was not sampled before: ``first_rate`` is for it."""
+    """The process was not sampled before: ``first_rate`` is for it."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class Seen:
 
     main: list[StackInterval]
     others: list[list[StackInterval]]
-    """Of each other thread of Python."""
+    """Intervals of each other thread of Python."""
     observed: int
     """For how long it was sampled, ns."""
     idle: int
     """For how long its main thread neither ran nor waited for a core meanwhile, ns; -1 where the
-    kernel does not say."""
+    kernel does not report it."""
 
 
 class Absent(Exception):  # noqa: N818 - it is an answer, not a mistake
@@ -67,7 +67,7 @@ class Absent(Exception):  # noqa: N818 - it is an answer, not a mistake
 
 
 class Failed(Exception):  # noqa: N818 - as above
-    """It failed too often; the message is its own."""
+    """py-spy failed too often; the message is its own."""
 
 
 class Sampler:
@@ -164,7 +164,7 @@ class Sampler:
 
 @dataclass(frozen=True)
 class _Clock:
-    """When the main thread of a process was looked at, and how long it had run or waited for a core
+    """When the main thread of a process was sampled, and how long it had run or waited for a core
     by then, ns."""
 
     at: int

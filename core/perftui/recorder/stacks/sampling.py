@@ -35,13 +35,13 @@ FAILED = "py-spy failed, "
 
 
 FIRST_SECONDS = 5
-"""Of the first samples of a training: who watches a run waits no longer for its first lines."""
+"""Length of a training's first sampling: who watches a run waits no longer for its first lines."""
 
 ROUND_SECONDS = 2
-"""Of the first samples of each of several processes: where they differ is seen early."""
+"""Length of the first sampling of each of several processes: differences are seen early."""
 
 ALONE_SECONDS = 30
-"""Of the others where one process trains: py-spy writes only at the end."""
+"""Length of later samplings where one process trains: py-spy writes only at the end."""
 
 SHARED_SECONDS = 10
 """Where several processes are sampled one after the other."""
@@ -49,7 +49,7 @@ SHARED_SECONDS = 10
 
 LOCK_SECONDS = 5
 LOCK_EVERY = 8
-"""Of the turns of a process with several threads of Python, one is about who holds its lock."""
+"""One in this many turns of a process with several Python threads is about who holds its lock."""
 
 
 class TrainingOrder:

@@ -16,7 +16,7 @@ print this much costs output in the log, never time in the training."""
 class OutputLog:
     """Appends bytes to ``path`` in order; ``write`` never blocks and never raises.
 
-    Bytes that could not be written leave a line that says how many are missing. Its thread begins
+    Bytes that could not be written leave a line with how many are missing. Its thread begins
     with the first ``write``: a log may be opened before the script is forked.
 
     Raises:
@@ -31,7 +31,7 @@ class OutputLog:
         self._refused = 0
         """Bytes that found the backlog full since it was last taken."""
         self._lost = 0
-        """Bytes that are missing where the log ends; the line that says so is not written yet."""
+        """Bytes that are missing where the log ends; the line about them is not written yet."""
         self._busy = False
         self._closed = False
         self._changed = threading.Condition()
@@ -75,7 +75,7 @@ class OutputLog:
             self._append(b"", 0)
 
     def _has_work(self) -> bool:
-        """What was refused is to be said too, even where nothing waits: a chunk may be large."""
+        """What was refused is to be noted too, even where nothing waits: a chunk may be large."""
         return bool(self._waiting or self._refused)
 
     def _next(self) -> tuple[bytes, int] | None:

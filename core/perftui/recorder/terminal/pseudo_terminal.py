@@ -28,7 +28,7 @@ class Terminal:
         return os.dup(self._our_side)
 
     def resize(self, rows: int, columns: int) -> None:
-        """Set the size; the kernel tells the script with SIGWINCH where it changed."""
+        """Set the size; the kernel notifies the script with SIGWINCH where it changed."""
         fcntl.ioctl(self._our_side, termios.TIOCSWINSZ, _SIZE.pack(rows, columns, 0, 0))
 
     def copy_settings(self, file: int) -> None:

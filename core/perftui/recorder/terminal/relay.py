@@ -111,7 +111,7 @@ class _Rest:
         self._until = time.monotonic() + LONGEST
 
     def is_carried(self, count: int) -> bool:
-        """Whether it is through, now that ``count`` more bytes are."""
+        """Whether all bytes that were waiting are through, now that ``count`` more are."""
         self._bytes -= count
         return self._bytes <= 0 and time.monotonic() > self._until
 

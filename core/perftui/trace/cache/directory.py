@@ -38,7 +38,7 @@ def make_private(directory: Path) -> None:
 
 
 def is_private(directory: Path) -> bool:
-    """Whether it is there, is ours, and nobody else can put files into it."""
+    """Whether ``directory`` exists, is ours, and nobody else can put files into it."""
     try:
         status = directory.lstat()
     except OSError:

@@ -71,7 +71,7 @@ class Exports:
 
 
 def cached_exports() -> Exports | None:
-    """Those of this user; None where nothing is to be kept."""
+    """The exports kept for this user; None where nothing is to be kept."""
     directory = cache_directory()
     return None if directory is None else Exports(directory)
 

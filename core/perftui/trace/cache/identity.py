@@ -61,7 +61,7 @@ def code_identity(*rooms: Path) -> bytes:
     """The version of perftui and the sources of these packages.
 
     What a trace was made into is right for the code that made it only: a field that is added and a
-    number that is mended both show here, and nobody has to remember to say so. Reading and hashing
+    number that is mended both show here, and nobody has to remember it. Reading and hashing
     80 files takes 2.5 ms.
     """
     state = hashlib.blake2b(f"{__version__} {sys.byteorder} ".encode(), digest_size=SIZE)

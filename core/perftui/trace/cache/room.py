@@ -18,7 +18,7 @@ PARTIAL = ".partial"
 """What files and directories end in while they are written."""
 
 MOST_BYTES = 2 << 30
-"""Of all that is kept together: what was used longest ago gives way."""
+"""Bytes of all that is kept together: what was used longest ago gives way."""
 
 _LEFT_FREE = 1 << 30
 """Bytes of the disk that are left alone: a training may be about to write a checkpoint there."""

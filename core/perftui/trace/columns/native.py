@@ -14,7 +14,7 @@ import numpy.typing as npt
 from perftui.trace.model import MEMORY_COLUMNS, Int32, Int64, Trace
 
 VERSION = 14
-"""Of the library that fits this file: one that was compiled from an older source is not used."""
+"""Version of the library that fits this file: one compiled from an older source is not used."""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -172,8 +172,8 @@ def called(
 
 
 def within(compiled: ctypes.CDLL, trace: Trace, bounds: Int64, rows: Int64, chosen: Mask) -> Mask:
-    """Those of ``rows`` that are ``chosen`` or begin before one of those ends, each track, between
-    two of ``bounds``, for itself."""
+    """Mask of the ``rows`` that are ``chosen`` or begin before a chosen one ends; each track,
+    between two of ``bounds``, for itself."""
     marked = np.empty(len(rows), dtype=bool)
     columns = rows, trace.start, trace.duration, chosen.view(np.uint8), marked.view(np.uint8)
     compiled.perftui_within(len(bounds) - 1, bounds, *columns)

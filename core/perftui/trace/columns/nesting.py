@@ -64,7 +64,7 @@ def _longest_first(
 def nest_by_category(
     track: Ints, start: Int64, duration: Int64, category: Ints, categories: Sequence[str]
 ) -> Nesting:
-    """``nest``, with ranges told by the category of each row, an index into ``categories``."""
+    """``nest``, with ranges found by the category of each row, an index into ``categories``."""
     is_range = np.isin(category, [i for i, name in enumerate(categories) if name in RANGES])
     return nest(track, start, duration, is_range)
 

@@ -10,7 +10,7 @@ from perftui.trace.model import Int64
 
 _HOURS = 3_600_000_000_000
 FAR = 6 * _HOURS
-"""A stretch without any event, in ns, that no recording has."""
+"""An interval without any event, in ns, that no recording has."""
 
 
 @dataclass(frozen=True, eq=False)

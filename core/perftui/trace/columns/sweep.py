@@ -11,10 +11,10 @@ BLOCK = 1 << 15
 """Rows that are lists of integers at a time: those take five times the memory of an array."""
 
 OUTSIDE = 1
-"""Of a row that is no part of the call stack."""
+"""Mark of a row that is no part of the call stack."""
 
 OVERLAPPING = 2
-"""Of a range that a pass found in a partial overlap, to be outside in the next."""
+"""Mark of a range that a pass found in a partial overlap, to be outside in the next."""
 
 Stack = list[tuple[int, int]]
 """End and row of what is open, outermost first; no row ends later than those it is in."""

@@ -1,4 +1,4 @@
-"""A stream of text cut at event boundaries, each stretch decoded at once."""
+"""A stream of text cut at event boundaries, each piece decoded at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Batch:
     text: bytes
     """What they were decoded from, as an array; empty if that is no valid JSON."""
     offset: int
-    """Of their text in the file (inflated)."""
+    """Where their text begins in the file (inflated)."""
     length: int
     strict: bool
     """Whether the text is plain JSON, or had to be read event by event."""
@@ -45,10 +45,10 @@ class Batch:
 
 @dataclass
 class Batches:
-    """Decodes the array of events piece by piece; the outcome is told when the pieces end."""
+    """Decodes the array of events piece by piece; the outcome is known when the pieces end."""
 
     offset: int
-    """Of the first event in the file (inflated)."""
+    """Where the first event begins in the file (inflated)."""
     scanner: Scanner | None = None
     """Reads what is plain, several times as fast."""
     skipped: list[int] = field(default_factory=list)
@@ -167,7 +167,7 @@ def objects_of(text: bytes, strict: bool) -> list[dict[str, Any]]:
 
 
 def is_row(fields: dict[str, Any]) -> bool:
-    """What ``becomes_row`` says of the event, without making one: a stretch holds a thousand."""
+    """What ``becomes_row`` returns for the event, without making one: a piece holds a thousand."""
     category = fields.get("cat")
     is_span = category is not None and str(category).lower() == SPAN
     return fields.get("ph") == COMPLETE and not is_span

@@ -80,7 +80,7 @@ class Columns:
     unpaired: Tally = field(default_factory=Tally)
     """Begin and end events, which PyTorch does not write."""
     unknown: Tally = field(default_factory=Tally)
-    """Events that do not say what they are."""
+    """Events that do not name what they are."""
     _sides: Int32 = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     """By category, as far as they were asked for."""
 

@@ -29,7 +29,7 @@ class Arguments(msgspec.Struct, gc=False, frozen=True):
     allocated: Any = msgspec.field(name="Total Allocated", default=NONE)
     reserved: Any = msgspec.field(name="Total Reserved", default=NONE)
     name: Any = ""
-    """Of a process or thread, in metadata events."""
+    """Name of a process or thread, in metadata events."""
 
 
 NO_ARGUMENTS = Arguments()

@@ -39,13 +39,13 @@ _PROOF = 64 * 1024 * 1024
 
 @dataclass
 class Recovered:
-    """What was read of one stretch of text; offsets are bytes from its start."""
+    """What was read of one piece of text; offsets are bytes from its start."""
 
     objects: list[dict[str, Any]] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     """Where each object begins."""
     consumed: int = 0
-    """How far the text need not be looked at again."""
+    """How far the text need not be read again."""
     closed: bool = False
     """Whether the array of events ends at ``consumed``."""
     skipped: list[int] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Reads stretches of plain JSON with the compiled scanner."""
+"""Reads pieces of plain JSON with the compiled scanner."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Scanned:
     """Columns of ``MemoryEvents``, times as in the file."""
     metadata: list[Event]
     events: int
-    """Of any kind."""
+    """How many events of any kind there are."""
     complete: int
-    """With a duration, those that are no rows too."""
+    """How many events have a duration, those that are no rows too."""
     text: bytes
     offset: int
-    """Of the text in the file (inflated)."""
+    """Where the text begins in the file (inflated)."""
     length: int
     strict: bool = True
 
@@ -59,7 +59,7 @@ def open_scanner() -> Scanner | None:
 
 
 class Scanner:
-    """Numbers texts from the first stretch to the last; holds memory of C until it is let go."""
+    """Numbers texts from the first piece to the last; holds memory of C until it is let go."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.values: Values = ([], [], [])

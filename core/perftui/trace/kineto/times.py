@@ -46,7 +46,7 @@ def nanoseconds(value: Any) -> int | None:
 
 
 def column(values: Sequence[Any]) -> Int64 | None:
-    """A column of microseconds as exact ns, or None where only the text can say exactly."""
+    """A column of microseconds as exact ns, or None where only the text is exact."""
     try:
         numbers = np.array(values)
     except (ValueError, OverflowError):
@@ -68,5 +68,5 @@ def _from_floats(microseconds: Any) -> Int64 | None:
     thousandths = np.rint((microseconds - whole) * 1000)
     found: Int64 = whole.astype(np.int64) * 1000 + thousandths.astype(np.int64)
     # Both are exact below 2**53 ns, so this is the float that three decimals spell. Others have
-    # more, and only their text says to which side a half is rounded.
+    # more, and only their text shows to which side a half is rounded.
     return found if np.array_equal(found / 1000, microseconds) else None

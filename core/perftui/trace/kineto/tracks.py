@@ -1,4 +1,4 @@
-"""The tracks of a trace: who ran the events, by what the events and the metadata say."""
+"""The tracks of a trace: who ran the events, by the events and the metadata."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class TrackTable:
             self._thread_names[label(event.pid), label(event.tid), is_stream] = name
 
     def place(self, track: int, event: Event, category: str) -> None:
-        """Take an event of the device's side: it says which device and stream its track is.
+        """Take an event of the device's side: it names the device and stream of its track.
 
-        What kernels, copies and sets say goes before what the track's own ids suggest.
+        What kernels, copies and sets name goes before what the track's own ids suggest.
         """
         certain = category in DEVICE_ACTIVITY
         known = self._places.get(track)
@@ -88,7 +88,7 @@ class TrackTable:
     def tracks(self) -> tuple[tuple[Track, ...], Int32]:
         """All tracks, and the index among them of each number that was given out.
 
-        Events that say nothing of their side are on the host where the ids are also a thread's,
+        Events that do not show their side are on the host where the ids are also a thread's,
         else on the device where they are also a stream's.
         """
         tracks: dict[tuple[str, str, Side], Track] = {}

@@ -18,7 +18,7 @@ class Content:
     """Rows are segments and events; none of them has been looked at yet."""
 
     fields: dict[str, Plain]
-    """Of the top level; the rows are taken from below."""
+    """Fields of the top level; the rows are taken from below."""
     segments: list[Plain]
     traces: list[Plain]
     """One list of events for each device."""
@@ -69,7 +69,7 @@ def _finished(stack: Sequence[Plain], marks: Sequence[int]) -> Content:
     """What a pickle that stops in the middle had finished.
 
     A list on the stack is taken as far as it goes: it may be open, and no row of it is. A dict on
-    top of the stack is left out: whether it was complete cannot be told.
+    top of the stack is left out: whether it was complete is not known.
     """
     root = stack[0] if stack else None
     if isinstance(root, list):

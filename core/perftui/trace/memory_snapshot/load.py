@@ -20,7 +20,7 @@ from perftui.trace.model import LoadWarning
 from perftui.trace.text import printable
 
 _HEAD = 512
-"""Bytes of a pickle that tell whether it is a snapshot."""
+"""Bytes of a pickle that show whether it is a snapshot."""
 
 _OPENING = re.compile(rb"\x80[\x02-\x05]")
 _NAMES_SHOWN = 3
@@ -30,7 +30,7 @@ _FIRST_KEY = re.compile(rb"segments|device_traces|total_size|allocated_size|segm
 def is_memory_snapshot(first_bytes: bytes) -> bool:
     """Whether a file that begins so is a pickled memory snapshot, gzip or not.
 
-    Some hundred bytes tell; of gzip some thousand, as its header can hold a name.
+    Some hundred bytes are enough; of gzip some thousand, as its header can hold a name.
     """
     head = inflated_head(first_bytes, _HEAD)
     return bool(_OPENING.match(head) and _FIRST_KEY.search(head))
@@ -45,7 +45,7 @@ def load_memory_snapshot(
 
     It may be gzip. Nothing in the file is imported, called or built beyond numbers, text, lists,
     tuples and dicts; ``PlainPickle`` bounds the memory, and ``read_bytes.MOST_INFLATED`` what gzip
-    can make of a file. ``progress`` is told the bytes of the pickle read and in all, and
+    can make of a file. ``progress`` is called with the bytes of the pickle read and in all, and
     ``cancelled`` asked, every 256 KiB.
 
     Of a file that is cut off or damaged the segments and events before the damage are loaded; one

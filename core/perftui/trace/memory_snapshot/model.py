@@ -28,7 +28,7 @@ class BlockState(enum.IntEnum):
 
 
 class Action(enum.IntEnum):
-    """What an event of the trace says."""
+    """What an event of the trace is about."""
 
     ALLOC = 0
     FREE_REQUESTED = 1
@@ -42,7 +42,7 @@ class Action(enum.IntEnum):
     OOM = 8
     """Out of memory: the size is what was asked for."""
     OTHER = 9
-    """An annotation, or a name that is not known here: a warning of the snapshot says which."""
+    """An annotation, or a name that is not known here: a warning of the snapshot names it."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ class BlockTable:
     """Row of the segment table."""
     address: UInt64
     size: Int64
-    """As the allocator rounded it."""
+    """Size of the block in bytes, as the allocator rounded it."""
     requested: Int64
-    """As the program asked for it; ``size`` where the file does not say."""
+    """Size of the block in bytes, as the program asked for it; ``size`` if the file lacks it."""
     state: Int8
     """A ``BlockState``."""
     stack: Int32
@@ -124,7 +124,7 @@ class EventTable:
     address: UInt64
     """0 for OOM, which has none."""
     size: Int64
-    """As the program asked for it."""
+    """Size in bytes, as the program asked for it."""
     time: Int64
     """NONE where the file has no times: older torch recorded none."""
     stack: Int32
@@ -153,7 +153,7 @@ class MemorySnapshot:
     """One for each device that the file lists, events or not."""
     stacks: Stacks
     whole: bool = True
-    """Whether all segments and events of the file could be read; a warning says where it ends."""
+    """Whether all segments and events of the file could be read; a warning names where it ends."""
     warnings: tuple[LoadWarning, ...] = ()
     """What of the file is not here; offsets are those of the pickle, inflated."""
 

@@ -4,7 +4,7 @@ A pickle is a program for a small stack machine, and some of its instructions im
 it. This machine has no code for those: what asks for one is refused, whatever it names. Python's
 own unpickler with a ``find_class`` that raises is not enough: codes of the extension registry that
 are in its cache never reach ``find_class``, an index of the memo makes it allocate as much as the
-index says, and a key of deeply nested tuples is hashed by recursion in C.
+index asks, and a key of deeply nested tuples is hashed by recursion in C.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class DamagedError(ValueError):
 
 
 class EndedError(DamagedError):
-    """It needs bytes behind the end of the data."""
+    """An instruction needs bytes behind the end of the data."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class PlainPickle:
     """Reads one pickle of protocol 2 and above, which is what torch writes.
 
     Time and memory grow with the size of the data, never with a number in it: at most 96 times the
-    data is held, and 1 MiB. The dearest byte is an instruction that makes an empty dict: 64 bytes
+    data is held, and 1 MiB. The costliest byte is an instruction that makes an empty dict: 64 bytes
     and a place on the stack. Measured for a file of nothing else: 73; for real snapshots: 5 to 9.
     """
 
@@ -75,7 +75,7 @@ class PlainPickle:
         self._handlers = self._table()
 
     def run(self, watch: Callable[[int], None]) -> Damage | None:
-        """Read as far as it goes; ``watch`` is told the bytes read so far, and may raise to stop.
+        """Read as far as it goes; ``watch`` is called with the bytes read so far, and may raise.
 
         Raises TraceError where the data asks to run code.
         """

@@ -110,7 +110,7 @@ def _requested(rows: list[Row], histories: list[Row], size: list[int]) -> list[i
 def _block_addresses(
     segments: Sequence[Row], rows: list[Row], size: list[int], where: list[int]
 ) -> list[int]:
-    """Old files say none: blocks lie one behind the other from the segment's start."""
+    """Addresses of blocks; in old files, which have none, they lie one behind the other."""
     starts = integers(segments, "address")
     result: list[int] = []
     following, previous = 0, NONE

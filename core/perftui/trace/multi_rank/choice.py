@@ -1,4 +1,4 @@
-"""Which trace of a directory is opened, and what is said of the others."""
+"""Which trace of a directory is opened, and the notes on the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perftui.trace.multi_rank.rank_files import RankFile, find_ranks
 from perftui.trace.multi_rank.recordings import Recording, find_recordings
 
 _NAMED = 4
-"""Files that a note names at most, and ranks that are said to be doubled."""
+"""Files that a note names at most, and ranks that it names as doubled."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def choose_rank(directory: Path, rank: int | None = None) -> RankChoice | None:
     """The trace of ``rank``, by default of the lowest, in the newest complete recording.
 
     Recordings in the directory of the newest one go before it where it lacks ranks and they do not.
-    Where no trace says its rank the newest trace is chosen; None where there is no trace.
+    Where no trace names its rank the newest trace is chosen; None where there is no trace.
 
     Raises:
         TraceError: there is no such directory, or no trace of that rank in it.
@@ -45,14 +45,14 @@ def choose_rank(directory: Path, rank: int | None = None) -> RankChoice | None:
     chosen = _newest_complete(wanted)
     ranks = tuple(chosen.of(each)[0] for each in chosen.ranks)
     locked = unreadable_files(directory)
-    said = (f"cannot be read: {_names(path.name for path in locked)}",) if locked else ()
+    unread = (f"cannot be read: {_names(path.name for path in locked)}",) if locked else ()
     if ranks:
         opened = ranks[0] if rank is None else chosen.of(rank)[0]
     else:
         opened = max(chosen.files, key=lambda file: (file.time_ns, file.changed_ns, str(file.path)))
     return RankChoice(
         path=opened.path,
-        notes=(*_notes(directory, recordings, chosen, opened), *said),
+        notes=(*_notes(directory, recordings, chosen, opened), *unread),
         ranks=ranks,
     )
 

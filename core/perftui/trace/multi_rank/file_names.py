@@ -1,4 +1,4 @@
-"""What the name of a trace file says: whose it is, and when it was written."""
+"""What the name of a trace file holds: whose it is, and when it was written."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _WORKER = re.compile(r"(?<![a-z])worker[-_]?(\d{1,6})$", re.ASCII | re.IGNORECAS
 
 @dataclass(frozen=True)
 class NameParts:
-    """What a file name says; None where it says nothing."""
+    """The parts of a file name; None for those that it lacks."""
 
     worker: str
     """The name without endings and time: who wrote it."""
     stamp: str | None
-    """The time of writing as the name spells it: it tells the recordings of one worker apart."""
+    """The time of writing as the name spells it: it distinguishes the recordings of one worker."""
     time_ns: int | None
-    """That since the epoch; None where the name has no time, or ``parse_name`` was not told when
-    the file was changed and the name has no year."""
+    """The time of writing in ns since the epoch; None where the name has no time, or no year and
+    ``parse_name`` was not given when the file was changed."""
     rank: int | None
-    """None too where several ranks are named."""
+    """The rank; None where the name has none, or several."""
     series: str
     """The worker without the number of its rank: the same for the files of one recording that are
     named by their rank."""

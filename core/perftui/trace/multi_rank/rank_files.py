@@ -29,7 +29,7 @@ _MOST = 10**9
 """Above any rank and any number of ranks; a file can claim anything."""
 
 _TRIES = 4
-"""Fields of that name at the end of a file that are looked at, since each is read to the end."""
+"""Fields of that name at the end of a file that are tried, since each is read to the end."""
 
 _INFO = re.compile(rb'"distributedInfo"\s*:')
 
@@ -42,12 +42,12 @@ class RankFile:
     rank: int | None
     source: Literal["file", "name"] | None
     """Where the rank is from: ``distributedInfo`` in the file, or the file's or its directory's
-    name; None where neither says."""
+    name; None where neither has it."""
     name: NameParts
     world_size: int | None
-    """Ranks of the training, None where the file does not say."""
+    """Ranks of the training, None where the file does not name it."""
     time_ns: int
-    """Of writing, since the epoch: by the file's name, else its time of change."""
+    """Time of writing in ns since the epoch: by the file's name, else its time of change."""
     changed_ns: int
     """The file's time of change, since the epoch."""
 
@@ -61,7 +61,7 @@ class RankFile:
 def find_ranks(directory: Path) -> tuple[RankFile, ...]:
     """All traces below ``directory`` with what is known of their ranks, sorted by path.
 
-    A file whose head cannot be read goes by its name: opening it says what is wrong with it. Raises
+    A file whose head cannot be read goes by its name: opening it reports what is wrong. Raises
     TraceError if there is no such directory.
     """
     found = (_rank_file(path) for path in find_traces(directory))
@@ -69,7 +69,7 @@ def find_ranks(directory: Path) -> tuple[RankFile, ...]:
 
 
 def _rank_file(path: Path) -> RankFile | None:
-    """None for a file that has gone meanwhile."""
+    """The rank's file at ``path``; None for one that has gone meanwhile."""
     try:
         status = path.stat()
     except OSError:

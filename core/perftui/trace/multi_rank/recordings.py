@@ -25,7 +25,7 @@ class Recording:
 
     @property
     def directory(self) -> Path:
-        """Where it lies."""
+        """The directory that the recording lies in."""
         return self.files[0].directory
 
     @property
@@ -35,12 +35,12 @@ class Recording:
 
     @property
     def world_sizes(self) -> tuple[int, ...]:
-        """Numbers of ranks that the files tell of: more than one where they disagree."""
+        """Numbers of ranks that the files name: more than one where they disagree."""
         return tuple(sorted({file.world_size for file in self.files if file.world_size}))
 
     @property
     def world_size(self) -> int | None:
-        """Ranks of the training; None where no file says, or they disagree."""
+        """Ranks of the training; None where no file names it, or they disagree."""
         return self.world_sizes[0] if len(self.world_sizes) == 1 else None
 
     @property
@@ -80,7 +80,7 @@ def find_recordings(files: Iterable[RankFile]) -> tuple[Recording, ...]:
     groups = [group for found in stamped.values() for group in _by_time(found)]
     groups += [group for found in ranked.values() for group in _by_series(found)]
     made = [_recording(group) for group in (*groups, *others)]
-    # Times of change say when files were copied: they are compared only with one another.
+    # Times of change are when files were copied: they are compared only with one another.
     by_name = all(file.name.stamp is not None for each in made for file in each.files)
     return tuple(sorted(made, key=lambda each: _newest(each, by_name), reverse=True))
 

@@ -24,12 +24,12 @@ class Metric:
     """Times are ``ns``, sizes ``byte``, rates ``Hz`` and ``byte/s``, shares ``%``; units of other
     kinds (``warp``, ``register/thread``) are spelled as in the file, without a prefix."""
     text: str
-    """As the file spells it."""
+    """The value as the file spells it."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a kernel. What the file does not say is None."""
+    """One launch of a kernel. What the file lacks is None."""
 
     id: str
     name: str

@@ -32,7 +32,7 @@ _SWAP = str.maketrans(",.", ".,")
 def decimal_mark(cells: Iterable[str]) -> str:
     """``,`` where the cells of one file can only be read so, else ``.``.
 
-    ``1,234`` alone says nothing; ``64,86`` or ``1.234,5`` does. A file that says both ways is read
+    ``1,234`` alone proves nothing; ``64,86`` or ``1.234,5`` does. A file with both ways is read
     with a point.
     """
     comma = False

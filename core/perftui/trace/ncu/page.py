@@ -15,7 +15,7 @@ from perftui.trace.ncu.numbers import decimal_mark, number, unit_of
 from perftui.trace.text import printable
 
 HEADER = re.compile(r'^"?ID"?,.*"?Kernel Name"?,', re.MULTILINE)
-"""The line with the names of the columns; what the program and ncu said comes before it."""
+"""The line with the names of the columns; output of the program and ncu comes before it."""
 
 _ERROR = re.compile(r"^==ERROR== .*", re.MULTILINE)
 _DESCRIBING = re.compile(

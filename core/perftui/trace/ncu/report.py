@@ -25,7 +25,7 @@ def csv_of_report(path: Path) -> str:
     """The raw page, with values as they were measured instead of rounded to two digits.
 
     Raises TraceError where there is no ncu, with the command to run where there is one; where ncu
-    cannot read the report, with what it said; and after ``PATIENCE``.
+    cannot read the report, with its output; and after ``PATIENCE``.
     """
     ncu = shutil.which("ncu")
     if ncu is None:
@@ -54,11 +54,11 @@ def _run(command: list[str], private: str, path: Path) -> str:
         raise TraceError(f"cannot read {path}: ncu took more than {PATIENCE:.0f} s") from error
     except OSError as error:
         raise TraceError(f"cannot read {path}: ncu: {error.strerror or error}") from error
-    said = done.stdout.decode("utf-8", "replace")
+    output = done.stdout.decode("utf-8", "replace")
     if done.returncode:
-        words = (done.stderr.decode("utf-8", "replace") + said).strip()
+        words = (done.stderr.decode("utf-8", "replace") + output).strip()
         raise TraceError(
             f"cannot read {path}: ncu ended with {done.returncode}: "
             f"{printable(words)[:_LONGEST_QUOTE]}"
         )
-    return said
+    return output

@@ -35,7 +35,7 @@ class Activity:
 
     @property
     def owner(self) -> str:
-        """The column that says whose row it is: a process on the device, a thread on the CPU."""
+        """The column of whose row it is: a process on the device, a thread on the CPU."""
         return "globalPid" if self.on_device else "globalTid"
 
 
@@ -62,7 +62,7 @@ def _set(texts: StringTables, memory: int) -> Label:
 
 def _sync(texts: StringTables, kind: int, event: int, stream: int) -> Label:
     """Up to schema 3.24 the kinds do not follow the file's own enumeration: of waits for a stream
-    or a context, which are on no event, the stream tells them apart."""
+    or a context, which are on no event, the stream distinguishes them."""
     if event == UNSIGNED_NONE:
         return Label("Context sync" if stream == UNSIGNED_NONE else "Stream sync", SYNC)
     return Label(texts.label(SYNC_KINDS, kind) or "Synchronisation", SYNC)
@@ -86,7 +86,7 @@ SYNCHRONISATION = Activity(
     _sync,
     by_context=True,
 )
-"""CUPTI tells the context that is waited for and no device: nsys writes 0, whichever it was."""
+"""CUPTI has the context that is waited for and no device: nsys writes 0, whichever it was."""
 
 ACTIVITIES = (
     # Before the calls that they enclose.

@@ -104,7 +104,7 @@ class StoredRows:
     """Name of the kept export of a report; None where the trace is the database itself."""
     identity: tuple[int, int]
     columns: Mapping[str, tuple[str, ...]]
-    """Of each table of the database."""
+    """Columns of each table of the database."""
     rows: RowPlaces
 
     def reader(self, path: Path, directory: Path) -> RowReader | None:

@@ -19,7 +19,7 @@ from perftui.trace.nsys.tracks import Names
 
 @dataclass(frozen=True)
 class AboutExport:
-    """What an export says beside its events."""
+    """What an export holds beside its events."""
 
     names: Names
     metadata: Mapping[str, Any]

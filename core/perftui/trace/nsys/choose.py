@@ -33,7 +33,7 @@ def is_sqlite(path: Path) -> bool:
 def nsys_loader(path: Path, exporting: ExportProgress | None = None) -> Loader | None:
     """What loads the file if it is an SQLite database or a report of Nsight Systems, else None.
 
-    ``exporting`` is told how far the program has come that exports a report.
+    ``exporting`` is called with how far the program has come that exports a report.
 
     Raises TraceError where this Python was built without SQLite.
     """

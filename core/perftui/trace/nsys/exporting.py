@@ -19,10 +19,10 @@ from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.text import printable
 
 _POLL = 0.1
-"""Seconds between looks whether the export has ended or was cancelled."""
+"""Seconds between checks whether the export has ended or was cancelled."""
 
 _LAST_WORDS = 400
-"""Characters of what nsys said last that are reported when it fails."""
+"""Characters of nsys's last output that are reported when it fails."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def export(
 
     ``progress`` and ``cancelled`` are called ten times a second.
 
-    Raises TraceError with what nsys said last if it fails; LoadCancelled, when nsys and all that it
+    Raises TraceError with nsys's last output if it fails; LoadCancelled, when nsys and all that it
     started have ended, after ``cancelled`` returned True. Both end with this process, too.
     """
     exported, log = directory / "report.sqlite", directory / "log.txt"
@@ -92,10 +92,10 @@ def export(
             atexit.unregister(at_exit)
             _kill(process)
     if process.returncode or not exported.is_file():
-        said = printable(log.read_text("utf-8", "replace").strip()[-_LAST_WORDS:])
+        last = printable(log.read_text("utf-8", "replace").strip()[-_LAST_WORDS:])
         raise TraceError(
             f"nsys could not export {report} (exit code {process.returncode}): "
-            f"{said or 'it said nothing'}; run: {shlex.join(words)}"
+            f"{last or 'it said nothing'}; run: {shlex.join(words)}"
         )
     return exported
 

@@ -77,7 +77,7 @@ class _Loading:
 
     def run(self) -> Trace:
         """Read everything there is."""
-        self._tell(0)
+        self._report(0)
         self._read_ranges()
         for activity in ACTIVITIES:
             if self.database.has(activity.table, "start", "end"):
@@ -86,7 +86,7 @@ class _Loading:
             raise TraceError(self._without_rows())
         self._warn()
         trace = assemble(self.database, self.columns, self.about, tuple(self.warnings))
-        self._tell(self.database.size)
+        self._report(self.database.size)
         return trace
 
     def _read_ranges(self) -> None:
@@ -145,7 +145,7 @@ class _Loading:
     def _watched(self, scan: Scan) -> Iterable[Rows]:
         for rows in scan.batches():
             yield rows
-            self._tell(self._bytes(self.rows_done + scan.last))
+            self._report(self._bytes(self.rows_done + scan.last))
             self._show()
         self.rows_done += self.rows_in[scan.table]
         if scan.damage:
@@ -159,7 +159,7 @@ class _Loading:
     def _bytes(self, rows: int) -> int:
         return self.database.size * rows // max(sum(self.rows_in.values()), rows, 1)
 
-    def _tell(self, done: int) -> None:
+    def _report(self, done: int) -> None:
         if self.cancelled is not None and self.cancelled():
             raise LoadCancelled
         if self.progress is not None:
@@ -171,7 +171,7 @@ class _Loading:
         try:
             found = self.connection.execute(f"select max(rowid) from {table}").fetchone()  # noqa: S608 - a constant
         except sqlite3.DatabaseError:
-            # Only the share that progress tells is lost: reading the rows will say what is wrong.
+            # Only the share for the progress is lost: reading the rows will show what is wrong.
             return 0
         return int(found[0] or 0)
 

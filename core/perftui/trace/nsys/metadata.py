@@ -1,4 +1,4 @@
-"""What an export says about the machine, the clock and itself."""
+"""What an export holds about the machine, the clock and itself."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read_gpus(database: Database, connection: sqlite3.Connection) -> dict[tuple[
 
 def read_metadata(database: Database, connection: sqlite3.Connection) -> dict[str, Any]:
     """``deviceProperties`` as in a Kineto file, the versions of the export, and in ``NOT_READ``
-    how many rows each table has that tells what happened and is not read: samples, context
+    how many rows each table has that holds events and is not read: samples, context
     switches, calls of the operating system... "damaged" stands for what cannot be counted."""
     metadata: dict[str, Any] = _versions(database, connection)
     unread = _unread(database, connection)
@@ -55,7 +55,7 @@ def read_metadata(database: Database, connection: sqlite3.Connection) -> dict[st
 
 
 def read_session_start(database: Database, connection: sqlite3.Connection) -> int | None:
-    """Nanoseconds since the epoch of the export's time 0; None in exports that do not say."""
+    """Nanoseconds since the epoch of the export's time 0; None in exports without it."""
     if not database.has("TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
         return None
     found = connection.execute(
@@ -77,7 +77,7 @@ def _unread(database: Database, connection: sqlite3.Connection) -> dict[str, int
 
 def _count(connection: sqlite3.Connection, table: str) -> int | str:
     """How many rows there are. These tables stand last and are the largest: what cuts a file off
-    damages them first, which must not cost what else it says of the machine."""
+    damages them first, which must not cost what else it holds of the machine."""
     try:
         (rows,) = connection.execute(f"select count(*) from {quoted(table)}").fetchone()  # noqa: S608 - quoted
     except sqlite3.DatabaseError:
@@ -99,7 +99,7 @@ def _devices(database: Database, connection: sqlite3.Connection) -> list[dict[st
         if not database.has("TARGET_INFO_CUDA_GPU", "deviceId", "name"):
             return []
         return _described(database, connection, "TARGET_INFO_CUDA_GPU", "deviceId", _OLD_PROPERTIES)
-    # Without a table that says which device of a process is which GPU, devices are CUDA's.
+    # Without a table of which device of a process is which GPU, devices are CUDA's.
     by_process = database.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid")
     number = "id" if by_process or not database.has("TARGET_INFO_GPU", "cuDevice") else "cuDevice"
     number = f"ifnull({number}, id)"

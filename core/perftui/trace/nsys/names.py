@@ -36,7 +36,7 @@ def kernel_name(short: str | None, demangled: str | None) -> str:
     """The function with its template arguments: ``reduce_kernel<512, 1, at::MeanOps<float>>``.
 
     The short name alone would make one of all elementwise kernels; the demangled one begins with a
-    return type and namespaces and ends with parameters, which tell nothing apart.
+    return type and namespaces and ends with parameters, which distinguish nothing.
     """
     if not short or not demangled:
         return short or demangled or "unknown kernel"
@@ -73,7 +73,7 @@ def call_label(recorded: str | None) -> Label:
 
 
 def copy_name(constant: str, source: str, destination: str) -> str:
-    """As Kineto calls it: ``Memcpy HtoD (Pageable -> Device)``."""
+    """Name of a copy as Kineto writes it: ``Memcpy HtoD (Pageable -> Device)``."""
     kind = constant.removeprefix("CUDA_MEMCPY_KIND_")
     unified = kind.startswith("UVM_")
     kind = kind.removeprefix("UVM_")
@@ -86,7 +86,7 @@ def copy_name(constant: str, source: str, destination: str) -> str:
 
 
 def set_name(memory: str) -> str:
-    """As Kineto calls it: ``Memset (Device)``."""
+    """Name of a set as Kineto writes it: ``Memset (Device)``."""
     return f"Memset ({memory})" if memory else "Memset"
 
 

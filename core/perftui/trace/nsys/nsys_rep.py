@@ -27,9 +27,10 @@ def load_report(
 ) -> Trace:
     """Export a report with ``nsys``, and load that.
 
-    ``exporting`` is told how far ``nsys`` has come; the others are those of ``load_nsys``. The
-    export is kept for the next time, unless ``PERFTUI_CACHE=off`` or the disk is full: then it lies
-    in a private temporary directory for as long as the trace, whose arguments are read from it.
+    ``exporting`` is called with how far ``nsys`` has come; the others are those of ``load_nsys``.
+    The export is kept for the next time, unless ``PERFTUI_CACHE=off`` or the disk is full: then it
+    lies in a private temporary directory for as long as the trace, whose arguments are read from
+    it.
 
     Raises TraceError where the report is missing, ``nsys`` is not on PATH or fails, or exports
     nothing that can be loaded; LoadCancelled after ``cancelled`` returned True.

@@ -18,7 +18,7 @@ class Scan:
     """Reads ``columns`` (SQL expressions) of a table; the row's id is put before them.
 
     Rows come in order of their ids. Where a page is damaged those before it are read, then those
-    behind it from the last backwards, and ``damage`` says what SQLite said.
+    behind it from the last backwards, and ``damage`` is SQLite's error.
     """
 
     connection: sqlite3.Connection

@@ -49,7 +49,7 @@ class StringTables:
     database: Database
     connection: sqlite3.Connection
     damage: str | None = None
-    """What SQLite said where strings could not be read."""
+    """SQLite's error where strings could not be read."""
     _strings: dict[int, str | None] = field(default_factory=dict)
     _enumerations: dict[str, Mapping[int, tuple[str, str]]] = field(default_factory=dict)
 
@@ -107,4 +107,4 @@ class StringTables:
         except sqlite3.DatabaseError as error:
             self.damage = str(error)
             return {}
-        return {key: (str(name), str(said)) for key, name, said in rows if isinstance(key, int)}
+        return {key: (str(name), str(text)) for key, name, text in rows if isinstance(key, int)}

@@ -30,7 +30,7 @@ ASCII_MARKERS = ("*", "o", "x", "+", "#", "@")
 TICK_CELLS, TICK_ROWS = 14, 4
 
 FRAME_ROWS = 4
-"""Of a plot: its border, the numbers and the name of its axis."""
+"""Rows around a plot: its border, the numbers and the name of its axis."""
 
 
 class ChartPlot(PlotextPlot):

@@ -22,7 +22,7 @@ ZOOM = 0.5
 """The part of the range in view that stays when zooming in."""
 
 FEWEST_POINTS = 4
-"""In view: closer there is nothing more to see."""
+"""Points in view: closer there is nothing more to see."""
 
 
 class ChartScreen(ModalScreen[None]):
@@ -68,7 +68,7 @@ class ChartScreen(ModalScreen[None]):
         return self._charts[self._chosen]
 
     def action_whole(self) -> None:
-        """All of it, the cursor at the end."""
+        """Show the whole chart, the cursor at the end."""
         x = self.chart.x
         left, right = float(x[0]), float(x[-1])
         self.view = (left, right if right > left else left + 1)
@@ -173,7 +173,7 @@ class ChartScreen(ModalScreen[None]):
         self.action_zoom(1)
 
     def on_mouse_scroll_down(self) -> None:
-        """From further away."""
+        """Look from further away."""
         self.action_zoom(-1)
 
 

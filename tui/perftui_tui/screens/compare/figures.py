@@ -23,7 +23,7 @@ SAME_WITHIN = 0.03
 """A change within 3 % is called the same: below what two runs of one program differ by."""
 
 NOTABLE_SHARE = 0.01
-"""Of the step: a part that changed by less is not judged, however many times itself that is."""
+"""Share of the step: a part that changed by less is not judged, however much of itself that is."""
 
 MANY_TIMES = 10.0
 """A larger relative change is shown in the figure's own unit: +2252 % is hard to read."""

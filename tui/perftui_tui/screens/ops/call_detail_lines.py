@@ -32,7 +32,7 @@ class Further:
     lines: Sequence[Part] | None = None
     """Lines of code that call it; empty where they were not recorded."""
     launches: Mapping[int, LaunchShapes] | None = None
-    """By line of the kernel table."""
+    """How kernels were launched, by line of the kernel table; None where that is not known."""
     line_of: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Lines of the kernel table by name and category."""
     unread: Mapping[str, str] = field(default_factory=dict)

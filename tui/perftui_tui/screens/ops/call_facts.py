@@ -102,7 +102,7 @@ class CallFacts:
 
     def lines_of(self, rows: Int64, progress: Progress) -> tuple[Part, ...]:
         """The lines of code that some operators were called from, longest first; none where the
-        trace does not tell. Raises as ``op_arguments`` does, where only arguments tell."""
+        trace does not hold them. Raises as ``op_arguments`` does, where only arguments do."""
         with self._lock:
             found = self._grouped(By.LINE, progress)
         return () if found is None else groups_of(found.flat, rows)

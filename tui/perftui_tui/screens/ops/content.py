@@ -22,7 +22,7 @@ _TITLES = {
     By.MODULE: ("module", "modules"),
     By.LINE: ("function at", "lines"),
 }
-"""Of the first column, and what its rows are."""
+"""Title of the first column, and what its rows are."""
 
 _NOT_RECORDED = {
     By.SHAPE: "shapes were not recorded: --shapes records them (record_shapes=True in torch)",
@@ -50,7 +50,7 @@ class OpsContent:
 
     def read_launches(self, progress: Progress) -> bool:
         """Read how kernels were launched, on a thread; False where ``progress`` returned False."""
-        # What went wrong is said on the page of a kernel; the table has the columns that it has.
+        # What went wrong is shown on the page of a kernel; the table has the columns that it has.
         return self._complete("launches", lambda: self.facts.launches(progress))
 
     def kernels(self) -> TableData:

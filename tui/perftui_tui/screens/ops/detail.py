@@ -37,7 +37,7 @@ class Page:
     target: Target
     by: By
     nested: bool
-    """Whether it was found in the tree."""
+    """Whether the target was opened in the tree."""
     figures: Sequence[str] = ()
     at: int | None = 0
     detail: Detail | None = None
@@ -93,7 +93,7 @@ class OpsDetail(Vertical):
         self._pages.append(page)
         self.add_class("-open")
         self.lines.show_lines([LinkedLine(row(("looking for its calls", "dim")))], 0)
-        self._look(facts, page)
+        self._find_calls(facts, page)
         self.lines.focus()
         self.post_message(self.Changed())
 
@@ -104,7 +104,7 @@ class OpsDetail(Vertical):
         if self._pages:
             self._draw()
             if self._facts is not None and self._pages[-1].further.shapes is None:
-                self._look(self._facts, self._pages[-1])
+                self._find_calls(self._facts, self._pages[-1])
             self.post_message(self.Changed())
         else:
             self.close()
@@ -117,7 +117,7 @@ class OpsDetail(Vertical):
         self.post_message(self.Changed())
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="ops-detail")
-    def _look(self, facts: CallFacts, page: Page) -> None:
+    def _find_calls(self, facts: CallFacts, page: Page) -> None:
         """What is quick first, then what the file has to be read for."""
         worker = get_current_worker()
 

@@ -69,7 +69,7 @@ class LinkedLines(RowView, can_focus=True):
 
     @property
     def text(self) -> str:
-        """All of it, for the clipboard."""
+        """The whole text, for the clipboard."""
         return "\n".join(plain(line.row).rstrip() for line in self._lines)
 
     def show_lines(self, lines: Sequence[LinkedLine], at: int | None = None) -> None:

@@ -25,7 +25,7 @@ from perftui_tui.tables.columns import (
 from perftui_tui.tables.rows import RIGHT, Column, TableData
 
 _DIRECTORIES = re.compile(r"^.*[/\\](?=[^/\\]+[/\\][^/\\]+:\d+ )")
-"""Of a line of code, all but the last."""
+"""Directories of a line of code, all but the last."""
 
 NO_OPERATORS = "no operator calls recorded: press {app.capture} to capture a window of steps"
 NO_KERNELS = "no GPU activity in this trace: recorded on the CPU only, or without CUDA activities"

@@ -85,7 +85,7 @@ class OpsShown(Vertical):
     def show(
         self, analysis: TraceAnalysis | None, note: str, metrics: KernelMetrics | None = None
     ) -> None:
-        """Show ``analysis``, with ncu's ``metrics``; ``note`` says which window, or why none."""
+        """Show ``analysis``, with ncu's ``metrics``; ``note`` names the window, or why none."""
         if analysis is None or self._content is None or self._content.analysis is not analysis:
             self._content = OpsContent(analysis, metrics) if analysis is not None else None
             self._working = None

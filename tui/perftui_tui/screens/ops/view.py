@@ -185,7 +185,7 @@ class OpsView(OpsShown):
             self._refresh()
         else:
             self._table.filter(event.value)
-            # No row tells that it is selected where none is left.
+            # No row reports that it is selected where none is left.
             self._update_titles()
 
     @on(Input.Submitted, "#ops-filter")

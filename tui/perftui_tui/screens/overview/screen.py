@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from perftui.trace.nsys.exporting import Exporting
 
 MOST_FINDING_ROWS = 10
-"""Of a trace, border included; the Diagnosis screen has all."""
+"""Rows of the findings of a trace, border included; the Diagnosis screen has all."""
 
 CRAMPED_BELOW = 20
 """Rows of the screen below which a finding needs that of the parts without names, and the log's."""

@@ -23,7 +23,8 @@ SLOWEST = "SLOWEST"
 COMMUNICATION = "exposed communication"
 TIME_CELLS = 9
 MOST_PARTS = 10
-"""Of the numbers in which columns go on a narrow screen, the last that is a part's by its size."""
+"""Highest number of a part's column by its size, in the order in which columns go on a narrow
+screen."""
 
 
 class RanksView(VirtualTable):
@@ -37,7 +38,7 @@ def rank_table(
 ) -> TableData:
     """The columns, one for each part of a step. The rank that is ``shown`` is marked.
 
-    ``windows`` are what the profiled windows say of ranks, where their own clocks tell the rest."""
+    ``windows`` are rows of ranks by the profiled windows, where their own clocks give the rest."""
     rows = table.rows
     slowest = table.straggler.rank if table.straggler else None
     names = [f"rank {row.rank} {row.host}" for row in rows]

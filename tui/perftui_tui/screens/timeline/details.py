@@ -96,10 +96,10 @@ class DetailedTimeline(Vertical):
         else:
             lines = event_lines(state.trace, selected, state.launches)
         self._detail.show_lines(lines)
-        self._say_more(state, selected, lines)
+        self._add_more(state, selected, lines)
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-further")
-    def _say_more(self, state: TimelineState, selected: Selection, said: Sequence[Line]) -> None:
+    def _add_more(self, state: TimelineState, selected: Selection, shown: Sequence[Line]) -> None:
         """Arguments, whose file may be slow or gone, and what needs a look at all events."""
         worker = get_current_worker()
         # Who goes through events quickly waits for none of it, and neither does the next frame.
@@ -108,7 +108,7 @@ class DetailedTimeline(Vertical):
             return
         more = further_lines(state.trace, selected)
         if not worker.is_cancelled:
-            self.app.call_from_thread(self._show_more, state, selected, [*said, *more])
+            self.app.call_from_thread(self._show_more, state, selected, [*shown, *more])
 
     def _show_more(self, state: TimelineState, selected: Selection, lines: Sequence[Line]) -> None:
         if state is self.state and selected == self._detailed and not self._is_measure:

@@ -44,11 +44,11 @@ def read_together(
 ) -> tuple[TraceAnalysis, tuple[Line, ...]]:
     """Read the other ranks' traces and put them beside ``shown``, on its clock, with notes on them.
 
-    ``progress`` is given how many of how many have been read. One that cannot be read is left out,
-    which is said.
+    ``progress`` is called with how many of how many have been read. One that cannot be read is left
+    out, with a note.
 
     Raises:
-        LoadCancelled: ``cancelled`` said so.
+        LoadCancelled: ``cancelled`` returned True.
     """
     own = next((rank for rank, path in ranks if path == shown.trace.path), 0)
     parts = [RankAnalysis(own, shown, RankClock(0, Evidence.REFERENCE))]

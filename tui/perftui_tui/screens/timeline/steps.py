@@ -18,7 +18,7 @@ LEAST_REST = 2.0
 """Seconds from one drawing to the next: the picture should not change while it is read."""
 
 _REST = 10
-"""So many times as long as it took: it never takes more than a tenth of a core."""
+"""Rest after a drawing, in times what it took: it never takes more than a tenth of a core."""
 
 
 class Pace:
@@ -41,11 +41,11 @@ class Pace:
             self._next()
 
     def forget(self) -> None:
-        """What was laid out is no longer shown, and what is wanted is not, either."""
+        """Forget what was laid out and what is wanted: neither is shown any more."""
         self._wanted = self._begun = None
 
     def done(self, seconds: float) -> None:
-        """They are laid out, or could not be, after so many seconds."""
+        """Steps are laid out, or could not be, after ``seconds``."""
         self._later(max(LEAST_REST, _REST * seconds), self._rested)
 
     def _rested(self) -> None:

@@ -73,7 +73,7 @@ class TimelineView(SearchedTimeline):
         """What was handed over; with all ranks another is shown."""
         self._analysis: TraceAnalysis | None = None
         self._is_read = False
-        """Whether it is known what there is to show."""
+        """Whether the trace has been read: what there is to show is known."""
         self._pending: Place | None = None
         self._order = TrackOrder()
         self._pace = Pace(self._lay_out_steps, self.set_timer)
@@ -167,7 +167,7 @@ class TimelineView(SearchedTimeline):
         if ONLY_STEPS not in after.trace.metadata:
             return
         stay(before, after)
-        # The reader may have scrolled in what is said, which is still true.
+        # The reader may have scrolled in what is shown, which is still true.
         self._detailed, self._is_shown = after.selected, True
         if after.selected is None and not self._is_measure:
             self._detail.show_lines([*self._notes, *summary_lines(after.analysis)], further=True)

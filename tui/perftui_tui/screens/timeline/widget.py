@@ -21,7 +21,7 @@ _Given = ParamSpec("_Given")
 def _action(
     change: Callable[Concatenate[TimelineState, _Given], object], missing: str = ""
 ) -> Callable[Concatenate[Timeline, _Given], None]:
-    """An action that changes the state; ``missing`` is said where that did nothing."""
+    """An action that changes the state; ``missing`` is shown where that did nothing."""
 
     def act(timeline: Timeline, /, *given: _Given.args, **named: _Given.kwargs) -> None:
         timeline.act(lambda state: change(state, *given, **named), missing)

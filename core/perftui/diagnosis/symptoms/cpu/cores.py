@@ -15,8 +15,8 @@ from perftui.facts.settings import settings
 from perftui.facts.step.judged_step import JudgedStep, judged_step
 
 EFFICIENCY = 0.8
-"""Of the time that more threads could save, what they do: the last of them is waited for, and
-memory is shared."""
+"""Share that more threads do save of the time that they could: the last of them is waited for,
+and memory is shared."""
 
 LEAST_IDLE = 0.5
 """Cores that have to idle for more threads to help."""
@@ -90,7 +90,7 @@ def _too_many(facts: Facts, judged: JudgedStep, cores: CpuShare) -> Lost:
 
 
 def _why(facts: Facts) -> str:
-    """The variable that says so, where no line of the user's does."""
+    """The variable that sets the number of threads, where no line of the user's does."""
     known = settings(facts)
     if known is None or known.place("set_num_threads", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         return ""

@@ -1,4 +1,4 @@
-"""float64 on the CPU, which the rule ``float64`` tells of where no GPU computes."""
+"""float64 on the CPU, which the rule ``float64`` reports where no GPU computes."""
 
 from __future__ import annotations
 

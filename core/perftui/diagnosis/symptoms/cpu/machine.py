@@ -23,7 +23,7 @@ LONG_START = 30_000_000_000
 """A start, ns, below which nobody minds."""
 
 LEAST_NAMED = 0.25
-"""Of the start, for a line to be named."""
+"""Share of the start that a line must have to be named."""
 
 
 def _wrong_build(facts: Facts) -> Lost | None:

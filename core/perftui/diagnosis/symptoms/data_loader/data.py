@@ -33,7 +33,7 @@ RARE = 0.5
 that are too slow make most steps wait: then the two are alike."""
 
 AT_EPOCHS = 0.5
-"""Of what is waited, from which on it is the beginning of epochs that waits."""
+"""Share of all waiting from which on it is the beginning of epochs that waits."""
 
 MOSTLY_WAITS = 0.5
 """CPU use while fetching below which a training thread waits for a disk or a network instead."""

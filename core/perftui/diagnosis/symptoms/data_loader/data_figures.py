@@ -20,7 +20,7 @@ MOST_LINES = 3
 """Lines that a finding lists; all are below it."""
 
 LEAST_NAMED = 0.25
-"""Of making batches, for a line to be named in the sentence of a finding."""
+"""Share of making batches that a line must have to be named in the sentence of a finding."""
 
 
 def wait(found: InputWait, facts: Facts, limits: Limits) -> list[Figure]:

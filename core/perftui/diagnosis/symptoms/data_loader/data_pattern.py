@@ -26,17 +26,16 @@ from perftui.facts.data_loader.without_workers import better_without_workers
 from perftui.facts.fact import Facts
 
 UNPACKING = 0.5
-"""Of the wait, in which the training thread computes, from which on the wait is its own work."""
+"""Share of the wait in which the training thread computes, from which on it is its own work."""
 
 LEAST_MAKING = 0.5
-"""Of the wait, that some worker makes batches at least where it is them that are waited for."""
+"""Share of the wait in which some worker makes batches, where workers are waited for."""
 
 OF_TIME = 3.0
 """A moment of making falls into a batch so many times the mean one: few hold most of the time."""
 
 SLOW_WORKER = 2.0
-"""A worker takes so many times as long for a batch as the others; gpuprof says 2.5 of fair share.
-"""
+"""A slow worker takes so many times as long for a batch as the others; gpuprof has 2.5."""
 
 
 def _handover(facts: Facts) -> Lost | None:

@@ -27,14 +27,14 @@ from perftui.facts.fact import Facts
 from perftui.facts.settings import settings
 
 COMPUTING = 0.85
-"""Of the time of making batches without the waits for a core, from which on workers are bound by
-the processor."""
+"""Share of computing in the time of making batches, without the waits for a core, from which on
+workers are bound by the processor."""
 
 BLOCKED = 0.5
-"""Of that time, from which on they mostly wait for something else than a core."""
+"""Share of that time from which on workers mostly wait for something else than a core."""
 
 DELAYED = 0.2
-"""Of that time, from which on waiting for a core is worth a word."""
+"""Share of the time of making batches from which on waiting for a core is worth a word."""
 
 TOO_MANY = 1.2
 """Times the cores that workers and training ask for, from which on they are in each other's way."""

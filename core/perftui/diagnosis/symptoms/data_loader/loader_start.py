@@ -55,7 +55,7 @@ def _starts_anew(feeds: LoaderFacts | None) -> bool:
 
 
 def _because(feeds: LoaderFacts | None, each_step: bool) -> str:
-    """The cause, where the loader's arguments are known and tell it."""
+    """The cause, where the loader's arguments are known and show it."""
     if each_step:
         return ": every step begins a new epoch of it, as next(iter(loader)) in a loop does"
     if feeds is None or not feeds.num_workers:

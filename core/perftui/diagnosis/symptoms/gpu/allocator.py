@@ -57,8 +57,8 @@ def _churning(facts: Facts) -> Lost | None:
 
 
 def _goes_on(facts: Facts, found: Allocations) -> bool:
-    """Whether it is no growth of the first steps: memory is given back too, or many steps get
-    some."""
+    """Whether allocating goes on after the first steps: memory is given back too, or many steps
+    get some."""
     if found.frees or found.in_steps >= max(2, OFTEN * found.steps.steps):
         return True
     memory = gpu_memory(facts)

@@ -15,7 +15,7 @@ HELD_DOWN = 0.10
 """Share of the samples with a limit in force from which on it is the usual state."""
 
 FULL_CLOCK = 0.90
-"""Of the highest clock: below that a limit costs time worth a word."""
+"""Share of the highest clock below which a limit costs time worth a word."""
 
 DRIVER = 1 << 30
 """Bytes that the driver itself may hold of a card."""
@@ -26,7 +26,7 @@ def _cards(facts: Facts) -> tuple[Card, ...]:
 
 
 def _held_down(facts: Facts) -> Lost | None:
-    """The power cap is the usual state of a card that computes much: what it takes is said, and no
+    """The power cap is the usual state of a card that computes much: its cost is reported, and no
     more. Heat is a fault."""
     known = [one for one in _cards(facts) if one.thermal is not None and one.clock is not None]
     worst = max(known, key=lambda one: (one.thermal or 0, one.power or 0), default=None)

@@ -18,7 +18,7 @@ from perftui.facts.gpu.device_share import part_of, per_step, window_step
 from perftui.facts.gpu.gpu import device_steps
 from perftui.facts.gpu.host_waits import host_waits
 from perftui.facts.place import Place
-from perftui.facts.source.forward_line import placed
+from perftui.facts.source.forward_line import with_line
 from perftui.facts.source.host_lines import place_of_rows
 from perftui.facts.step.step_breakdown import StepBreakdown
 
@@ -62,7 +62,7 @@ def _pageable(facts: Facts) -> Lost | None:
 
 
 def _is_pinned(facts: Facts) -> bool:
-    """Whether the run's loader says that it pins its batches."""
+    """Whether the run's loader is known to pin its batches."""
     loader = training_loader(facts)
     return bool(loader and loader.pin_memory)
 
@@ -108,7 +108,7 @@ def _made(facts: Facts) -> Lost | None:
     longest = made.maker[trace.duration[made.maker].argmax()]
     chains = union(trace.start[made.first], trace.ends_of(made.copies))
     place = place_of_rows(facts, made.maker, trace.name_of(int(longest)), chains)
-    place = placed(facts, place, None) or place
+    place = with_line(facts, place, None) or place
     each = len(made.copies) // count
     return Lost(
         cost,

@@ -26,7 +26,7 @@ BACKWARD = "_engine_run_backward"
 """Torch's function that runs a backward pass."""
 
 LEAST = 0.10
-"""Of the step, that is worth a word."""
+"""Share of the step that is worth a word."""
 
 SHORT_KERNEL = 10_000
 """ns below which a kernel is over before the next one is there: a launch takes 5 to 10 us of the
@@ -55,7 +55,7 @@ def _launching(facts: Facts) -> Lost | None:
 
 def _place(facts: Facts, trace: TraceSteps) -> Place | None:
     """The backward pass launches what the forward pass has called: its line is the place, where
-    samples tell it."""
+    samples show it."""
     place, lines = idle_place(facts, GapCause.LAUNCH, trace), main_thread(facts)
     launching = next(iter(lines.lines), None) if lines else None
     if place is None or launching is None or BACKWARD not in launching.inner:
@@ -64,7 +64,7 @@ def _place(facts: Facts, trace: TraceSteps) -> Place | None:
         return place
     found = moments(facts)
     forward = found.lines(found.stage == FORWARD) if found else None
-    if forward is None or not forward.tells or not forward.lines[0].file:
+    if forward is None or not forward.suffices or not forward.lines[0].file:
         return place
     return facts.at(forward.lines[0])
 

@@ -14,7 +14,7 @@ from perftui.facts.place import Place
 from perftui.facts.step.steps import step_count
 
 OFTEN = 0.01
-"""Of the steps: allocations that are tried again so often take time; the first few do not."""
+"""Share of the steps with allocations tried again that takes time; the first few do not."""
 
 FRAGMENTED = 2.0
 """Times as much reserved as tensors ever held; TraceML."""
@@ -24,7 +24,7 @@ HALF, BUSY = 0.5, 0.7
 
 
 def _pressure(facts: Facts) -> Lost | None:
-    """It costs no time by itself, so its cost is 0: what is at stake is the run."""
+    """GPU memory that is nearly full: the cost is 0, what is at stake is the run."""
     if has_gpu(facts) is False:
         return None
     host, reserved = machine_use(facts), peak_reserved(facts)

@@ -31,7 +31,7 @@ _SHOWN_CALLS = 3
 """Calls listed, where they were counted; the report has more of them."""
 
 _NAMED_GAPS = 100
-"""Of the longest gaps, those that are asked for the operator."""
+"""Longest gaps that are searched for the operator."""
 
 _SHOWN_GAPS = 3
 """Places listed: the longest gaps; all of them are in the timeline."""
@@ -88,7 +88,7 @@ def _parts(judged: JudgedStep, cost: int) -> tuple[str, ...]:
 
 
 def _cost(facts: Facts, waits: HostWaits, values: Int64, counted: SyncCalls | None) -> int:
-    """Calls that were counted tell also what Python takes around the operator."""
+    """Calls that were counted include what Python takes around the operator."""
     steps = max(waits.steps.steps, 1)
     lasting = int(waits.lasting[values].sum())
     caused = int(waits.cost[values].sum())

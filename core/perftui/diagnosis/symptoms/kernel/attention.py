@@ -10,7 +10,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.kernel.kernel_chains import kernel_chains
 from perftui.facts.kernel.operator_calls import is_called, masked_attention
 from perftui.facts.kernel.step_kernels import StepKernels
-from perftui.facts.source.forward_line import operator_lines, placed
+from perftui.facts.source.forward_line import operator_lines, with_line
 
 _MATH = "aten::_scaled_dot_product_attention_math"
 _SOURCE = "From 5 % on: what a fused kernel saves is all of it."
@@ -93,7 +93,7 @@ def _lost(
         work.of,
         sentence,
         (Figure("kernels a step", found.count, "count"), *listed(found), work.steps),
-        placed(facts, found.place, operator_lines.or_none(facts)),
+        with_line(facts, found.place, operator_lines.or_none(facts)),
         PARTS,
         unproven=unproven,
     )

@@ -9,10 +9,10 @@ from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, li
 from perftui.facts.fact import Facts
 from perftui.facts.kernel.kernel_chains import kernel_chains
 from perftui.facts.kernel.operator_calls import explicit_casts
-from perftui.facts.source.forward_line import operator_lines, placed
+from perftui.facts.source.forward_line import operator_lines, with_line
 
 _MEMORY_BOUND_SHARE = 0.30
-"""Of the device's busy time, from which on fusing is worth a thought; slowai calls a GPU
+"""Share of the device's busy time from which on fusing is worth a thought; slowai calls a GPU
 memory-bound from half of it on."""
 
 
@@ -35,7 +35,7 @@ def _elementwise(facts: Facts) -> Lost | None:
             *listed(found),
             work.steps,
         ),
-        placed(facts, found.place, operator_lines.or_none(facts)),
+        with_line(facts, found.place, operator_lines.or_none(facts)),
         PARTS,
     )
 
@@ -74,7 +74,7 @@ def _churn(facts: Facts) -> Lost | None:
         f"The GPU converts tensors from one data type to another for {work.of_step(time)}, "
         f"{fmt.several(found.count, 'time')} a step.",
         (Figure.share("of GPU compute", time / busy, DTYPE_CHURN.limits.warning), work.steps),
-        placed(facts, found.place, operator_lines.or_none(facts)),
+        with_line(facts, found.place, operator_lines.or_none(facts)),
         PARTS,
         share=work.won(time) / busy,
     )

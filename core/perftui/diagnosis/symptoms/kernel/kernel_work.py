@@ -15,7 +15,7 @@ from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.step_breakdown import StepBreakdown
 
 PARTS = (COMPUTE,)
-"""Of the step, that kernels are in."""
+"""Parts of the step that kernels are in."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class KernelWork:
     of: StepBreakdown
 
     def of_step(self, ns: int) -> str:
-        """Such a time, as part of the step or of the trace, for a sentence."""
+        """``ns`` of such work as part of the step or of the trace, for a sentence."""
         describe = fmt.part_of_step if self.of.of_run or self.of.count else fmt.part_of_trace
         return describe(self.within(ns), self.of.mean)
 

@@ -11,7 +11,7 @@ from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, li
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.kernel.step_kernels import StepKernels
-from perftui.facts.source.forward_line import operator_lines, placed
+from perftui.facts.source.forward_line import operator_lines, with_line
 from perftui.facts.step.steady import Mask
 
 _FLOAT64 = re.compile(
@@ -52,7 +52,7 @@ def _float64(facts: Facts) -> Lost | None:
             *listed(found),
             work.steps,
         ),
-        placed(facts, found.place, operator_lines.or_none(facts)),
+        with_line(facts, found.place, operator_lines.or_none(facts)),
         PARTS,
         share=time / compute,
     )

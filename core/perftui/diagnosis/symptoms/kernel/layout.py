@@ -12,7 +12,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.kernel.operator_calls import searching_calls
-from perftui.facts.source.forward_line import forward_lines, placed
+from perftui.facts.source.forward_line import forward_lines, with_line
 
 _CHANNELS_FIRST_NORM = re.compile(r"at::native::batch_norm_(?!\w*channels_last)\w*kernel")
 """PyTorch's batch normalisation of tensors that are not channels last."""
@@ -42,7 +42,7 @@ def _layout(facts: Facts) -> Lost | None:
             *listed(norms)[:1],
             work.steps,
         ),
-        placed(facts, found.place, forward_lines.or_none(facts)),
+        with_line(facts, found.place, forward_lines.or_none(facts)),
         PARTS,
     )
 
@@ -77,7 +77,7 @@ def _benchmark(facts: Facts) -> Lost | None:
         f"cuDNN tries out kernels for {fmt.several(tried.calls, 'convolution')} after the warm-up, "
         f"{work.of_step(tried.time // work.kernels.steps)}: their sizes are new.",
         (Figure("kernels of one call", tried.most, "count"), *listed(found), work.steps),
-        placed(facts, found.place, forward_lines.or_none(facts)),
+        with_line(facts, found.place, forward_lines.or_none(facts)),
         # It is time of the host, in which the GPU tries, or waits for the next trial.
         (*PARTS, GapCause.LAUNCH.value, GapCause.SYNCHRONISATION.value),
     )

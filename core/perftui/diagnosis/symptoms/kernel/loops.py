@@ -13,7 +13,7 @@ from perftui.facts.gpu.gpu import device_steps
 from perftui.facts.kernel.operator_calls import bias_before_norm, launched_under, zeroing
 from perftui.facts.kernel.parameter_loop import MANY_GROUPS, parameter_loop
 from perftui.facts.place import Place
-from perftui.facts.source.forward_line import forward_lines, placed
+from perftui.facts.source.forward_line import forward_lines, with_line
 from perftui.facts.source.part_lines import part_lines
 from perftui.facts.source.source_calls import loop_of
 from perftui.facts.step.judged_step import judged_step
@@ -36,7 +36,7 @@ _FORWARD_ONLY = (
 
 
 _SAVED = 0.9
-"""Of a loop: a handful of operators for all tensors at once is left."""
+"""Share saved of a loop: a handful of operators for all tensors at once is left."""
 
 
 def _loop(facts: Facts) -> Lost | None:
@@ -47,9 +47,9 @@ def _loop(facts: Facts) -> Lost | None:
         return None
     idle = work.within(_unprofiled(facts, found.idle))
     file, line = source_line(trace, found.row)
-    told = loop_of(facts, found.operators) if file is None else None
-    if told is not None:
-        file, line = told.file, told.line
+    loop = loop_of(facts, found.operators) if file is None else None
+    if loop is not None:
+        file, line = loop.file, loop.line
     place = Place(trace_row=found.row, operator=trace.name_of(found.row), file=file, line=line)
     return Lost(
         round(idle * _SAVED),
@@ -61,7 +61,7 @@ def _loop(facts: Facts) -> Lost | None:
             Figure("the loop on the host, profiled", found.time, "ns"),
             work.steps,
         ),
-        placed(facts, place, part_lines(facts, GapCause.LAUNCH.value)),
+        with_line(facts, place, part_lines(facts, GapCause.LAUNCH.value)),
         (GapCause.LAUNCH.value,),
     )
 
@@ -107,7 +107,7 @@ def _recompute(facts: Facts) -> Lost | None:
             *listed(found),
             work.steps,
         ),
-        placed(facts, found.place, forward_lines.or_none(facts)),
+        with_line(facts, found.place, forward_lines.or_none(facts)),
         PARTS,
     )
 
@@ -166,7 +166,7 @@ def _bias(facts: Facts) -> Lost | None:
         f"Convolutions add a bias that the batch normalisation behind them takes away again, for "
         f"{work.of_step(found.time)}.",
         (Figure("kernels a step", found.count, "count"), *listed(found), work.steps),
-        placed(facts, found.place, forward_lines.or_none(facts)),
+        with_line(facts, found.place, forward_lines.or_none(facts)),
         PARTS,
     )
 

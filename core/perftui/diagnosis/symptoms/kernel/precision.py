@@ -13,7 +13,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.gpu.card import TraceCard, trace_card
 from perftui.facts.kernel.step_kernels import StepKernels
 from perftui.facts.settings import settings
-from perftui.facts.source.forward_line import forward_lines, placed
+from perftui.facts.source.forward_line import forward_lines, with_line
 from perftui.facts.step.steady import Mask
 
 _KNOWS_TF32 = 8
@@ -50,7 +50,7 @@ def _float32_products(facts: Facts, kernels: StepKernels) -> StepKernels:
         # Products of a few elements stay on the ordinary units.
         categories.remove(Category.GEMM)
     if matmul is None or matmul.cudnn_allow_tf32 is not False:
-        # cuDNN may take TF32 unless it is told not to: where it does not, it knows why.
+        # cuDNN may take TF32 unless that is switched off: where it does not, it knows why.
         categories.remove(Category.CONVOLUTION)
     return _chosen(kernels, Precision.FLOAT32, *categories)
 
@@ -85,7 +85,7 @@ def _matmul(facts: Facts) -> Lost | None:
             *listed(found),
             work.steps,
         ),
-        set_at or placed(facts, found.place, forward_lines.or_none(facts)),
+        set_at or with_line(facts, found.place, forward_lines.or_none(facts)),
         PARTS,
         share=share,
     )
@@ -133,7 +133,7 @@ def _tensor_cores(facts: Facts) -> Lost | None:
             *listed(found),
             work.steps,
         ),
-        placed(facts, found.place, forward_lines.or_none(facts)),
+        with_line(facts, found.place, forward_lines.or_none(facts)),
         PARTS,
         share=work.won(time) / busy,
     )

@@ -11,15 +11,15 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts
 from perftui.facts.kernel.step_kernels import StepKernels
-from perftui.facts.source.forward_line import forward_lines, placed
+from perftui.facts.source.forward_line import forward_lines, with_line
 from perftui.facts.step.steady import Mask
 
 _MISALIGNED = re.compile(r"align[ac]?[124](?!\d)")
 """What kernels have in their names that load fewer than eight elements at once."""
 
 _SAVED = 1 / 3
-"""Of such a kernel: NVIDIA's guide to matrix multiplication shows products of 16 bits one and a
-half to several times as fast with sides that are multiples of eight."""
+"""Share saved of such a kernel: NVIDIA's guide to matrix multiplication shows products of 16 bits
+one and a half to several times as fast with sides that are multiples of eight."""
 
 
 def _is_misaligned(name: str) -> bool:
@@ -27,7 +27,7 @@ def _is_misaligned(name: str) -> bool:
 
 
 def _are_misaligned(products: StepKernels) -> Mask:
-    """Those of convolutions are none: they have sides that follow from the image."""
+    """Products with misaligned sides, but those of convolutions, whose sides are the image's."""
     return products.named(_is_misaligned) & ~products.called_by(lambda name: "conv" in name)
 
 
@@ -43,14 +43,14 @@ def _misaligned(facts: Facts) -> Lost | None:
         f"Matrix products in 16 bits take {work.of_step(found.time)} in kernels for sides that are "
         f"no multiples of eight{f', such as those of {sizes}' if sizes else ''}.",
         (Figure("kernels a step", found.count, "count"), *listed(found), work.steps),
-        placed(facts, found.place, forward_lines.or_none(facts)),
+        with_line(facts, found.place, forward_lines.or_none(facts)),
         PARTS,
         unproven="" if sizes else "the sizes of tensors (--shapes)",
     )
 
 
 def _sizes(found: StepKernels) -> str:
-    """Of the inputs of the longest; empty where they were not recorded."""
+    """Sizes of the inputs of the longest kernel; empty where they were not recorded."""
     place = found.place
     row = int(found.operator[found.rows == place.trace_row][0])
     sizes = found.analysis.trace.read_arguments(row).get("Input Dims") if row >= 0 else None

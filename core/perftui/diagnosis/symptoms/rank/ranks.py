@@ -22,7 +22,7 @@ _SHOWN_RANKS = 8
 """Ranks listed with their time in collectives."""
 
 OVERLAP_LOW = 0.3
-"""Share of communication that computing hides, below which it is said; nsys-ai."""
+"""Share of communication that computing hides, below which it is reported; nsys-ai."""
 
 
 def _straggling(facts: Facts) -> Lost | None:
@@ -74,13 +74,13 @@ def _exposed(facts: Facts) -> Lost | None:
     exposed = judged.part(EXPOSED_COMMUNICATION)
     passes = backward_passes.or_none(facts)
     if passes is not None and passes.reducing > 1:
-        # What all but one of them take is told apart: it need not be.
+        # What all but one of them take is a finding of its own: it need not be.
         exposed = round(exposed / passes.reducing)
     if not exposed:
         return None
     slow = slow_rank.or_none(facts)
     if slow is not None and 2 * slow.lag >= exposed:
-        # Whoever comes early waits in the collective: that is told of the rank that comes late.
+        # Whoever comes early waits in the collective: the finding is about who comes late.
         return None
     step, hidden = judged.of, _hidden(facts)
     describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace

@@ -16,7 +16,7 @@ from perftui.facts.place import Place
 from perftui.facts.script.anomaly_checks import AnomalyChecks, anomaly_checks, stack_notes
 from perftui.facts.settings import Settings, settings
 from perftui.facts.source.host_lines import place_of_rows
-from perftui.facts.source.source_search import line_that_says
+from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.judged_step import PYTHON_IN, JudgedStep, judged_step
 
 LEAST_STACKS = 0.03
@@ -55,7 +55,7 @@ class _Flag:
     """ns of each step."""
     parts: tuple[str, ...] = ()
     pattern: str = ""
-    """What the line that sets it says."""
+    """Pattern of the line that sets the flag."""
     place: Place | None = None
     """Where else it is seen."""
     set_by: tuple[str, ...] = ()
@@ -91,12 +91,12 @@ def _left_on(facts: Facts) -> Lost | None:
 
 
 def _set_at(facts: Facts, known: Settings | None, flag: _Flag) -> Place | None:
-    """The line that sets it, as the run has noted or the script's text tells."""
+    """The line that sets the flag, as the run has noted or by the script's text."""
     noted = known.place(*flag.set_by) if known else None
     if noted is not None:
         return replace(noted, rank=facts.rank_number)
-    told = line_that_says(facts, flag.pattern) if flag.pattern else None
-    return Place(facts.rank_number, file=told[0], line=told[1]) if told else None
+    found = matching_line(facts, flag.pattern) if flag.pattern else None
+    return Place(facts.rank_number, file=found[0], line=found[1]) if found else None
 
 
 def _anomaly(facts: Facts, known: Settings | None) -> _Flag | None:
@@ -105,21 +105,21 @@ def _anomaly(facts: Facts, known: Settings | None) -> _Flag | None:
     is_on = bool(known and known.modes and known.modes.anomaly)
     if checks is None and not is_on:
         # Others write down stacks too: a mode that is off between two steps may be on within them.
-        may_be = known is None or line_that_says(facts, _DETECTS) is not None
+        may_be = known is None or matching_line(facts, _DETECTS) is not None
         if noted < LEAST_STACKS or not may_be:
             return None
-    judged, place, looks = judged_step.or_none(facts), None, ""
+    judged, place, checking = judged_step.or_none(facts), None, ""
     cost = round(noted * judged.of.mean) if judged else 0
     if checks is not None:
         place = place_of_rows(facts, checks.rows)
         if judged is not None:
             cost = max(cost, _writing(checks, judged))
-        looks = f": it looks through {checks.checks // checks.count} gradients in each step"
+        checking = f": it looks through {checks.checks // checks.count} gradients in each step"
         if judged is not None:
             cost += _checking(facts, checks, judged)
     return _Flag(
         "anomaly detection",
-        f"Anomaly detection is on{looks}",
+        f"Anomaly detection is on{checking}",
         min(cost, judged.of.mean) if judged else 0,
         _anomaly_parts(judged),
         _DETECTS,
@@ -157,11 +157,11 @@ def _blocking(facts: Facts, known: Settings | None) -> _Flag | None:
     waited = launches_block.or_none(facts)
     if not is_set and waited is None:
         return None
-    said = "CUDA_LAUNCH_BLOCKING is set: every" if is_set else "Every"
+    cause = "CUDA_LAUNCH_BLOCKING is set: every" if is_set else "Every"
     after = "" if is_set else ", as CUDA_LAUNCH_BLOCKING makes it"
     return _Flag(
         "CUDA_LAUNCH_BLOCKING",
-        f"{said} launch waits until its kernel is over{after}",
+        f"{cause} launch waits until its kernel is over{after}",
         per_step(facts, waited) if waited else 0,
         (GapCause.LAUNCH.value,),
         "CUDA_LAUNCH_BLOCKING",
@@ -170,7 +170,7 @@ def _blocking(facts: Facts, known: Settings | None) -> _Flag | None:
 
 
 def _costless(facts: Facts, known: Settings | None) -> list[_Flag]:
-    """What may cost something, though nothing here tells how much."""
+    """Flags that may cost something, though nothing here shows how much."""
     if known is None:
         return []
     on_gpu, modes = has_gpu(facts) is not False, known.modes
@@ -181,13 +181,13 @@ def _costless(facts: Facts, known: Settings | None) -> list[_Flag]:
         if value.lower() not in (*_OFF, *harmless) and (on_gpu or name not in _ON_GPU)
     ]
     if modes is not None and modes.deterministic:
-        said = "Only deterministic algorithms are used, some of which are slower"
+        sentence = "Only deterministic algorithms are used, some of which are slower"
         name, set_by = "deterministic algorithms", ("use_deterministic_algorithms",)
-        found.append(_Flag(name, said, pattern="deterministic", set_by=set_by))
+        found.append(_Flag(name, sentence, pattern="deterministic", set_by=set_by))
     if known.cudnn is not None and known.cudnn.deterministic and on_gpu:
-        said = "cuDNN takes only deterministic algorithms, some of which are slower"
+        sentence = "cuDNN takes only deterministic algorithms, some of which are slower"
         name = "cudnn.deterministic"
-        found.append(_Flag(name, said, pattern="deterministic", set_by=(name,)))
+        found.append(_Flag(name, sentence, pattern="deterministic", set_by=(name,)))
     return found
 
 

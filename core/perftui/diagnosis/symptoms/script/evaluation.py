@@ -10,7 +10,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.script.evaluation import Evaluation, evaluation
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.source_search import line_that_says
+from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.steps import steady_step
 
@@ -49,9 +49,9 @@ def _line(facts: Facts, found: Evaluation) -> LineShare | None:
     if found.lines is not None and found.lines.first_own is not None:
         return found.lines.first_own
     for pattern in (r"\.eval\(\)", r"\b(no_grad|inference_mode)\b"):
-        told = line_that_says(facts, pattern, only=True)
-        if told is not None:
-            return LineShare(*told, "", "", 0)
+        found_line = matching_line(facts, pattern, only=True)
+        if found_line is not None:
+            return LineShare(*found_line, "", "", 0)
     return None
 
 

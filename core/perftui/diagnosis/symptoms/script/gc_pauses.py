@@ -17,11 +17,11 @@ from perftui.facts.step.steps import steady_step
 _ON_HOST = (OTHER, *(f"{PYTHON_IN}{phase}" for phase in ("forward", "backward", "optimizer")))
 
 LEAST_NAMED = 0.5
-"""Of the pauses, for a line to be named: a collection begins wherever an object happens to be
-made."""
+"""Share of the pauses that a line must have to be named: a collection begins wherever an object
+happens to be made."""
 
 IN_MOST_STEPS = 0.8
-"""Of the steps: full collections in so many of them are asked for by the script."""
+"""Share of the steps with a full collection from which on the script asks for them."""
 
 
 def _lost(facts: Facts) -> Lost | None:

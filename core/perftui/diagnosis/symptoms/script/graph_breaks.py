@@ -14,7 +14,7 @@ _NAMED = 3
 
 
 def _broken(facts: Facts) -> Lost | None:
-    """What they cost depends on what could have been fused across them, so it is not told."""
+    """Graph breaks cost 0: the real cost depends on what could have been fused across them."""
     if facts.run is None:
         raise NotApplicableError
     breaks = graph_breaks(facts)

@@ -1,4 +1,4 @@
-"""Libraries say themselves what makes the training slow."""
+"""Libraries print themselves what makes the training slow."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from perftui.facts.place import Place
 from perftui.facts.script.library_hints import LibraryHint, library_hints
 
 
-def _says(facts: Facts) -> Lost | None:
-    """It costs no time that is known, so its cost is 0."""
+def _hinted(facts: Facts) -> Lost | None:
+    """What libraries print about speed; what it costs is not known, so the cost is 0."""
     hints = library_hints.or_none(facts)
     if hints is None:
         raise NotApplicableError
@@ -45,7 +45,7 @@ LIBRARY_SAYS = Rule(
         "Libraries print advice once, at the beginning, where nobody reads it. What they say is "
         "true of many trainings and not of all: the other findings tell what it costs here."
     ),
-    lost=_says,
+    lost=_hinted,
     limits=Limits.of_hint(
         0.5, "A word of others is never more than a hint: what it costs is not measured."
     ),

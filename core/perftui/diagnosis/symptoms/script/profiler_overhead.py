@@ -10,13 +10,13 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.script.own_profiler import profiler_lines, runs_own_profiler
-from perftui.facts.source.source_search import line_that_says
+from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.judged_step import PYTHON_IN
 from perftui.facts.step.steps import steady_step
 from perftui.facts.step.trace_steps import trace_steps
 
 SPOILED = 0.15
-"""Of the steps of a window, from which on the profiler's own time spoils it; nsys-ai."""
+"""Share of a window's steps from which on the profiler's own time spoils it; nsys-ai."""
 
 _MADE = r"\b(profile|profiler\.profile|emit_nvtx|emit_itt)\s*\("
 
@@ -27,7 +27,7 @@ def _profiling(facts: Facts) -> Lost | None:
     step, found = steady_step(facts), profiler_lines(facts)
     share = sum(line.held for line in found.lines) / found.covered if found else 0.0
     cost = round(share * step.mean)
-    made, where = line_that_says(facts, _MADE), found.lines[0] if found else None
+    made, where = matching_line(facts, _MADE), found.lines[0] if found else None
     file, line = made or ((where.file or None, where.line) if where else (None, None))
     place = Place(rank=facts.rank_number, file=file, line=line)
     at = f" at {place.short}" if place.source else ""

@@ -12,7 +12,7 @@ from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.place import Place
 from perftui.facts.script.compilations import Compilations, compilations
 from perftui.facts.source.moments import FEWEST_MOMENTS, MOSTLY_OTHERS, moments
-from perftui.facts.source.source_search import line_that_says
+from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
 from perftui.facts.step.steps import steady_rows, steady_step
 from perftui.run.stack_samples import COMPILE
@@ -27,32 +27,32 @@ _ON_HOST = (*_PHASES, *(f"{PYTHON_IN}{each}" for each in _PHASES))
 
 
 def _lost(facts: Facts) -> Lost | None:
-    """As torch tells; by samples where it does not, or where those find much more."""
+    """Compiling as torch reports it; by samples where it does not, or where they find much more."""
     if facts.run is None:
         raise NotApplicableError
-    step, told, found = steady_step(facts), compilations(facts), moments(facts)
-    if found is None and told is None:
+    step, noted, found = steady_step(facts), compilations(facts), moments(facts)
+    if found is None and noted is None:
         raise UnknownError("too few samples of the stack")
-    cost, first = (told.per_step if told else 0), None
+    cost, first = (noted.per_step if noted else 0), None
     is_exact = True
     if found is not None:
         compiling = found.stage == COMPILE
         if found.count(compiling) >= FEWEST_MOMENTS:
             sampled = round(found.share(compiling) * step.mean)
-            is_exact = told is not None and sampled <= MOSTLY_OTHERS * cost
+            is_exact = noted is not None and sampled <= MOSTLY_OTHERS * cost
             cost = cost if is_exact else sampled
             first = found.lines(compiling).first_own
     cost = min(cost, step.mean)
     if not cost:
         return None
     place = facts.at(first) if first else None
-    if place is None and told is not None and told.file:
-        place = facts.at(told)
+    if place is None and noted is not None and noted.file:
+        place = facts.at(noted)
     at = f" for {place.short}" if place else ""
-    made = line_that_says(facts, r"\btorch\.compile\b", only=True)
+    made = matching_line(facts, r"\btorch\.compile\b", only=True)
     if made is not None:
         place = Place(rank=facts.rank_number, file=made[0], line=made[1])
-    exact = told if is_exact else None
+    exact = noted if is_exact else None
     within = exact.steps if exact else _steps_within(facts)
     judged = judged_step.or_none(facts)
     return Lost(
@@ -63,7 +63,7 @@ def _lost(facts: Facts) -> Lost | None:
         (
             Figure.share("compiling", cost / step.mean, RECOMPILES.limits.warning),
             Figure("steps seen compiling", within, "count"),
-            *_told(exact),
+            *_figures(exact),
             Figure("mean step", step.mean, "ns"),
             Figure("steady steps", step.count, "count"),
         ),
@@ -79,7 +79,7 @@ def _why(exact: Compilations | None) -> str:
     return f', last because of "{exact.reason}"' if exact.reason else ""
 
 
-def _told(exact: Compilations | None) -> list[Figure]:
+def _figures(exact: Compilations | None) -> list[Figure]:
     if exact is None:
         return []
     figures = [Figure("compiled", exact.count, "count"), Figure("again", exact.again, "count")]

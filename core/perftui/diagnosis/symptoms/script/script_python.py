@@ -15,7 +15,7 @@ from perftui.facts.script.script_python import ScriptFunction, ScriptPython, scr
 from perftui.facts.step.judged_step import JudgedStep, judged_step
 
 LEAST_NAMED = 0.25
-"""Of the script's own Python, for a function or a line of it to be named."""
+"""Share of the script's own Python that a function or a line must have to be named."""
 
 COPIES_BESIDE = 0.5
 """Exposed copies, as a share of the script's own Python, from which on both may be one cause."""
@@ -62,7 +62,7 @@ def _named(at: ScriptFunction | None) -> str:
 
 
 def _doubt(judged: JudgedStep, found: ScriptPython, at: ScriptFunction | None) -> str:
-    """A copy that blocks, and freeing what was copied, look like Python where no text tells."""
+    """A copy that blocks, and freeing what was copied, look like Python where no text shows it."""
     copies = judged.part(EXPOSED_COPIES)
     if not judged.on_device or copies < COPIES_BESIDE * found.ns or (at and at.words):
         return ""

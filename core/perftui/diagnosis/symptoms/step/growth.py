@@ -16,7 +16,7 @@ LEAST_RSS = 64 << 20
 """Bytes that the memory of the processes must grow by: allocators and caches take less."""
 
 LEAST_GROWTH = 0.05
-"""Of the memory of the processes, to be told beside steps that grow."""
+"""Share of the processes' memory from which on its growth is reported beside growing steps."""
 
 
 def _steps(facts: Facts) -> Lost | None:
@@ -78,7 +78,7 @@ def _rss(rss: Trend | None) -> list[Figure]:
 
 
 def _memory_growth(facts: Facts) -> Lost | None:
-    """It costs no time by itself: what is at stake is the run."""
+    """Memory that grows with each step: the cost is 0, what is at stake is the run."""
     if facts.run is None:
         raise NotApplicableError
     step, rss = steady_step(facts), rss_trend(facts)

@@ -1,4 +1,4 @@
-"""What a trace cannot say: recorded while the training warmed up, or without all of the device."""
+"""What a trace cannot show: recorded while the training warmed up, or without all of the device."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _incomplete(facts: Facts) -> Lost | None:
             Figure("of those before the first kernel", found.first, "count"),
             *_versions(facts),
         ),
-        # A trace that says little is a worry, and no loss of the training.
+        # A trace that shows little is a worry, and no loss of the training.
         share=min(found.share, _MOST),
     )
 

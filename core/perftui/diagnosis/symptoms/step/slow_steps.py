@@ -22,7 +22,7 @@ from perftui.run.columns import phase_name
 from perftui.run.stack_samples import SAVE
 
 LEAST_NAMED = 0.4
-"""Of the time of slow steps, for a line to be named."""
+"""Share of the time of slow steps that a line must have to be named."""
 
 _ELSEWHERE = ("input_wait", "loader_start")
 """Phases of which other rules speak."""
@@ -40,7 +40,7 @@ def _slow(facts: Facts) -> Lost | None:
     if found.cause == "" and not found.stands_out:
         return None
     if found.cause == SAVE and saves(facts) is not None:
-        # Where each call of torch.save is known, its own rule tells more.
+        # Where each call of torch.save is known, its own rule knows more.
         return None
     place = _place(found.lines, facts)
     return Lost(
@@ -147,7 +147,8 @@ def _calls(called: Saves) -> str:
 
 
 def _saving_by_samples(facts: Facts, found: Moments, mean: int) -> int:
-    """Of the mean step, ns; 0 where another rule speaks of it, or too few samples found it."""
+    """ns of the mean step in saving; 0 where another rule is about it, or too few samples found
+    it."""
     uneven = slow_steps.or_none(facts)
     in_slow = uneven is not None and uneven.cause == SAVE
     if in_slow and uneven and uneven.excess >= SLOW.limits.warning * mean:
@@ -178,7 +179,7 @@ def _sampled_checkpoint(facts: Facts, found: Moments, cost: int) -> Lost | None:
 
 
 def _sampled(found: Moments, mask: Mask, mean: int) -> int:
-    """Of the mean step, by samples; 0 where too few of them found it."""
+    """ns of the mean step in the samples of ``mask``; 0 where those are too few."""
     return round(found.share(mask) * mean) if found.count(mask) >= FEWEST_MOMENTS else 0
 
 

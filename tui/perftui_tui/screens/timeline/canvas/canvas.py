@@ -21,7 +21,7 @@ from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.widgets.row_view import RowView
 
 _ASCII_ENDS = str.maketrans("├┤▾", "<>v")
-"""What says more than that which ``look.ascii`` draws these with elsewhere."""
+"""Clearer characters for these than the ones that ``look.ascii`` draws elsewhere."""
 
 _MARKS = {
     "label",
@@ -108,7 +108,7 @@ class TimelineCanvas(RowView):
         self.post_message(self.SelectionChanged())
 
     def act(self, change: Callable[[TimelineState], object], missing: str = "") -> None:
-        """Change the state; say ``missing``, if given, where that did nothing."""
+        """Change the state; show ``missing``, if given, where that did nothing."""
         if self.state is None:
             return
         marks = self.state.marks

@@ -30,7 +30,7 @@ class Scene:
     """What is drawn of a trace, as far as it stays the same while the view moves."""
 
     def __init__(self, state: TimelineState, glyphs: Glyphs) -> None:
-        # What has tracks of its own is not said twice.
+        # What has tracks of its own is not shown twice.
         has_overview = any(track.is_overview for track in state.tracks)
         self.glyphs = glyphs
         self.steps = () if has_overview else state.steps
@@ -55,7 +55,7 @@ def minimap_index(tracks: Sequence[TimelineTrack]) -> TrackIndex:
     if first.kind != THREAD:
         return first.index
     deeper = [track for track in tracks if track.track == first.track]
-    # A step is open all the time: the depth with most events tells more.
+    # A step is open all the time: the depth with most events shows more.
     return max(deeper, key=lambda track: len(track.index)).index
 
 

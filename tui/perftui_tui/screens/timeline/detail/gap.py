@@ -44,8 +44,8 @@ def gap_lines(
 ) -> list[Line]:
     """What is known about a gap: how long, why, and what went on meanwhile.
 
-    In a window of ``run`` also where its main thread was, as far as it was looked at, else where
-    the Python calls of ``main_track`` say it was.
+    In a window of ``run`` also where its main thread was, as far as it was sampled, else where
+    it was by the Python calls of ``main_track``.
     """
     trace = analysis.trace
     device = trace.tracks[selected.track.track].device

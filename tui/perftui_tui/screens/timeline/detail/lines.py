@@ -28,7 +28,7 @@ class Line:
     facts: bool = False
     """Two blanks part facts, none of which is broken over two rows."""
     one_row: bool = False
-    """Whether it is cut where others are wrapped: rows of a table, and all that lead somewhere."""
+    """Whether the line is cut, not wrapped: rows of a table, and all that lead somewhere."""
     place: Place | None = None
 
 
@@ -74,5 +74,5 @@ def _broken(text: str, width: int) -> list[str]:
 
 
 def plain_text(lines: Sequence[Line]) -> str:
-    """All of it, for the clipboard."""
+    """The text of all ``lines``, for the clipboard."""
     return "\n".join(line.text for line in lines)

@@ -37,7 +37,7 @@ class EventKind(enum.Enum):
     letter: str
     """One capital letter, different for each kind."""
     word: str
-    """Its name in the legend."""
+    """The kind's name in the legend."""
     colours: tuple[str, ...]
     """On dark, on light, and of the terminal's sixteen."""
     style: str

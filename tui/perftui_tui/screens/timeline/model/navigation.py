@@ -27,7 +27,7 @@ class Selection:
 
     @property
     def is_gap(self) -> bool:
-        """Whether it is idle time."""
+        """Whether the selection is idle time."""
         return self.row == NONE
 
 

@@ -24,7 +24,7 @@ _PAN_SHARE = 5
 """A pan moves the view by this part of it."""
 
 _CLOSER = 10
-"""Of all of the trace, a click on the minimap shows this part."""
+"""A click on the minimap shows this part of the whole trace."""
 
 _SEEN_SHARE = 40
 """A gap shorter than this part of the view cannot be seen: the view closes in on it."""
@@ -36,7 +36,7 @@ _USUAL_THRESHOLD = 2
 class TimelineState(TrackList):
     """All that keys and mouse change. Knows nothing of the screen but the rows it has for tracks.
 
-    ``analysis`` must hold at least one event; ``tracks`` are those of its trace. ``order`` says
+    ``analysis`` must hold at least one event; ``tracks`` are those of its trace. ``order`` is
     what is hidden, moved and pinned. Takes a second for ten million events that are launches.
     """
 

@@ -18,7 +18,7 @@ class ShownTrack:
 
     track: TimelineTrack
     leads: bool = True
-    """Whether it is the first of its thread or stream on screen."""
+    """Whether the track is the first of its thread or stream on screen."""
     hidden: int = 0
     """Depths of its thread that are not shown."""
 
@@ -37,9 +37,9 @@ def shown_tracks(
 ) -> list[ShownTrack]:
     """The tracks to show, in order.
 
-    ``open_trace_tracks`` says of a thread, by its place in ``Trace.tracks``, to show all its depths
-    or only the first. Of others as many are shown as fit, those with most events: recorded Python
-    stacks begin with a dozen frames that never change.
+    ``open_trace_tracks`` has, for a thread by its place in ``Trace.tracks``, whether to show all
+    its depths or only the first. Of others as many are shown as fit, those with most events:
+    recorded Python stacks begin with a dozen frames that never change.
     """
     limit = depth_limit(tracks, rows)
     shown = []

@@ -29,7 +29,7 @@ class TrackOrder:
         return tuple(sorted(self.hidden)), tuple(self.pinned), tuple(self._order)
 
     def visible(self, groups: Collection[GroupKey]) -> list[GroupKey]:
-        """Those that are not hidden: pinned ones first, then as they were moved or given."""
+        """The groups that are not hidden: pinned ones first, then as they were moved or given."""
         pinned = [key for key in self.pinned if key in groups]
         others = [k for k in self._whole_order(groups) if k in groups and k not in pinned]
         return [key for key in (*pinned, *others) if key not in self.hidden]

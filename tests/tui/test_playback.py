@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.facts.rank.ranks import rank_table
+from perftui.facts.ranks.rank_table import rank_table
 from perftui.run.as_of import as_of, stops_of
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader

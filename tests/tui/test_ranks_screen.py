@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perftui.facts.rank.ranks import RankRow, RankTable, Straggler
+from perftui.facts.ranks.rank_table import RankRow, RankTable, Straggler
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout

@@ -12,7 +12,7 @@ from perftui.diagnosis.ladder import LADDER
 from perftui.diagnosis.largest_part import LARGEST_PART
 from perftui.diagnosis.model import Abstention, Diagnosis, Finding, Severity
 from perftui.diagnosis.rules import RULES
-from perftui.diagnosis.symptoms.gpu.launch_bound import LAUNCH
+from perftui.diagnosis.symptoms.gpu_idle.launch_bound import LAUNCH
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
 from perftui.facts.step.trace_steps import trace_steps

@@ -12,14 +12,8 @@ from perftui.diagnosis.symptoms.cpu import (
     operator_work,
 )
 from perftui.diagnosis.symptoms.data_loader import data, data_pattern, data_workers, loader_start
-from perftui.diagnosis.symptoms.gpu import (
-    allocator,
-    cards,
-    copies,
-    launch_bound,
-    memory,
-    sync_bound,
-)
+from perftui.diagnosis.symptoms.gpu import cards, memory
+from perftui.diagnosis.symptoms.gpu_idle import allocator, copies, launch_bound, sync_bound
 from perftui.diagnosis.symptoms.kernel import (
     attention,
     fusion,
@@ -30,7 +24,7 @@ from perftui.diagnosis.symptoms.kernel import (
     precision,
     sizes,
 )
-from perftui.diagnosis.symptoms.rank import parallelism, ranks
+from perftui.diagnosis.symptoms.ranks import parallelism, straggler
 from perftui.diagnosis.symptoms.script import (
     debug_flags,
     evaluation,
@@ -57,8 +51,8 @@ RULES: tuple[Rule, ...] = (
     loader_start.LOADER_START,
     optimizer.SINGLE_TENSOR,
     parallelism.EACH_MICRO_BATCH,
-    ranks.STRAGGLER,
-    ranks.EXPOSED,
+    straggler.STRAGGLER,
+    straggler.EXPOSED,
     parallelism.DATA_PARALLEL,
     parallelism.UNUSED_PARAMETERS,
     recompiles.RECOMPILES,

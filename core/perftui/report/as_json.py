@@ -13,9 +13,9 @@ from perftui.facts.gpu.device_phases import device_phases
 from perftui.facts.gpu.gap_lines import gap_lines
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.gpu.sync_calls import syncs
-from perftui.facts.rank.communication import collectives_of_ranks
-from perftui.facts.rank.ranks import rank_table
-from perftui.facts.rank.slow_rank import slow_rank
+from perftui.facts.ranks.communication import collectives_of_ranks
+from perftui.facts.ranks.rank_table import rank_table
+from perftui.facts.ranks.slow_rank import slow_rank
 from perftui.facts.source.lines import LinesByTime
 from perftui.facts.source.main_thread import main_thread, window_thread
 from perftui.facts.step.own_cost import recording_cost

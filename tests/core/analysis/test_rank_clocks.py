@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
+from perftui.analysis.merged_ranks.clocks import Evidence, RankClock, compare_clocks
+from perftui.analysis.merged_ranks.merged_trace import RankAnalysis, merge_ranks
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.multi_rank.clocks import Evidence, RankClock, compare_clocks
-from perftui.analysis.multi_rank.merged_trace import RankAnalysis, merge_ranks
 from perftui.analysis.timeline.launches import Launches
 from perftui.analysis.timeline.tracks import device_label
 from perftui.trace.categories import DERIVED

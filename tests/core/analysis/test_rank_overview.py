@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
+from perftui.analysis.merged_ranks.clocks import Evidence, RankClock
+from perftui.analysis.merged_ranks.merged_trace import RankAnalysis, merge_ranks
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.multi_rank.clocks import Evidence, RankClock
-from perftui.analysis.multi_rank.merged_trace import RankAnalysis, merge_ranks
 from perftui.analysis.steps.phases import find_phases
 from perftui.analysis.timeline.measure import measure
 from perftui.analysis.timeline.track import PHASES, STEPS

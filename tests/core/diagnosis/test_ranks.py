@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.fact import Facts
-from perftui.facts.rank.ranks import RankRow, compared, rank_table, row_of_trace, table_of_traces
+from perftui.facts.ranks.rank_table import (
+    RankRow,
+    compared,
+    rank_table,
+    row_of_trace,
+    table_of_traces,
+)
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from tests.core.diagnosis.runs import event_table, make_run, step_table
 from tests.tui.traces import write_trace

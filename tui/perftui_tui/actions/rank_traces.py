@@ -9,7 +9,7 @@ from perftui_tui.reading.messages import RanksRead
 from perftui_tui.reading.thread import Post, ReadingThread
 
 if TYPE_CHECKING:
-    from perftui.facts.rank.ranks import RankRow, RankTable
+    from perftui.facts.ranks.rank_table import RankRow, RankTable
     from perftui_tui.actions.host import Host
 
 RankPaths = tuple[tuple[int, Path], ...]
@@ -92,7 +92,7 @@ class RankReader(ReadingThread):
         Raises:
             LoadCancelled: it was stopped meanwhile.
         """
-        from perftui.facts.rank.ranks import row_of_trace, table_of_traces
+        from perftui.facts.ranks.rank_table import row_of_trace, table_of_traces
         from perftui.trace.errors import TraceError
 
         rows: list[RankRow] = []

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perftui.analysis.model import TraceAnalysis
-    from perftui.facts.rank.ranks import RankTable
+    from perftui.facts.ranks.rank_table import RankTable
     from perftui.trace.nsys.exporting import Exporting
     from perftui_tui.reading.output_tail import Output
     from perftui_tui.reading.snapshot import Snapshot

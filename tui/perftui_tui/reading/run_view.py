@@ -18,7 +18,7 @@ from perftui.facts.gpu.gap_lines import gap_lines
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.gpu.sync_calls import syncs
 from perftui.facts.notes import problems as problems_of
-from perftui.facts.rank.ranks import rank_table
+from perftui.facts.ranks.rank_table import rank_table
 from perftui.facts.source.main_thread import main_thread, window_thread
 from perftui.facts.step.own_cost import recording_cost
 from perftui.facts.step.step_breakdown import run_breakdown

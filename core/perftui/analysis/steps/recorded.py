@@ -10,8 +10,8 @@ import numpy as np
 
 from perftui.analysis.analyse import without_tables
 from perftui.analysis.kinds import OWN_MARK
+from perftui.analysis.merged_ranks.overview import overview_tracks
 from perftui.analysis.model import Step, TraceAnalysis
-from perftui.analysis.multi_rank.overview import overview_tracks
 from perftui.analysis.timeline.track import TimelineTrack
 from perftui.run.aggregates import consistent_rows
 from perftui.run.columns import PHASES

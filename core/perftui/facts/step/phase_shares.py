@@ -14,7 +14,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import BACKWARD, FORWARD, INPUT_WAIT, OPERATORS, find_phases
 from perftui.facts.fact import UnknownError, trace_fact
-from perftui.facts.rank.communication import collectives
+from perftui.facts.ranks.communication import collectives
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 
 

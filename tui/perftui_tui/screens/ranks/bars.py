@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perftui.facts.rank.ranks import RankRow, RankTable, Straggler
+from perftui.facts.ranks.rank_table import RankRow, RankTable, Straggler
 from perftui.run.columns import phase_name
 from perftui_tui.charts.bar import apportion
 from perftui_tui.look.format import fine_percent, share

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from textual import on
 from textual.widget import Widget
 
-from perftui.facts.rank.ranks import RankRow, RankTable
-from perftui.facts.rank.ranks import rank_table as rank_table_of
+from perftui.facts.ranks.rank_table import RankRow, RankTable
+from perftui.facts.ranks.rank_table import rank_table as rank_table_of
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.ranks.bars import rank_bars, rank_headline

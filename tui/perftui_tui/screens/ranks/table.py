@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from textual.binding import BindingType
 
-from perftui.facts.rank.ranks import RankRow, RankTable
+from perftui.facts.ranks.rank_table import RankRow, RankTable
 from perftui.run.columns import phase_name
 from perftui.trace.model import Int64
 from perftui.trace.text import printable

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui.analysis.merged_ranks.clocks import Evidence, RankClock, compare_clocks
+from perftui.analysis.merged_ranks.merged_trace import RankAnalysis, merge_ranks
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.multi_rank.clocks import Evidence, RankClock, compare_clocks
-from perftui.analysis.multi_rank.merged_trace import RankAnalysis, merge_ranks
 from perftui.analysis.open_trace import open_trace
 from perftui.trace.errors import TraceError
 from perftui_tui.actions.rank_traces import RankPaths

@@ -1,1 +1,1 @@
-"""Rules about a GPU that idles, copies, or runs short of memory."""
+"""Rules about the card itself and its memory."""

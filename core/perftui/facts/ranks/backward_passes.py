@@ -10,7 +10,7 @@ from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.phases import BACKWARD
 from perftui.facts.fact import UnknownError, trace_fact
-from perftui.facts.rank.communication import collectives
+from perftui.facts.ranks.communication import collectives
 from perftui.facts.step.trace_steps import trace_steps
 
 

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from perftui.analysis.analyse import without_tables
+from perftui.analysis.merged_ranks.clocks import Evidence, RankClock
+from perftui.analysis.merged_ranks.overview import rank_overview
 from perftui.analysis.model import DeviceActivity, Gap, Step, TraceAnalysis
-from perftui.analysis.multi_rank.clocks import Evidence, RankClock
-from perftui.analysis.multi_rank.overview import rank_overview
 from perftui.analysis.timeline.track import TimelineTrack
 from perftui.analysis.timeline.track_index import TrackIndex
 from perftui.analysis.timeline.tracks import timeline_tracks

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from perftui.facts.fact import Facts, NotApplicableError, fact
-from perftui.facts.rank.communication import collectives_of_ranks
-from perftui.facts.rank.ranks import WAITS_IN, RankTable, rank_table
+from perftui.facts.ranks.communication import collectives_of_ranks
+from perftui.facts.ranks.rank_table import WAITS_IN, RankTable, rank_table
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.part_lines import part_lines
 from perftui.facts.step.steps import steady_step

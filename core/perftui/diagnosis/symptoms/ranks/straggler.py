@@ -8,9 +8,9 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
-from perftui.facts.rank.backward_passes import backward_passes
-from perftui.facts.rank.communication import collective_time
-from perftui.facts.rank.slow_rank import SlowRank, slow_line, slow_rank
+from perftui.facts.ranks.backward_passes import backward_passes
+from perftui.facts.ranks.communication import collective_time
+from perftui.facts.ranks.slow_rank import SlowRank, slow_line, slow_rank
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.part_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step

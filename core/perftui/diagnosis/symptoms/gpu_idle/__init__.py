@@ -1,0 +1,1 @@
+"""Rules about a GPU that idles: launches, waits of the host, copies, calls for memory."""

@@ -1,6 +1,7 @@
-"""Small trainings with a planted bottleneck: the diagnosis names the planted one, and no other.
+"""A small training with a planted bottleneck: the diagnosis names the planted one, and no other.
 
-Each is run once without us and once with perftui, and does not notice.
+It is run once without us and once with perftui, and does not notice. It waits far longer than it
+computes, so that tests beside it change nothing; ``make scenarios`` judges all others, alone.
 """
 
 from __future__ import annotations
@@ -24,12 +25,7 @@ from tests.scenarios.score import ACCUSING, BUSY, judge
 
 TRAININGS = Path(__file__).parent / "trainings"
 PERFTUI = (sys.executable, "-m", "perftui_tui")
-FIXES: dict[str, set[str]] = {
-    "input_in_main_thread.py": {"loader-workers"},
-    "input_with_workers.py": {"loader-workers"},
-    "healthy.py": set(),
-}
-"""By script, the fixes that its finding offers."""
+TRAINING = "input_in_main_thread.py"
 
 pytestmark = pytest.mark.subprocess
 
@@ -38,10 +34,9 @@ Outcome = tuple[int, bytes, bytes]
 
 @dataclass(frozen=True)
 class Trained:
-    """One scenario, without us and with perftui, and the run that was recorded of it."""
+    """The training, without us and with perftui, and the run that was recorded of it."""
 
     expected: Expected
-    fixes: set[str]
     plain: Outcome
     watched: Outcome
     run: Path
@@ -56,15 +51,14 @@ def outcome(command: tuple[str, ...], cwd: Path) -> Outcome:
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.fixture(scope="module", params=FIXES)
-def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     here = tmp_path_factory.mktemp("scenario")
-    (here / "train.py").write_bytes((TRAININGS / request.param).read_bytes())
+    (here / "train.py").write_bytes((TRAININGS / TRAINING).read_bytes())
     plain = outcome((sys.executable, "train.py"), here)
     watched = outcome((*PERFTUI, "--headless", "train.py"), here)
     (run,) = (here / ".perftui" / "runs").iterdir()
-    expected = read_training(TRAININGS / request.param).expected
-    return Trained(expected, FIXES[request.param], plain, watched, run)
+    return Trained(read_training(TRAININGS / TRAINING).expected, plain, watched, run)
 
 
 def reported(trained: Trained) -> dict[str, Any]:
@@ -76,13 +70,10 @@ def reported(trained: Trained) -> dict[str, Any]:
 
 def test_the_planted_bottleneck_is_found_and_no_other(trained: Trained) -> None:
     report, expected = reported(trained), trained.expected
-    row = judge(report, expected)
-    assert row.ok
-    # Tests run beside each other, and no busy machine is called healthy.
-    assert row.rule in (expected.rules or {"compute-bound" if row.busy else "healthy"})
+    assert judge(report, expected).ok
     accusing = {one["rule"] for one in report["findings"] if one["severity"] in ACCUSING}
     assert accusing <= {*expected.rules, BUSY}
-    assert trained.fixes <= {fix for one in report["findings"] for fix in one["fixes"]}
+    assert "loader-workers" in {fix for one in report["findings"] for fix in one["fixes"]}
 
 
 def test_output_and_losses_are_identical(trained: Trained) -> None:

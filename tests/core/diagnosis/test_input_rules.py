@@ -275,6 +275,11 @@ def test_batches_that_come_in_bursts() -> None:
     # Workers that are busy all the time make no more, however deep the queue is.
     busy = worker(0, busy=0.95), worker(1, busy=0.95)
     assert top(*busy, steps=bursts(4)).rule == "input-worker-bound"
+    # Where other programs take the cores, whoever waits for one makes batches in bursts, too.
+    run = run_of(worker(0, busy=0.6, cpu=0.5), steps=bursts(4), cores=2)
+    others = {"cpu.utilization": 100.0, "processes.cpu": 40.0, "cpu.cores": 2.0}
+    beside = judged(replace(run, telemetry={"box": telemetry_table(**others)}))
+    assert "input-bursty" in {one.rule for one in beside.abstentions}
 
 
 def test_rare_waits_are_told_by_when_they_come() -> None:

@@ -111,7 +111,9 @@ def _bursty(facts: Facts) -> Lost | None:
         f"(95 % of waits are below {fmt.duration(pattern.p95)}, half of them below "
         f"{fmt.duration(pattern.p50)})"
     )
-    return lost_to_workers(facts, wait, because, fixes=())
+    lost = lost_to_workers(facts, wait, because, fixes=())
+    # Whoever waits for a core makes or takes batches in bursts, too.
+    return replace(lost, doubt=busy_host(facts))
 
 
 def _unsaturated(facts: Facts) -> InputWait | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ from perftui.report.report import make_report
 from perftui.report.subject import Subject
 from perftui.report.text import render
 from perftui.run.stack_samples import NO_STACKS
-from perftui.trace.model import NONE
+from perftui.trace.model import NONE, Int64
 from tests.core.diagnosis.runs import MS
 from tests.core.diagnosis.stack_runs import ORIGIN, RATE, at_wall, run_with, stack_table
 
@@ -32,7 +33,20 @@ def gap(start: int, length: int, cause: GapCause = GapCause.PYTHON) -> Gap:
 
 @dataclass(frozen=True)
 class _Trace:
+    """Events all the time from 0 to ``end``."""
+
     wall_origin: int | None
+    end: int = 10_000 * MS
+
+    @property
+    def start(self) -> Int64:
+        return np.zeros(1, dtype=np.int64)
+
+    def ends_of(self, rows: Int64) -> Int64:
+        return np.full(len(rows), self.end, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return 1
 
 
 @dataclass(frozen=True)
@@ -43,8 +57,8 @@ class _Analysis:
     gaps: tuple[Gap, ...]
 
 
-def analysis_of(*gaps: Gap, origin: int | None = ORIGIN) -> TraceAnalysis:
-    found: Any = _Analysis(_Trace(origin), gaps)
+def analysis_of(*gaps: Gap, origin: int | None = ORIGIN, end: int = 10_000 * MS) -> TraceAnalysis:
+    found: Any = _Analysis(_Trace(origin, end), gaps)
     return found
 
 
@@ -108,6 +122,16 @@ def test_a_gap_is_named_only_by_samples_inside_it_and_by_long_stretches_around_i
     assert [(line.line, line.held // MS) for line in held.lines] == [(3, 100)]
     assert [(line.line, line.held // MS) for line in begun.lines] == [(5, 20)]
     assert held.samples == begun.samples == 1
+
+
+def test_a_line_before_and_after_a_short_trace_names_none_of_its_gaps() -> None:
+    """The training waits for the profiler at one line, before and after the only step."""
+    stacks = at_wall((-300, 800, "train.py", 1))
+    assert line_of_gap((stacks,), analysis_of(end=60 * MS), gap(20, 5)) is None
+    assert line_of_gap((stacks,), analysis_of(end=299 * MS), gap(20, 5)) is None
+    found = line_of_gap((stacks,), analysis_of(end=300 * MS), gap(20, 5))
+    assert found is not None
+    assert (found.lines[0].line, found.samples) == (1, 1)
 
 
 def test_gaps_are_told_by_cause_where_enough_samples_saw_them() -> None:

@@ -11,6 +11,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.source.forward_line import with_line
 from perftui.facts.source.lines import LineShare
+from perftui.facts.source.model_line import made_where, model_line
 from perftui.facts.source.operator_lines import at, line_of
 from perftui.facts.source.source_calls import call_of, call_repeated, loop_of
 from perftui.facts.step.growth import growing_steps
@@ -167,3 +168,47 @@ def test_steps_whose_backward_grows_are_placed_there(tmp_path: Path, script: Scr
 
 def test_what_only_the_text_tells_is_said_to_be_probable(script: Script) -> None:
     assert at(call_of(script(SORTS), "aten::linalg_svdvals")) == " probably at train.py:3"
+
+
+MODEL = """
+def build(width):
+    return Net(width)
+model: Net = build(64).cuda()
+head = Head()
+model, data = model.to(memory_format=last), data.to(memory_format=last)
+model = compile(model)
+optimizer = SGD(model.parameters(), lr=0.1)
+for x in data:
+    loss = model(x).mean()
+    other = head(model.features(x))
+"""
+
+
+def test_a_model_is_made_where_its_variable_first_gets_what_a_call_returns(script: Script) -> None:
+    facts = script(MODEL)
+    found = model_line(facts)
+    assert (line(found), found and found.function) == (4, "model")
+    assert made_where(facts, Place(operator="aten::mm")).line == 4
+    path = found.file if found else ""
+    assert made_where(facts, Place(file=path, line=10)).line == 4
+    # Another model, and a part of this one.
+    assert made_where(facts, Place(file=path, line=11)).line == 11
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "generator = Net()\ncritic = Net()\nSGD([*generator.parameters(), *critic.parameters()])",
+        "def trained(model):\n    return SGD(model.parameters())",
+        "model = Net()",
+    ],
+)
+def test_of_several_models_or_none_the_line_is_unknown(script: Script, text: str) -> None:
+    facts = script(text)
+    assert model_line(facts) is None
+    assert made_where(facts, Place(operator="aten::mm")) == Place(operator="aten::mm")
+
+
+def test_a_model_of_self_is_known_by_that_name(script: Script) -> None:
+    text = "class T:\n  def __init__(self):\n    self.net = Net()\n    SGD(self.net.parameters())\n"
+    assert line(model_line(script(text))) == 3

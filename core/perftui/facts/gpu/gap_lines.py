@@ -11,8 +11,9 @@ from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.facts.fact import Facts, fact
 from perftui.facts.source.lines import LinesByTime, lines_by_time
 from perftui.facts.source.main_thread import stack_samples
+from perftui.facts.step.steady import Mask
 from perftui.run.table import Table
-from perftui.trace.model import Int64
+from perftui.trace.model import Int64, Trace
 
 FEWEST_IN_GAPS = 5
 """A single sample in a gap is one moment of one gap."""
@@ -42,7 +43,7 @@ def gap_lines(facts: Facts) -> tuple[GapLines, ...]:
     found = []
     for cause in dict.fromkeys(gap.cause for gap in gaps):
         chosen = [gap for gap in gaps if gap.cause is cause]
-        thread = _within(samples, facts.analysis.trace.wall_origin, chosen)
+        thread = _within(samples, facts.analysis.trace, chosen)
         if thread.samples >= FEWEST_IN_GAPS:
             found.append(GapLines(cause, sum(gap.duration for gap in chosen), thread))
     return tuple(sorted(found, key=lambda one: -one.idle))
@@ -50,24 +51,36 @@ def gap_lines(facts: Facts) -> tuple[GapLines, ...]:
 
 def line_of_gap(samples: Sequence[Table], analysis: TraceAnalysis, gap: Gap) -> LinesByTime | None:
     """Where the main thread was in ``gap``; None where no sample tells."""
-    thread = _within(samples, analysis.trace.wall_origin, [gap])
+    thread = _within(samples, analysis.trace, [gap])
     return thread if thread.samples else None
 
 
-def _within(samples: Sequence[Table], origin: int | None, gaps: Sequence[Gap]) -> LinesByTime:
+def certain(stacks: Table, trace: Trace, origin: int) -> Mask:
+    """Intervals so long, within the time of the trace, that another sample would have fallen
+    between. Before and after it the training waits for the profiler, at one line both times, and
+    what was computed in between may have met no sample."""
+    starts: Int64 = stacks["time"] - origin
+    first = int(trace.start.min(initial=0))
+    last = int(trace.ends_of(np.arange(len(trace))).max(initial=first))
+    seen = np.minimum(starts + stacks["held"], last) - np.maximum(starts, first)
+    return np.asarray(seen >= CERTAIN_SAMPLES * stacks["every"])
+
+
+def _within(samples: Sequence[Table], trace: Trace, gaps: Sequence[Gap]) -> LinesByTime:
     """By the table of ``samples`` that saw most of ``gaps``."""
-    if origin is None:
+    if trace.wall_origin is None:
         return LinesByTime((), 0, 0)
-    found = (_of_gaps(stacks, origin, gaps) for stacks in samples if len(stacks))
+    found = (_of_gaps(stacks, trace, trace.wall_origin, gaps) for stacks in samples if len(stacks))
     return max(found, key=lambda one: one.samples, default=LinesByTime((), 0, 0))
 
 
-def _of_gaps(stacks: Table, origin: int, gaps: Sequence[Gap]) -> LinesByTime:
+def _of_gaps(stacks: Table, trace: Trace, origin: int, gaps: Sequence[Gap]) -> LinesByTime:
     """An interval counts for the gap that it begins in, from there on, and for one inside it where
     that is certain."""
     starts: Int64 = stacks["time"] - origin
     stops: Int64 = starts + stacks["held"]
-    is_certain = stacks["held"] >= CERTAIN_SAMPLES * stacks["every"]
+    every: Int64 = np.maximum(stacks["every"], 1)
+    is_certain = certain(stacks, trace, origin)
     held = np.zeros(len(starts), dtype=np.int64)
     begins = np.array([gap.start for gap in gaps], dtype=np.int64)
     ends = np.array([gap.end for gap in gaps], dtype=np.int64)
@@ -81,5 +94,5 @@ def _of_gaps(stacks: Table, origin: int, gaps: Sequence[Gap]) -> LinesByTime:
             known |= (begins >= start) & (ends <= end)
         overlap = np.minimum(ends[known], end) - np.maximum(begins[known], start)
         held[row] = overlap.sum()
-        samples += len(overlap)
+        samples += max(int(np.any(known)), int(held[row] // every[row]))
     return lines_by_time(stacks, held, samples)

@@ -9,7 +9,7 @@ from perftui.analysis.gpu_idle.host import main_track
 from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import Facts, trace_fact
-from perftui.facts.gpu.gap_lines import CERTAIN_SAMPLES
+from perftui.facts.gpu.gap_lines import certain
 from perftui.facts.gpu.gap_places import source_line
 from perftui.facts.place import Place
 from perftui.facts.source.lines import LineShare, lines_by_time
@@ -64,18 +64,18 @@ def line_during(facts: Facts, during: Intervals) -> LineShare | None:
     if trace.wall_origin is not None:
         for stacks in (inside, outside):
             if len(stacks):
-                found = _most(stacks, _held(stacks, trace.wall_origin, during))
+                found = _most(stacks, _held(stacks, trace, trace.wall_origin, during))
                 if found is not None:
                     return found
     return _folded(facts, trace, outside, during)
 
 
-def _held(stacks: Table, origin: int, during: Intervals) -> Int64:
+def _held(stacks: Table, trace: Trace, origin: int, during: Intervals) -> Int64:
     """The part of ``during`` that each sample stands for: its first moment, and where it is so long
     that no other sample can have fallen between, all of it."""
     start = stacks["time"] - origin
     moment = np.where(during.holds(start), stacks["every"], 0)
-    is_certain = stacks["held"] >= CERTAIN_SAMPLES * stacks["every"]
+    is_certain = certain(stacks, trace, origin)
     held: Int64 = np.where(is_certain, during.within(start, start + stacks["held"]), moment)
     return held
 

@@ -13,6 +13,7 @@ from perftui.facts.gpu.gpu import idle_steps
 from perftui.facts.gpu.idle_place import idle_place
 from perftui.facts.kernel.kernels import Launches, launches
 from perftui.facts.place import Place
+from perftui.facts.source.forward_line import forward_lines, with_line
 from perftui.facts.source.main_thread import main_thread
 from perftui.facts.source.moments import moments
 from perftui.facts.step.judged_step import judged_step
@@ -49,7 +50,7 @@ def _launching(facts: Facts) -> Lost | None:
         f"{fmt.several(found.kernels_per_step, 'kernel')} {which}, "
         f"{half} {fmt.duration(found.median_ns)}.",
         tuple(_figures(found, idle / step.mean, which, trace.steps)),
-        place=_place(facts, trace),
+        place=with_line(facts, _place(facts, trace), forward_lines.or_none(facts)),
     )
 
 

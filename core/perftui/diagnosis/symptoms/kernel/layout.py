@@ -13,6 +13,7 @@ from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, li
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.kernel.operator_calls import searching_calls
 from perftui.facts.source.forward_line import forward_lines, with_line
+from perftui.facts.source.model_line import made_where
 
 _CHANNELS_FIRST_NORM = re.compile(r"at::native::batch_norm_(?!\w*channels_last)\w*kernel")
 """PyTorch's batch normalisation of tensors that are not channels last."""
@@ -42,7 +43,7 @@ def _layout(facts: Facts) -> Lost | None:
             *listed(norms)[:1],
             work.steps,
         ),
-        with_line(facts, found.place, forward_lines.or_none(facts)),
+        with_line(facts, made_where(facts, found.place), forward_lines.or_none(facts)),
         PARTS,
     )
 

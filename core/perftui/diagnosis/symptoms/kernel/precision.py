@@ -14,6 +14,7 @@ from perftui.facts.gpu.card import TraceCard, trace_card
 from perftui.facts.kernel.step_kernels import StepKernels
 from perftui.facts.settings import settings
 from perftui.facts.source.forward_line import forward_lines, with_line
+from perftui.facts.source.model_line import made_where
 from perftui.facts.step.steady import Mask
 
 _KNOWS_TF32 = 8
@@ -75,6 +76,7 @@ def _matmul(facts: Facts) -> Lost | None:
     known = settings(facts)
     # Whoever sets it himself has set it so.
     set_at = known.place("set_float32_matmul_precision", "matmul.allow_tf32") if known else None
+    place = with_line(facts, found.place, forward_lines.or_none(facts)) or found.place
     return Lost(
         work.won(time * (1 - 1 / gain)),
         work.of,
@@ -85,7 +87,7 @@ def _matmul(facts: Facts) -> Lost | None:
             *listed(found),
             work.steps,
         ),
-        set_at or with_line(facts, found.place, forward_lines.or_none(facts)),
+        set_at or made_where(facts, place),
         PARTS,
         share=share,
     )

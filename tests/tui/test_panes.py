@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.fact import Facts
-from perftui.facts.step.own_cost import OwnCost, overhead_budget, recording_cost
+from perftui.facts.step.own_cost import OwnCost, over_budget, overhead_budget, recording_cost
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.run.columns import PHASES, WORKER_COLUMNS, phase_name
 from perftui.run.journal import Column, JournalWriter
@@ -27,7 +27,7 @@ from perftui_tui.panes.step_time import step_time
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.step_breakdown import SHORT_NAMES, TRACE_STYLES, DrawnStep
-from tests.facts_given import facts_with
+from tests.facts_given import facts_with, knowing
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import MS, NOW, START, write_run
 from tests.tui.traces import write_trace
@@ -121,6 +121,15 @@ def test_what_has_no_room_in_the_bar_is_told_below_it(cells: int, legend: str) -
 @pytest.mark.parametrize("cells", [60, 80, 120, 200])
 def test_a_bar_that_tells_all_has_no_legend(cells: int) -> None:
     assert len(bar_of((SMALL[0], SMALL[2], SMALL[3]), cells)) == 3
+
+
+def test_what_recording_took_beyond_its_limit_stands_beside_the_step() -> None:
+    over = knowing({over_budget: 0.046, overhead_budget: 0.01}, Phase.ENDED)
+    heading, *_ = step_bar(replace(over, breakdown=drawn(SMALL)), 120, 4)
+    assert ("perftui 4.6 %, limit 1 %", "warn") in heading
+    within = knowing({over_budget: None, overhead_budget: 0.01}, Phase.ENDED)
+    heading, *_ = step_bar(replace(within, breakdown=drawn(SMALL)), 120, 4)
+    assert "limit" not in plain(heading)
 
 
 KNOWN = sorted(

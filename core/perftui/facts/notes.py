@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.other_steps import other_steps
-from perftui.facts.step.own_cost import overhead_budget, recording_cost
-from perftui.facts.step.steps import TRAIN, activity, run_is_over, step_breakdown, step_kind
+from perftui.facts.step.own_cost import over_budget, overhead_budget, recording_cost
+from perftui.facts.step.steps import TRAIN, activity, step_breakdown, step_kind
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.facts.step.unprofiled import DISAGREES
 from perftui.run.reader import RankSnapshot, RunSnapshot
@@ -18,9 +18,6 @@ MOST_MESSAGES = 20
 """Messages that are passed on: a fault in every step would repeat the same for ever."""
 
 _KINDS = ("error", "warning")
-
-SHORTEST_NS = 1_000_000_000
-"""Time of all steps together, from which on what recording took of them is worth a word."""
 
 MUCH_ELSE = 0.1
 """Share of a training's time from which other steps (evaluation, generation) are mentioned: what is
@@ -72,14 +69,12 @@ def _longer_window(facts: Facts) -> Iterator[str]:
 
 def _cost(facts: Facts) -> Iterator[str]:
     """What recording took of a run that is over, if that is more than it was allowed."""
-    cost, budget = recording_cost(facts), overhead_budget(facts)
-    if cost is None or budget is None or not run_is_over(facts):
-        return
-    if cost.whole >= SHORTEST_NS and cost.total > budget * cost.whole:
+    share, budget, cost = over_budget(facts), overhead_budget(facts), recording_cost(facts)
+    if share is not None and budget is not None and cost is not None:
         yield (
-            f"recording took {fmt.percent(cost.total / cost.whole)} of the steps' "
-            f"{fmt.duration(cost.whole)}, more than {fmt.percent(budget)}: a run as short pays "
-            "for its first window; its steps are judged without that"
+            f"recording took {fmt.percent(share)} of the steps' {fmt.duration(cost.whole)}, "
+            f"more than {fmt.percent(budget)}: a run as short pays for its first window; its "
+            "steps are judged without that"
         )
 
 

@@ -12,6 +12,7 @@ from perftui.facts.gpu import memory
 from perftui.facts.gpu.device_phases import device_phases
 from perftui.facts.gpu.sync_calls import syncs
 from perftui.facts.rounding import apportioned
+from perftui.facts.step.own_cost import over_budget, overhead_budget
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.steps import step_breakdown, step_count
 from perftui.fixes.model import FixOption
@@ -64,6 +65,9 @@ def _heading(report: Report) -> Iterator[str]:
             f"mean {fmt.duration(steady.mean)}, median {fmt.duration(steady.p50)}, "
             f"5 % above {fmt.duration(steady.p95)}, {steady.steps_per_second:.1f} steps/s"
         )
+    share, budget = over_budget(report.facts), overhead_budget(report.facts)
+    if share is not None and budget is not None:
+        yield f"perftui took {fmt.percent(share)} of all steps, limit {fmt.percent(budget)}"
 
 
 def _status(manifest: Manifest) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from perftui.diagnosis.model import Confidence, Severity
 from perftui.facts.fact import Facts
 from perftui.facts.notes import notes
+from perftui.report.report import make_report
+from perftui.report.subject import Subject
+from perftui.report.text import render
 from perftui.run.manifest import Status
 from perftui.run.stack_samples import BACKWARD
 from tests.core.diagnosis.runs import MS, make_run, step_table
@@ -53,5 +56,8 @@ def test_a_short_run_that_paid_much_for_being_recorded_says_so() -> None:
         "recording took 3.0 % of the steps' 4.0 s, more than 1.0 %: a run as short pays for its "
         "first window; its steps are judged without that",
     )
+    heading = render(make_report(Subject(costly.root, costly))).split("\n\n")[0]
+    assert heading.endswith("\nperftui took 3.0 % of all steps, limit 1.0 %")
     cheap = make_run(phases={"forward": 100}, overhead=900_000, profile=budget)
     assert notes(Facts(cheap)) == ()
+    assert "perftui took" not in render(make_report(Subject(cheap.root, cheap)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perftui_tui.charts.bar import apportion
-from perftui_tui.look.format import part_of_step, per_second, share
+from perftui_tui.look.format import fine_percent, part_of_step, per_second, share
 from perftui_tui.look.rows import Row, Span, row, with_fitting
 from perftui_tui.look.rows import width as width_of
 from perftui_tui.look.units import format_ns
@@ -20,8 +20,19 @@ def step_bar(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     """A heading, the bar with names, the bar with times, and what has no room in it."""
     breakdown = snapshot.breakdown
     rows = breakdown_bar(breakdown, cells)
+    rows[0] = with_fitting(rows[0], _own_cost(snapshot), cells)
     small = left_out(breakdown, cells) if breakdown else ()
     return [*rows, _legend(small, breakdown.mean.mean, cells)] if breakdown and small else rows
+
+
+def _own_cost(snapshot: Snapshot) -> list[Span]:
+    """What recording took of a run that is over, where that is more than it was allowed."""
+    from perftui.facts.step.own_cost import over_budget, overhead_budget
+
+    taken, budget = snapshot.ask(over_budget), snapshot.ask(overhead_budget)
+    if taken is None or budget is None:
+        return []
+    return [(f"perftui {fine_percent(100 * taken)}, limit {100 * budget:g} %", "warn")]
 
 
 def breakdown_bar(breakdown: DrawnStep | None, cells: int, room: int = 0) -> list[Row]:

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.slowed import slowed
-from perftui.facts.step.steps import step_kind
+from perftui.facts.step.steps import run_is_over, step_kind
+
+SHORTEST_NS = 1_000_000_000
+"""Time of all steps together, from which on what recording took of them is worth a word."""
 
 
 @dataclass(frozen=True)
@@ -62,3 +65,14 @@ def overhead_budget(facts: Facts) -> float | None:
     """The share of the run that recording may take, 0 to 1; None where none was set."""
     budget = facts.manifest.profile.get("overhead") if facts.manifest else None
     return budget if isinstance(budget, float) else None
+
+
+@fact
+def over_budget(facts: Facts) -> float | None:
+    """The share of the steps that recording took of a run that is over, where that is more than it
+    was allowed; None where it was not, is not known, or all steps were over in a moment."""
+    cost, budget = recording_cost(facts), overhead_budget(facts)
+    if cost is None or budget is None or not run_is_over(facts):
+        return None
+    is_over = cost.whole >= SHORTEST_NS and cost.total > budget * cost.whole
+    return cost.total / cost.whole if is_over else None

@@ -106,7 +106,7 @@ async def host(analysis):
 
 
 async def test_gpu_time_first_where_there_is_a_gpu(host):
-    assert "self GPU ▼" in host.lines()[0]
+    assert "own GPU ▼" in host.lines()[0]
     assert words(host.lines()[1]).startswith("aten::addmm 2 800 µs 800 µs 1.44 ms 1.44 ms 96.6 %")
 
 
@@ -145,7 +145,7 @@ async def test_cpu_time_first_where_there_is_none(tmp_path):
     app = Host(analyse(load_trace(write_trace(tmp_path, gpu=False))))
     async with app.run_test(size=(100, 20)) as pilot:
         await pilot.pause()
-        assert "self CPU ▼" in app.lines()[0]
+        assert "own CPU ▼" in app.lines()[0]
         assert "GPU" not in app.lines()[0]
         await pilot.press("k")
         assert "no GPU activity" in app.lines()[1]
@@ -239,11 +239,11 @@ async def test_g_tells_operators_apart_by_shapes_module_and_line(host):
 
     await host.pilot.press("g")
     await host.reach(lambda: "module" in host.lines()[0])
-    assert host.figures("self CPU") == {"Linear_0": "1.40 ms", "(in no module)": "110 µs"}
+    assert host.figures("own CPU") == {"Linear_0": "1.40 ms", "(in no module)": "110 µs"}
 
     await host.pilot.press("g")
     await host.reach(lambda: host.lines()[0].startswith("function at"))
-    assert host.figures("self CPU") == {
+    assert host.figures("own CPU") == {
         "train.py:12 step": "1.20 ms",
         "(no line of yours)": "110 µs",
     }

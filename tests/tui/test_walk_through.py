@@ -37,7 +37,7 @@ async def test_from_the_first_screen_to_the_mended_source(
         await press_shown(pilot, "3", "Ops")
         await until_shown(pilot, "aten::conv2d")
         rows = [line for line in text_of(app).splitlines() if line.startswith("aten::")]
-        assert "self GPU ▼" in text_of(app)
+        assert "own GPU ▼" in text_of(app)
         assert rows[0].split()[0] == "aten::conv2d"
         await press_shown(pilot, "enter", "Open")
         await until_shown(pilot, "called from the functions at")

@@ -31,7 +31,7 @@ class Totals:
 
     rows: int
     calls: int
-    cpu_self: int | None
+    cpu_own: int | None
     device: int
 
 
@@ -41,7 +41,9 @@ class OpRow:
 
     name: str
     calls: int
-    cpu_self: int | None
+    cpu_own: int | None
+    """Without the operators it calls, with the runtime calls in it (``cudaLaunchKernel``): torch's
+    ``key_averages()`` leaves those out of "Self CPU" and lists them as rows of their own."""
     cpu_total: int | None
     device: int
 

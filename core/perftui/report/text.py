@@ -189,11 +189,11 @@ def _ops(title: str, rows: tuple[OpRow, ...], totals: Totals | None = None) -> I
         yield title
         yield f"  {'':{_NAME_WIDTH}} {'calls':>7} {'own CPU':>10} {'device':>10}"
     for row in rows:
-        own = fmt.duration(row.cpu_self or 0)
+        own = fmt.duration(row.cpu_own or 0)
         device = fmt.duration(row.device) if row.device else "-"
         yield f"  {_name(row.name)} {row.calls:>7} {own:>10} {device:>10}"
     if totals and totals.rows > len(rows):
-        own, device = fmt.duration(totals.cpu_self or 0), fmt.duration(totals.device)
+        own, device = fmt.duration(totals.cpu_own or 0), fmt.duration(totals.device)
         yield f"  {_name(f'all {totals.rows}')} {totals.calls:>7} {own:>10} {device:>10}"
 
 

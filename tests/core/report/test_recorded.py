@@ -178,7 +178,7 @@ def test_modules_are_listed_with_what_ran_in_none_last(tmp_path: Path) -> None:
     path = write(tmp_path / "trace.json", [*events, cpu("aten::add_", 50, 60)])
     report = make_report(load_subject(path))
 
-    assert [(row.name, row.calls, row.cpu_self) for row in report.modules] == [
+    assert [(row.name, row.calls, row.cpu_own) for row in report.modules] == [
         ("head (Linear)", 1, 40_000),
         ("(in no module)", 1, 60_000),
     ]

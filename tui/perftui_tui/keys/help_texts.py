@@ -97,9 +97,11 @@ GAPS = Entry(
     "short ones; each is time that the GPU waits",
 )
 SELF = Entry(
-    "Self and total",
-    "Total is the time between the beginning and the end of a call; self leaves out what it "
-    "calls. Self times may be summed, totals of callers hold those of the called.",
+    "Own and total",
+    "Total is the time between the beginning and the end of a call; own leaves out the operators "
+    "it calls. Own times may be summed, totals of callers hold those of the called. Calls of the "
+    "runtime (cudaLaunchKernel) are part of own CPU; torch's key_averages() leaves them out of "
+    "Self CPU and lists them as rows.",
     "microseconds or milliseconds",
     "torch's profiler: operators on the host, kernels on the device",
 )

@@ -38,7 +38,7 @@ def operators(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     ops = analysis.ops
     on_device = bool(ops.device_self.sum())
     times = (ops.device_self if on_device else ops.cpu_self).tolist()
-    title = "GPU time, by operator" if on_device else "self CPU, by operator"
+    title = "GPU time, by operator" if on_device else "own CPU, by operator"
     return _ranking(title, ops.names, times, cells, height)
 
 

@@ -83,12 +83,12 @@ def tree_table(paths: CallPaths, shown: Sequence[Visible], needle: str) -> Table
     columns = [
         _names(shown, needle),
         count_column("calls", _column(nodes, "calls"), summed=False),
-        time_column("self CPU", _column(nodes, "cpu_self"), 3 if device else 0),
+        time_column("own CPU", _column(nodes, "cpu_self"), 3 if device else 0),
         _total("total CPU", _column(nodes, "cpu_total"), top, 4 if device else 0),
     ]
     if device:
         columns += [
-            time_column("self GPU", _column(nodes, "device_self"), 5),
+            time_column("own GPU", _column(nodes, "device_self"), 5),
             _total("total GPU", _column(nodes, "device_total"), top, 0),
         ]
     total = "device_total" if device else "cpu_total"

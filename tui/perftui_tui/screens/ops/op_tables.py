@@ -38,12 +38,12 @@ def group_table(table: OpTable, title: str, things: str) -> TableData:
     columns = [
         name_column(title, Texts(len(table), lambda row: short_label(table.names[row])), things),
         count_column("calls", table.calls),
-        time_column("self CPU", table.cpu_self, 3 if device else 0, summed=table.cpu_self),
+        time_column("own CPU", table.cpu_self, 3 if device else 0, summed=table.cpu_self),
         time_column("total CPU", table.cpu_total, 4),
     ]
     if device:
         columns += [
-            time_column("self GPU", table.device_self, summed=table.device_self),
+            time_column("own GPU", table.device_self, summed=table.device_self),
             time_column("total GPU", table.device_total, 5),
         ]
     columns += share_columns(share_of, int(share_of.sum()))

@@ -76,6 +76,14 @@ class Finding:
     no steps, or, without a ``step_ns``, on samples of the machine."""
 
     @property
+    def headline(self) -> str:
+        """The sentence, with the line of its place at the end where it does not name that."""
+        line = self.place.short if self.place else ""
+        if not line or line in self.sentence:
+            return self.sentence
+        return f"{self.sentence.removesuffix('.')} ({line})."
+
+    @property
     def share(self) -> float:
         """Cost as a share of the step, 0 to 1."""
         return self.cost_ns / self.step_ns if self.step_ns else 0.0

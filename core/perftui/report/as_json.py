@@ -54,7 +54,7 @@ def as_object(report: Report) -> dict[str, Any]:
         "path": str(report.subject.path),
         "run": _run(report),
         "steps": _steps(report),
-        "verdict": diagnosis.top.sentence if diagnosis.top else None,
+        "verdict": diagnosis.top.headline if diagnosis.top else None,
         "progress": diagnosis.progress or None,
         "findings": [_finding(finding) for finding in diagnosis.findings],
         "fixes": [_fix(fix) for fix in report.fixes],

@@ -104,7 +104,7 @@ def _verdict(report: Report) -> Iterator[str]:
 def _finding(finding: Finding, fixes: Iterable[FixOption]) -> Iterator[str]:
     healthy = finding.severity is Severity.HEALTHY
     yield finding.severity.name if healthy else f"{finding.severity.name}  {finding.rule}"
-    yield f"  {printable(finding.sentence)}"
+    yield f"  {printable(finding.headline)}"
     speedup = finding.best_speedup
     gain = f"At best {speedup:.2f}x faster without it. " if speedup else ""
     more = finding.would_raise_confidence

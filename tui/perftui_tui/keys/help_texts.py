@@ -91,7 +91,8 @@ FINDINGS = Entry(
 )
 GAPS = Entry(
     "Gaps",
-    "Intervals in which no kernel ran on the device, with what the host did meanwhile.",
+    "Intervals in which no kernel ran on the device, with what the host did meanwhile. First "
+    "their sum by cause, with the gaps of which it is the largest part, the longest, and the line.",
     "microseconds or milliseconds",
     "the spans of kernels and copies of a profiled window, united over the streams",
     "short ones; each is time that the GPU waits",

@@ -21,7 +21,7 @@ def headlines(finding: Finding, cells: int) -> list[Row]:
     speedup = f"≤{finding.best_speedup:.2f}x" if finding.best_speedup else ""
     confidence = (f"{finding.confidence.value:<7}", "dim")
     before = (MARKS[finding.severity], (f" {speedup:>7} ", "bold"), confidence)
-    first, *rest = wrap(finding.sentence, cells, "", " " * width(before)) or [row("", "")]
+    first, *rest = wrap(finding.headline, cells, "", " " * width(before)) or [row("", "")]
     return [(*before, *first[1:]), *rest]
 
 

@@ -36,7 +36,7 @@ def verdict(snapshot: Snapshot) -> tuple[Span, str]:
     if waits_for_window(snapshot):
         return label("READING", "accent"), READING
     if top is not None:
-        return label(*_WORDS.get(top.severity, ("BOTTLENECK", "bad"))), top.sentence
+        return label(*_WORDS.get(top.severity, ("BOTTLENECK", "bad"))), top.headline
     word, style, text = _without_finding(snapshot)
     return label(word, style), text
 

@@ -63,7 +63,7 @@ def details(
     """Everything about ``finding``, to be scrolled; ``written`` is the fix in the source."""
     rows: list[Row] = []
     if finding is not None:
-        rows += wrap(finding.sentence, cells, "bold")
+        rows += wrap(finding.headline, cells, "bold")
         rows += [row(("Cost", "bold")), *_cost(finding, cells)]
         if finding.facts:
             rows.append(row(("Evidence", "bold")))

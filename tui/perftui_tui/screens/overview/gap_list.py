@@ -27,15 +27,15 @@ NUMBER_WIDTH = 8
 
 def _cause(idle: IdleOfCause, name_device: bool) -> Row:
     device = f"  GPU {idle.device}" if name_device else ""
-    gaps = f"most of {several(idle.count, 'gap')}" if idle.count else "part of other gaps"
-    longest = f", longest {format_ns(idle.longest.duration)}" if idle.longest else ""
+    gaps = several(idle.count, "gap") if idle.count else "within other gaps"
+    longest = f", max {format_ns(idle.longest.duration)}" if idle.longest else ""
     line = f"  {idle.line.short}" if idle.line else ""
     return row(
         " ",
         f"{format_ns(idle.total):>{NUMBER_WIDTH}}",
         (f"  {idle.cause.value:<{CAUSE_WIDTH}}", "bold"),
         (f"  {gaps}{longest}{device}", "dim"),
-        line,
+        (line, "accent"),
     )
 
 

@@ -81,7 +81,7 @@ class Finding:
         line = self.place.short if self.place else ""
         if not line or line in self.sentence:
             return self.sentence
-        return f"{self.sentence.removesuffix('.')} ({line})."
+        return f"{self.sentence.removesuffix('.')}, at {line}."
 
     @property
     def share(self) -> float:

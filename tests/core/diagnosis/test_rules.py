@@ -24,7 +24,7 @@ def test_each_rule_has_cases_that_name_it(rule: str) -> None:
 @pytest.mark.parametrize(
     ("sentence", "place", "headline"),
     [
-        ("It waits.", Place(file="/a/train.py", line=3), "It waits (train.py:3)."),
+        ("It waits.", Place(file="/a/train.py", line=3), "It waits, at train.py:3."),
         ("It waits at train.py:3.", Place(file="/a/train.py", line=3), "It waits at train.py:3."),
         ("It waits.", Place(operator="aten::mm"), "It waits."),
         ("It waits.", None, "It waits."),

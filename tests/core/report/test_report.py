@@ -106,7 +106,7 @@ def test_json_says_the_same_in_whole_nanoseconds(tmp_path) -> None:
     told = json.loads(as_json.encode(report))
     assert told["findings"][0]["rule"] == "input-in-main-thread"
     assert told["findings"][0]["severity"] == "critical"
-    assert told["verdict"] == f"{told['findings'][0]['sentence'][:-1]} (train.py:3)."
+    assert told["verdict"] == f"{told['findings'][0]['sentence'][:-1]}, at train.py:3."
     (budget,) = told["step_breakdowns"]
     assert sum(budget["parts_ns"].values()) == budget["step_ns"] == 33_000_000
     assert told["steps"]["steady"] == 30

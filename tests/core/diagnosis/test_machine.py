@@ -10,6 +10,7 @@ import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
+from perftui.diagnosis.symptoms.script.python_in_model import python_in_model
 from perftui.facts.fact import Facts
 from perftui.run.stack_samples import LOCK_COLUMNS, STACK_COLUMNS, STACK_TEXT
 from perftui.run.table import GrowingTable, Table
@@ -36,17 +37,21 @@ def window(computing: float = 6) -> TraceBuilder:
     return TraceBuilder().repeat(4, step)
 
 
-def all_judged(
+def all_judged(events: Events = (), **run: Any) -> Diagnosis:
+    return diagnosis(facts_of(events, **run))
+
+
+def facts_of(
     events: Events = (),
     *,
     stacks: dict[str, Table] | None = None,
     computing: float = 6,
     **run: Any,
-) -> Diagnosis:
+) -> Facts:
     run = {"phases": {"forward": 8, "other": 2}, **run}
     recorded = make_run(events=events, **run)
     rank = replace(recorded.ranks[0], **(stacks or {}))
-    return diagnosis(Facts(replace(recorded, ranks=(rank,)), window(computing).analysis()))
+    return Facts(replace(recorded, ranks=(rank,)), window(computing).analysis())
 
 
 def judged(rule: str, events: Events = (), **run: Any) -> Finding | None:
@@ -87,6 +92,16 @@ def test_a_thread_that_runs_while_the_training_thread_runs_costs_nothing() -> No
     assert judged("gil-contention", stacks=held(0.9, idle=0.049)) is None
     assert judged("gil-contention", stacks=held(0.04)) is None
     assert judged("gil-contention") is None
+
+
+def test_waiting_for_the_lock_is_no_python_of_the_model() -> None:
+    def lost(**run: Any) -> int | None:
+        one = python_in_model(facts_of(**run))
+        return one.cost_ns if one else None
+
+    assert lost() == 2 * MS
+    assert lost(stacks=held(0.9, idle=0.05)) == pytest.approx(1.5 * MS)
+    assert lost(stacks=held(0.9, idle=0.2)) is None
 
 
 def test_a_thread_that_waits_for_its_loaders_workers_does_not_wait_for_the_lock() -> None:

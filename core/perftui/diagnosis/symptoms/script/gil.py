@@ -10,8 +10,6 @@ from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.script.python_lock import python_lock
 from perftui.facts.step.judged_step import HOST_AT_WORK, JudgedStep, judged_step
 
-"""Idle time of a device that the lock can be the cause of."""
-
 
 def _contention(facts: Facts) -> Lost | None:
     """At most the time in which another thread held the lock and the main thread did not run."""

@@ -15,6 +15,7 @@ from perftui.facts.cpu.core_wait import without_core_wait
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows
 from perftui.facts.cpu.operators import PHASES, Operators, cpu_operators
 from perftui.facts.fact import Facts
+from perftui.facts.script.python_lock import python_lock
 from perftui.facts.source.operator_lines import at, line_of, place_of
 from perftui.facts.step.judged_step import PYTHON_IN
 from perftui.trace.model import NONE
@@ -38,10 +39,12 @@ def python_in_model(facts: Facts) -> Lost | None:
         called = sum(python.get(phase, 0) for phase in (FORWARD, OPERATORS))
         python[BACKWARD] = min(judged.part(f"{PYTHON_IN}{BACKWARD}"), called)
     python = {phase: ns for phase, ns in python.items() if ns}
-    if not python:
+    # Between operators the training thread also waits for a lock that another thread holds.
+    lock = python_lock.or_none(facts)
+    cost = sum(python.values()) - (round(lock.waited * judged.of.mean) if lock else 0)
+    if not python or cost <= 0:
         return None
     phase = max(python, key=lambda one: python[one])
-    cost = sum(python.values())
     line = line_of(facts, phase)
     calls = len(found.rows) // max(found.steps.steps, 1)
     mean = judged.of.mean

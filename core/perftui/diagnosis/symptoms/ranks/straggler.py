@@ -122,7 +122,8 @@ STRAGGLER = Rule(
         "Ranks meet in collectives such as the all-reduce of gradients, which none leaves before "
         "the last has come. The rank that spends least time in them comes last: its own work "
         "before is what all wait for. Look at that rank, at the part of its step that is longer "
-        "than the others', and at the line."
+        "than the others', and at the line. Of traces the directory of all ranks has to be given: "
+        "their collectives are matched, and what counts is what each rank makes the others wait."
     ),
     lost=_straggling,
     limits=Limits(

@@ -68,8 +68,12 @@ def ranks_text(facts: Facts) -> Iterator[str]:
     yield f"  {'rank':>4} {'step':>10} {'compute':>10} {'exposed comm':>13} {'waits caused':>13}"
     for row in _table(traced).rows:
         shown = "*" if row.rank == traced.shown else " "
-        caused = _UNKNOWN if row.caused is None else fmt.duration(row.caused)
-        times = (row.mean, row.part(COMPUTE), row.part(EXPOSED_COMMUNICATION))
-        step, compute, exposed = map(fmt.duration, times)
+        parts = dict(row.parts)
+        times = (row.mean, parts.get(COMPUTE), parts.get(EXPOSED_COMMUNICATION), row.caused)
+        step, compute, exposed, caused = map(_time, times)
         yield f" {shown}{row.rank:>4} {step:>10} {compute:>10} {exposed:>13} {caused:>13}"
     yield "  * the rank of this report"
+
+
+def _time(ns: int | None) -> str:
+    return _UNKNOWN if ns is None else fmt.duration(ns)

@@ -130,7 +130,7 @@ def test_waits_for_several_ranks_and_the_latest() -> None:
         }
     )
     assert found.collectives == 3
-    assert found.latest == 2
+    assert found.latest() == 2
     assert found.waits.tolist() == [[0, 0, 80], [10, 0, 75], [10, 0, 0]]
     assert found.between(2, 2) == (80 + 75) // 2
     assert (found.caused(2), found.waited(2)) == (155, 10)
@@ -155,6 +155,8 @@ def test_ranks_of_other_groups_are_not_compared() -> None:
     }
     found = caused_waits(ranks)
     assert as_dict(found, [0, 1, 2, 3]) == {(0, 1): 70, (2, 3): 20}
+    assert [found.latest(rank) for rank in range(4)] == [1, 1, 3, 3]
+    assert (found.latest(), found.between(1, 1), found.between(3, 3)) == (1, 70, 20)
 
 
 def test_a_rank_that_came_late_for_it_waited_itself_is_not_to_blame() -> None:

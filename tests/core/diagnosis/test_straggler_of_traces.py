@@ -129,7 +129,38 @@ def test_a_rank_that_was_late_before_its_step_is_said_to(tmp_path: Path) -> None
     write_ranks(tmp_path, ranks)
     finding = straggler(report(tmp_path).diagnosis)
     assert "makes rank 0 wait 300 µs" in finding.sentence
-    assert finding.sentence.endswith("longer by half as much: it was late before.")
+    assert finding.sentence.endswith("no part of its own step is longer by half as much.")
+
+
+def test_ranks_without_a_gpu_wait_in_the_librarys_threads(tmp_path: Path) -> None:
+    ranks = []
+    for takes in (200, 500):
+        rank = training()
+        for at in range(STEPS):
+            rank.at(ms(at)).step().op("aten::mm", us(takes))
+            rank.range("gloo:all_reduce", us(600 - takes)).at(ms(at + 1)).end()
+        ranks.append(rank)
+    write_ranks(tmp_path, ranks)
+    assert straggler(report(tmp_path).diagnosis).cost_ns == us(300)
+    assert straggler(report(tmp_path, 1).diagnosis).cost_ns == us(300)
+
+
+def test_process_groups_are_those_that_the_file_names(tmp_path: Path) -> None:
+    """Ranks 0 and 1 reduce on the stream on which 2 and 3 do, which come later by far."""
+    ranks = computing(300, 400, 300, 600)
+    for number, rank in enumerate(ranks):
+        members = "[0, 1]" if number < 2 else "[2, 3]"
+        for span in rank.spans:
+            if span.work == "communication":
+                span.args.update({"Process Group Name": "7", "Process Group Ranks": members})
+    write_ranks(tmp_path, ranks)
+    waits = waits_of_ranks(report(tmp_path).facts)
+    assert (waits.between(0, 1), waits.between(0, 3)) == (us(100), 0)
+    assert waits.between(2, 3) == us(300)
+    for rank, late, cost in ((0, 1, 100), (1, 1, 100), (2, 3, 300), (3, 3, 300)):
+        finding = straggler(report(tmp_path, rank).diagnosis)
+        assert finding.place is not None
+        assert (finding.place.rank, finding.cost_ns) == (late, us(cost))
 
 
 def test_the_order_of_the_ranks_changes_nothing(tmp_path: Path) -> None:
@@ -148,7 +179,7 @@ def test_the_order_of_the_ranks_changes_nothing(tmp_path: Path) -> None:
     for at, was in enumerate(shuffled):
         for other, was_other in enumerate(shuffled):
             assert two.between(at, other) == one.between(was, was_other)
-    assert (one.latest, shuffled[two.latest]) == (2, 2)
+    assert (one.latest(), shuffled[two.latest()]) == (2, 2)
 
 
 def test_a_rank_that_cannot_be_read_is_named_and_the_others_are_compared(tmp_path: Path) -> None:

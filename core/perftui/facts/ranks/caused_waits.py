@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.facts.ranks.meetings import Meetings, meetings
+from perftui.facts.ranks.meetings import Mask, Meetings, meetings
 from perftui.facts.ranks.rank_collectives import RankCollectives
 from perftui.trace.model import Int64
 
@@ -27,6 +27,8 @@ class CausedWaits:
     steps: int
     collectives: int
     """How many were compared."""
+    linked: Mask
+    """Which ranks meet each other in collectives, or wait for each other through others."""
     apart: tuple[int, ...] = ()
     """Ranks that could not be compared, for they do other collectives."""
 
@@ -47,14 +49,22 @@ class CausedWaits:
         """What ``waiting`` waits for ``late`` in a mean step; of ``late`` itself what each of the
         others waits for it in the mean."""
         if waiting == late:
-            return self.caused(late) // max(len(self.compared) - 1, 1)
+            return self.caused(late) // max(len(self._linked(late)) - 1, 1)
         at = self.ranks.index(waiting), self.ranks.index(late)
         return int(self.waits[at]) // self.steps
 
-    @property
-    def latest(self) -> int:
-        """The rank that makes the others wait for longest, all together."""
-        return max(self.compared, key=lambda rank: (self.caused(rank), -rank))
+    def latest(self, among: int | None = None) -> int:
+        """The rank that makes the others wait for longest, all together; of those that ``among``
+        meets, where that is given."""
+        ranks = self.compared if among is None else self._linked(among)
+        return max(ranks, key=lambda rank: (self.caused(rank), -rank))
+
+    def _linked(self, rank: int) -> tuple[int, ...]:
+        """``rank`` itself and those that it meets."""
+        row = self.linked[self.ranks.index(rank)].tolist()
+        return tuple(
+            one for one, known in zip(self.ranks, row, strict=True) if known or one == rank
+        )
 
 
 def caused_waits(of_ranks: Mapping[int, RankCollectives]) -> CausedWaits:
@@ -69,7 +79,10 @@ def caused_waits(of_ranks: Mapping[int, RankCollectives]) -> CausedWaits:
         lost[:, column] = _lost(found, column, last[:, column], of_ranks[rank])
     waits = _blamed(found, last, lost)
     np.fill_diagonal(waits, 0)
-    return CausedWaits(found.ranks, waits, found.steps, len(found.start), found.apart)
+    met = found.there.T.astype(np.int64) @ found.there.astype(np.int64) + waits + waits.T
+    return CausedWaits(
+        found.ranks, waits, found.steps, len(found.start), met > 0, apart=found.apart
+    )
 
 
 def _last(found: Meetings) -> Int64:

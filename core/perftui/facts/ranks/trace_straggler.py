@@ -36,8 +36,10 @@ IDLE = "device idle"
 
 @fact
 def trace_straggler(facts: Facts) -> Straggler:
-    """The rank that causes most waits, however few; ``lag`` is what the rank whose trace is open
-    waits for it in a mean step, or of the late rank itself what each of the others does.
+    """The rank that causes most waits of those that the open one meets, however few.
+
+    ``lag`` is what the rank whose trace is open waits for it in a mean step, or of the late rank
+    itself what each of the others does.
 
     Raises:
         NotApplicableError: there are no other ranks.
@@ -46,20 +48,21 @@ def trace_straggler(facts: Facts) -> Straggler:
     traced, waits = traced_ranks(facts), waits_of_ranks(facts)
     if traced.shown not in waits.compared:
         raise UnknownError(f"the collectives of rank {traced.shown} match those of no other rank")
-    return straggler_among(traced.each, waits, traced.shown)
+    return straggler_among(traced.each, waits, traced.shown, waits.latest(traced.shown))
 
 
-def straggler_among(ranks: Sequence[TracedRank], waits: CausedWaits, shown: int) -> Straggler:
-    """The same for ``ranks`` whose ``waits`` are known."""
-    late, lag = waits.latest, waits.between(shown, waits.latest)
+def straggler_among(
+    ranks: Sequence[TracedRank], waits: CausedWaits, shown: int, late: int
+) -> Straggler:
+    """The same for the rank ``late`` of ``ranks``, whose ``waits`` are known."""
     part, part_lag = _longer_part(ranks, waits, late)
-    return Straggler(late, lag, part, part_lag, holds_up=True)
+    return Straggler(late, waits.between(shown, late), part, part_lag, holds_up=True)
 
 
 def _longer_part(ranks: Sequence[TracedRank], waits: CausedWaits, late: int) -> tuple[str, int]:
     """The part of the late rank's step that is longer than the others' by half of what they wait,
     or more, and by how much; of several causes of idle time they may be so together. Empty where
-    none is: it was late before its step began."""
+    none is: it was late before its step, or the others wait within the same part."""
     lags = _lags(ranks, waits, late)
     idle = {name: ns for name, ns in lags.items() if name in set(GapCause)}
     lags[IDLE] = sum(idle.values())
@@ -125,7 +128,7 @@ def table_of_traces(
         waits = waits_between(ordered)
     except UnknownError:
         return by_times
-    late = straggler_among(ordered, waits, waits.latest)
+    late = straggler_among(ordered, waits, waits.latest(), waits.latest())
     usual = _median(row.mean for row in rows)
     known = {rank: waits.caused(rank) for rank in waits.compared}
     return replace(

@@ -47,7 +47,7 @@ def late_rank(facts: Facts, slow: SlowRank, limits: Limits) -> Lost:
 
 def _most_of_it(slow: SlowRank, place: Place) -> str:
     if not slow.part:
-        return "; no part of its own step is longer by half as much: it was late before"
+        return "; no part of its own step is longer by half as much"
     where = place.short or place.operator
     at = f" ({where})" if where else ""
     return f": there {phase_name(slow.part)} takes {fmt.duration(slow.part_lag)} longer{at}"

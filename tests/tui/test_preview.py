@@ -21,12 +21,12 @@ async def test_the_tracks_come_first_and_keep_their_place(
     path = write_trace(tmp_path, steps=6)
     goes_on, view_trace = threading.Event(), trace_view.view_trace
 
-    def held(path, now, progress, cancelled, preview):
+    def held(path, now, progress, cancelled, preview, facts_of):
         progress(0.5)
         preview(without_tables(load_trace(path)))
         progress(1.0)
         goes_on.wait(30)
-        return view_trace(path, now, progress, cancelled)
+        return view_trace(path, now, progress, cancelled, facts_of=facts_of)
 
     monkeypatch.setattr(trace_view, "view_trace", held)
     app = PerftuiApp(path, clock=lambda: NOW)
@@ -55,12 +55,12 @@ async def test_the_overview_says_how_far_reading_is(
     path = write_trace(tmp_path, steps=6)
     further, goes_on, view_trace = threading.Event(), threading.Event(), trace_view.view_trace
 
-    def held(path, now, progress, cancelled, preview):
+    def held(path, now, progress, cancelled, preview, facts_of):
         progress(0.25)
         further.wait(30)
         progress(0.75)
         goes_on.wait(30)
-        return view_trace(path, now, progress, cancelled)
+        return view_trace(path, now, progress, cancelled, facts_of=facts_of)
 
     monkeypatch.setattr(trace_view, "view_trace", held)
     app = PerftuiApp(path, clock=lambda: NOW)

@@ -221,3 +221,25 @@ async def test_windows_tell_the_communication_that_nothing_hides(tmp_path: Path)
         assert "5.00 ms" in first
         assert "2.00 ms" in second
         assert app.rank_traces.table.straggler.rank == 1
+
+
+async def test_a_trace_is_judged_again_once_those_of_the_others_are_read(tmp_path: Path) -> None:
+    """Rank 1 computes longer by 3 of each 10 ms: the diagnosis of rank 0 says so, and that of
+    rank 1 when it is opened."""
+    ranks = find_ranks(write_rank_traces(tmp_path, [communicating(2000), communicating(5000)]))
+    app = PerftuiApp(ranks[0].path, replay=True, clock=lambda: NOW)
+    app.ranks = ranks
+    async with app.run_test(size=(160, 40)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None, "the first trace")
+        assert "straggler" in {one.rule for one in app.snapshot.diagnosis.abstentions}
+        await pilot.press("8")
+        await until_shown(pilot, "waits caused")
+        await until_shown(pilot, "Rank 1 is 3.00 ms a step behind the others")
+
+        def said() -> str:
+            found = app.snapshot.diagnosis.findings if app.snapshot else ()
+            return next((one.sentence for one in found if one.rule == "straggler"), "")
+
+        await until(pilot, lambda: "makes rank 0 wait 3.0 ms" in said(), "the straggler")
+        await pilot.press("end", "enter")
+        await until(pilot, lambda: "makes each of the others wait" in said(), "that of rank 1")

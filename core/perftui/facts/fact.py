@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import update_wrapper
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from perftui.analysis.model import TraceAnalysis
@@ -13,6 +14,9 @@ from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.table import Table
 
 T = TypeVar("T")
+
+RankPaths = tuple[tuple[int, Path], ...]
+"""Ranks with the trace of each."""
 
 
 class UnknownError(Exception):
@@ -35,9 +39,13 @@ class Facts:
         run: RunSnapshot | None,
         analysis: TraceAnalysis | None = None,
         rank_number: int = 0,
+        beside: RankPaths = (),
     ) -> None:
         self.run = run
         self.analysis = analysis
+        self.beside = beside
+        """The traces of all ranks of a directory, that of ``analysis`` among them; read only where
+        a fact asks for them. Empty unless a directory was opened."""
         self.manifest = run.manifest if run else None
         """What was started; None for a trace without a run."""
         self.rank: RankSnapshot | None = run.rank(rank_number) if run else None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
+from perftui.facts.ranks.traced_ranks import traced_ranks
 from perftui.facts.step.other_steps import other_steps
 from perftui.facts.step.own_cost import over_budget, overhead_budget, recording_cost
 from perftui.facts.step.steps import TRAIN, activity, step_breakdown, step_kind
@@ -30,7 +31,8 @@ def notes(facts: Facts) -> tuple[str, ...]:
     """Notes on the trace and on the run, in words."""
     of_trace = facts.analysis.notes if facts.analysis else ()
     if facts.run is None:
-        return of_trace
+        ranks = traced_ranks.or_none(facts)
+        return *of_trace, *(ranks.problems if ranks else ())
     if facts.rank is None:
         return *of_trace, *problems(facts.run)
     return *of_trace, *_run_notes(facts, facts.run, facts.rank)

@@ -13,14 +13,12 @@ from perftui.facts.gpu.device_phases import device_phases
 from perftui.facts.gpu.gap_lines import gap_lines
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.gpu.sync_calls import syncs
-from perftui.facts.ranks.communication import collectives_of_ranks
-from perftui.facts.ranks.rank_table import rank_table
-from perftui.facts.ranks.slow_rank import slow_rank
 from perftui.facts.source.lines import LinesByTime
 from perftui.facts.source.main_thread import main_thread, window_thread
 from perftui.facts.step.own_cost import recording_cost
 from perftui.facts.step.steps import step_breakdown, step_count, step_kind
 from perftui.fixes.model import FixOption
+from perftui.report.ranks import ranks_object
 from perftui.report.report import Report
 from perftui.report.trace_json import trace_object
 from perftui.trace.text import encodable, printable
@@ -81,7 +79,7 @@ def as_object(report: Report) -> dict[str, Any]:
         "kernels": msgspec.to_builtins(report.kernels),
         "totals": msgspec.to_builtins(report.totals),
         "trace": trace_object(facts, report.top),
-        "ranks": _ranks(report),
+        "ranks": ranks_object(report),
         "kernel_metrics": msgspec.to_builtins(report.metrics, enc_hook=str),
         "recording": _recording(report),
         "notes": list(report.notes),
@@ -120,21 +118,6 @@ def _steps(report: Report) -> dict[str, Any] | None:
         "p95_ns": share.p95,
         "steps_per_second": share.steps_per_second,
         "rows": {column.name: rows[column.name].tolist() for column in rows.columns},
-    }
-
-
-def _ranks(report: Report) -> dict[str, Any] | None:
-    """Ranks side by side, and the one that holds up the others; None where one process trains."""
-    run = report.subject.run
-    if run is None or run.world < 2:
-        return None
-    table = rank_table(report.facts)
-    return {
-        "rows": [{**msgspec.to_builtins(row), "parts": dict(row.parts)} for row in table.rows],
-        "slow_rank": msgspec.to_builtins(slow_rank.or_none(report.facts)),
-        "collectives_ns": msgspec.to_builtins(collectives_of_ranks.or_none(report.facts)),
-        "spread": table.spread,
-        "shown": report.subject.rank,
     }
 
 

@@ -87,7 +87,8 @@ def make_report(
 
     Tables hold the ``top`` rows of most time, all without ``top``.
     """
-    facts, analysis = Facts(subject.run, subject.analysis, subject.rank), subject.analysis
+    analysis = subject.analysis
+    facts = Facts(subject.run, analysis, subject.rank, subject.beside)
     found = diagnosis(facts).top
     return Report(
         subject,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.open_trace import Work, never, open_trace
+from perftui.facts.fact import RankPaths
 from perftui.run.history import newest_run
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import ManifestError
@@ -17,6 +18,7 @@ from perftui.trace.errors import TraceError
 from perftui.trace.multi_rank.choice import choose_rank
 
 if TYPE_CHECKING:
+    from perftui.trace.multi_rank.rank_files import RankFile
     from perftui.trace.nsys.exporting import ExportProgress
 
 _WINDOW = "a profiled window"
@@ -38,6 +40,8 @@ class Subject:
     """What was passed over in choosing, and what could not be read."""
     rank: int = 0
     """The run's rank whose steps and window are shown."""
+    beside: RankPaths = ()
+    """The traces of all ranks of the directory that was chosen, that of ``analysis`` among them."""
 
 
 def load_subject(path: Path, exporting: ExportProgress | None = None, rank: int = 0) -> Subject:
@@ -101,7 +105,13 @@ def _of_directory(directory: Path) -> Subject:
             f"{directory}: neither a run nor a trace is in it; give the directory of a run, "
             "or a trace written by torch.profiler"
         )
-    return Subject(chosen.path, analysis=_analysed(chosen.path), notes=chosen.notes)
+    beside = paths_of(chosen.ranks)
+    return Subject(chosen.path, analysis=_analysed(chosen.path), notes=chosen.notes, beside=beside)
+
+
+def paths_of(ranks: Sequence[RankFile]) -> RankPaths:
+    """The traces of the ranks that are known, by number."""
+    return tuple((one.rank, one.path) for one in ranks if one.rank is not None)
 
 
 def _analysed(

@@ -19,6 +19,7 @@ from perftui.fixes.model import FixOption
 from perftui.report.blocks import cut, joined, listed
 from perftui.report.kernel_metrics import trace_metrics
 from perftui.report.main_thread_text import main_thread, sync_calls
+from perftui.report.ranks import ranks_text
 from perftui.report.recorded_text import gpu_memory, gpu_phases, recorded
 from perftui.report.report import MOST_ROWS, OpRow, Report, Totals
 from perftui.run.columns import phase_name
@@ -36,6 +37,7 @@ def render(report: Report) -> str:
         _heading(report),
         _verdict(report),
         *(_breakdown(found) for found in report.breakdowns),
+        ranks_text(report.facts),
         *main_thread(report.facts),
         sync_calls(syncs(report.facts)),
         _ops("Operators, longest first", report.ops[:most], report.totals.get("operators")),

@@ -10,13 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.fact import Facts
-from perftui.facts.ranks.rank_table import (
-    RankRow,
-    compared,
-    rank_table,
-    row_of_trace,
-    table_of_traces,
-)
+from perftui.facts.ranks.rank_table import RankRow, compared, rank_table
+from perftui.facts.ranks.trace_straggler import table_of_traces
+from perftui.facts.ranks.traced_ranks import TracedRank, read_rank
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from tests.core.diagnosis.runs import event_table, make_run, step_table
 from tests.tui.traces import write_trace
@@ -105,8 +101,10 @@ def test_against_a_plain_reckoning(times: list[tuple[int, int]]) -> None:
 
 
 def test_no_verdict_before_all_traces_are_read() -> None:
-    fast = RankRow(0, "", 9, 9, 100, parts=(("gpu compute", 100),))
-    slow = RankRow(1, "", 9, 9, 200, parts=(("gpu compute", 200),))
+    fast, slow = (
+        TracedRank(RankRow(rank, "", 9, 9, ns, parts=(("gpu compute", ns),)), Path(), None, None)
+        for rank, ns in ((0, 100), (1, 200))
+    )
     assert table_of_traces([slow, fast], 1, []).straggler is None
     table = table_of_traces([slow, fast], 0, ["rank 2 cannot be read: gone"])
     assert [row.rank for row in table.rows] == [0, 1]
@@ -117,7 +115,7 @@ def test_no_verdict_before_all_traces_are_read() -> None:
 
 def test_a_trace_gives_the_parts_of_its_steps(tmp_path: Path) -> None:
     path = write_trace(tmp_path, steps=6)
-    row = row_of_trace(path, 3, lambda: False)
+    row = read_rank(path, 3, lambda: False).row
     assert (row.rank, row.train_steps) == (3, 6)
     assert sum(ns for _, ns in row.parts) == row.mean
     assert row.part("gpu compute") == 4 * MS

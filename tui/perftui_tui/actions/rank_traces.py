@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.reading.messages import RanksRead
+from perftui_tui.reading.messages import RanksRead, SnapshotReceived
 from perftui_tui.reading.thread import Post, ReadingThread
 
 if TYPE_CHECKING:
-    from perftui.facts.ranks.rank_table import RankRow, RankTable
+    from perftui.analysis.model import TraceAnalysis
+    from perftui.facts.fact import Facts, RankPaths
+    from perftui.facts.ranks.rank_table import RankTable
+    from perftui.facts.ranks.traced_ranks import TracedRank
     from perftui_tui.actions.host import Host
-
-RankPaths = tuple[tuple[int, Path], ...]
-"""Ranks with the trace of each."""
+    from perftui_tui.reading.snapshot import Snapshot
 
 
 class RankTraces:
@@ -27,6 +29,7 @@ class RankTraces:
         """What has been read so far; None before anything has."""
         self.doing = ""
         """How far that has come, empty once all are read."""
+        self._read: tuple[Sequence[TracedRank], Sequence[str]] = ((), ())
 
     def read(self) -> None:
         """Begin, where there is something to read that has not been."""
@@ -35,6 +38,7 @@ class RankTraces:
             return
         self.stop()
         self._reading, self.table, self.doing = wanted, None, ""
+        self._read = (), ()
         if len(wanted) > 1:
             self.doing = f"reading the traces of {len(wanted)} ranks"
             self._reader = RankReader(wanted, self._app.post_message)
@@ -65,7 +69,26 @@ class RankTraces:
         count = len(message.paths)
         left = count - message.done
         self.doing = f"reading: {message.done} of {count} ranks" if left else ""
+        if not left:
+            self._read = message.ranks, message.problems
+            self._judge_again()
         self._app.refresh_screen()
+
+    def knows(self, path: Path) -> bool:
+        """Whether the trace at ``path`` and those of the other ranks have been read."""
+        return any(one.path == path for one in self._read[0])
+
+    def facts_of(self, analysis: TraceAnalysis) -> Facts:
+        """Facts of the trace of one rank, with those of the others once all are read."""
+        from perftui.facts.ranks.traced_ranks import facts_beside
+
+        return facts_beside(analysis, *self._read)
+
+    def _judge_again(self) -> None:
+        """Let the trace on screen be judged with what the others hold."""
+        newest = self._app.newest
+        if newest is not None and newest.run is None and newest.analysis is not None:
+            JudgeAgain(newest, self.facts_of, self._app.post_message).start()
 
     def rank_of(self, path: Path) -> int | None:
         """The rank whose trace is at ``path``."""
@@ -92,15 +115,34 @@ class RankReader(ReadingThread):
         Raises:
             LoadCancelled: it was stopped meanwhile.
         """
-        from perftui.facts.ranks.rank_table import row_of_trace, table_of_traces
+        from perftui.facts.ranks.trace_straggler import table_of_traces
+        from perftui.facts.ranks.traced_ranks import read_rank
         from perftui.trace.errors import TraceError
 
-        rows: list[RankRow] = []
+        ranks: list[TracedRank] = []
         problems: list[str] = []
         for done, (rank, path) in enumerate(self._paths, 1):
             try:
-                rows.append(row_of_trace(path, rank, self.stopped.is_set))
+                ranks.append(read_rank(path, rank, self.stopped.is_set))
             except (TraceError, OSError) as error:
                 problems.append(f"rank {rank} cannot be read: {error}")
-            table = table_of_traces(rows, len(self._paths) - done, problems)
-            self.report(RanksRead(self._paths, table, done))
+            table = table_of_traces(ranks, len(self._paths) - done, problems)
+            self.report(RanksRead(self._paths, table, done, tuple(ranks), tuple(problems)))
+
+
+class JudgeAgain(ReadingThread):
+    """Judges a trace that has been read, with other facts than at first."""
+
+    def __init__(
+        self, snapshot: Snapshot, facts_of: Callable[[TraceAnalysis], Facts], post: Post
+    ) -> None:
+        super().__init__(snapshot.source, post)
+        self._snapshot, self._facts_of = snapshot, facts_of
+
+    def read(self) -> None:
+        """Judge it once, and post what is then known."""
+        from perftui_tui.reading.trace_view import judged_with
+
+        if self._snapshot.analysis is not None:
+            facts = self._facts_of(self._snapshot.analysis)
+            self.report(SnapshotReceived(judged_with(self._snapshot, facts)))

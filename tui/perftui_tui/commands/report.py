@@ -73,14 +73,15 @@ def _diagnosis(
 ) -> str:
     from perftui.report.as_json import encode
     from perftui.report.report import make_report
-    from perftui.report.subject import SubjectError, load_subject
+    from perftui.report.subject import SubjectError, load_subject, paths_of
     from perftui.report.text import render
 
     try:
         subject = load_subject(target.path, _export_progress(target.path.name), target.rank or 0)
         if measured is not None and subject.analysis is None:
             raise UsageError(f"--ncu joins metrics to a trace, and {target.path} holds none")
-        subject = replace(subject, notes=(*target.notes, *subject.notes))
+        notes = (*target.notes, *subject.notes)
+        subject = replace(subject, notes=notes, beside=paths_of(target.ranks))
         made = make_report(subject, measured, top)
     except (SubjectError, OSError) as error:
         raise UsageError(str(error)) from error

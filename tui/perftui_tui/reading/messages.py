@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from perftui.analysis.model import TraceAnalysis
     from perftui.facts.ranks.rank_table import RankTable
+    from perftui.facts.ranks.traced_ranks import TracedRank
     from perftui.trace.nsys.exporting import Exporting
     from perftui_tui.reading.output_tail import Output
     from perftui_tui.reading.snapshot import Snapshot
@@ -74,3 +75,7 @@ class RanksRead(Newest):
     paths: tuple[tuple[int, Path], ...]
     table: RankTable
     done: int
+    ranks: tuple[TracedRank, ...]
+    """Those that could be read."""
+    problems: tuple[str, ...]
+    """Why others could not."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,15 +18,23 @@ from perftui_tui.reading.thread import Clock, Post, ReadingThread
 
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
+    from perftui.facts.fact import Facts
     from perftui.trace.nsys.exporting import Exporting
 
 
 class TraceSource(ReadingThread):
     """Reads one trace file, reporting progress, and posts one snapshot."""
 
-    def __init__(self, path: Path, post: Post, clock: Clock = time.time_ns) -> None:
+    def __init__(
+        self,
+        path: Path,
+        post: Post,
+        clock: Clock = time.time_ns,
+        facts_of: Callable[[TraceAnalysis], Facts] | None = None,
+    ) -> None:
         super().__init__(path, post)
         self._clock = clock
+        self._facts_of = facts_of
 
     def read(self) -> None:
         """Read it once.
@@ -42,7 +51,12 @@ class TraceSource(ReadingThread):
                 self._read_memory()
                 return
             snapshot = view_trace(
-                self.path, self._clock(), self._progressed, self.stopped.is_set, self._previewed
+                self.path,
+                self._clock(),
+                self._progressed,
+                self.stopped.is_set,
+                self._previewed,
+                self._facts_of,
             )
         except (TraceError, OSError) as error:
             reason = str(error)

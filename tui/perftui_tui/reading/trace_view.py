@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,12 +27,13 @@ def view_trace(
     progress: Callable[[float | Exporting], None],
     cancelled: Callable[[], bool],
     preview: Callable[[TraceAnalysis], None] | None = None,
+    facts_of: Callable[[TraceAnalysis], Facts] | None = None,
 ) -> Snapshot:
     """Read, analyse and judge the trace at ``path``.
 
     ``progress`` is called with the share that was read, or how far ``nsys`` has come where it must
     export the trace first; ``preview`` with what can be drawn already, now and then while a long
-    trace is read.
+    trace is read. ``facts_of`` makes the facts that it is judged by.
 
     Raises:
         TraceError: the file is not a trace that can be read.
@@ -50,7 +52,7 @@ def view_trace(
     if analysis.timeline_tracks and preview is not None:
         # What was kept can be drawn before it is judged.
         preview(analysis)
-    facts = Facts(None, analysis)
+    facts = facts_of(analysis) if facts_of else Facts(None, analysis)
     whole = analysis.step_parts and analysis.step_parts[0].step.index < 0
     return Snapshot(
         source=path,
@@ -65,3 +67,8 @@ def view_trace(
         train_steps=len(analysis.steps),
         problems=analysis.notes,
     )
+
+
+def judged_with(snapshot: Snapshot, facts: Facts) -> Snapshot:
+    """The same trace, judged by other facts."""
+    return replace(snapshot, facts=facts, diagnosis=diagnosis(facts))

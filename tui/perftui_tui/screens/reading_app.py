@@ -81,7 +81,8 @@ class ReadingApp(NavigatingApp):
                 OutputSource(target / "output.log", self.post_message),
             )
         else:
-            self._sources = (TraceSource(target, self.post_message, self._clock),)
+            facts_of = self.rank_traces.facts_of if self.rank_traces.knows(target) else None
+            self._sources = (TraceSource(target, self.post_message, self._clock, facts_of),)
         for source in self._sources:
             source.start()
 

@@ -23,7 +23,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.trace.errors import TraceError
 from perftui.trace.model import NONE, Int64, Trace
 
-_TOGETHER = re.compile(r"all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE)
+TOGETHER = re.compile(r"all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE)
 """Collectives that none leaves before all are in; of a broadcast or a send that is not so."""
 
 _MOST_READ = 200
@@ -95,7 +95,7 @@ def _shared(
 
 def _kind(trace: Trace, row: int) -> str:
     """The part of a kernel's name that ranks have alike: not the algorithm, for example."""
-    found = _TOGETHER.search(trace.name_of(row))
+    found = TOGETHER.search(trace.name_of(row))
     return found.group().lower().replace("_", "") if found else ""
 
 
@@ -103,7 +103,7 @@ def _by_step(analysis: TraceAnalysis, partner: int) -> Mapping[int, list[int]]:
     """Collectives with ``partner``, by the number of the step that they were launched in."""
     trace = analysis.trace
     links = link(trace)
-    names = kinds.communication(trace) & kinds.named(trace, _TOGETHER.search)
+    names = kinds.communication(trace) & kinds.named(trace, TOGETHER.search)
     found: dict[int, list[int]] = {}
     chosen = np.flatnonzero(names[links.activity])
     for at in chosen.tolist():

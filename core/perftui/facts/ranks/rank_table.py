@@ -10,9 +10,8 @@ two clocks.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from perftui.facts.fact import Facts, fact
 from perftui.facts.gpu.memory import peak_reserved
@@ -50,6 +49,9 @@ class RankRow:
     """ns of ``mean`` in which the rank may wait for other ranks."""
     peak_memory: int | None = None
     """Most GPU memory that PyTorch held at the end of a step, bytes."""
+    caused: int | None = None
+    """ns that it makes all other ranks wait in collectives, in a mean step and in sum; None where
+    their traces do not tell."""
 
     @property
     def own(self) -> int:
@@ -102,7 +104,7 @@ def rank_table(facts: Facts) -> RankTable:
         notes.append(f"on {len(hosts)} hosts with a clock each: durations are compared, not times")
     missing = [row.rank for row in rows if not row.steps]
     if missing and len(rows) > 1:
-        notes.append(f"without steady steps, so not compared: rank {_some(missing)}")
+        notes.append(f"without steady steps, so not compared: rank {some_ranks(missing)}")
     return compared(rows, tuple(notes))
 
 
@@ -133,38 +135,7 @@ def _straggler(slowest: RankRow, others: Sequence[RankRow], usual: int) -> Strag
     return Straggler(slowest.rank, lag, part, lags.get(part, 0), 2 * waited >= lag)
 
 
-def row_of_trace(path: Path, rank: int, cancelled: Callable[[], bool]) -> RankRow:
-    """What the trace at ``path``, which ``rank`` has written, holds of its steps.
-
-    Raises:
-        TraceError: it cannot be read.
-        OSError: it cannot be opened.
-        LoadCancelled: ``cancelled`` returned true.
-    """
-    from perftui.analysis.open_trace import open_trace
-    from perftui.facts.step.trace_steps import trace_steps
-
-    analysis = open_trace(path, cancelled=cancelled)
-    steps = trace_steps(analysis)
-    breakdown = steps.breakdown if steps else None
-    return _row(rank, "", len(analysis.steps), breakdown, WAITS_IN_TRACE)
-
-
-def table_of_traces(rows: Sequence[RankRow], missing: int, problems: Sequence[str]) -> RankTable:
-    """``rows`` so far, by rank; ``missing`` ranks have not been read yet."""
-    notes = ["every trace counts its own time: durations are compared, not times"]
-    whole = [row.rank for row in rows if row.mean and not row.steps]
-    if whole:
-        notes.append(f"no steps are marked in the trace of rank {_some(whole)}: its whole is shown")
-    notes += problems
-    ordered = sorted(rows, key=lambda row: row.rank)
-    if missing:
-        # A verdict on some of the ranks would be taken back.
-        return RankTable(tuple(ordered), notes=tuple(notes))
-    return compared(ordered, tuple(notes))
-
-
-def _row(
+def rank_row(
     rank: int,
     host: str,
     recorded: int,
@@ -183,8 +154,9 @@ def _row_of_run(facts: Facts, host: str) -> RankRow:
     rank = facts.rank
     place, where = (rank.place, rank.host or host) if rank else (0, host)
     found, peak = step_breakdown(facts), peak_reserved(facts)
-    return _row(place, where, step_count(facts), found, WAITS_IN, peak)
+    return rank_row(place, where, step_count(facts), found, WAITS_IN, peak)
 
 
-def _some(ranks: Sequence[int]) -> str:
+def some_ranks(ranks: Sequence[int]) -> str:
+    """The first few of them, as words of a sentence."""
     return ", ".join(map(str, ranks[:8])) + (" ..." if len(ranks) > 8 else "")

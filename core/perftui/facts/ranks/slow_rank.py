@@ -9,9 +9,12 @@ from dataclasses import dataclass, field, replace
 from perftui.facts.fact import Facts, NotApplicableError, fact
 from perftui.facts.ranks.communication import collectives_of_ranks
 from perftui.facts.ranks.rank_table import WAITS_IN, RankTable, rank_table
+from perftui.facts.ranks.trace_straggler import trace_straggler
+from perftui.facts.ranks.traced_ranks import traced_ranks
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.part_lines import part_lines
 from perftui.facts.step.steps import steady_step
+from perftui.facts.step.trace_steps import trace_steps
 
 LEAST_LAG = 0.05
 """Share of the step by which a rank must be behind to be named: equal ranks of one machine differ
@@ -24,7 +27,8 @@ class SlowRank:
 
     rank: int
     lag: int
-    """How much longer its step without waiting is than that of the median other rank, ns."""
+    """How much longer its step without waiting is than that of the median other rank, ns; of traces
+    what the rank that is shown waits for it."""
     part: str
     """The part of its step that is longer by most; empty where that is not known."""
     part_lag: int
@@ -35,12 +39,16 @@ class SlowRank:
 @fact
 def slow_rank(facts: Facts) -> SlowRank | None:
     """By what the windows of the ranks show of their collectives, else by their own times outside
-    backward, in which they wait; None where none is behind.
+    backward, in which they wait; of a directory of traces by the waits that each rank causes. None
+    where none is behind.
 
     Raises:
         NotApplicableError: one process trains.
+        UnknownError: the traces of the other ranks are missing or do not match.
     """
-    if facts.run is None or facts.run.world < 2:
+    if facts.run is None:
+        return _by_traces(facts)
+    if facts.run.world < 2:
         raise NotApplicableError
     table, step = rank_table(facts), steady_step(facts)
     spent = collectives_of_ranks.or_none(facts)
@@ -58,7 +66,7 @@ def slow_line(facts: Facts) -> LineShare | None:
     """The line at which the slow rank is longer than the others by most, in the part in which it
     falls behind; None where too few samples tell."""
     slow = slow_rank(facts)
-    if slow is None or not slow.part:
+    if slow is None or not slow.part or facts.run is None:
         return None
     rows = {row.rank: row.part(slow.part) for row in rank_table(facts).rows}
     taken = {rank: _by_line(facts.of_rank(rank), slow.part, ns) for rank, ns in rows.items()}
@@ -83,6 +91,19 @@ def _by_line(facts: Facts, part: str, ns: int) -> dict[tuple[str, int], tuple[Li
         return {}
     own = (line for line in thread.lines if line.file)
     return {(line.file, line.line): (line, round(thread.share(line) * ns)) for line in own}
+
+
+def _by_traces(facts: Facts) -> SlowRank | None:
+    """The late rank, and what the rank whose trace is open waits for it."""
+    late, steps = trace_straggler(facts), trace_steps(facts)
+    if steps is None or late.lag < LEAST_LAG * steps.step_ns:
+        return None
+    spent = {
+        one.rank: one.collective_time
+        for one in traced_ranks(facts).each
+        if one.collective_time is not None
+    }
+    return SlowRank(late.rank, late.lag, late.part, late.part_lag, spent)
 
 
 def _by_own_times(table: RankTable, spent: Mapping[int, int]) -> SlowRank | None:

@@ -41,6 +41,9 @@ class RanksScreen(RunScreen):
         "or exposed communication in a trace). It is called a straggler from 5 % of a step on. "
         "Comm is the communication that nothing hid, a step, in the newest profiled window of the "
         "rank, once a run is over. "
+        "Traces of a directory tell who comes last to each collective: waits caused is what the "
+        "others wait there for that rank, all together a step, computing nothing, and the rank "
+        "with most of it is the straggler. "
         "{ranks.table.open} shows a rank on all screens."
     )
     BINDINGS = bindings("ranks")

@@ -53,7 +53,7 @@ def rank_table(
         *_parts(rows),
         Column("may wait", waits, lambda at: share(rows[at].waits, rows[at].mean), 8, optional=13),
     ]
-    columns += _communication(rows, windows or {})
+    columns += [*_communication(rows, windows or {}), *_caused(rows)]
     if slowest is not None:
         marks = [SLOWEST if row.rank == slowest else "" for row in rows]
         columns.insert(1, Column("", marks, marks.__getitem__, len(SLOWEST), LEFT))
@@ -79,6 +79,18 @@ def _communication(rows: Sequence[RankRow], windows: Mapping[int, RankRow]) -> l
         return MISSING if values[at] < 0 else format_ns(values[at])
 
     return [Column("comm", np.array(values, np.int64), text, TIME_CELLS, optional=11)]
+
+
+def _caused(rows: Sequence[RankRow]) -> list[Column]:
+    """What each makes the others wait, where their traces tell."""
+    values = [-1 if row.caused is None else row.caused for row in rows]
+    if max(values, default=-1) < 0:
+        return []
+
+    def text(at: int) -> str:
+        return MISSING if values[at] < 0 else format_ns(values[at])
+
+    return [Column("waits caused", np.array(values, np.int64), text, 13, optional=10)]
 
 
 def _parts(rows: Sequence[RankRow]) -> list[Column]:

@@ -10,8 +10,8 @@ from perftui.analysis.merged_ranks.clocks import Evidence, RankClock, compare_cl
 from perftui.analysis.merged_ranks.merged_trace import RankAnalysis, merge_ranks
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.open_trace import open_trace
+from perftui.facts.fact import RankPaths
 from perftui.trace.errors import TraceError
-from perftui_tui.actions.rank_traces import RankPaths
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.units import format_count, format_ns
 from perftui_tui.screens.timeline.detail.lines import Line

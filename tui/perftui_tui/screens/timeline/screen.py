@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from textual.widget import Widget
 
 from perftui.analysis.model import TraceAnalysis
-from perftui_tui.actions.rank_traces import RankPaths
+from perftui.facts.fact import RankPaths
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.screens.timeline.ranks import ranks_of_files, ranks_of_run

@@ -13,9 +13,9 @@ from textual.worker import get_current_worker
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.recorded import ONLY_STEPS, recorded_steps
+from perftui.facts.fact import RankPaths
 from perftui.run.reader import RunSnapshot
 from perftui.trace.errors import LoadCancelled
-from perftui_tui.actions.rank_traces import RankPaths
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.screens.timeline.detail.lines import Line, Place
 from perftui_tui.screens.timeline.detail.pane import DetailPane

@@ -6,20 +6,19 @@ from perftui import format as fmt
 from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.symptoms.ranks.late_rank import collective_figures, late_rank
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.ranks.backward_passes import backward_passes
 from perftui.facts.ranks.communication import collective_time
 from perftui.facts.ranks.slow_rank import SlowRank, slow_line, slow_rank
+from perftui.facts.ranks.traced_ranks import traced_ranks
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.part_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.columns import phase_name
-
-_SHOWN_RANKS = 8
-"""Ranks listed with their time in collectives."""
 
 OVERLAP_LOW = 0.3
 """Share of communication that computing hides, below which it is reported; nsys-ai."""
@@ -29,6 +28,8 @@ def _straggling(facts: Facts) -> Lost | None:
     slow = slow_rank(facts)
     if slow is None:
         return None
+    if facts.run is None:
+        return late_rank(facts, slow, STRAGGLER.limits)
     step = judged_step(facts).of
     cost = min(slow.lag, step.mean)
     line = slow_line(facts)
@@ -43,7 +44,7 @@ def _straggling(facts: Facts) -> Lost | None:
         step,
         f"Rank {slow.rank} holds up the others {fmt.part_of_step(cost, step.mean)}"
         f"{_most_of_it(slow, line)}.",
-        (behind, *_figures(slow), *_steps(step)),
+        (behind, *collective_figures(slow), *_steps(step)),
         place=place,
         parts=(EXPOSED_COMMUNICATION, "backward", slow.part),
     )
@@ -61,14 +62,6 @@ def _steps(step: StepBreakdown) -> tuple[Figure, Figure]:
     return Figure("mean step", step.mean, "ns"), Figure("steady steps", step.count, "count")
 
 
-def _figures(slow: SlowRank) -> list[Figure]:
-    shown = list(slow.collectives.items())[:_SHOWN_RANKS]
-    return [
-        Figure(f"rank {rank}, in collectives", time, "ns", place=Place(rank=rank))
-        for rank, time in shown
-    ]
-
-
 def _exposed(facts: Facts) -> Lost | None:
     judged = judged_step(facts)
     exposed = judged.part(EXPOSED_COMMUNICATION)
@@ -79,9 +72,13 @@ def _exposed(facts: Facts) -> Lost | None:
     if not exposed:
         return None
     slow = slow_rank.or_none(facts)
-    if slow is not None and 2 * slow.lag >= exposed:
+    waited = slow.lag if slow and not _is_shown(facts, slow) else 0
+    if waited and 2 * waited >= exposed:
         # Whoever comes early waits in the collective: the finding is about who comes late.
         return None
+    beside = ""
+    if slow and facts.run is None and waited:
+        exposed, beside = exposed - waited, f" beside the wait for rank {slow.rank}"
     step, hidden = judged.of, _hidden(facts)
     describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
     who = "The GPU" if judged.on_device else "The training"
@@ -94,12 +91,18 @@ def _exposed(facts: Facts) -> Lost | None:
     return Lost(
         exposed,
         step,
-        f"{who} spends {describe(exposed, step.mean)} in collectives, computing nothing "
-        f"meanwhile{low}.",
+        f"{who} spends {describe(exposed, step.mean)} in collectives{beside}, computing "
+        f"nothing meanwhile{low}.",
         (*figures, *_steps(step)),
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
     )
+
+
+def _is_shown(facts: Facts, slow: SlowRank) -> bool:
+    """Whether the late rank is that of the trace: what it spends in collectives is its own."""
+    traced = traced_ranks.or_none(facts)
+    return traced is not None and traced.shown == slow.rank
 
 
 def _hidden(facts: Facts) -> float | None:
@@ -119,7 +122,8 @@ STRAGGLER = Rule(
         "Ranks meet in collectives such as the all-reduce of gradients, which none leaves before "
         "the last has come. The rank that spends least time in them comes last: its own work "
         "before is what all wait for. Look at that rank, at the part of its step that is longer "
-        "than the others', and at the line."
+        "than the others', and at the line. Of traces the directory of all ranks has to be given: "
+        "their collectives are matched, and what counts is what each rank makes the others wait."
     ),
     lost=_straggling,
     limits=Limits(

@@ -1,0 +1,162 @@
+"""The collectives of one rank's trace, as far as they tell who of several ranks comes late."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.intervals import Intervals, union
+from perftui.analysis.kinds import Mask
+from perftui.analysis.links import launch_of
+from perftui.analysis.merged_ranks.clocks import TOGETHER
+from perftui.analysis.model import TraceAnalysis
+from perftui.facts.fact import UnknownError, trace_fact
+from perftui.facts.step.trace_steps import TraceSteps, trace_steps
+from perftui.trace.arguments import arguments_of
+from perftui.trace.categories import ANNOTATION, KERNEL, MEMSET
+from perftui.trace.errors import TraceError
+from perftui.trace.model import NONE, Int64, Trace
+
+_EXCHANGE = re.compile(r"all_?to_?all|send_?recv", re.IGNORECASE)
+"""Every rank sends to every other; NCCL names such a kernel by what it is made of."""
+
+_OTHER = re.compile(r"broadcast|barrier|gather|scatter|reduce|dispatch|combine", re.IGNORECASE)
+
+_BETWEEN_TWO = frozenset({"send", "recv", "isend", "irecv"})
+"""``Collective name`` of what two ranks of a group do without the others."""
+
+MOST_READ = 2_000
+"""Collectives whose groups are read from the file; others get that of the first on their stream."""
+
+
+@dataclass(frozen=True, eq=False)
+class RankCollectives:
+    """Collectives by start, every column as long as ``start``; times in ns on the trace's clock."""
+
+    start: Int64
+    end: Int64
+    step: Int64
+    """Number of the step that each was launched in; NONE where the trace marks no steps."""
+    group: tuple[str, ...]
+    """Which ranks meet: the same text on each of them."""
+    kind: tuple[str, ...]
+    """What they do, such as ``allreduce``: the same word on each of them."""
+    computing: Intervals
+    """When the rank computes: a wait meanwhile costs it nothing."""
+    steady: frozenset[int]
+    """Numbers of the steps that are judged; of NONE alone where the trace marks none."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@trace_fact
+def rank_collectives(analysis: TraceAnalysis) -> RankCollectives:
+    """Those of the busiest device; where it has none, those of libraries such as Gloo on the CPU.
+
+    Raises:
+        UnknownError: no collective is in the trace.
+    """
+    steps, trace = trace_steps(analysis), analysis.trace
+    rows, computes = _rows(trace, steps) if steps else (np.zeros(0, np.int64), None)
+    if steps is None or computes is None or not len(rows):
+        raise UnknownError("no collective is in the trace")
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    number = _steps_of(analysis, rows)
+    known = _arguments(trace, rows)
+    groups = _groups(trace, rows, known)
+    between = [str(known.get(row, {}).get("Collective name")) for row in rows.tolist()]
+    kept = np.array([name not in _BETWEEN_TWO for name in between], dtype=bool)
+    kept &= (number != NONE) | (not analysis.steps)
+    chosen, at = rows[kept], np.flatnonzero(kept).tolist()
+    return RankCollectives(
+        trace.start[chosen],
+        trace.ends_of(chosen),
+        number[kept],
+        tuple(groups[place] for place in at),
+        tuple(kind_of(trace.name_of(row)) for row in chosen.tolist()),
+        union(trace.start[computes], trace.ends_of(computes)),
+        frozenset(one.step.index for one in steps.each) if analysis.steps else frozenset({NONE}),
+    )
+
+
+def kind_of(name: str) -> str:
+    """What a kernel or a call does, as far as the names on all ranks have it alike: that leaves
+    out the algorithm, which ranks may choose for themselves."""
+    for pattern in (TOGETHER, _EXCHANGE, _OTHER):
+        found = pattern.search(name)
+        if found:
+            return found.group().lower().replace("_", "")
+    return ""
+
+
+def meets_all(kind: str) -> bool:
+    """Whether no rank leaves a collective of that kind before all have come; of a broadcast that
+    is not so."""
+    return bool(TOGETHER.fullmatch(kind) or _EXCHANGE.fullmatch(kind))
+
+
+def _rows(trace: Trace, steps: TraceSteps) -> tuple[Int64, Mask]:
+    """The collectives, and what the same device or the CPU computes."""
+    if steps.has_gpu:
+        communicates = kinds.communication(trace)
+        works = trace.in_category(KERNEL, MEMSET) & steps.on_device & ~communicates
+        found = np.flatnonzero(communicates & steps.on_device)
+        if len(found):
+            return found, works
+    else:
+        works = kinds.operators(trace) & ~kinds.collective_calls(trace)
+    on_host = kinds.host_collectives(trace)
+    marked = on_host & trace.in_category(ANNOTATION)
+    return np.flatnonzero(marked if marked.any() else on_host), works
+
+
+def _steps_of(analysis: TraceAnalysis, rows: Int64) -> Int64:
+    """The step that each of ``rows`` was launched in, NONE outside of all."""
+    trace, steps = analysis.trace, analysis.steps
+    if not steps:
+        return np.full(len(rows), NONE, dtype=np.int64)
+    launch = launch_of(trace, rows)
+    time = trace.start[np.where(launch == NONE, rows, launch)]
+    start, end, number = (
+        np.array([getattr(step, name) for step in steps], dtype=np.int64)
+        for name in ("start", "end", "index")
+    )
+    at = np.searchsorted(start, time, side="right") - 1
+    found: Int64 = np.where((at >= 0) & (time < end[at]), number[at], NONE)
+    return found
+
+
+def _arguments(trace: Trace, rows: Int64) -> Mapping[int, Mapping[str, Any]]:
+    """Arguments of the first of ``rows``; none where the file says nothing of groups."""
+    try:
+        first = trace.read_arguments(int(rows[0]))
+        if "Process Group Name" not in first and "Collective name" not in first:
+            return {}
+        return dict(arguments_of(trace, rows[:MOST_READ]))
+    except (TraceError, OSError):
+        return {}
+
+
+def _groups(trace: Trace, rows: Int64, known: Mapping[int, Mapping[str, Any]]) -> tuple[str, ...]:
+    """By its process group, or else by its stream: each group of ranks has one of its own."""
+    numbers = {track: number for number, track in enumerate(np.unique(trace.track[rows]).tolist())}
+    on_stream: dict[tuple[int, int], str] = {}
+    groups = []
+    for row in rows.tolist():
+        place, group = (int(trace.track[row]), int(trace.name[row])), _group(known.get(row, {}))
+        if group:
+            on_stream.setdefault(place, group)
+        groups.append(group or on_stream.get(place) or f"stream {numbers[place[0]]}")
+    return tuple(groups)
+
+
+def _group(arguments: Mapping[str, Any]) -> str:
+    name = arguments.get("Process Group Name")
+    ranks = arguments.get("Process Group Ranks", "")
+    return f"{name} {ranks}" if name is not None else ""

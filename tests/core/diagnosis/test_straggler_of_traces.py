@@ -1,0 +1,276 @@
+"""The rank that holds up the others, by the traces of a directory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perftui.diagnosis.model import Diagnosis, Finding, Severity
+from perftui.facts.ranks.trace_straggler import straggler_place
+from perftui.facts.ranks.traced_ranks import traced_ranks, waits_of_ranks
+from perftui.report.as_json import as_object
+from perftui.report.report import Report, make_report
+from perftui.report.subject import load_subject, paths_of
+from perftui.report.text import render
+from perftui.trace.multi_rank.choice import choose_rank
+from tests.core.diagnosis.stories import CALL, found, reasons, training
+from tests.traces.builder import TraceBuilder, ms, us
+from tests.traces.ranks import meet, write_ranks
+
+STEPS = 20
+
+
+def computing(
+    *each_us: int, part: str = "gemm", steps: int = STEPS, later_us: int = 0
+) -> list[TraceBuilder]:
+    """Ranks that compute so long in each step of 1 ms and then reduce together for 50 us; the last
+    begins so much later."""
+    ranks = [training() for _ in each_us]
+    begins = [*[0] * (len(ranks) - 1), us(later_us)]
+    for at in range(steps):
+        for rank, takes, later in zip(ranks, each_us, begins, strict=True):
+            begin = ms(at) + later
+            rank.at(begin).step()
+            if part == "gemm":
+                rank.launch("gemm", us(takes), call=CALL, starts=begin + us(10))
+            else:
+                rank.frame(f"train.py({takes}): {part}", us(takes)).launch("gemm", us(50))
+                rank.at(rank._free[0, 7])
+            rank._free[0, 20] = rank._free[0, 7]
+        meet(ranks, us(50))
+        for rank in ranks:
+            rank.at(ms(at + 1)).end()
+    return ranks
+
+
+def report(folder: Path, rank: int = 0) -> Report:
+    """The report of one rank of a directory, as the command makes it."""
+    chosen = choose_rank(folder, rank)
+    assert chosen is not None
+    return make_report(replace(load_subject(chosen.path), beside=paths_of(chosen.ranks)))
+
+
+def straggler(judged: Diagnosis) -> Finding:
+    finding = found(judged, "straggler")
+    assert finding is not None
+    return finding
+
+
+def test_it_is_a_finding_on_every_rank(tmp_path: Path) -> None:
+    """Rank 2 computes 300 us longer than two of the others, and 200 us longer than the third."""
+    write_ranks(tmp_path, computing(300, 400, 600, 300))
+    for rank, cost in ((0, 300), (1, 200), (3, 300)):
+        finding = straggler(report(tmp_path, rank).diagnosis)
+        assert (finding.cost_ns, finding.severity) == (us(cost), Severity.CRITICAL)
+        assert finding.place is not None
+        assert (finding.place.rank, finding.place.operator) == (2, "gemm")
+    own = straggler(report(tmp_path, 2).diagnosis)
+    assert own.cost_ns == us(800) // 3
+    assert own.sentence == (
+        "Rank 2 comes late to collectives and makes each of the others wait 267 µs of each 1.0 ms "
+        "step (27 %): there gpu compute takes 300 µs longer (gemm)."
+    )
+    labels = {figure.label: figure.value for figure in own.facts}
+    assert labels["waits for rank 2, all ranks"] == us(800)
+    assert labels["waits for any rank, all ranks"] == us(800)
+    assert labels["rank 2, in collectives"] == us(50)
+
+
+def test_what_is_waited_for_is_no_exposed_communication(tmp_path: Path) -> None:
+    """A rank that waits is told who it waits for; the late one what it exchanges itself."""
+    write_ranks(tmp_path, computing(300, 600))
+    waiting, late = (report(tmp_path, rank).diagnosis for rank in (0, 1))
+    assert found(waiting, "communication-exposed") is None
+    exchanging = found(late, "communication-exposed")
+    assert exchanging is not None
+    assert exchanging.cost_ns == us(50)
+
+
+def test_a_shorter_wait_leaves_the_rest_of_the_communication(tmp_path: Path) -> None:
+    ranks = computing(400, 460)
+    for rank in ranks:
+        for span in rank.spans:
+            if span.work == "communication":
+                span.end += us(250)
+    write_ranks(tmp_path, ranks)
+    judged = report(tmp_path).diagnosis
+    assert straggler(judged).cost_ns == us(60)
+    rest = found(judged, "communication-exposed")
+    assert rest is not None
+    assert rest.cost_ns == us(300)
+    assert "in collectives beside the wait for rank 1, computing nothing" in rest.sentence
+
+
+@pytest.mark.parametrize(
+    ("late", "severity"),
+    [(49, None), (50, Severity.INFO), (99, Severity.INFO), (100, Severity.WARNING)],
+)
+def test_it_counts_from_its_limits_on(tmp_path: Path, late: int, severity: Severity | None) -> None:
+    write_ranks(tmp_path, computing(300, 300, 300 + late))
+    finding = found(report(tmp_path).diagnosis, "straggler")
+    assert (finding.severity if finding else None) is severity
+
+
+def test_the_line_of_the_late_rank_is_named_on_every_rank(tmp_path: Path) -> None:
+    """All run Python between steps, rank 1 for longer, at its line 400."""
+    write_ranks(tmp_path, computing(150, 400, 150, part="counts"))
+    for rank in range(3):
+        finding = straggler(report(tmp_path, rank).diagnosis)
+        assert finding.place is not None
+        assert (finding.place.rank, finding.place.file, finding.place.line) == (1, "train.py", 400)
+        assert "there python takes 250 µs longer (train.py:400)" in finding.sentence
+
+
+def test_a_rank_that_was_late_before_its_step_is_said_to(tmp_path: Path) -> None:
+    """Rank 1 begins the only step 300 us later, and does in it what the other does."""
+    ranks = computing(300, 300, steps=1, later_us=300)
+    write_ranks(tmp_path, ranks)
+    finding = straggler(report(tmp_path).diagnosis)
+    assert "makes rank 0 wait 300 µs" in finding.sentence
+    assert finding.sentence.endswith("no part of its own step is longer by half as much.")
+
+
+def test_ranks_without_a_gpu_wait_in_the_librarys_threads(tmp_path: Path) -> None:
+    ranks = []
+    for takes in (200, 500):
+        rank = training()
+        for at in range(STEPS):
+            rank.at(ms(at)).step().op("aten::mm", us(takes))
+            rank.range("gloo:all_reduce", us(600 - takes)).at(ms(at + 1)).end()
+        ranks.append(rank)
+    write_ranks(tmp_path, ranks)
+    assert straggler(report(tmp_path).diagnosis).cost_ns == us(300)
+    assert straggler(report(tmp_path, 1).diagnosis).cost_ns == us(300)
+
+
+def test_process_groups_are_those_that_the_file_names(tmp_path: Path) -> None:
+    """Ranks 0 and 1 reduce on the stream on which 2 and 3 do, which come later by far."""
+    ranks = computing(300, 400, 300, 600)
+    for number, rank in enumerate(ranks):
+        members = "[0, 1]" if number < 2 else "[2, 3]"
+        for span in rank.spans:
+            if span.work == "communication":
+                span.args.update({"Process Group Name": "7", "Process Group Ranks": members})
+    write_ranks(tmp_path, ranks)
+    waits = waits_of_ranks(report(tmp_path).facts)
+    assert (waits.between(0, 1), waits.between(0, 3)) == (us(100), 0)
+    assert waits.between(2, 3) == us(300)
+    for rank, late, cost in ((0, 1, 100), (1, 1, 100), (2, 3, 300), (3, 3, 300)):
+        finding = straggler(report(tmp_path, rank).diagnosis)
+        assert finding.place is not None
+        assert (finding.place.rank, finding.cost_ns) == (late, us(cost))
+
+
+def test_the_order_of_the_ranks_changes_nothing(tmp_path: Path) -> None:
+    """Nor do clocks that are hours apart."""
+    takes = [300, 420, 610, 350]
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    write_ranks(tmp_path / "one", computing(*takes))
+    shuffled = [2, 0, 3, 1]
+    ranks = computing(*(takes[at] for at in shuffled))
+    for number, rank in enumerate(ranks):
+        told = {"rank": number, "world_size": 4}
+        path = tmp_path / "two" / f"rank{number}.json"
+        rank.write(path, distributedInfo=told, baseTimeNanoseconds=number * 10**13)
+    one, two = (waits_of_ranks(report(tmp_path / name).facts) for name in ("one", "two"))
+    for at, was in enumerate(shuffled):
+        for other, was_other in enumerate(shuffled):
+            assert two.between(at, other) == one.between(was, was_other)
+    assert (one.latest(), shuffled[two.latest()]) == (2, 2)
+
+
+def test_a_rank_that_cannot_be_read_is_named_and_the_others_are_compared(tmp_path: Path) -> None:
+    write_ranks(tmp_path, computing(300, 300, 600))
+    (tmp_path / "rank1.pt.trace.json").write_text('{"traceEvents": "none"')
+    made = report(tmp_path)
+    finding = straggler(made.diagnosis)
+    assert finding.cost_ns == us(300)
+    assert finding.would_raise_confidence == "the trace of rank 1"
+    assert any(note.startswith("rank 1 cannot be read: ") for note in made.notes)
+    table = as_object(made)["ranks"]
+    assert [row["rank"] for row in table["rows"]] == [0, 2]
+
+
+def without_evidence(folder: Path, case: str) -> Report:
+    """A rank of which nothing tells whether it waits for others."""
+    write_ranks(folder, computing(300, 600))
+    other = folder / "rank1.pt.trace.json"
+    if case == "a file alone":
+        return make_report(load_subject(folder / "rank0.pt.trace.json"))
+    if case == "one rank":
+        other.unlink()
+    if case == "others unreadable":
+        other.write_text('{"traceEvents": "none"')
+    if case == "no collectives":
+        ranks = [training().repeat(STEPS, lambda t: t.step(ms(1))) for _ in range(2)]
+        write_ranks(folder, [rank.launch("gemm", us(5)) for rank in ranks])
+    if case == "others do something else":
+        told = {"rank": 1, "world_size": 2}
+        training().step().all_reduce(us(9)).all_reduce(us(9)).end().write(
+            other, distributedInfo=told
+        )
+    return report(folder)
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("a file alone", "the traces of the other ranks have not been read"),
+        ("one rank", "the traces of the other ranks are missing"),
+        ("others unreadable", "no trace of another rank can be read: rank 1 cannot be read: "),
+        ("no collectives", "the traces of fewer than two ranks hold collectives"),
+        ("others do something else", "no two ranks call the same collectives in the same order"),
+    ],
+)
+def test_what_is_missing_is_said(tmp_path: Path, case: str, reason: str) -> None:
+    judged = without_evidence(tmp_path, case).diagnosis
+    assert found(judged, "straggler") is None
+    assert reasons(judged)["straggler"].startswith(reason)
+
+
+def test_one_process_alone_is_not_asked_about(tmp_path: Path) -> None:
+    path = training().repeat(4, lambda t: t.step(ms(1))).write(tmp_path / "trace.json")
+    judged = make_report(load_subject(path)).diagnosis
+    assert "straggler" not in reasons(judged)
+
+
+def test_the_report_holds_the_ranks(tmp_path: Path) -> None:
+    write_ranks(tmp_path, computing(300, 400, 600))
+    made = make_report(load_subject(tmp_path))
+    table = as_object(made)["ranks"]
+    assert table["shown"] == 0
+    assert [row["mean"] for row in table["rows"]] == [ms(1)] * 3
+    assert [row["parts"]["gpu compute"] for row in table["rows"]] == [us(300), us(400), us(600)]
+    exposed = [row["parts"]["exposed communication"] for row in table["rows"]]
+    assert exposed == [us(350), us(250), us(50)]
+    assert [row["caused"] for row in table["rows"]] == [0, 0, us(500)]
+    assert table["waits_ns"] == {
+        0: {1: 0, 2: us(300)},
+        1: {0: 0, 2: us(200)},
+        2: {0: 0, 1: 0},
+    }
+    assert (table["slow_rank"]["rank"], table["slow_rank"]["lag"]) == (2, us(300))
+    lines = render(made).split("\n")
+    at = lines.index("Ranks, mean step; waits caused: of all the others for this one")
+    assert lines[at + 2].split() == ["*", "0", "1.0", "ms", "300", "µs", "350", "µs", "0", "ns"]
+    assert lines[at + 4].split() == ["2", "1.0", "ms", "600", "µs", "50", "µs", "500", "µs"]
+
+
+def test_ranks_that_are_even_hold_up_nobody(tmp_path: Path) -> None:
+    write_ranks(tmp_path, computing(300, 300, 300))
+    made = report(tmp_path)
+    assert found(made.diagnosis, "straggler") is None
+    assert "straggler" not in reasons(made.diagnosis)
+    assert as_object(made)["ranks"]["slow_rank"] is None
+
+
+def test_the_trace_of_the_late_rank_may_go_meanwhile(tmp_path: Path) -> None:
+    write_ranks(tmp_path, computing(150, 400, part="counts"))
+    made = report(tmp_path)
+    facts = type(made.facts)(None, made.facts.analysis, beside=made.facts.beside)
+    assert traced_ranks(facts).shown == 0
+    (tmp_path / "rank1.pt.trace.json").unlink()
+    assert straggler_place(facts).line is None

@@ -3,6 +3,7 @@ the other."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -38,11 +39,17 @@ INDEXING = frozenset(
 )
 
 
+_TAKES_BACK = re.compile(r"(Select|Slice|Index|Narrow|Unbind)\w*Backward")
+
 CLEARLY = 0.2
 """Share of indexing among the operators of a loop from which on it needs no other sign."""
 
 EDGES = 2
 """Turns by which a loop and its backward pass differ."""
+
+OFTEN = 0.2
+"""Calls of a kind of the backward pass for each piece that was taken, from which on it goes through
+that loop: what the model has of a kind comes far less often than pieces do."""
 
 FEWEST_PIECES = 100
 """Pieces that a loop outside the model takes where no two of its turns need be alike: more than a
@@ -170,6 +177,20 @@ def uneven_loops(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     return tuple(found_loops)
 
 
+def _undone(found: Operators, uneven: Sequence[Loop]) -> tuple[Loop, ...]:
+    """What the backward pass does for the pieces of ``uneven`` loops, if it takes pieces back."""
+    pieces = sum(loop.turns for loop in uneven)
+    back = np.flatnonzero((found.caller == NONE) & found.in_phase(BACKWARD))
+    if not pieces or not len(back):
+        return ()
+    names, number, calls = np.unique(found.name[back], return_inverse=True, return_counts=True)
+    often = calls >= OFTEN * pieces
+    if not any(_TAKES_BACK.search(found.trace.names[name]) for name in names[often].tolist()):
+        return ()
+    known = names[often][np.argsort(-calls[often])].tolist()
+    return (_loop(found, back[often[number]].astype(np.int64), pieces, known, is_even=False),)
+
+
 def _loop(
     found: Operators, positions: Int64, turns: int, names: list[int], *, is_even: bool = True
 ) -> Loop:
@@ -221,7 +242,7 @@ def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     A stack of layers that split tensors looks alike, but for its weights: the backward pass has the
     gradients of others in each turn.
     """
-    known = loops(analysis)
+    found, known = operators(analysis), loops(analysis)
     chosen: list[Loop] = []
     undone: list[Loop] = []
     for loop in known:
@@ -236,7 +257,7 @@ def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     uneven = uneven_loops(analysis)
     taken = np.concatenate([np.empty(0, np.int64), *(one.positions for one in uneven)])
     even = [loop for loop in chosen if not np.isin(loop.positions, taken).any()]
-    return (*even, *undone, *uneven)
+    return (*even, *undone, *uneven, *_undone(found, uneven))
 
 
 def _is_alike(one: Loop, other: Loop) -> bool:

@@ -11,7 +11,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.source.forward_line import with_line
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.model_line import made_where, model_line
+from perftui.facts.source.model_line import made_where, model_line, second_call
 from perftui.facts.source.operator_lines import at, line_of
 from perftui.facts.source.source_calls import call_of, call_repeated, loop_of
 from perftui.facts.step.growth import growing_steps
@@ -212,3 +212,22 @@ def test_of_several_models_or_none_the_line_is_unknown(script: Script, text: str
 def test_a_model_of_self_is_known_by_that_name(script: Script) -> None:
     text = "class T:\n  def __init__(self):\n    self.net = Net()\n    SGD(self.net.parameters())\n"
     assert line(model_line(script(text))) == 3
+
+
+TWICE = """
+class Trainer:
+    def __init__(self):
+        self.net = Net()
+        self.opt = SGD(self.net.parameters())
+    def loss(self, x, y):
+        return cross_entropy(self.net(x), y)
+    def accuracy(self, x, y):
+        return (self.net(x).argmax(-1) == y).sum()
+"""
+
+
+def test_a_model_that_two_lines_call_is_called_again_at_the_later(script: Script) -> None:
+    assert line(second_call(script(TWICE))) == 9
+    assert second_call(script(TWICE + "        self.net(y)\n")) is None
+    assert second_call(script(TWICE.replace("self.net(x).argmax", "x.argmax"))) is None
+    assert second_call(script("def loss(net, x):\n    return net(x)\n")) is None

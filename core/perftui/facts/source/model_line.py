@@ -46,6 +46,26 @@ def made_where(facts: Facts, place: Place) -> Place:
     return replace(place, rank=facts.rank_number, file=made.file, line=made.line)
 
 
+def second_call(facts: Facts) -> LineShare | None:
+    """The later of the two lines that call the model by its variable; None where there are not just
+    two."""
+    made = model_line(facts)
+    if made is None:
+        return None
+    lines = [
+        (str(path), line)
+        for path, changed in own_files(facts)
+        for line in _calls(path, changed, made.function)
+    ]
+    return LineShare(*lines[1], "", "", 0) if len(lines) == 2 else None
+
+
+@lru_cache(maxsize=64)
+def _calls(path: Path, changed: int, name: str) -> tuple[int, ...]:
+    nodes = (node for node in ast.walk(tree_of(path, changed)) if isinstance(node, ast.Call))
+    return tuple(sorted({node.lineno for node in nodes if ast.unparse(node.func) == name}))
+
+
 @lru_cache(maxsize=64)
 def _models(path: Path, changed: int) -> tuple[tuple[int, str], ...]:
     """Variables whose parameters are asked for, each with the first line that makes its model."""

@@ -17,6 +17,7 @@ from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.settings import Parameters, settings
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import at, line_of, line_with, lines_of, place_of
+from perftui.facts.source.model_line import second_call
 from perftui.facts.source.source_calls import call_repeated
 from perftui.facts.step.judged_step import JudgedStep
 
@@ -149,7 +150,7 @@ def _repeated(facts: Facts) -> Lost | None:
     if not work.calls or _may_be_another_model(facts):
         return None
     time = in_step(found, judged, work.by_phase)
-    line = _line_behind_backward(facts) or call_repeated(facts)
+    line = _line_behind_backward(facts) or call_repeated(facts) or second_call(facts)
     return Lost(
         time.ns,
         judged.of,

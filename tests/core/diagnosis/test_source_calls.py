@@ -217,7 +217,7 @@ def test_a_model_of_self_is_known_by_that_name(script: Script) -> None:
 TWICE = """
 class Trainer:
     def __init__(self):
-        self.net = Net()
+        self.steps, self.net = 9, Net()
         self.opt = SGD(self.net.parameters())
     def loss(self, x, y):
         return cross_entropy(self.net(x), y)

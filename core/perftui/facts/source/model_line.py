@@ -89,14 +89,22 @@ def _models(path: Path, changed: int) -> tuple[tuple[int, str], ...]:
 
 def _makes(node: ast.AST) -> Iterator[str]:
     """Variables that ``node`` gives what a call makes, not made of themselves."""
-    if isinstance(node, ast.Assign):
-        targets, value = node.targets, node.value
-    elif isinstance(node, ast.AnnAssign) and node.value is not None:
-        targets, value = [node.target], node.value
-    else:
+    for target, value in _assigned(node):
+        parts = list(ast.walk(value))
+        used = {ast.unparse(one) for one in parts if isinstance(one, (ast.Name, ast.Attribute))}
+        name = ast.unparse(target)
+        if name not in used and any(isinstance(one, ast.Call) for one in parts):
+            yield name
+
+
+def _assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Each variable of an assignment with its value: ``a, b = x, y`` has two."""
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        yield node.target, node.value
+    if not isinstance(node, ast.Assign):
         return
-    parts = list(ast.walk(value))
-    used = {ast.unparse(one) for one in parts if isinstance(one, (ast.Name, ast.Attribute))}
-    if any(isinstance(one, ast.Call) for one in parts):
-        names = (ast.unparse(target) for target in targets)
-        yield from (name for name in names if name not in used)
+    for target in node.targets:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            yield from zip(target.elts, node.value.elts, strict=False)
+        else:
+            yield target, node.value

@@ -16,8 +16,8 @@ from perftui.facts.cpu.operators import cpu_operators, in_step, of_phases
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.settings import Parameters, settings
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.operator_lines import at, line_of, line_with, lines_of, place_of
 from perftui.facts.source.model_line import second_call
+from perftui.facts.source.operator_lines import at, line_of, line_with, lines_of, place_of
 from perftui.facts.source.source_calls import call_repeated
 from perftui.facts.step.judged_step import JudgedStep
 

@@ -58,12 +58,14 @@ def judged(rule: str, events: Events = (), **run: Any) -> Finding | None:
     return found(all_judged(events, **run), rule)
 
 
-def held(share: float, idle: float = 0.5, known: bool = True) -> dict[str, Table]:
+def held(
+    share: float, idle: float = 0.5, known: bool = True, file: str = "/p/data.py"
+) -> dict[str, Table]:
     """A turn of 1 s within the run's 400 ms and behind it, in which a thread held the lock."""
     table = GrowingTable(LOCK_COLUMNS, floats=False, text=STACK_TEXT)
     second = 1_000 * MS
     still = round(idle * second) if known else -1
-    place = ["/p/data.py", 7, "poll", "queue.py:98 qsize", MS, "", ""]
+    place = [file, 7, "poll", "queue.py:98 qsize", MS, "", ""]
     table.extend([[100 * MS, round(share * second), 9, *place, second, still]])
     return {"lock_stacks": table.freeze()}
 
@@ -114,6 +116,9 @@ def test_without_the_time_the_main_thread_ran_it_is_less_sure() -> None:
     one = judged("gil-contention", stacks=held(0.2, known=False))
     assert one is not None
     assert one.would_raise_confidence == "how long the main thread ran"
+    nowhere = all_judged(stacks=held(0.2, known=False, file=""))
+    assert found(nowhere, "gil-contention") is None
+    assert "none at a line of the script's" in reasons(nowhere)["gil-contention"]
 
 
 def test_a_build_for_the_cpu_beside_a_gpu_is_found() -> None:

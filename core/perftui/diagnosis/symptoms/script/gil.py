@@ -10,6 +10,11 @@ from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.script.python_lock import python_lock
 from perftui.facts.step.judged_step import HOST_AT_WORK, JudgedStep, judged_step
 
+UNKNOWN = (
+    "other threads were seen to hold Python's lock, but none at a line of the script's, and how "
+    "long the main thread ran meanwhile is not known"
+)
+
 
 def _contention(facts: Facts) -> Lost | None:
     """At most the time in which another thread held the lock and the main thread did not run."""
@@ -40,6 +45,7 @@ def _contention(facts: Facts) -> Lost | None:
         tuple(figures),
         place=place,
         parts=parts,
+        doubt=UNKNOWN if lock.idle is None and line is None else "",
         unproven="" if lock.idle is not None else "how long the main thread ran",
     )
 

@@ -31,6 +31,7 @@ OWN_MARK = "perftui::"
 
 STEP = re.compile(r"ProfilerStep#(\d+)$")
 _FETCH = re.compile(r"enumerate\(DataLoader\)#.*__next__$")
+OPTIMIZER_STEP = "Optimizer.step#"
 _OPTIMIZER = re.compile(r"Optimizer\.(step|zero_grad)#")
 _MARKS = re.compile(
     rf"ProfilerStep|enumerate\(DataLoader\)|Optimizer\.(step|zero_grad)|{OWN_MARK}|\[pytorch\|"
@@ -219,9 +220,19 @@ def fetches(trace: Trace) -> Mask:
     return ranges_named(trace, _FETCH.match)
 
 
+def is_fetch(name: str) -> bool:
+    """Whether that is how PyTorch marks the main thread waiting for a batch."""
+    return _FETCH.match(name) is not None
+
+
 def optimizer(trace: Trace) -> Mask:
     """The optimizer's step and zero_grad, as PyTorch marks them."""
     return ranges_named(trace, _OPTIMIZER.match)
+
+
+def optimizer_steps(trace: Trace) -> Mask:
+    """The optimizer's steps alone, as PyTorch marks them."""
+    return ranges_named(trace, lambda name: name.startswith(OPTIMIZER_STEP))
 
 
 @once

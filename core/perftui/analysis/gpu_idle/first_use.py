@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+
 from perftui.analysis import kinds
-from perftui.trace.model import Trace
+from perftui.analysis.ops.call_tree import innermost_operator
+from perftui.trace.model import NONE, Trace
 
 _GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
 _LOADING = re.compile(
     r"cu(Module|Library)Load|hipModuleLoad|cuInit$|cu(DevicePrimary)?Ctx(Create|Retain)"
     r"|__(cuda|hip)RegisterFatBinary|urProgram(Build|Create)|zeModuleCreate"
 )
+_FREE = re.compile(r"(cuda|hip)Free(Async)?$")
 _COMPILING = re.compile(r".*\(dynamo_timed\)$|entire_(frame|backward)_compile$|.*[Nn]vrtc.*Compile")
 """What dynamo, inductor and nvFuser mark while they compile."""
 
@@ -42,5 +46,25 @@ def initialising(trace: Trace) -> kinds.Mask:
             | kinds.named(trace, _GRAPH_LAUNCH.match)
         )
         of_device = kinds.allocating(trace) & kinds.named(trace, lambda name: "Host" not in name)
-        slow &= ~at_once | (of_device & (trace.duration >= FIRST_ALLOCATION))
+        sets_up = of_device & (trace.duration >= FIRST_ALLOCATION)
+        slow &= ~at_once | sets_up | _frees_nothing(trace, slow & of_device)
     return loading | driver | slow
+
+
+def _frees_nothing(trace: Trace, slow: kinds.Mask) -> kinds.Mask:
+    """Which of the ``slow`` calls give memory back in the first call of an operator that has asked
+    for none before: no allocator does so, libraries make a driver start up by it."""
+    found = np.zeros(len(trace), dtype=bool)
+    rows = np.flatnonzero(slow & kinds.named(trace, _FREE.match))
+    if not len(rows):
+        return found
+    around = innermost_operator(trace)
+    asking = np.flatnonzero(kinds.allocating(trace) & ~kinds.named(trace, _FREE.match))
+    for row in rows[around[rows] != NONE].tolist():
+        operator = around[row]
+        alike = np.flatnonzero((trace.name == trace.name[operator]) & kinds.operators(trace))
+        first = alike[np.argmin(trace.start[alike])]
+        asked = trace.start[asking[around[asking] == operator]]
+        is_first = trace.start[row] < trace.start[first] + trace.duration[first]
+        found[row] = is_first and not (asked < trace.start[row]).any()
+    return found

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from perftui.diagnosis.model import Severity
+from tests.core.diagnosis.kernel_stories import H100, SGEMM
 from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons, training
 from tests.traces.builder import TraceBuilder, ms, us
 
@@ -101,6 +102,19 @@ def test_work_before_the_first_kernel_that_is_not_there_is_missing() -> None:
     finding = finding_of(story, "trace-incomplete")
     assert finding.sentence.startswith("Work was queued for 8.0 ms before the first recorded")
     assert found(diagnosed(story), "largest-part") is None
+
+
+def test_kernels_are_judged_from_the_first_one_on() -> None:
+    """Float32 products on an H100, behind 8 ms of older work; with lost kernels nothing is said."""
+    story = TraceBuilder(fields={"deviceProperties": [H100]})
+    story.op("aten::mm").launch(SGEMM, ms(10), starts=ms(8)).launch("add", ms(2)).close()
+    story.at(ms(20)).op("aten::t", us(1))
+    finding = finding_of(story, "matmul-fp32")
+    assert finding.step_ns == pytest.approx(ms(12), abs=us(60))
+    assert found(diagnosed(story), "trace-incomplete") is not None
+    assert "lacks what the device did" in reasons(diagnosed(story))["launch-bound"]
+    story.call("cudaLaunchKernel", us(1), correlation=1_000)
+    assert "1 of 3 kernel launches" in reasons(diagnosed(story))["matmul-fp32"]
 
 
 def test_launches_of_a_graph_that_is_captured_run_nothing() -> None:

@@ -47,6 +47,11 @@ class Missing:
         """How much is missing, 0 to 1: of the launches, or of the time."""
         return max(self.lost / max(self.launches, 1), self.ahead_share)
 
+    @property
+    def only_ahead(self) -> bool:
+        """Whether the beginning is all that is missing: what follows is to be believed."""
+        return self.lost < INCOMPLETE * max(self.launches, 1) and self.ahead > 0
+
 
 @trace_fact
 def missing(analysis: TraceAnalysis) -> Missing:

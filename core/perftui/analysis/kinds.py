@@ -39,6 +39,7 @@ _MARKS = re.compile(
 _MODULE = re.compile(r"nn\.Module: ")
 _BACKWARD = re.compile(r"autograd::engine::|torch::autograd::|.*Backward\d*$")
 _ENGINE = re.compile(r"autograd::engine::|torch::autograd::|\w*Backward\d+$")
+_OF_GPU = re.compile(r"aten::_?(cudnn|miopen)_(?!is_acceptable)")
 _VIEW = re.compile(
     r"aten::(t|T|transpose|permute|view|_unsafe_view|_reshape_alias|view_as\w*|unsqueeze|squeeze"
     r"|narrow|slice|select|unbind|split\w*|chunk|expand\w*|as_strided|unfold|unflatten\w*|diagonal"
@@ -162,6 +163,12 @@ def operators(trace: Trace) -> Mask:
 def of_pytorch(trace: Trace) -> Mask:
     """Operators of PyTorch's own library."""
     return operators(trace) & named(trace, lambda name: name.startswith("aten::"))
+
+
+@once
+def only_on_gpu(trace: Trace) -> Mask:
+    """Operators that exist for a GPU alone: they prove one, also where none was recorded."""
+    return operators(trace) & named(trace, _OF_GPU.match)
 
 
 @once

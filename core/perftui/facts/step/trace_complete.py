@@ -93,6 +93,8 @@ def no_kernels(analysis: TraceAnalysis) -> str:
     launched = missing(analysis).launches
     if launched:
         return f"no GPU kernels in this trace, though it has {launched} launches of them"
+    if operator := unrecorded_gpu(analysis):
+        return f"no GPU kernels in this trace, though {operator} runs on a GPU: it was not recorded"
     if drives_device(analysis) or kinds.launches(analysis.trace).any():
         return "no GPU kernels in this trace, though it has calls or events of a device"
     return "no GPU kernels in this trace: recorded with CPU activity only"
@@ -102,7 +104,18 @@ def no_kernels(analysis: TraceAnalysis) -> str:
 def drives_device(analysis: TraceAnalysis) -> bool:
     """Whether a device works in the trace, be it that its kernels are missing or called else."""
     events = analysis.trace.in_category(*ON_DEVICE)
-    return bool(events.any()) or missing(analysis).launches > 0
+    return bool(events.any()) or missing(analysis).launches > 0 or bool(unrecorded_gpu(analysis))
+
+
+@trace_fact
+def unrecorded_gpu(analysis: TraceAnalysis) -> str:
+    """An operator that runs on a GPU only, of a trace that holds nothing else of one: neither a
+    launch nor anything that it did; empty where there is none."""
+    trace = analysis.trace
+    if trace.in_category(*ON_DEVICE).any() or missing(analysis).launches:
+        return ""
+    rows = np.flatnonzero(kinds.only_on_gpu(trace))
+    return trace.name_of(int(rows[0])) if len(rows) else ""
 
 
 def _has_run(trace: Trace, rows: Int64) -> kinds.Mask:

@@ -125,6 +125,18 @@ def test_launches_of_a_graph_that_is_captured_run_nothing() -> None:
     assert found(diagnosed(story), "trace-incomplete") is None
 
 
+@pytest.mark.parametrize("api", ["cuda", "hip", "cu"])
+def test_capturing_a_graph_is_initialisation_and_launches_around_it_are_not(api: str) -> None:
+    story = training().launch("gemm", us(100), call=us(2)).sync()
+    for begin, end in (("Begin", "End"), ("IsCapturing", "GetCaptureInfo")):
+        story.call(f"{api}Stream{begin}Capture", us(2))
+        story.repeat(40, lambda t: t.op("aten::add", us(50)))
+        story.call(f"{api}Stream{end}Capture", us(2)).launch("gemm", us(100), call=us(2)).sync()
+    judged = {finding.rule: finding.cost_ns for finding in diagnosed(story).findings}
+    for rule in ("initialisation", "launch-bound"):
+        assert judged[rule] == pytest.approx(ms(2), abs=us(100))
+
+
 def test_a_trace_without_kernels_says_what_it_has_instead() -> None:
     host = training().step().op("aten::mm", us(500))
     cpu_only = "no GPU kernels in this trace: recorded with CPU activity only"

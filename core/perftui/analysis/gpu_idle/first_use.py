@@ -1,4 +1,4 @@
-"""What is paid at first use: compiling, loading code, setting up the driver and libraries."""
+"""What is paid at first use: compiling, loading code, capturing graphs, starting libraries."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from perftui.analysis import kinds
+from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.ops.call_tree import innermost_operator
 from perftui.trace.model import NONE, Trace
 
@@ -14,6 +15,9 @@ _GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
 _LOADING = re.compile(
     r"cu(Module|Library)Load|hipModuleLoad|cuInit$|cu(DevicePrimary)?Ctx(Create|Retain)"
     r"|__(cuda|hip)RegisterFatBinary|urProgram(Build|Create)|zeModuleCreate"
+)
+_BEGIN_CAPTURE, _END_CAPTURE = (
+    re.compile(rf"(cuda|hip|cu)Stream{which}Capture") for which in ("Begin", "End")
 )
 _FREE = re.compile(r"(cuda|hip)Free(Async)?$")
 _COMPILING = re.compile(r".*\(dynamo_timed\)$|entire_(frame|backward)_compile$|.*[Nn]vrtc.*Compile")
@@ -31,6 +35,17 @@ that has nothing to do others take a few milliseconds."""
 def compiling(trace: Trace) -> kinds.Mask:
     """Ranges in which a compiler of kernels is at work."""
     return (kinds.operators(trace) | kinds.ranges(trace)) & kinds.named(trace, _COMPILING.match)
+
+
+def capturing(trace: Trace, here: kinds.Mask | None = None) -> Intervals:
+    """When launches are recorded into a graph rather than run: from each call that begins it to the
+    next that ends one, of the rows ``here``."""
+    calls = kinds.launches(trace) if here is None else kinds.launches(trace) & here
+    begins = np.sort(trace.start[calls & kinds.named(trace, _BEGIN_CAPTURE.match)])
+    ends = np.sort(trace.ends_of(calls & kinds.named(trace, _END_CAPTURE.match)))
+    following = np.searchsorted(ends, begins)
+    ended = following < len(ends)
+    return union(begins[ended], ends[following[ended]])
 
 
 def initialising(trace: Trace) -> kinds.Mask:

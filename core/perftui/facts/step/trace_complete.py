@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.intervals import union
+from perftui.analysis.gpu_idle.first_use import capturing
 from perftui.analysis.links import link
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
@@ -24,7 +24,6 @@ FEWEST_AHEAD = 1_000_000
 which the trace does not hold."""
 
 _LAUNCH = re.compile(r"(cuda|hip|cu)\w*(LaunchKernel|Launch\w+Kernel|GraphLaunch)|urEnqueueKernel")
-_CAPTURE = re.compile(r"(cuda|hip|cu)Stream(Begin|End)Capture")
 
 
 @dataclass(frozen=True)
@@ -138,11 +137,5 @@ def _launches(trace: Trace) -> Int64:
     """Rows of the launches that run something: those that a graph captures do not."""
     calls = kinds.launches(trace)
     rows = np.flatnonzero(calls & kinds.named(trace, _LAUNCH.match) & (trace.correlation != NONE))
-    ends = np.flatnonzero(calls & kinds.named(trace, _CAPTURE.match))
-    if not len(ends):
-        return rows
-    # Begin and end alternate on a thread; captures of two threads are not distinguished.
-    times = np.sort(trace.start[ends])
-    times = times[: len(times) // 2 * 2]
-    captured = union(times[::2], times[1::2]).holds(trace.start[rows])
-    return rows[~captured]
+    captured = capturing(trace)
+    return rows[~captured.holds(trace.start[rows])] if len(captured) else rows

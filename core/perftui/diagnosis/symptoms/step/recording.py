@@ -82,10 +82,11 @@ INITIALISATION = Rule(
     id="initialisation",
     when="the GPU idles while code is loaded and libraries set themselves up",
     explanation=(
-        "The first launch of a kernel loads its code, the first call of a library starts it, and "
-        "cudnn.benchmark tries algorithms. A trace of that says nothing of the steps to come. "
-        "Record after some warm-up steps: torch.profiler.schedule(wait=..., warmup=...), or a "
-        "window of perftui, which opens later by itself."
+        "The first launch of a kernel loads its code, the first call of a library starts it, "
+        "cudnn.benchmark tries algorithms, and a graph is captured once. A trace of that says "
+        "nothing of the steps to come. Record after some warm-up steps: "
+        "torch.profiler.schedule(wait=..., warmup=...), or a window of perftui, which opens later "
+        "by itself."
     ),
     lost=_initialising,
     limits=Limits(0.10, 0.20, "As of any other idle time: a tenth of what is judged."),

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from perftui.analysis import kinds
+from perftui.analysis.steps.find import told_by
 from perftui.trace.model import NONE, Int64
 from tests.corpus.hta_frame import Float64, Frame, frame
 from tests.corpus.opened import opened
@@ -168,7 +169,9 @@ def launch_stats(it: Frame) -> dict[str, dict[str, float | None]]:
 
 
 def profiler_steps(it: Frame) -> list[int]:
-    steps = [step.index for step in it.it.analysis.steps if it.kept[step.row]]
+    analysis = it.it.analysis
+    marked = () if told_by(analysis.trace, analysis.steps) else analysis.steps
+    steps = [step.index for step in marked if it.kept[step.row]]
     return sorted(set(steps))
 
 

@@ -20,7 +20,7 @@ from perftui.analysis.model import DeviceActivity, Gap, IdleTime, Step, TraceAna
 from perftui.analysis.ops.calls import op_table
 from perftui.analysis.ops.modules import module_table
 from perftui.analysis.steps.device_clock import on_device_clock
-from perftui.analysis.steps.find import find_steps
+from perftui.analysis.steps.find import find_steps, told_by
 from perftui.analysis.steps.parts import device_parts, step_parts
 from perftui.analysis.steps.phases import FORWARD, OPERATORS, find_phases
 from perftui.trace.model import NONE, NOT_READ, Trace
@@ -61,7 +61,7 @@ def analyse(trace: Trace) -> TraceAnalysis:
         ),
         steps=steps,
         step_parts=step_parts(timed or (whole,), parts),
-        notes=tuple(_notes(trace, host, phases, activity, steps, idle)),
+        notes=tuple(_notes(trace, host, phases, activity, steps, whole, idle)),
     )
 
 
@@ -91,6 +91,7 @@ def _notes(
     phases: Mapping[str, Intervals],
     activity: tuple[DeviceActivity, ...],
     steps: tuple[Step, ...],
+    whole: Step,
     idle: Mapping[int, Idle],
 ) -> Iterable[str]:
     yield from (warning.message for warning in trace.warnings)
@@ -100,8 +101,7 @@ def _notes(
     if apart:
         events = fmt.several(apart, "event")
         yield f"{events} with times hours from all others: left out of steps and idle time"
-    if not steps:
-        yield "no steps marked: the budget is that of the whole trace"
+    yield from _of_steps(trace, steps, whole)
     if len(activity) > 1:
         yield (
             f"{len(activity)} devices: the budget is that of device {_busiest(activity).device}, "
@@ -125,3 +125,11 @@ def _notes(
     yield from dict.fromkeys(note for each in idle.values() if (note := not_listed(each)))
     if FORWARD not in phases and not activity:
         yield "forward passes are not marked: their operators count as operators"
+
+
+def _of_steps(trace: Trace, steps: tuple[Step, ...], whole: Step) -> Iterable[str]:
+    if not steps:
+        yield "no steps marked: the budget is that of the whole trace"
+    elif by := told_by(trace, steps):
+        left_out = fmt.duration(whole.duration - (steps[-1].end - steps[0].start))
+        yield f"no steps marked: told by the {by}; {left_out} before and behind them are left out"

@@ -31,6 +31,7 @@ OWN_MARK = "perftui::"
 
 STEP = re.compile(r"ProfilerStep#(\d+)$")
 _FETCH = re.compile(r"enumerate\(DataLoader\)#.*__next__$")
+OPTIMIZER_STEP = "Optimizer.step#"
 _OPTIMIZER = re.compile(r"Optimizer\.(step|zero_grad)#")
 _MARKS = re.compile(
     rf"ProfilerStep|enumerate\(DataLoader\)|Optimizer\.(step|zero_grad)|{OWN_MARK}|\[pytorch\|"
@@ -38,6 +39,7 @@ _MARKS = re.compile(
 _MODULE = re.compile(r"nn\.Module: ")
 _BACKWARD = re.compile(r"autograd::engine::|torch::autograd::|.*Backward\d*$")
 _ENGINE = re.compile(r"autograd::engine::|torch::autograd::|\w*Backward\d+$")
+_OF_GPU = re.compile(r"aten::_?(cudnn|miopen)_(?!is_acceptable)")
 _VIEW = re.compile(
     r"aten::(t|T|transpose|permute|view|_unsafe_view|_reshape_alias|view_as\w*|unsqueeze|squeeze"
     r"|narrow|slice|select|unbind|split\w*|chunk|expand\w*|as_strided|unfold|unflatten\w*|diagonal"
@@ -164,6 +166,12 @@ def of_pytorch(trace: Trace) -> Mask:
 
 
 @once
+def only_on_gpu(trace: Trace) -> Mask:
+    """Operators that exist for a GPU alone: they prove one, also where none was recorded."""
+    return operators(trace) & named(trace, _OF_GPU.match)
+
+
+@once
 def only_views(trace: Trace) -> Mask:
     """Operators that never touch what tensors hold: one that takes long has been interrupted."""
     return operators(trace) & named(trace, _VIEW.match)
@@ -219,9 +227,19 @@ def fetches(trace: Trace) -> Mask:
     return ranges_named(trace, _FETCH.match)
 
 
+def is_fetch(name: str) -> bool:
+    """Whether that is how PyTorch marks the main thread waiting for a batch."""
+    return _FETCH.match(name) is not None
+
+
 def optimizer(trace: Trace) -> Mask:
     """The optimizer's step and zero_grad, as PyTorch marks them."""
     return ranges_named(trace, _OPTIMIZER.match)
+
+
+def optimizer_steps(trace: Trace) -> Mask:
+    """The optimizer's steps alone, as PyTorch marks them."""
+    return ranges_named(trace, lambda name: name.startswith(OPTIMIZER_STEP))
 
 
 @once

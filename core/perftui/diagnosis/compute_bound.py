@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from perftui import format as fmt
 from perftui.diagnosis.judge import confidence, more_steps
@@ -24,6 +24,9 @@ COMPUTE_BOUND_SHARE = 0.80
 
 LISTED = 3
 """Operators that are listed."""
+
+TOLD_FROM = 0.05
+"""Share of an operator from which on the sentence names it."""
 
 
 def computes(facts: Facts) -> JudgedStep:
@@ -57,17 +60,21 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
     step, share = judged.of, judged.computing / judged.of.mean
     subject = "The GPU computes" if judged.on_device else "The model's operators take"
     of = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
+    operators = _operators(facts, judged)
     parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
     return Finding(
         COMPUTE_BOUND.id,
         Severity.INFO,
         f"{subject} {of(judged.computing, step.mean)}: only less or faster computing helps."
-        f"{_kernels(facts)}",
+        f"{_kernels(facts)}{_longest(operators)}",
         (
             Figure.share("computing", share, COMPUTE_BOUND_SHARE),
             *parts,
             *_categories(facts),
-            *_operators(facts, judged),
+            *(
+                Figure.share(f"of operators in {name}", share, place=Place(operator=name))
+                for name, share in operators.items()
+            ),
         ),
         step_ns=step.mean,
         confidence=confidence(step.count, of_run=step.of_run),
@@ -97,17 +104,19 @@ def _categories(facts: Facts) -> tuple[Figure, ...]:
     return tuple(Figure(kind.value, time, "ns") for kind, time in times.items())
 
 
-def _operators(facts: Facts, judged: JudgedStep) -> list[Figure]:
+def _operators(facts: Facts, judged: JudgedStep) -> dict[str, float]:
     """The operators that take longest on the CPU, as shares of the time of all."""
     if judged.on_device or facts.analysis is None:
-        return []
+        return {}
     table = facts.analysis.ops
     whole = max(int(table.cpu_self.sum()), 1)
     longest = zip(table.names[:LISTED], table.cpu_self[:LISTED].tolist(), strict=True)
-    return [
-        Figure.share(f"of operators in {name}", own / whole, place=Place(operator=name))
-        for name, own in longest
-    ]
+    return {name: own / whole for name, own in longest}
+
+
+def _longest(operators: Mapping[str, float]) -> str:
+    told = [f"{name} {fmt.percent(of)}" for name, of in operators.items() if of >= TOLD_FROM]
+    return f" Of their time: {', '.join(told)}." if told else ""
 
 
 COMPUTE_BOUND = Verdict(

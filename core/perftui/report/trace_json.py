@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from perftui.analysis.model import Gap
+from perftui.analysis.steps.find import told_by
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gap_places import place_of
 from perftui.facts.gpu.idle import counts_all, idle_by_cause
@@ -44,6 +45,7 @@ def trace_object(facts: Facts, top: int | None) -> dict[str, Any] | None:
             }
             for one in analysis.step_parts
         ],
+        "steps_told_by": told_by(analysis.trace, analysis.steps) or None,
         "idle_by_cause": [
             {
                 "device": one.device,

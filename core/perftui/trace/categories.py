@@ -21,7 +21,10 @@ DERIVED = (STEP, PHASE)
 DEVICE_ACTIVITY = (KERNEL, MEMCPY, MEMSET)
 """What keeps a device busy."""
 
-ON_DEVICE = (*DEVICE_ACTIVITY, DEVICE_ANNOTATION, "cuda_sync", "cuda_event", "mtia_ccp_events")
+MTIA = "mtia_ccp_events"
+"""What an MTIA device does, whatever it is."""
+
+ON_DEVICE = (*DEVICE_ACTIVITY, DEVICE_ANNOTATION, "cuda_sync", "cuda_event", MTIA)
 """Everything that is drawn on a device's tracks."""
 
 LAUNCHES = (
@@ -49,7 +52,7 @@ RANGES = (
     XPU_WAIT,
     "cuda_sync",
     "cuda_event",
-    "mtia_ccp_events",
+    MTIA,
     "collective_comm",
     "overhead",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -151,10 +152,35 @@ def test_kernels_of_communication_libraries_are_known(name: str) -> None:
     assert kinds.communication(trace).sum() == 1
 
 
-def test_what_an_mtia_device_does_is_drawn_on_it_and_is_no_kernel() -> None:
+def of_mtia(name: str, ts: float, dur: float, stream: int, **args: Any) -> dict[str, Any]:
+    """What a device of MTIA does: process and thread are device and stream."""
+    event = gpu(name, ts, dur, cat="mtia_ccp_events")
+    return {**event, "pid": 9, "tid": stream, "args": args}
+
+
+def test_operators_that_an_mtia_device_runs_are_kernels_and_its_transfers_copies() -> None:
+    found = analyse(
+        trace_of(
+            cpu("aten::addmm", 0, 8),
+            cpu("runFunction - job_prep", 2, 5, "mtia_runtime", correlation=1),
+            of_mtia("fc-dtype_Float", 10, 50, 102, correlation=1),
+            of_mtia("dma_request", 55, 15, 801),
+            of_mtia("event_wait", 70, 9, 102),
+        )
+    )
+    (device,) = found.activity
+    assert (device.device, device.kernel_count, device.memcpy_count) == (9, 1, 1)
+    assert device.busy == 60_000
+    assert dict(zip(found.ops.names, found.ops.device_total.tolist(), strict=True)) == {
+        "aten::addmm": 50_000
+    }
+
+
+def test_commands_of_mtia_firmware_are_drawn_on_the_device_and_are_no_kernels() -> None:
     trace = trace_of(
         cpu("runFunction - job_prep_and_submit_for_execution", 0, 5, "mtia_runtime"),
         {**gpu("pe_exe", 10, 5, cat="mtia_ccp_events", stream=108), "pid": 17, "args": {}},
+        {**gpu("dma_request", 16, 5, cat="mtia_ccp_events", stream=108), "pid": 17, "args": {}},
     )
     assert kinds.on_cpu(trace).tolist().count(True) == 1
     assert [track.kind for track in timeline_tracks(trace)] == ["marks", "thread"]

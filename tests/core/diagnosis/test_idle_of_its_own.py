@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, found, synchronising, training
 from tests.traces.builder import TraceBuilder, ms, us
 
@@ -42,3 +44,29 @@ def test_calls_for_memory_that_set_the_driver_up_are_no_churn() -> None:
     assert churn.cost_ns == 3 * ms(20)
     assert churn.place is not None
     assert churn.sentence.endswith("3 calls to get it, 3 to give it back.")
+
+
+@pytest.mark.parametrize(
+    ("lasting", "asks", "again", "initialises"),
+    [
+        (us(1000), False, False, True),
+        (us(999), False, False, False),
+        # The allocator gives back what it keeps, and asks again.
+        (us(1000), True, False, False),
+        (us(1000), False, True, False),
+    ],
+)
+def test_giving_back_what_nobody_got_starts_a_library(
+    lasting: int, asks: bool, again: bool, initialises: bool
+) -> None:
+    story = training()
+    if again:
+        story.op("aten::addmm").launch("gemm", us(10)).close()
+    story.op("aten::addmm")
+    if asks:
+        story.malloc(us(1))
+    story.call("cudaFree", lasting).malloc(us(200)).launch("gemm", ms(9)).close().sync()
+    story.call("cudaFree", us(500)).malloc(us(500)).launch("gemm", us(10))
+    freed = finding_of(story, "allocator-churn").facts
+    back = next(figure.value for figure in freed if figure.label == "calls that give it back")
+    assert back == (1 if initialises else 2)

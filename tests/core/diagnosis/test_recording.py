@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from perftui.diagnosis.model import Severity
+from tests.core.diagnosis.kernel_stories import H100, SGEMM
 from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons, training
 from tests.traces.builder import TraceBuilder, ms, us
 
@@ -103,12 +104,37 @@ def test_work_before_the_first_kernel_that_is_not_there_is_missing() -> None:
     assert found(diagnosed(story), "largest-part") is None
 
 
+def test_kernels_are_judged_from_the_first_one_on() -> None:
+    """Float32 products on an H100, behind 8 ms of older work; with lost kernels nothing is said."""
+    story = TraceBuilder(fields={"deviceProperties": [H100]})
+    story.op("aten::mm").launch(SGEMM, ms(10), starts=ms(8)).launch("add", ms(2)).close()
+    story.at(ms(20)).op("aten::t", us(1))
+    finding = finding_of(story, "matmul-fp32")
+    assert finding.step_ns == pytest.approx(ms(12), abs=us(60))
+    assert found(diagnosed(story), "trace-incomplete") is not None
+    assert "lacks what the device did" in reasons(diagnosed(story))["launch-bound"]
+    story.call("cudaLaunchKernel", us(1), correlation=1_000)
+    assert "1 of 3 kernel launches" in reasons(diagnosed(story))["matmul-fp32"]
+
+
 def test_launches_of_a_graph_that_is_captured_run_nothing() -> None:
     story = training().step().call("cudaStreamBeginCapture_v10000", us(2))
     for number in range(50):
         story.call("cudaLaunchKernel", us(5), correlation=1_000 + number)
     story.call("cudaStreamEndCapture_v10000", us(2)).launch("gemm", ms(1)).end()
     assert found(diagnosed(story), "trace-incomplete") is None
+
+
+@pytest.mark.parametrize("api", ["cuda", "hip", "cu"])
+def test_capturing_a_graph_is_initialisation_and_launches_around_it_are_not(api: str) -> None:
+    story = training().launch("gemm", us(100), call=us(2)).sync()
+    for begin, end in (("Begin", "End"), ("IsCapturing", "GetCaptureInfo")):
+        story.call(f"{api}Stream{begin}Capture", us(2))
+        story.repeat(40, lambda t: t.op("aten::add", us(50)))
+        story.call(f"{api}Stream{end}Capture", us(2)).launch("gemm", us(100), call=us(2)).sync()
+    judged = {finding.rule: finding.cost_ns for finding in diagnosed(story).findings}
+    for rule in ("initialisation", "launch-bound"):
+        assert judged[rule] == pytest.approx(ms(2), abs=us(100))
 
 
 def test_a_trace_without_kernels_says_what_it_has_instead() -> None:

@@ -101,3 +101,74 @@ def test_copies_of_a_trace_without_steps_are_not_told_by_step() -> None:
     found = finding_of(training().repeat(9, part).launch("gemm", us(1)), "pageable-copies")
     assert found.severity > Severity.INFO
     assert "9.0 MiB, for which the training waits" in found.sentence
+
+
+def plain(*parts: tuple[str, str, float]) -> TraceBuilder:
+    """A trace without steps of 10 times 10 ms: in each some ms of operators and what they call, and
+    products for the rest."""
+
+    def part(t: TraceBuilder) -> None:
+        for caller, called, lasting in parts:
+            t.op(caller).op(called, ms(lasting)).close()
+        t.op("aten::linear").op("aten::mm", ms(10 - sum(one[2] for one in parts))).close()
+
+    return training().repeat(10, part)
+
+
+def test_what_computes_on_the_cpu_is_named_with_its_shares() -> None:
+    found = top(plain(("aten::conv2d", "aten::mkldnn_convolution", 3)))
+    assert found.sentence == (
+        "The model's operators take 100 ms of the recorded 100 ms (100 %): only less or faster "
+        "computing helps. Of their time: aten::mm 70 %, aten::mkldnn_convolution 30 %."
+    )
+
+
+def test_one_slow_operator_of_a_trace_without_steps_is_named() -> None:
+    found = finding_of(plain(("aten::rand", "aten::uniform_", 2.5)), "slow-operator")
+    assert found.sentence == "aten::rand takes 25 ms of the recorded 100 ms (25 %)."
+    assert found.cost_ns == pytest.approx(ms(12.5), abs=us(1))
+
+
+@pytest.mark.parametrize(
+    ("operator", "lasting"),
+    [
+        ("aten::rand", 2.4),
+        # A range of the script that passes for an operator.
+        ("load the batch", 6),
+    ],
+)
+def test_less_of_it_and_what_is_no_operator_is_not(operator: str, lasting: float) -> None:
+    judged = diagnosed(plain((operator, "aten::uniform_", lasting)))
+    assert "slow-operator" not in [finding.rule for finding in judged.findings]
+
+
+SLOW = ("aten::conv2d", "aten::_slow_conv2d_forward")
+
+
+def test_convolutions_that_onednn_does_none_of_are_told() -> None:
+    found = finding_of(plain((*SLOW, 2.5)), "onednn-off")
+    assert found.sentence == (
+        "Convolutions take 25 ms of the recorded 100 ms (25 %), none of them in oneDNN: it is "
+        "switched off, this build of torch lacks it, or the data is float64."
+    )
+    assert found.cost_ns == pytest.approx(ms(12.5), abs=us(1))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [(*SLOW, 2.4)],
+        [(*SLOW, 5), ("aten::conv2d", "aten::mkldnn_convolution", 0.1)],
+        [("aten::conv2d", "aten::mkldnn_convolution", 5)],
+    ],
+)
+def test_few_of_them_or_some_beside_those_of_onednn_are_left_alone(
+    parts: list[tuple[str, str, float]],
+) -> None:
+    judged = diagnosed(plain(*parts))
+    assert "onednn-off" not in [finding.rule for finding in judged.findings]
+
+
+def test_such_convolutions_beside_a_gpu_are_left_alone() -> None:
+    story = plain((*SLOW, 5)).launch("gemm", ms(900)).sync()
+    assert "onednn-off" not in [finding.rule for finding in diagnosed(story).findings]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from perftui.analysis.steps.find import told_by
 from perftui.run.columns import phase_name
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ def _basis(found: TraceSteps) -> str:
     marked = len(found.analysis.steps)
     if not marked:
         return "no steps marked in it"
+    by = told_by(found.analysis.trace, found.analysis.steps)
+    where = f"told by the {by}" if by else "in the trace"
     if found.steps < marked:
-        return f"{found.steps} steady of {marked} steps in the trace"
-    return "the one step in the trace" if marked == 1 else f"{marked} steps in the trace"
+        return f"{found.steps} steady of {marked} steps {where}"
+    return "the one step in the trace" if marked == 1 else f"{marked} steps {where}"

@@ -1,17 +1,25 @@
-"""What is paid at first use: compiling, loading code, setting up the driver and libraries."""
+"""What is paid at first use: compiling, loading code, capturing graphs, starting libraries."""
 
 from __future__ import annotations
 
 import re
 
+import numpy as np
+
 from perftui.analysis import kinds
-from perftui.trace.model import Trace
+from perftui.analysis.intervals import Intervals, union
+from perftui.analysis.ops.call_tree import innermost_operator
+from perftui.trace.model import NONE, Trace
 
 _GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
 _LOADING = re.compile(
     r"cu(Module|Library)Load|hipModuleLoad|cuInit$|cu(DevicePrimary)?Ctx(Create|Retain)"
     r"|__(cuda|hip)RegisterFatBinary|urProgram(Build|Create)|zeModuleCreate"
 )
+_BEGIN_CAPTURE, _END_CAPTURE = (
+    re.compile(rf"(cuda|hip|cu)Stream{which}Capture") for which in ("Begin", "End")
+)
+_FREE = re.compile(r"(cuda|hip)Free(Async)?$")
 _COMPILING = re.compile(r".*\(dynamo_timed\)$|entire_(frame|backward)_compile$|.*[Nn]vrtc.*Compile")
 """What dynamo, inductor and nvFuser mark while they compile."""
 
@@ -29,6 +37,17 @@ def compiling(trace: Trace) -> kinds.Mask:
     return (kinds.operators(trace) | kinds.ranges(trace)) & kinds.named(trace, _COMPILING.match)
 
 
+def capturing(trace: Trace, here: kinds.Mask | None = None) -> Intervals:
+    """When launches are recorded into a graph rather than run: from each call that begins it to the
+    next that ends one, of the rows ``here``."""
+    calls = kinds.launches(trace) if here is None else kinds.launches(trace) & here
+    begins = np.sort(trace.start[calls & kinds.named(trace, _BEGIN_CAPTURE.match)])
+    ends = np.sort(trace.ends_of(calls & kinds.named(trace, _END_CAPTURE.match)))
+    following = np.searchsorted(ends, begins)
+    ended = following < len(ends)
+    return union(begins[ended], ends[following[ended]])
+
+
 def initialising(trace: Trace) -> kinds.Mask:
     """Calls that load code or set the driver up, and calls that take too long to do else."""
     calls = kinds.launches(trace)
@@ -42,5 +61,25 @@ def initialising(trace: Trace) -> kinds.Mask:
             | kinds.named(trace, _GRAPH_LAUNCH.match)
         )
         of_device = kinds.allocating(trace) & kinds.named(trace, lambda name: "Host" not in name)
-        slow &= ~at_once | (of_device & (trace.duration >= FIRST_ALLOCATION))
+        sets_up = of_device & (trace.duration >= FIRST_ALLOCATION)
+        slow &= ~at_once | sets_up | _frees_nothing(trace, slow & of_device)
     return loading | driver | slow
+
+
+def _frees_nothing(trace: Trace, slow: kinds.Mask) -> kinds.Mask:
+    """Which of the ``slow`` calls give memory back in the first call of an operator that has asked
+    for none before: no allocator does so, libraries make a driver start up by it."""
+    found = np.zeros(len(trace), dtype=bool)
+    rows = np.flatnonzero(slow & kinds.named(trace, _FREE.match))
+    if not len(rows):
+        return found
+    around = innermost_operator(trace)
+    asking = np.flatnonzero(kinds.allocating(trace) & ~kinds.named(trace, _FREE.match))
+    for row in rows[around[rows] != NONE].tolist():
+        operator = around[row]
+        alike = np.flatnonzero((trace.name == trace.name[operator]) & kinds.operators(trace))
+        first = alike[np.argmin(trace.start[alike])]
+        asked = trace.start[asking[around[asking] == operator]]
+        is_first = trace.start[row] < trace.start[first] + trace.duration[first]
+        found[row] = is_first and not (asked < trace.start[row]).any()
+    return found

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.first_use import compiling, initialising
+from perftui.analysis.gpu_idle.first_use import capturing, compiling, initialising
 from perftui.analysis.gpu_idle.host_work import host_work
 from perftui.analysis.intervals import EMPTY, Intervals, subtract, union, unite
 from perftui.analysis.kinds import Mask
@@ -135,7 +135,7 @@ class Host:
         work = host_work(self.trace, track)
         own = {
             GapCause.CPU_OPERATORS: work.computing,
-            GapCause.INITIALISATION: work.setting_up,
+            GapCause.INITIALISATION: unite(work.setting_up, capturing(self.trace, here)),
         }
         taken, states = EMPTY, {}
         for cause in _BY_PRECEDENCE:

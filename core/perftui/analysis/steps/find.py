@@ -1,4 +1,4 @@
-"""Training steps as the trace marks them."""
+"""Training steps as the trace marks them, or else as its optimizer tells."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.grouping import sums
 from perftui.analysis.model import Step
+from perftui.analysis.steps.unmarked import unmarked_steps
 from perftui.trace.model import Int64, Trace
 
 
@@ -16,13 +17,24 @@ def find_steps(trace: Trace) -> tuple[Step, ...]:
     """``ProfilerStep#N`` on the CPU, in order of time; the marks on the device are copies.
 
     Where several threads mark steps of one number, those of the thread with most time in steps
-    count.
+    count. A trace that marks none has those of ``unmarked_steps``, numbered from 0.
     """
     marks = kinds.ranges_named(trace, kinds.STEP.match)
-    rows = np.flatnonzero(marks & kinds.believable(trace)) if marks.any() else np.flatnonzero(marks)
+    if not marks.any():
+        return unmarked_steps(trace)
+    rows = np.flatnonzero(marks & kinds.believable(trace))
     rows = rows[_of_one_thread(trace, rows)]
     ordered = rows[np.argsort(trace.start[rows], kind="stable")]
     return tuple(_step(trace, row) for row in ordered.tolist())
+
+
+def told_by(trace: Trace, steps: Sequence[Step]) -> str:
+    """Who tells the steps that ``find_steps`` found: the ``optimizer`` or the ``data loader``;
+    empty where they are marked, or where there are none."""
+    name = trace.name_of(steps[0].row) if steps else ""
+    if name.startswith(kinds.OPTIMIZER_STEP):
+        return "optimizer"
+    return "data loader" if kinds.is_fetch(name) else ""
 
 
 def _of_one_thread(trace: Trace, rows: Int64) -> kinds.Mask:

@@ -31,6 +31,9 @@ _ONEDNN = re.compile(
 )
 """Operators that oneDNN computes in float32, the outermost ones."""
 
+_OLDER_CONVOLUTION = re.compile(r"aten::(_slow_conv2d_\w+|slow_conv\w*|thnn_conv2d\w*)$")
+"""What torch convolves with on the CPU where oneDNN does not."""
+
 
 @dataclass(frozen=True)
 class CpuOperators:
@@ -66,6 +69,25 @@ def cpu_operators(analysis: TraceAnalysis) -> CpuOperators:
         min(float(own[splits].sum()) / whole, 1.0),
         min(onednn / whole, 1.0),
     )
+
+
+@trace_fact
+def older_convolutions(analysis: TraceAnalysis) -> float:
+    """Share of the steps (or of all of a trace without) in convolutions that oneDNN could do, 0 to
+    1; 0 where it does any of them.
+
+    Raises:
+        UnknownError: the trace takes no time.
+    """
+    steps, trace = trace_steps(analysis), analysis.trace
+    if steps is None:
+        raise UnknownError("nothing has been recorded")
+    operators = kinds.operators(trace) & steps.inside
+    rows = np.flatnonzero(operators & kinds.named(trace, _OLDER_CONVOLUTION.match))
+    if (operators & kinds.named(trace, "aten::mkldnn_convolution".__eq__)).any():
+        return 0.0
+    whole = steps.step_ns * max(steps.steps, 1)
+    return min(union(trace.start[rows], trace.ends_of(rows)).total / whole, 1.0)
 
 
 def _named(

@@ -11,7 +11,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS, OPTIMIZER
 from perftui.facts.cpu.operator_loops import loops
-from perftui.facts.cpu.operators import PHASES, Work, operators, work_of
+from perftui.facts.cpu.operators import PHASES, Work, all_operators, operators, work_of
 from perftui.facts.fact import trace_fact
 from perftui.facts.step.steady import Mask
 from perftui.trace.model import NONE, Int64
@@ -122,8 +122,9 @@ class Kind:
 @trace_fact
 def costliest(analysis: TraceAnalysis) -> Kind | None:
     """The kind of operator outside the optimizer that takes longest, of those that models are not
-    made of, with its backward pass; None without any."""
-    found = operators(analysis)
+    made of, with its backward pass; None without any. Where nothing tells the steps those of all
+    of the trace are asked, and what scripts call by a name of their own is no operator there."""
+    found = all_operators(analysis)
     top = found.top[found.phase[found.top] != PHASES.index(OPTIMIZER)]
     pairs = found.name[top].astype(np.int64) * len(PHASES) + found.phase[top]
     size = len(found.trace.names) * len(PHASES)
@@ -132,13 +133,13 @@ def costliest(analysis: TraceAnalysis) -> Kind | None:
     known: dict[str, Kind] = {}
     for number in np.flatnonzero(counts.reshape(-1, len(PHASES)).any(1)).tolist():
         name = found.trace.names[number]
-        if _is_useful(name):
+        if _is_useful(name) or not (found.steps.steps or "::" in name):
             continue
         at = slice(number * len(PHASES), (number + 1) * len(PHASES))
         kind = known.setdefault(plain(name), Kind(name, 0, np.zeros(len(PHASES), np.int64)))
         kind.by_phase = kind.by_phase + spent[at]
         if name.startswith("aten::"):
-            kind.name, kind.calls = name, int(counts[at].sum()) // found.steps.steps
+            kind.name, kind.calls = name, int(counts[at].sum()) // max(found.steps.steps, 1)
     whole = [_with_backward(key, known) for key in known]
     return max(whole, key=lambda kind: int(kind.by_phase.sum()), default=None)
 

@@ -129,10 +129,23 @@ def operators(analysis: TraceAnalysis) -> Operators:
     Raises:
         UnknownError: it has no steps or no operators.
     """
+    steps = trace_steps(analysis)
+    if steps is None or not steps.steps:
+        raise UnknownError("no profiled step shows the operators")
+    return all_operators(analysis)
+
+
+@trace_fact
+def all_operators(analysis: TraceAnalysis) -> Operators:
+    """As ``operators``; where nothing tells the steps of a trace those of all of it.
+
+    Raises:
+        UnknownError: it has no operators.
+    """
     steps, trace = trace_steps(analysis), analysis.trace
     chosen = kinds.operators(trace)
-    if steps is None or not steps.steps or not chosen.any():
-        raise UnknownError("no profiled step shows the operators")
+    if steps is None or not chosen.any():
+        raise UnknownError("the trace shows no operators")
     steps = steps.first(chosen)
     rows, caller, own = called_operators(trace, chosen & steps.inside)
     phases = find_phases(trace)
@@ -155,9 +168,21 @@ def cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
         NotApplicableError: it computes on a GPU, or nothing shows its operators: ``healthy``
             reports that for all who ask.
     """
-    judged = judged_step.or_none(facts)
-    found = None if judged is None or judged.on_device else operators.or_none(facts)
-    if judged is None or found is None:
+    return _on_cpu(facts, operators.or_none(facts))
+
+
+def all_cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
+    """As ``cpu_operators``; of a trace alone that nothing tells the steps of, all operators.
+
+    Raises:
+        NotApplicableError: as there.
+    """
+    return _on_cpu(facts, (operators if facts.run else all_operators).or_none(facts))
+
+
+def _on_cpu(facts: Facts, found: Operators | None) -> tuple[Operators, JudgedStep]:
+    judged = judged_step.or_none(facts) if found is not None else None
+    if found is None or judged is None or judged.on_device:
         raise NotApplicableError
     return found, judged
 

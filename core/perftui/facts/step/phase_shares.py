@@ -35,8 +35,8 @@ class PhaseShares:
 @trace_fact
 def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     """By phase of the training thread, and ``other`` for the rest of the steady steps of the trace
-    (or of all of it where it marks none; of very many operators, of the first steps): what goes on
-    in it; without phases that are not there.
+    (or of all of it where nothing tells them; of very many operators, of the first steps): what
+    goes on in it; without phases that are not there.
 
     Raises:
         UnknownError: neither an operator nor a collective is in these steps.

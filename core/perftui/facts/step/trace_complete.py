@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.intervals import union
+from perftui.analysis.gpu_idle.first_use import capturing
 from perftui.analysis.links import link
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
@@ -24,7 +24,6 @@ FEWEST_AHEAD = 1_000_000
 which the trace does not hold."""
 
 _LAUNCH = re.compile(r"(cuda|hip|cu)\w*(LaunchKernel|Launch\w+Kernel|GraphLaunch)|urEnqueueKernel")
-_CAPTURE = re.compile(r"(cuda|hip|cu)Stream(Begin|End)Capture")
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,11 @@ class Missing:
     def share(self) -> float:
         """How much is missing, 0 to 1: of the launches, or of the time."""
         return max(self.lost / max(self.launches, 1), self.ahead_share)
+
+    @property
+    def only_ahead(self) -> bool:
+        """Whether the beginning is all that is missing: what follows is to be believed."""
+        return self.lost < INCOMPLETE * max(self.launches, 1) and self.ahead > 0
 
 
 @trace_fact
@@ -88,6 +92,8 @@ def no_kernels(analysis: TraceAnalysis) -> str:
     launched = missing(analysis).launches
     if launched:
         return f"no GPU kernels in this trace, though it has {launched} launches of them"
+    if operator := unrecorded_gpu(analysis):
+        return f"no GPU kernels in this trace, though {operator} runs on a GPU: it was not recorded"
     if drives_device(analysis) or kinds.launches(analysis.trace).any():
         return "no GPU kernels in this trace, though it has calls or events of a device"
     return "no GPU kernels in this trace: recorded with CPU activity only"
@@ -97,7 +103,18 @@ def no_kernels(analysis: TraceAnalysis) -> str:
 def drives_device(analysis: TraceAnalysis) -> bool:
     """Whether a device works in the trace, be it that its kernels are missing or called else."""
     events = analysis.trace.in_category(*ON_DEVICE)
-    return bool(events.any()) or missing(analysis).launches > 0
+    return bool(events.any()) or missing(analysis).launches > 0 or bool(unrecorded_gpu(analysis))
+
+
+@trace_fact
+def unrecorded_gpu(analysis: TraceAnalysis) -> str:
+    """An operator that runs on a GPU only, of a trace that holds nothing else of one: neither a
+    launch nor anything that it did; empty where there is none."""
+    trace = analysis.trace
+    if trace.in_category(*ON_DEVICE).any() or missing(analysis).launches:
+        return ""
+    rows = np.flatnonzero(kinds.only_on_gpu(trace))
+    return trace.name_of(int(rows[0])) if len(rows) else ""
 
 
 def _has_run(trace: Trace, rows: Int64) -> kinds.Mask:
@@ -120,11 +137,5 @@ def _launches(trace: Trace) -> Int64:
     """Rows of the launches that run something: those that a graph captures do not."""
     calls = kinds.launches(trace)
     rows = np.flatnonzero(calls & kinds.named(trace, _LAUNCH.match) & (trace.correlation != NONE))
-    ends = np.flatnonzero(calls & kinds.named(trace, _CAPTURE.match))
-    if not len(ends):
-        return rows
-    # Begin and end alternate on a thread; captures of two threads are not distinguished.
-    times = np.sort(trace.start[ends])
-    times = times[: len(times) // 2 * 2]
-    captured = union(times[::2], times[1::2]).holds(trace.start[rows])
-    return rows[~captured]
+    captured = capturing(trace)
+    return rows[~captured.holds(trace.start[rows])] if len(captured) else rows

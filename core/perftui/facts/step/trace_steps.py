@@ -26,7 +26,7 @@ MOST_ROWS = 100_000
 
 @dataclass(frozen=True, eq=False)
 class TraceSteps:
-    """The steady steps of a trace, or the whole trace where it marks none."""
+    """The steady steps of a trace, or the whole trace where nothing tells them."""
 
     analysis: TraceAnalysis
     each: tuple[StepParts, ...]
@@ -35,7 +35,7 @@ class TraceSteps:
 
     @property
     def steps(self) -> int:
-        """How many there are; 0 where the trace marks no steps."""
+        """How many there are; 0 where nothing tells the steps of the trace."""
         return self.breakdown.count
 
     @property

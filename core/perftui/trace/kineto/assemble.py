@@ -17,6 +17,7 @@ from perftui.trace.kineto.arguments import ArgumentReader, Chunk
 from perftui.trace.kineto.batches import Batches
 from perftui.trace.kineto.columns import Columns, Tally
 from perftui.trace.kineto.head import second_list, top_level_fields
+from perftui.trace.kineto.mtia import told_apart
 from perftui.trace.kineto.source import Source
 from perftui.trace.kineto.times import UNTIMED
 from perftui.trace.model import Int32, Int64, Ints, LoadWarning, MemoryEvents, Trace
@@ -69,7 +70,9 @@ def arrange(
     track = track[rows]
     start = start[rows]
     duration = duration[rows]
-    categories, category = _categories(columns, rows)
+    names = tuple(columns.names)
+    name = columns.rows["name"].take()[rows].astype(np.int32, copy=False)
+    categories, category = told_apart(*_categories(columns, rows), names, name)
     nesting = nest_by_category(track, start, duration, category, categories)
     origin = int(start.min())
     start -= origin
@@ -77,7 +80,7 @@ def arrange(
         path=source.path,
         start=start,
         duration=duration,
-        name=columns.rows["name"].take()[rows].astype(np.int32, copy=False),
+        name=name,
         category=category,
         track=track,
         correlation=columns.rows["correlation"].take()[rows],
@@ -85,7 +88,7 @@ def arrange(
         bytes=columns.rows["bytes"].take()[rows],
         parent=nesting.parent,
         depth=nesting.depth,
-        names=tuple(columns.names),
+        names=names,
         categories=categories,
         tracks=tracks,
         origin=origin,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.cpu.cpu_operators import cpu_operators
+from perftui.facts.cpu.cpu_operators import cpu_operators, older_convolutions
 from perftui.facts.cpu.cpu_share import CpuShare, cpu_share
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.place import Place
@@ -20,6 +20,10 @@ and memory is shared."""
 
 LEAST_IDLE = 0.5
 """Cores that have to idle for more threads to help."""
+
+MUCH_CONVOLVING = 0.25
+"""Share of the step in convolutions of other code from which on a trace alone tells that oneDNN is
+not used: small ones are quicker without it."""
 
 
 def _on_cpu(facts: Facts) -> JudgedStep:
@@ -123,6 +127,34 @@ def _affinity(facts: Facts) -> Lost | None:
 
 
 def _onednn(facts: Facts) -> Lost | None:
+    return _onednn_noted(facts) if facts.run else _onednn_unused(facts)
+
+
+def _onednn_unused(facts: Facts) -> Lost | None:
+    """By a trace alone, in which convolutions take long and oneDNN does none of them."""
+    judged = judged_step(facts)
+    if judged.on_device or facts.analysis is None:
+        raise NotApplicableError
+    share, step = older_convolutions(facts.analysis), judged.of
+    if share < MUCH_CONVOLVING:
+        return None
+    describe = fmt.part_of_step if step.count else fmt.part_of_trace
+    return Lost(
+        min(round(share * step.mean / 2), judged.computing),
+        step,
+        f"Convolutions take {describe(round(share * step.mean), step.mean)}, none of them in "
+        "oneDNN: it is switched off, this build of torch lacks it, or the data is float64.",
+        (
+            Figure.share("convolutions", share, MUCH_CONVOLVING),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        parts=_computing(judged),
+        unproven="why oneDNN is not used",
+    )
+
+
+def _onednn_noted(facts: Facts) -> Lost | None:
     judged, known = _on_cpu(facts), settings(facts)
     off = known is not None and known.mkldnn is not None and known.mkldnn.enabled is False
     if known is None or not off or (known.mkldnn and known.mkldnn.available is False):
@@ -183,7 +215,8 @@ ONEDNN = Rule(
     explanation=(
         "With torch.backends.mkldnn.enabled = False convolutions and recurrent layers on the CPU "
         "use older code, which measured 1.5 to 5 times as slow. The cost is taken to be half of "
-        "their time."
+        "their time. A trace alone shows it by a quarter of the step in such code, and none in "
+        "oneDNN's: torch.backends.mkldnn.is_available() tells whether the build has it."
     ),
     lost=_onednn,
     limits=Limits(0.05, 0.20, "From 5 % on: nothing is gained by switching it off."),

@@ -10,7 +10,7 @@ from perftui.analysis.steps.phases import BACKWARD, FORWARD
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cpu.operator_kinds import casts, copies, costliest, pointwise
-from perftui.facts.cpu.operators import PHASES, cpu_operators, in_step
+from perftui.facts.cpu.operators import PHASES, all_cpu_operators, cpu_operators, in_step
 from perftui.facts.fact import Facts
 from perftui.facts.source.operator_lines import at, calls_of, line_of, place_of
 from perftui.facts.source.source_calls import call_of
@@ -87,7 +87,7 @@ def _elementwise(facts: Facts) -> Lost | None:
 
 
 def _one_operator(facts: Facts) -> Lost | None:
-    found, judged = cpu_operators(facts)
+    found, judged = all_cpu_operators(facts)
     kind = costliest(facts)
     if kind is None:
         return None
@@ -103,7 +103,7 @@ def _one_operator(facts: Facts) -> Lost | None:
         # Within the model something cheaper has to stand in for it.
         time.ns - (time.ns - outside) // 2,
         judged.of,
-        f"{kind.name}{at(line)} takes {fmt.part_of_step(time.ns, mean)}"
+        f"{kind.name}{at(line)} takes {_part_of(judged, time.ns)}"
         f"{', with its backward pass' if kind.goes_back else ''}.",
         _figures(kind.name, time.ns, kind.calls, judged, ONE_OPERATOR),
         place=place_of(facts, line, kind.name),
@@ -111,6 +111,12 @@ def _one_operator(facts: Facts) -> Lost | None:
         share=time.ns / mean,
         unproven="what another operator in its place would take",
     )
+
+
+def _part_of(judged: JudgedStep, ns: int) -> str:
+    step = judged.of
+    describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
+    return describe(ns, step.mean)
 
 
 def _figures(what: str, ns: int, calls: int, judged: JudgedStep, rule: Rule) -> tuple[Figure, ...]:

@@ -11,6 +11,7 @@ from perftui.diagnosis.model import Figure
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import device_steps
 from perftui.facts.kernel.step_kernels import StepKernels, step_kernels
+from perftui.facts.step.begun import from_first_kernel
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.step_breakdown import StepBreakdown
 
@@ -53,8 +54,9 @@ def kernel_work(facts: Facts) -> KernelWork:
         NotApplicableError: the training has no GPU.
         UnknownError: no trace shows its kernels.
     """
-    device_steps(facts)
-    return KernelWork(step_kernels(facts), judged_step(facts).of)
+    steps = device_steps(facts)
+    begun = from_first_kernel(steps) if facts.run is None else None
+    return KernelWork(step_kernels(facts), begun or judged_step(facts).of)
 
 
 def listed(kernels: StepKernels) -> tuple[Figure, ...]:

@@ -12,8 +12,10 @@ from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.gpu.gap_places import place_of
 from perftui.facts.gpu.gpu import idle_steps
 from perftui.facts.gpu.idle_place import idle_place
+from perftui.facts.place import Place
+from perftui.facts.step.first_calls import FirstCalls, first_calls
 from perftui.facts.step.judged_step import judged_step
-from perftui.facts.step.trace_complete import INCOMPLETE, Missing, missing
+from perftui.facts.step.trace_complete import INCOMPLETE, Missing, missing, unrecorded_gpu
 
 _SHOWN = 3
 """Gaps listed."""
@@ -29,6 +31,28 @@ _VERSIONS = {
 
 
 def _initialising(facts: Facts) -> Lost | None:
+    cold = first_calls.or_none(facts) if facts.run is None else None
+    return _unseen(cold) if cold is not None else _seen(facts)
+
+
+def _unseen(cold: FirstCalls) -> Lost:
+    """By the host alone, where the GPU was not recorded."""
+    step = cold.steps.breakdown
+    describe = fmt.part_of_step if step.count else fmt.part_of_trace
+    return Lost(
+        cold.time,
+        step,
+        f"First calls of operators take {describe(cold.time, step.mean)}, far longer than later "
+        f"ones, mainly {cold.operator}: the recording shows first uses, not steady steps.",
+        (
+            Figure.share("in first calls", cold.time / step.mean, 0.10),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=Place(operator=cold.operator),
+    )
+
+
+def _seen(facts: Facts) -> Lost | None:
     trace, judged = idle_steps(facts), judged_step(facts)
     idle, step = judged.part(GapCause.INITIALISATION.value), judged.of
     if idle < INITIALISATION.limits.warning * step.mean:
@@ -58,10 +82,11 @@ INITIALISATION = Rule(
     id="initialisation",
     when="the GPU idles while code is loaded and libraries set themselves up",
     explanation=(
-        "The first launch of a kernel loads its code, the first call of a library starts it, and "
-        "cudnn.benchmark tries algorithms. A trace of that says nothing of the steps to come. "
-        "Record after some warm-up steps: torch.profiler.schedule(wait=..., warmup=...), or a "
-        "window of perftui, which opens later by itself."
+        "The first launch of a kernel loads its code, the first call of a library starts it, "
+        "cudnn.benchmark tries algorithms, and a graph is captured once. A trace of that says "
+        "nothing of the steps to come. Record after some warm-up steps: "
+        "torch.profiler.schedule(wait=..., warmup=...), or a window of perftui, which opens later "
+        "by itself."
     ),
     lost=_initialising,
     limits=Limits(0.10, 0.20, "As of any other idle time: a tenth of what is judged."),
@@ -73,7 +98,12 @@ INITIALISATION = Rule(
 def _incomplete(facts: Facts) -> Lost | None:
     if facts.analysis is None:
         raise NotApplicableError
-    found = missing(facts.analysis)
+    found, unseen = missing(facts.analysis), unrecorded_gpu(facts.analysis)
+    if unseen:
+        sentence = (
+            f"{unseen} runs on a GPU, of which nothing was recorded: what it does cannot be told."
+        )
+        return Lost(0, None, sentence, (Figure.share("missing", _MOST, INCOMPLETE),), share=_MOST)
     return Lost(
         0,
         None,

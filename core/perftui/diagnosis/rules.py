@@ -11,7 +11,13 @@ from perftui.diagnosis.symptoms.cpu import (
     operator_loops,
     operator_work,
 )
-from perftui.diagnosis.symptoms.data_loader import data, data_pattern, data_workers, loader_start
+from perftui.diagnosis.symptoms.data_loader import (
+    data,
+    data_pattern,
+    data_workers,
+    loader_start,
+    workers_died,
+)
 from perftui.diagnosis.symptoms.gpu import cards, memory
 from perftui.diagnosis.symptoms.gpu_idle import allocator, copies, launch_bound, sync_bound
 from perftui.diagnosis.symptoms.kernel import (
@@ -49,6 +55,7 @@ RULES: tuple[Rule, ...] = (
     data_workers.DISK,
     data.BOUND,
     loader_start.LOADER_START,
+    workers_died.WORKERS_DIED,
     optimizer.SINGLE_TENSOR,
     parallelism.EACH_MICRO_BATCH,
     straggler.STRAGGLER,

@@ -43,7 +43,7 @@ from perftui.diagnosis.symptoms.script import (
     recompiles,
     script_python,
 )
-from perftui.diagnosis.symptoms.step import growth, recording, slow_steps
+from perftui.diagnosis.symptoms.step import growth, no_progress, recording, slow_steps
 
 RULES: tuple[Rule, ...] = (
     data.MAIN_THREAD,
@@ -102,6 +102,7 @@ RULES: tuple[Rule, ...] = (
     loops.RECOMPUTE,
     loops.ZERO_GRAD,
     memory.PRESSURE,
+    no_progress.NO_PROGRESS,
     machine.GPUS_UNUSED,
     machine.SLOW_START,
     library_says.LIBRARY_SAYS,

@@ -29,6 +29,7 @@ from perftui.diagnosis.symptoms.kernel import (
     optimizer,
     precision,
     sizes,
+    small_batch,
 )
 from perftui.diagnosis.symptoms.ranks import parallelism, straggler
 from perftui.diagnosis.symptoms.script import (
@@ -97,6 +98,7 @@ RULES: tuple[Rule, ...] = (
     busy_host.BUSY_HOST,
     fusion.DTYPE_CHURN,
     fusion.ELEMENTWISE,
+    small_batch.SMALL_BATCH,
     machine.SWAPPING,
     loops.CONV_BIAS,
     loops.RECOMPUTE,

@@ -22,6 +22,7 @@ from perftui.diagnosis.symptoms.gpu import cards, memory
 from perftui.diagnosis.symptoms.gpu_idle import allocator, copies, launch_bound, sync_bound
 from perftui.diagnosis.symptoms.kernel import (
     attention,
+    convolution_choice,
     fusion,
     kernels,
     layout,
@@ -105,6 +106,7 @@ RULES: tuple[Rule, ...] = (
     loops.ZERO_GRAD,
     memory.PRESSURE,
     no_progress.NO_PROGRESS,
+    convolution_choice.UNTRIED,
     machine.GPUS_UNUSED,
     machine.SLOW_START,
     library_says.LIBRARY_SAYS,

@@ -34,6 +34,7 @@ from perftui.diagnosis.symptoms.kernel import (
 )
 from perftui.diagnosis.symptoms.ranks import parallelism, straggler
 from perftui.diagnosis.symptoms.script import (
+    compile_costs,
     debug_flags,
     evaluation,
     gc_pauses,
@@ -109,6 +110,7 @@ RULES: tuple[Rule, ...] = (
     convolution_choice.UNTRIED,
     machine.GPUS_UNUSED,
     machine.SLOW_START,
+    compile_costs.UNPAID,
     library_says.LIBRARY_SAYS,
     graph_breaks.GRAPH_BREAKS,
     operator_loops.PER_PARAMETER,

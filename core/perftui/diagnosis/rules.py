@@ -46,7 +46,7 @@ from perftui.diagnosis.symptoms.script import (
     recompiles,
     script_python,
 )
-from perftui.diagnosis.symptoms.step import growth, no_progress, recording, slow_steps
+from perftui.diagnosis.symptoms.step import growth, no_progress, recording, slow_steps, slower
 
 RULES: tuple[Rule, ...] = (
     data.MAIN_THREAD,
@@ -111,6 +111,7 @@ RULES: tuple[Rule, ...] = (
     machine.GPUS_UNUSED,
     machine.SLOW_START,
     compile_costs.UNPAID,
+    slower.SLOWER,
     library_says.LIBRARY_SAYS,
     graph_breaks.GRAPH_BREAKS,
     operator_loops.PER_PARAMETER,

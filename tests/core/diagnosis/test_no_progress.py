@@ -46,7 +46,7 @@ def test_a_hang_is_told_with_its_line() -> None:
         "No step has ended for 45 s, since that of number 39; a step takes 100 ms. Its main "
         "thread was last seen at train.py:31 in reduce."
     )
-    assert (finding.severity, finding.cost_ns) == (Severity.WARNING, 0)
+    assert (finding.rule, finding.severity, finding.cost_ns) == ("no-progress", Severity.WARNING, 0)
     assert source_of(finding) == "/p/train.py:31"
     assert "healthy" not in [one.rule for one in judged(run).findings]
 

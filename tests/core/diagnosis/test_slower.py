@@ -52,7 +52,11 @@ def test_it_is_told_with_what_has_changed(tmp_path: Path) -> None:
         "The mean step takes 12 ms, in 3 earlier runs of the same command 10 ms: since the last of "
         "them have changed PyTorch's version and the cores it may use."
     )
-    assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
+    assert (finding.rule, finding.severity, finding.cost_ns) == (
+        "slower-than-before",
+        Severity.INFO,
+        0,
+    )
     assert [figure.value for figure in finding.facts[2:]] == ["2.12.0", "8"]
 
 

@@ -37,7 +37,12 @@ def test_a_worker_without_shared_memory_is_told_with_torchs_words(tmp_path: Path
         'A worker of the data loader failed ("DataLoader worker (pid 4711) is killed by signal: '
         'Bus error"): it has run out of shared memory, in which workers hand over batches.'
     )
-    assert (one.severity, one.cost_ns, one.facts[0].value) == (Severity.INFO, 0, 2)
+    assert (one.rule, one.severity, one.cost_ns, one.facts[0].value) == (
+        "workers-died",
+        Severity.INFO,
+        0,
+        2,
+    )
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ class Silence:
     """Median of the steps before, of any kind."""
     longest: int
     """The longest step, or time between two, before."""
-    lines: tuple[tuple[int, LineShare], ...]
-    """The ranks whose main threads were sampled since, and where each was last."""
+    since: int
+    """When the last step ended, ns since the epoch."""
 
 
 @fact
@@ -57,17 +57,19 @@ def silence(facts: Facts) -> Silence:
         step=int(steps["index"][int(end.argmax())]),
         usual=round(median(steps["duration"])),
         longest=max(int(between.max()), int(steps["duration"].max())),
-        lines=tuple(_lines(facts, last)),
+        since=last,
     )
 
 
+@fact
+def last_lines(facts: Facts) -> tuple[tuple[int, LineShare], ...]:
+    """The ranks whose main threads were sampled since the last step, and where each was last."""
+    return tuple(_lines(facts, silence(facts).since))
+
+
 def _lines(facts: Facts, since: int) -> Iterator[tuple[int, LineShare]]:
-    run = facts.run
-    places = sorted({each.place for each in run.ranks})[:MOST_RANKS] if run else []
-    for place in places:
-        shown = run.rank(place) if run else None
-        if shown is None:
-            continue
+    ranks = facts.run.ranks if facts.run else ()
+    for place in sorted({each.place for each in ranks})[:MOST_RANKS]:
         stacks, _ = stack_samples(facts.of_rank(place))
         if not len(stacks) or _newest(stacks) <= since:
             continue

@@ -21,26 +21,24 @@ WORTH = 0.10
 def _small(facts: Facts) -> Lost | None:
     """Won is what the empty part of the card would have computed meanwhile."""
     work = kernel_work(facts)
-    found = fill(work.kernels.analysis)
-    if found.share < MUCH:
-        return None
     memory = machine_use(facts).memory
+    used = max((one.share for one in memory), default=0.0)
+    found = fill(work.kernels.analysis) if memory else fill.or_none(facts)
+    if found is None or found.share < MUCH or used > HALF:
+        return None
     if not memory:
         raise UnknownError("how much of the GPU's memory a larger batch could take is not known")
-    fullest = max(memory, key=lambda one: one.share)
-    if fullest.share > HALF:
-        return None
     cost = work.won(work.kernels.time * found.empty)
     return Lost(
         cost,
         work.of,
         f"Kernels that leave half of the GPU empty, or more, take {fmt.percent(found.share)} of "
-        f"its time, and {fmt.percent(fullest.share)} of its memory is in use: a larger batch takes "
+        f"its time, and {fmt.percent(used)} of its memory is in use: a larger batch takes "
         "less time for each sample, and changes training.",
         (
             Figure.share("of GPU compute in kernels of few blocks", found.share, MUCH),
             Figure("multiprocessors", found.multiprocessors, "count"),
-            Figure.share("peak memory in use", fullest.share),
+            Figure.share("peak memory in use", used),
             Figure("for example", found.example, place=found.place),
             work.steps,
         ),

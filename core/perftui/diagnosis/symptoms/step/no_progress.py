@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts
-from perftui.facts.step.silence import Silence, silence
+from perftui.facts.source.lines import LineShare
+from perftui.facts.step.silence import last_lines, silence
 
 LEAST = 30_000_000_000
 """ns without a step below which nobody is told: evaluation and checkpoints take as long."""
@@ -21,18 +24,19 @@ def _waits(facts: Facts) -> Lost | None:
     found = silence(facts)
     if found.duration < max(LEAST, LONGER * found.longest):
         return None
-    own = next((line for rank, line in found.lines if rank == _place(facts)), None)
+    lines = last_lines(facts)
+    own = next((line for rank, line in lines if rank == _place(facts)), None)
     return Lost(
         0,
         None,
         f"No step has ended for {fmt.duration(found.duration)}, since that of number {found.step}; "
-        f"a step takes {fmt.duration(found.usual)}. {_where(found)}",
+        f"a step takes {fmt.duration(found.usual)}. {_where(lines)}",
         (
             Figure("since the last step", found.duration, "ns"),
             Figure("median step", found.usual, "ns"),
             *(
                 Figure(f"main thread of rank {rank}", line.source, place=facts.at(line))
-                for rank, line in found.lines
+                for rank, line in lines
             ),
         ),
         place=facts.at(own) if own and own.file else None,
@@ -45,15 +49,15 @@ def _place(facts: Facts) -> int | None:
     return facts.rank.place if facts.rank else None
 
 
-def _where(found: Silence) -> str:
+def _where(lines: Sequence[tuple[int, LineShare]]) -> str:
     """Ranks by where they were last, those that are alike together."""
-    if not found.lines:
+    if not lines:
         return "No sample tells where its main thread is."
     at: dict[str, list[int]] = {}
-    for rank, line in found.lines:
+    for rank, line in lines:
         in_function = f" in {line.function}" if line.file and line.function else ""
         at.setdefault(f"{line.short}{in_function}", []).append(rank)
-    if len(found.lines) == 1:
+    if len(lines) == 1:
         return f"Its main thread was last seen at {next(iter(at))}."
     ranks = (f"{', '.join(map(str, each))} at {place}" for place, each in at.items())
     return f"Main threads were last seen: rank {'; rank '.join(ranks)}."

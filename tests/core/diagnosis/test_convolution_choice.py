@@ -9,7 +9,7 @@ import pytest
 from perftui.diagnosis.model import Diagnosis, Severity
 from tests.core.diagnosis.kernel_stories import BF16, H100
 from tests.core.diagnosis.runs import make_run
-from tests.core.diagnosis.stories import diagnosed, found
+from tests.core.diagnosis.stories import diagnosed, found, reasons
 from tests.traces.builder import TraceBuilder, ms, us
 
 CONVOLUTION = "sm90_xmma_fprop_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x32"
@@ -20,11 +20,12 @@ def judged(
     share: float = 0.3,
     names: tuple[str, ...] = (CONVOLUTION,),
     sizes: tuple[int, ...] = (),
+    steps: int = 4,
     **cudnn: Any,
 ) -> Diagnosis:
     """Busy steps with such a share of convolutions, whose names and input sizes take turns."""
     story = TraceBuilder(fields={"deviceProperties": [H100]})
-    for step in range(4):
+    for step in range(steps):
         begin = story.now
         known = {"Input Dims": [[8, 3, sizes[step % len(sizes)]]]} if sizes else {}
         story.step().forward().op("aten::cudnn_convolution", **known)
@@ -62,3 +63,11 @@ def test_it_is_a_hint_where_sizes_are_fixed() -> None:
 )
 def test_only_where_it_could_help(story: dict[str, Any], is_told: bool) -> None:
     assert (found(judged(**story), "cudnn-benchmark-off") is not None) is is_told
+
+
+def test_a_single_step_does_not_tell() -> None:
+    one = judged(0.4, steps=1)
+    assert found(one, "cudnn-benchmark-off") is None
+    why = "a single step does not show whether sizes stay the same"
+    assert reasons(one)["cudnn-benchmark-off"] == why
+    assert "cudnn-benchmark-off" not in reasons(judged(0.2, steps=1))

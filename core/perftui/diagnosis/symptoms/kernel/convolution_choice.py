@@ -22,7 +22,8 @@ def _untried(facts: Facts) -> Lost | None:
         return None
     work = kernel_work(facts)
     found = work.kernels.of(Category.CONVOLUTION)
-    if not found.time or not alike_in_steps(found):
+    single = found.steps <= 1
+    if not found.time or not (single or alike_in_steps(found)):
         return None
     share = found.time / work.kernels.time
     return Lost(
@@ -37,6 +38,7 @@ def _untried(facts: Facts) -> Lost | None:
         ),
         with_line(facts, found.place, forward_lines.or_none(facts)),
         share=share,
+        doubt="a single step does not show whether sizes stay the same" if single else "",
     )
 
 

@@ -11,11 +11,18 @@ from perftui.diagnosis.symptoms.cpu import (
     operator_loops,
     operator_work,
 )
-from perftui.diagnosis.symptoms.data_loader import data, data_pattern, data_workers, loader_start
+from perftui.diagnosis.symptoms.data_loader import (
+    data,
+    data_pattern,
+    data_workers,
+    loader_start,
+    workers_died,
+)
 from perftui.diagnosis.symptoms.gpu import cards, memory
 from perftui.diagnosis.symptoms.gpu_idle import allocator, copies, launch_bound, sync_bound
 from perftui.diagnosis.symptoms.kernel import (
     attention,
+    convolution_choice,
     fusion,
     kernels,
     layout,
@@ -23,9 +30,11 @@ from perftui.diagnosis.symptoms.kernel import (
     optimizer,
     precision,
     sizes,
+    small_batch,
 )
 from perftui.diagnosis.symptoms.ranks import parallelism, straggler
 from perftui.diagnosis.symptoms.script import (
+    compile_costs,
     debug_flags,
     evaluation,
     gc_pauses,
@@ -37,7 +46,7 @@ from perftui.diagnosis.symptoms.script import (
     recompiles,
     script_python,
 )
-from perftui.diagnosis.symptoms.step import growth, recording, slow_steps
+from perftui.diagnosis.symptoms.step import growth, no_progress, recording, slow_steps, slower
 
 RULES: tuple[Rule, ...] = (
     data.MAIN_THREAD,
@@ -49,6 +58,7 @@ RULES: tuple[Rule, ...] = (
     data_workers.DISK,
     data.BOUND,
     loader_start.LOADER_START,
+    workers_died.WORKERS_DIED,
     optimizer.SINGLE_TENSOR,
     parallelism.EACH_MICRO_BATCH,
     straggler.STRAGGLER,
@@ -90,13 +100,18 @@ RULES: tuple[Rule, ...] = (
     busy_host.BUSY_HOST,
     fusion.DTYPE_CHURN,
     fusion.ELEMENTWISE,
+    small_batch.SMALL_BATCH,
     machine.SWAPPING,
     loops.CONV_BIAS,
     loops.RECOMPUTE,
     loops.ZERO_GRAD,
     memory.PRESSURE,
+    no_progress.NO_PROGRESS,
+    convolution_choice.UNTRIED,
     machine.GPUS_UNUSED,
     machine.SLOW_START,
+    compile_costs.UNPAID,
+    slower.SLOWER,
     library_says.LIBRARY_SAYS,
     graph_breaks.GRAPH_BREAKS,
     operator_loops.PER_PARAMETER,

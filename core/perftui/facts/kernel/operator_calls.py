@@ -110,6 +110,29 @@ def searching_calls(convolutions: StepKernels) -> SearchingCalls | None:
     return SearchingCalls(int(tries.sum()), int(counts.max()), time)
 
 
+def alike_in_steps(found: StepKernels) -> bool:
+    """Whether each of several steps launched the same kernels equally often: their sizes are fixed,
+    as far as names tell; where input sizes were recorded, they are the same as well."""
+    trace, steps = found.analysis.trace, found.steps
+    if steps <= 1 or not len(found) or len(found) % steps:
+        return False
+    names = trace.name[found.rows].reshape(steps, -1)
+    if (names != names[0]).any():
+        return False
+    operators = found.operator.reshape(steps, -1)
+    return _input_sizes(trace, operators[0]) == _input_sizes(trace, operators[-1])
+
+
+def _input_sizes(trace: Trace, operators: Int64) -> list[Any]:
+    """Sizes of the inputs of those calls, of very many the first ones; None where not recorded."""
+    rows = [row for row in operators[:_MOST_SIZES].tolist() if row != NONE]
+    return [trace.read_arguments(row).get("Input Dims") for row in rows]
+
+
+_MOST_SIZES = 64
+"""Calls whose sizes are read: each takes a look into the file."""
+
+
 def launched_under(found: StepKernels, *names: str) -> Mask:
     """Kernels that calls of those operators launched, or what they called."""
     trace, rows = found.analysis.trace, found.operator

@@ -10,6 +10,7 @@ from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.gpu.memory import gpu_memory, peak_reserved
 from perftui.facts.gpu.memory_growth import memory_growth
+from perftui.facts.kernel.fill import fills_few
 from perftui.facts.place import Place
 from perftui.facts.step.steps import step_count
 
@@ -125,7 +126,7 @@ def _headroom(facts: Facts) -> Lost | None:
     if not machine.memory or machine.gpu_busy is None:
         return None
     fullest = max(machine.memory, key=lambda memory: memory.share)
-    if reserved is None or fullest.share > HALF or machine.gpu_busy >= BUSY:
+    if reserved is None or fullest.share > HALF or machine.gpu_busy >= BUSY or fills_few(facts):
         return None
     return Lost(
         0,

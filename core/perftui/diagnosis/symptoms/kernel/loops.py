@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.phases import BACKWARD
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, listed
+from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gap_places import source_line
 from perftui.facts.gpu.gpu import device_steps
@@ -90,6 +92,10 @@ PER_PARAMETER = Rule(
 )
 
 
+MUCH_FREE = 0.5
+"""Share of its memory in use below which a GPU may hold what checkpointing throws away."""
+
+
 def _recompute(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
     backward = work.kernels.kept(BACKWARD, lambda found: found.in_phase(BACKWARD))
@@ -97,13 +103,18 @@ def _recompute(facts: Facts) -> Lost | None:
     time = found.time
     if not time:
         return None
+    used = max((one.share for one in machine_use(facts).memory), default=None)
+    free = ""
+    if used is not None and used < MUCH_FREE:
+        free = f", though {fmt.percent(1 - used)} of the GPU's memory is free"
     return Lost(
         work.won(time),
         work.of,
         f"The backward pass computes parts of the forward pass anew for {work.of_step(time)}: "
-        "activation checkpointing is on.",
+        f"activation checkpointing is on{free}.",
         (
             Figure("backward", backward.time, "ns"),
+            *(() if used is None else (Figure.share("peak memory in use", used),)),
             *listed(found),
             work.steps,
         ),

@@ -1,0 +1,71 @@
+"""The batch is so small that kernels leave most of the GPU empty."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure, Severity
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work
+from perftui.facts.cpu.machine import machine_use
+from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.kernel.fill import MUCH, fill
+from perftui.facts.source.forward_line import forward_lines, with_line
+
+HALF = 0.5
+"""Share of its memory in use above which a larger batch may not fit."""
+
+WORTH = 0.10
+"""Share of the step that must be won for a warning: other waits of the GPU stay as they are."""
+
+
+def _small(facts: Facts) -> Lost | None:
+    """Won is what the empty part of the card would have computed meanwhile."""
+    work = kernel_work(facts)
+    memory = machine_use(facts).memory
+    used = max((one.share for one in memory), default=0.0)
+    found = fill(work.kernels.analysis) if memory else fill.or_none(facts)
+    if found is None or found.share < MUCH or used > HALF:
+        return None
+    if not memory:
+        raise UnknownError("how much of the GPU's memory a larger batch could take is not known")
+    cost = work.won(work.kernels.time * found.empty)
+    return Lost(
+        cost,
+        work.of,
+        f"Kernels that leave half of the GPU empty, or more, take {fmt.percent(found.share)} of "
+        f"its time, and {fmt.percent(used)} of its memory is in use: a larger batch takes "
+        "less time for each sample, and changes training.",
+        (
+            Figure.share("of GPU compute in kernels of few blocks", found.share, MUCH),
+            Figure("multiprocessors", found.multiprocessors, "count"),
+            Figure.share("peak memory in use", used),
+            Figure("for example", found.example, place=found.place),
+            work.steps,
+        ),
+        with_line(facts, found.place, forward_lines.or_none(facts)),
+        PARTS,
+        share=found.share,
+        worst=Severity.WARNING if cost >= WORTH * work.of.mean else Severity.INFO,
+    )
+
+
+SMALL_BATCH = Rule(
+    id="small-batch",
+    when="kernels have too few blocks to fill the GPU, and its memory is mostly free",
+    explanation=(
+        "A multiprocessor without a block of the kernel does nothing. A larger batch has more "
+        "blocks, and takes the same time as long as some are empty. It changes training: the "
+        "learning rate has to follow; where batches are accumulated, take fewer and larger ones. "
+        "The cost is what the empty multiprocessors would have computed, as far as the GPU is what "
+        "the step waits for."
+    ),
+    lost=_small,
+    limits=Limits(
+        MUCH,
+        1.0,
+        "A ResNet-50 on an H100 is at 43 % with 4 images a step, below 12 % with 128; a hint where "
+        "less than a tenth of the step would be won.",
+        of="of GPU compute",
+    ),
+    answer="larger batches, where training allows",
+)

@@ -1,0 +1,48 @@
+"""``torch.compile`` takes longer than a short run can win back."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts
+from perftui.facts.script.first_compiling import first_compiling
+
+
+def _unpaid(facts: Facts) -> Lost | None:
+    """It is no part of a step, and how long steps are without it is not known."""
+    found = first_compiling(facts)
+    if found.steps >= found.paid_from:
+        return None
+    share = min(found.time / found.run, 0.9)
+    return Lost(
+        0,
+        None,
+        f"torch.compile took {fmt.duration(found.time)}, {fmt.percent(share)} of the run: with as "
+        f"much gain as usual that pays from {fmt.several(found.paid_from, 'step')} on, and this "
+        f"run had {found.steps:,}.",
+        (
+            Figure.share("compiling, of the run", share, UNPAID.limits.info),
+            Figure("steps", found.steps, "count"),
+            Figure("mean step", found.mean, "ns"),
+            Figure("step without it to have paid", found.mean + found.needed, "ns"),
+        ),
+        share=share,
+    )
+
+
+UNPAID = Rule(
+    id="compile-not-paid",
+    when="torch.compile takes longer than so short a run can win back",
+    explanation=(
+        "Compiling takes seconds to minutes at the start, and makes each step shorter. In a long "
+        "run it pays; in a short one, such as a test, leave it out, or keep what is compiled from "
+        "run to run (TORCHINDUCTOR_CACHE_DIR). The number of steps is for a step that takes "
+        "1.43 times as long without it, as PyTorch measured in the mean of 163 models."
+    ),
+    lost=_unpaid,
+    limits=Limits.of_hint(
+        0.20, "It is no part of a step, and a longer run pays it off.", of="of the run"
+    ),
+    answer="leave it out of short runs, or keep its cache",
+)

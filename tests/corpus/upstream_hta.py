@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from perftui.analysis import kinds
-from perftui.analysis.steps.find import told_by
+from perftui.analysis.steps.detection import told_by
 from perftui.trace.model import NONE, Int64
 from tests.corpus.hta_frame import Float64, Frame, frame
 from tests.corpus.opened import opened

@@ -19,8 +19,8 @@ from perftui.analysis.links import link, shared_correlations
 from perftui.analysis.model import DeviceActivity, Gap, IdleTime, Step, TraceAnalysis
 from perftui.analysis.ops.calls import op_table
 from perftui.analysis.ops.modules import module_table
+from perftui.analysis.steps.detection import find_steps, told_by
 from perftui.analysis.steps.device_clock import on_device_clock
-from perftui.analysis.steps.find import find_steps, told_by
 from perftui.analysis.steps.parts import device_parts, step_parts
 from perftui.analysis.steps.phases import FORWARD, OPERATORS, find_phases
 from perftui.trace.model import NONE, NOT_READ, Trace

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
+from perftui.fixes.data_loader.loader import PERSISTENT, PIN
+from perftui.fixes.data_loader.num_workers import WORKERS
 from perftui.fixes.fix import Fix, option
-from perftui.fixes.loader import PERSISTENT, PIN
-from perftui.fixes.loader_workers import WORKERS
 from perftui.fixes.model import FixOption
 from perftui.fixes.optimizer import FUSED
 

@@ -253,6 +253,15 @@ def test_a_few_long_batches_hold_up_the_others() -> None:
     assert top({**uneven, "fetch": 990 * MS, "squares": 10 * 300_000**2}).rule != "input-uneven"
 
 
+def test_waits_for_the_first_batches_of_epochs_make_no_worker_uneven() -> None:
+    epoch = joined(
+        step_table(1, {"input_wait": 900, "forward": 20, "loader_start": 1}),
+        step_table(9, {"input_wait": 0.1, "forward": 20}),
+    )
+    found = top(worker(0, busy=0.1), worker(1, busy=0.9), steps=joined(*[epoch] * 20))
+    assert found.rule != "input-uneven"
+
+
 def test_few_batches_do_not_make_workers_uneven() -> None:
     slow = {**worker(1, busy=0.9), "batches": 9, "fetch": 810 * MS}
     assert top(worker(0, busy=0.1), slow).rule != "input-uneven"

@@ -59,14 +59,18 @@ def judged(rule: str, events: Events = (), **run: Any) -> Finding | None:
 
 
 def held(
-    share: float, idle: float = 0.5, known: bool = True, file: str = "/p/data.py"
+    share: float,
+    idle: float = 0.5,
+    known: bool = True,
+    file: str = "/p/data.py",
+    samples: int = 9,
 ) -> dict[str, Table]:
     """A turn of 1 s within the run's 400 ms and behind it, in which a thread held the lock."""
     table = GrowingTable(LOCK_COLUMNS, floats=False, text=STACK_TEXT)
     second = 1_000 * MS
     still = round(idle * second) if known else -1
-    place = [file, 7, "poll", "queue.py:98 qsize", MS, "", ""]
-    table.extend([[100 * MS, round(share * second), 9, *place, second, still]])
+    place = [file, 7, "poll", "queue.py:98 qsize", 100 * MS, "", ""]
+    table.extend([[100 * MS, round(share * second), samples, *place, second, still]])
     return {"lock_stacks": table.freeze()}
 
 
@@ -94,6 +98,13 @@ def test_a_thread_that_runs_while_the_training_thread_runs_costs_nothing() -> No
     assert judged("gil-contention", stacks=held(0.9, idle=0.049)) is None
     assert judged("gil-contention", stacks=held(0.04)) is None
     assert judged("gil-contention") is None
+
+
+def test_a_sample_stands_for_no_more_than_its_interval_and_few_tell_nothing() -> None:
+    some = judged("gil-contention", stacks=held(0.9, samples=5))
+    assert some is not None
+    assert "holds Python's lock 50 % of the time" in some.sentence
+    assert judged("gil-contention", stacks=held(0.9, samples=4)) is None
 
 
 def test_waiting_for_the_lock_is_no_python_of_the_model() -> None:

@@ -273,6 +273,8 @@ def test_every_pass_but_that_of_backward_is_told() -> None:
     finding = judged(passes(2, times=2), "repeated-forward")
     assert finding is not None
     assert finding.cost_ns == 4 * MS
+    # More of them play or generate.
+    assert judged(passes(2, times=3), "repeated-forward") is None
 
 
 def test_one_pass_and_a_teacher_are_no_repetition() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perftui.analysis.steps.find import told_by
+from perftui.analysis.steps.detection import told_by
 from perftui.run.columns import phase_name
 
 if TYPE_CHECKING:

@@ -35,6 +35,10 @@ BEFORE, BEHIND = 12, 10
 TWICE = 1.7
 """Times as many forward as backward operators, from which on a pass has no backward."""
 
+MOST_PASSES = 3
+"""Forward passes for each with a backward pass, up to which one is a repetition: more of them play,
+generate or look ahead, on other inputs."""
+
 
 @trace_fact
 def attention(analysis: TraceAnalysis) -> Work:
@@ -118,8 +122,10 @@ def repeated_passes(analysis: TraceAnalysis) -> Work:
             alike.setdefault((step.index, found.name[one].tobytes()), []).append(one)
     with_backward = np.count_nonzero(nodes) / np.count_nonzero(weighted)
     for each in alike.values():
-        for one in each[max(round(len(each) * with_backward), 1) :]:
-            mine[one] = True
+        trained = max(round(len(each) * with_backward), 1)
+        if len(each) <= MOST_PASSES * trained:
+            for one in each[trained:]:
+                mine[one] = True
     return work_of(found, found.within(mine), mine)
 
 

@@ -14,7 +14,7 @@ from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import BACKWARD
 from perftui.facts.cpu.operators import PHASES, Operators, StepTime, operators
 from perftui.facts.fact import trace_fact
-from perftui.facts.step.judged_step import PYTHON_IN, JudgedStep
+from perftui.facts.step.judged_step import LOSS, PYTHON_IN, JudgedStep
 from perftui.facts.step.steady import Mask
 from perftui.trace.columns.downcast import downcast
 from perftui.trace.model import NONE, Int64, Ints
@@ -216,7 +216,7 @@ def time_in(found: Operators, judged: JudgedStep, chosen: Sequence[Loop]) -> Ste
     top = found.caller == NONE
     for number, name in enumerate(PHASES):
         mine = [loop for loop in chosen if loop.phase == name]
-        ours = (name, f"{PYTHON_IN}{name}")
+        ours = (name, f"{PYTHON_IN}{name}") if name != OTHER else (name, LOSS)
         if not mine or not any(judged.part(part) for part in ours):
             continue
         parts += [part for part in ours if judged.part(part)]
@@ -224,7 +224,8 @@ def time_in(found: Operators, judged: JudgedStep, chosen: Sequence[Loop]) -> Ste
         if name == OTHER:
             taken = sum(int(loop.taken.sum()) for loop in mine)
             whole = found.lengths[name] - sum(loop.interrupted for loop in mine)
-            total += round(judged.part(name) * min(taken / max(whole, taken, 1), 1.0))
+            here = sum(judged.part(part) for part in ours)
+            total += round(here * min(taken / max(whole, taken, 1), 1.0))
             continue
         positions = np.concatenate([loop.positions for loop in mine])
         calling = int(np.minimum(found.duration[positions], SMALL_NS).sum())

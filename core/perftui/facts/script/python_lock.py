@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.facts.fact import Facts, fact
-from perftui.facts.source.lines import LinesByTime, lines_by_time
+from perftui.facts.source.lines import FEWEST_TO_NAME, LinesByTime, lines_by_time
 from perftui.facts.step.steps import steady_span
 
 
@@ -30,8 +30,8 @@ class PythonLock:
 
 @fact
 def python_lock(facts: Facts) -> PythonLock | None:
-    """Waits for Python's lock; None where no other thread was seen to hold it, or nothing was
-    sampled."""
+    """Waits for Python's lock; None where no other thread was seen to hold it, or too few samples
+    tell."""
     stacks = facts.rank.lock_stacks if facts.rank else None
     if stacks is None or "observed" not in stacks or not len(stacks):
         return None
@@ -39,10 +39,14 @@ def python_lock(facts: Facts) -> PythonLock | None:
     if span is not None:
         steady = (stacks["time"] >= span[0]) & (stacks["time"] < span[1])
         stacks = stacks.where(steady) if steady.any() else stacks
+    if int(stacks["samples"].sum()) < FEWEST_TO_NAME:
+        return None
+    # While nobody holds the lock there is no sample: none stands for more than its own interval.
+    held = np.minimum(stacks["held"], stacks["samples"] * stacks["every"])
     turns = np.unique(np.stack((stacks["observed"], stacks["idle"])), axis=1)
     observed, idle = int(turns[0].sum()), turns[1]
     return PythonLock(
-        min(int(stacks["held"].sum()) / max(observed, 1), 1.0),
+        min(int(held.sum()) / max(observed, 1), 1.0),
         int(idle.sum()) / max(observed, 1) if (idle >= 0).all() else None,
-        lines_by_time(stacks, stacks["held"]),
+        lines_by_time(stacks, held),
     )

@@ -7,6 +7,7 @@ from perftui.diagnosis.model import Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.data_loader import data_figures as figures
 from perftui.diagnosis.symptoms.data_loader.data_waiting import (
+    AT_EPOCHS,
     FIRST_READING,
     LIMITS,
     WAIT,
@@ -31,9 +32,6 @@ from perftui.facts.step.steps import wait_p95
 RARE = 0.5
 """Where 95 % of the waits are below this part of the mean, few steps hold most of the wait. Workers
 that are too slow make most steps wait: then the two are alike."""
-
-AT_EPOCHS = 0.5
-"""Share of all waiting from which on it is the beginning of epochs that waits."""
 
 MOSTLY_WAITS = 0.5
 """CPU use while fetching below which a training thread waits for a disk or a network instead."""

@@ -8,6 +8,7 @@ from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
 from perftui.diagnosis.symptoms.data_loader.data_waiting import (
+    AT_EPOCHS,
     LIMITS,
     SATURATED,
     WAIT,
@@ -83,8 +84,9 @@ def _least_making(share: float, facts: Facts, wait: InputWait) -> bool:
 
 
 def _uneven(facts: Facts) -> Lost | None:
-    wait = _unsaturated(facts)
-    if wait is None:
+    wait, pattern = _unsaturated(facts), wait_pattern(facts)
+    if wait is None or (pattern and pattern.at_epochs >= AT_EPOCHS):
+        # The first batches of an epoch are waited for, however even they are.
         return None
     found = unevenness(facts)
     if found.worker is not None and found.times >= SLOW_WORKER:

@@ -34,6 +34,10 @@ WORKERS_IDLE = 0.5
 Measured: 0.78 with workers that held up the training, 0.44 with workers that kept up."""
 
 
+AT_EPOCHS = 0.5
+"""Share of all waiting from which on it is the beginning of epochs that waits."""
+
+
 def waits_for_workers(facts: Facts) -> InputWait | None:
     """The wait of a run, where it is worth a warning and a loader with workers causes it."""
     wait, feeds = input_wait.or_none(facts), training_loader(facts)

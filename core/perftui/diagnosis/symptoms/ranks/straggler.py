@@ -30,8 +30,12 @@ def _straggling(facts: Facts) -> Lost | None:
         return None
     if facts.run is None:
         return late_rank(facts, slow, STRAGGLER.limits)
-    step = judged_step(facts).of
-    cost = min(slow.lag, step.mean)
+    judged = judged_step(facts)
+    step, cost = judged.of, min(slow.lag, judged.of.mean)
+    waits = judged.part(EXPOSED_COMMUNICATION)
+    if waits and not _is_shown(facts, slow):
+        # Whoever is shown waits for nobody longer than it waits; a profiled step is longer.
+        cost = min(cost, waits)
     line = slow_line(facts)
     place = Place(slow.rank)
     if line is not None:

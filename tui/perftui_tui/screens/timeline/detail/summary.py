@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from perftui.analysis.model import Gap, KernelTable, OpTable, TraceAnalysis
-from perftui.analysis.steps.find import median_duration, slow_steps
+from perftui.analysis.steps.detection import median_duration, slow_steps
 from perftui.analysis.steps.recorded import ONLY_STEPS
 from perftui.analysis.timeline.tracks import device_label
 from perftui.trace.model import NONE, Int64, Trace

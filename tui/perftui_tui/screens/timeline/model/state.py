@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from perftui.analysis.intervals import Intervals
 from perftui.analysis.model import Step, TraceAnalysis
-from perftui.analysis.steps.find import slow_steps
+from perftui.analysis.steps.detection import slow_steps
 from perftui.analysis.timeline.launches import Launches
 from perftui.analysis.timeline.track import WHOLE, TimelineTrack
 from perftui.trace.model import NONE

@@ -11,14 +11,14 @@ from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.data_loader.loader_work import fetch_cpu, fetch_demand
 from perftui.facts.fact import Facts
 from perftui.fixes.call_source import CallChange
+from perftui.fixes.data_loader.loader import loader_change
+from perftui.fixes.data_loader.worker_count import worker_count, worker_cpu
+from perftui.fixes.data_loader.worker_gain import LEAST_GAIN, step_cost
 from perftui.fixes.fix import Fix
 from perftui.fixes.launched_script import launched_script
-from perftui.fixes.loader import loader_change
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.program import parse_program, read_source
-from perftui.fixes.worker_count import worker_count, worker_cpu
-from perftui.fixes.worker_gain import LEAST_GAIN, step_cost
 
 ENOUGH_IDLE = 0.75
 """Share of the cores new workers need that has to be idle before: other programs come and go, and a

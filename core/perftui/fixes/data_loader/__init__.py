@@ -1,0 +1,1 @@
+"""Fixes of the data loader: workers, pinned memory, workers that stay."""

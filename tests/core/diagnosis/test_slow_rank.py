@@ -121,6 +121,17 @@ def test_a_slow_backward_pass_is_seen_by_who_waits_least_in_collectives(tmp_path
     assert "30 ms of it in backward" in found.sentence
 
 
+def test_a_rank_waits_no_longer_for_another_than_it_waits_at_all(tmp_path: Path) -> None:
+    run = with_windows(run_of(EVEN, EVEN), tmp_path, 60, 5)
+    alone = said(run, "straggler")
+    of_its_window = said(run, "straggler", window(40))
+    assert alone is not None
+    assert of_its_window is not None
+    # The step of its window takes 100 ms, 40 of them in the collective; backward takes 60 of all.
+    assert of_its_window.cost_ns < alone.cost_ns
+    assert of_its_window.cost_ns == pytest.approx(60 * 40 / 100 * MS, rel=0.01)
+
+
 def test_ranks_that_wait_alike_are_told_what_they_exchange(tmp_path: Path) -> None:
     run = with_windows(run_of(EVEN, EVEN), tmp_path, 35, 35)
     found = said(run, "communication-exposed", window(35))

@@ -84,8 +84,8 @@ NETWORK = Entry(
 )
 FINDINGS = Entry(
     "Findings",
-    "The rules whose limits are crossed, ordered by what they cost in each step. The speed-up is "
-    "the best that removing one could give, not a promise.",
+    "The rules whose limits are crossed, ordered by what they cost in each step. The speed-up "
+    "is what the step would gain without that cost: an estimate, not a promise.",
     "milliseconds of a step; times faster",
     "the steady steps, without warm-up and without profiled steps",
 )

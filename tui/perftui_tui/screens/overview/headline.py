@@ -41,7 +41,7 @@ def _answer(top: Finding, snapshot: Snapshot) -> Row:
 
 def _do_this(option: FixOption, top: Finding) -> Row:
     gain = top.best_speedup
-    best = (f"   at best {gain:.2f}x faster", "good") if gain else ("", "")
+    best = (f"   about {gain:.2f}x faster", "good") if gain else ("", "")
     keys: tuple[str | Span, ...] = ("  ", _key("overview.why"), " why")
     if option.override is not None:
         keys = ("  ", _key("overview.try_fix"), " try it", *keys)

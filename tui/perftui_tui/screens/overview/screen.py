@@ -49,7 +49,7 @@ class OverviewScreen(RunScreen):
         "split into parts that sum to it; those without room for their name are below it. Each "
         "meter shows now, history and a word: LOW, OK, HIGH or FULL; steps are EVEN, or "
         "UNEVEN where one in twenty takes half as long again. Findings are ordered by what they "
-        "cost in each step; ≤1.61x is the best speed-up that removing one could give."
+        "cost in each step; ~1.61x is about how much faster the training would be without it."
     )
     BINDINGS = bindings("overview")
 

@@ -12,6 +12,9 @@ from perftui_tui.reading.snapshot import Phase, Snapshot
 LONGEST = 3
 """Rows that the sentence may take; the whole of it is on the Diagnosis screen."""
 
+NARROW = 70
+"""Cells below which it takes one less: screens as narrow are mostly low as well."""
+
 
 def headline(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
     """The state of affairs in one to three rows, then the next thing to do."""
@@ -25,7 +28,8 @@ def headline(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
 
 def _sentence(name: Span, text: str, cells: int) -> list[Row]:
     indent = " " * (LABEL_WIDTH + 1)
-    first, *rest = wrap(text, cells, "bold", indent)[:LONGEST] or [row("")]
+    longest = LONGEST if cells >= NARROW else LONGEST - 1
+    first, *rest = wrap(text, cells, "bold", indent)[:longest] or [row("")]
     return [row(name, " ", *first[1:]), *rest]
 
 

@@ -66,6 +66,21 @@ def test_a_little_pageable_copy_is_only_mentioned() -> None:
     assert found(diagnosed(copied("HtoD", 9, 64)), "pageable-copies") is None
 
 
+@pytest.mark.parametrize(("waiting", "severity"), [(80, Severity.WARNING), (9, None)])
+def test_memory_got_within_the_operator_that_copies_is_no_wait_for_the_copy(
+    waiting, severity
+) -> None:
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step().op("aten::to").op("aten::empty_strided").malloc(us(500)).close()
+        t.copy("HtoD", us(1), 64, pinned=False, call=us(waiting), starts=t.now).close()
+        t.launch("gemm", us(400), call=CALL, starts=begin + us(600)).at(begin + us(1000)).end()
+
+    finding = found(diagnosed(training().repeat(4, step)), "pageable-copies")
+    assert (finding.severity if finding else None) is severity
+    assert finding is None or finding.cost_ns == us(waiting)
+
+
 def test_pinned_batches_that_nothing_hides_are_exposed_copies() -> None:
     judged = diagnosed(copied("HtoD", 200, 1 << 20, pinned=True))
     assert found(judged, "pageable-copies") is None

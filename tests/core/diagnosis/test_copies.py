@@ -81,6 +81,32 @@ def test_memory_got_within_the_operator_that_copies_is_no_wait_for_the_copy(
     assert finding is None or finding.cost_ns == us(waiting)
 
 
+@pytest.mark.parametrize(
+    ("waiting", "expected"),
+    [
+        (100, ["pageable-copies", "launch-bound"]),
+        (99, ["launch-bound", "pageable-copies"]),
+        (0, ["launch-bound"]),
+    ],
+)
+def test_a_cause_that_delays_launches_stands_first_from_a_third_of_launching_on(
+    waiting, expected
+) -> None:
+    """Launching costs 300 us of each step, the copy less."""
+
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step()
+        if waiting:
+            t.op("aten::to").copy("HtoD", us(1), 64, pinned=False, call=us(waiting), starts=begin)
+            t.close()
+        t.at(begin + us(waiting)).op("aten::add", us(300)).at(t.now - CALL)
+        t.launch("gemm", us(700 - waiting), call=CALL, starts=t.now).at(begin + us(1000)).end()
+
+    judged = diagnosed(training().repeat(4, step))
+    assert [each.rule for each in judged.findings if each.rule in expected] == expected
+
+
 def test_pinned_batches_that_nothing_hides_are_exposed_copies() -> None:
     judged = diagnosed(copied("HtoD", 200, 1 << 20, pinned=True))
     assert found(judged, "pageable-copies") is None

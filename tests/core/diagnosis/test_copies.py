@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perftui.diagnosis.model import Severity
+from perftui.facts.gpu.cpu_made import FASTEST_WRITE
 from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, found, training
 from tests.traces.builder import TraceBuilder, us
 
@@ -25,7 +26,9 @@ def copied(way: str, copying: int, size: int, *, pinned: bool = False) -> TraceB
     return training().repeat(4, step)
 
 
-def made(*makers: str, lasting: int = 100, fetched: bool = False) -> TraceBuilder:
+def made(
+    *makers: str, lasting: int = 100, fetched: bool = False, size: int = 1 << 20
+) -> TraceBuilder:
     """Operators of so many us each, then the copy of what they made; then the GPU computes."""
 
     def step(t: TraceBuilder) -> None:
@@ -39,7 +42,7 @@ def made(*makers: str, lasting: int = 100, fetched: bool = False) -> TraceBuilde
         if fetched:
             t.close().close().frame(LINE)
         t.op("aten::to")
-        t.copy("HtoD", us(10), 1 << 20, pinned=False, call=us(10), starts=t.now).close().close()
+        t.copy("HtoD", us(10), size, pinned=False, call=us(10), starts=t.now).close().close()
         t.launch("gemm", begin + us(1000) - t.now, call=CALL, starts=t.now)
         t.at(begin + us(1000)).end()
 
@@ -145,6 +148,17 @@ def test_a_tensor_made_on_the_cpu_is_named_with_its_operator_and_line() -> None:
 def test_data_that_is_fetched_or_only_sliced_is_not_made() -> None:
     assert found(diagnosed(made("aten::normal_", fetched=True)), "created-on-cpu") is None
     assert found(diagnosed(made("aten::slice", "aten::index")), "created-on-cpu") is None
+
+
+def test_what_no_operator_had_the_time_to_write_is_not_made() -> None:
+    most = us(100) * FASTEST_WRITE
+    assert finding_of(made("aten::zeros", size=most), "created-on-cpu").cost_ns == us(100)
+    data = diagnosed(made("aten::zeros", size=most + 1))
+    assert found(data, "created-on-cpu") is None
+    assert found(data, "pageable-copies") is not None
+    # What is made may be repeated before it is copied.
+    repeated = made("aten::arange", "aten::repeat", size=most + 1)
+    assert finding_of(repeated, "created-on-cpu").cost_ns == us(200)
 
 
 def test_what_takes_little_to_make_is_only_mentioned() -> None:

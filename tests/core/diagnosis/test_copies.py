@@ -168,6 +168,20 @@ def test_what_takes_little_to_make_is_only_mentioned() -> None:
     assert found(diagnosed(made("aten::arange", lasting=9)), "created-on-cpu") is None
 
 
+def test_the_time_in_which_tensors_are_made_is_told_once() -> None:
+    rules = {each.rule for each in diagnosed(made("aten::normal_", lasting=600)).findings}
+    assert "created-on-cpu" in rules
+    assert "largest-part" not in rules
+
+    def computing(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step().op("aten::normal_", us(600)).launch("gemm", us(300), call=CALL, starts=t.now)
+        t.at(begin + us(1000)).end()
+
+    largest = finding_of(training().repeat(4, computing), "largest-part")
+    assert largest.parts == ("cpu operators",)
+
+
 def test_many_small_copies_are_counted() -> None:
     def step(t: TraceBuilder, copies: int) -> None:
         begin = t.now

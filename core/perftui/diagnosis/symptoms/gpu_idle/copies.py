@@ -160,6 +160,9 @@ def _parts(found: CopyCost, free: int) -> tuple[str, ...]:
     parts = [EXPOSED_COPIES] if found.exposed else []
     if found.caused or found.kind is CopyKind.MADE:
         parts += [GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value]
+    if found.kind is CopyKind.MADE:
+        # Those that make the tensors.
+        parts.append(GapCause.CPU_OPERATORS.value)
     # A host that waits so long has its Python done late, too.
     if free or found.caused > found.exposed:
         parts.append(GapCause.PYTHON.value)

@@ -130,6 +130,19 @@ def test_outputs_that_go_to_the_host_are_named_with_the_line(copying, severity) 
         )
 
 
+def test_copies_both_ways_at_the_same_time_are_counted_once() -> None:
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step()
+        for stream, way in enumerate(("HtoD", "DtoH"), start=20):
+            t.copy(way, us(400), 1 << 20, call=CALL, starts=begin + us(50), stream=stream)
+        t.launch("gemm", us(550), call=CALL, starts=begin + us(450)).at(begin + us(1000)).end()
+
+    finding = finding_of(training().repeat(4, step), "copies-exposed")
+    assert finding.cost_ns == us(400)
+    assert "400 µs of each 1.0 ms step (40 %)" in finding.sentence
+
+
 def test_a_value_that_is_read_is_no_copy_of_data() -> None:
     assert found(diagnosed(copied("DtoH", 200, 4)), "copies-exposed") is None
 

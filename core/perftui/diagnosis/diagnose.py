@@ -11,11 +11,15 @@ from perftui.diagnosis.judge import judge
 from perftui.diagnosis.ladder import LADDER
 from perftui.diagnosis.largest_part import LARGEST_PART
 from perftui.diagnosis.model import Abstention, Diagnosis, Finding, Severity
-from perftui.diagnosis.rules import RULES
+from perftui.diagnosis.rules import BY_ID, RULES
 from perftui.diagnosis.symptoms.gpu_idle.launch_bound import LAUNCH
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
 from perftui.facts.step.trace_steps import trace_steps
+
+COMPARABLE = 1 / 3
+"""Share of the cost of launching in general from which on what delays launches for a reason of its
+own stands before it: without that reason, what is left of launching is at most twice as much."""
 
 
 @fact
@@ -66,18 +70,20 @@ def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Healthy first (nothing above info stands beside it), then by cost, then by severity.
 
     Costs are compared as shares, since profiled steps are longer than others. What delays launches
-    for a reason of its own stands before launching in general: what answers that (CUDA graphs,
-    compiling) holds only once the host neither waits nor makes anything itself.
+    for a reason of its own stands before launching in general where it is comparable to it, or
+    slows each launch: what answers launching (CUDA graphs, compiling) holds only once the host
+    neither waits nor makes anything itself.
     """
     launching = max((one.share for one in findings if _is_launching(one)), default=0.0)
 
     def rank(finding: Finding) -> tuple[bool, float, bool, float, int, str]:
+        share = finding.share
         delays = (
             not _is_launching(finding)
             and finding.severity >= Severity.WARNING
             and GapCause.LAUNCH.value in finding.parts
+            and (share >= COMPARABLE * launching or _slows_launches(finding))
         )
-        share = finding.share
         return (
             finding.severity is not Severity.HEALTHY,
             -max(share, launching) if delays else -share,
@@ -88,6 +94,12 @@ def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         )
 
     return tuple(sorted(findings, key=rank))
+
+
+def _slows_launches(finding: Finding) -> bool:
+    """Whether each launch takes longer for what ``finding`` is about."""
+    rule = BY_ID.get(finding.rule)
+    return rule is not None and rule.slows_launches
 
 
 def _is_launching(finding: Finding) -> bool:

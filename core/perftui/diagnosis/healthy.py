@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from perftui import format as fmt
 from perftui.diagnosis.compute_bound import computes
 from perftui.diagnosis.judge import confidence, more_steps
+from perftui.diagnosis.largest_part import share_lost
 from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
 from perftui.diagnosis.rule import Verdict
 from perftui.facts.fact import Facts, UnknownError
@@ -22,6 +23,9 @@ and nsys-ai call a step slow from 1.5 times the median."""
 
 MOST_OF_ONE = 0.5
 """Share of a single step, or of a trace without steps, that one kernel may take."""
+
+MOST_LOST = 0.1
+"""Share of the step that a part which does not compute may take: from there on it is named."""
 
 MOST_ELSE = 0.2
 """Share of the time of all steps that other kinds of steps may take."""
@@ -39,6 +43,7 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
     try:
         judged = computes(facts)
         _check_steps(judged)
+        _check_parts(facts, judged)
         _check_kernels(facts, judged)
         _check_even(judged)
         _check_kinds(facts)
@@ -60,6 +65,13 @@ def _check_even(judged: JudgedStep) -> None:
 def _check_steps(judged: JudgedStep) -> None:
     if not judged.on_device and not judged.of.of_run and not judged.of.count:
         raise UnknownError("the trace marks no steps: operators run, of what is not known")
+
+
+def _check_parts(facts: Facts, judged: JudgedStep) -> None:
+    for part in judged.parts:
+        share = share_lost(facts, judged, part.ns)
+        if not part.computes and share >= MOST_LOST:
+            raise UnknownError(f"{phase_name(part.name)} takes {fmt.percent(share)} of the step")
 
 
 def _check_kernels(facts: Facts, judged: JudgedStep) -> None:

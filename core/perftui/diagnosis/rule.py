@@ -131,3 +131,5 @@ class Rule:
     """What answers it, best first, by the identifiers of fixes."""
     answer: str = ""
     """What to do, in one line of a table."""
+    slows_launches: bool = False
+    """Whether every launch takes longer for it, so that launching is told only without it."""

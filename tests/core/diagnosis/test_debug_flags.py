@@ -67,7 +67,7 @@ def test_launches_that_wait_for_their_kernels_are_a_debug_flag() -> None:
     assert found(diagnosed(launched(blocking=True, kernels=4)), "debug-flags") is None
 
 
-def test_what_delays_launches_stands_before_launching_itself() -> None:
+def test_what_slows_each_launch_stands_before_launching_itself() -> None:
     rules = [each.rule for each in diagnosed(launched(blocking=True, kernels=120)).findings]
     assert rules[0] == "debug-flags"
 

@@ -87,14 +87,16 @@ def test_launching_costs_what_the_optimizer_does_not_explain() -> None:
     assert optimizer.share + launching.share <= 1
 
 
-def averaging(groups: int, *operators: str, steps: int = 4) -> TraceBuilder:
+def averaging(groups: int, *operators: str, steps: int = 4, fetching: int = 0) -> TraceBuilder:
     """Steps with a kernel of 300 us, and behind it so many alike groups of operators, each with a
-    kernel of 1 us every 5 us."""
+    kernel of 1 us every 5 us; amid them so many us are spent in the loader."""
 
     def step(t: TraceBuilder) -> None:
         t.step().forward().op("aten::mm").launch(BF16, us(300), call=us(2)).close().pause(us(298))
         t.close()
-        for _ in range(groups):
+        for group in range(groups):
+            if fetching and group == groups // 2:
+                t.data_wait(us(fetching))
             for operator in operators:
                 t.op(operator).launch(ADD, us(1), call=us(3)).pause(us(2)).close()
         t.op("aten::sum").launch(ADD, us(1), call=us(3)).close()
@@ -120,6 +122,14 @@ def test_an_average_of_weights_is_placed_at_the_loop_that_the_text_has(tmp_path:
     finding = finding_of(averaging(60, "aten::mul_", "aten::add_"), "per-parameter-loop", run)
     assert finding.place is not None
     assert (finding.place.operator, finding.place.line) == ("aten::mul_", 1)
+
+
+@pytest.mark.parametrize("fetching", [0, 400])
+def test_what_the_loader_takes_amid_such_a_loop_is_not_the_loop_s(fetching) -> None:
+    story = averaging(60, "aten::mul_", "aten::add_", fetching=fetching)
+    assert abs(finding_of(story, "per-parameter-loop").cost_ns - round(us(480) * 0.9)) < us(8)
+    few = averaging(50, "aten::mul_", fetching=10 * fetching)
+    assert (found(diagnosed(few), "per-parameter-loop") is None) == bool(fetching)
 
 
 def test_fewer_groups_or_waits_are_no_such_loop() -> None:

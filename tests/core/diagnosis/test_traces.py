@@ -167,9 +167,15 @@ def test_a_trace_of_the_host_alone_says_nothing_of_the_device() -> None:
 
 
 def test_a_busy_device_is_healthy() -> None:
-    finding = finding_of(busy(0.9), "healthy")
-    assert "the GPU computes 900 µs of each 1.0 ms step (90 %)" in finding.sentence
+    finding = finding_of(busy(0.91), "healthy")
+    assert "the GPU computes 910 µs of each 1.0 ms step (91 %)" in finding.sentence
     assert found(diagnosed(busy(0.79)), "healthy") is None
+
+
+def test_a_part_that_computes_nothing_and_takes_a_tenth_is_said_in_place_of_health() -> None:
+    judged = diagnosed(busy(0.9))
+    assert [each.rule for each in judged.findings] == ["largest-part", "compute-bound"]
+    assert reasons(judged)["healthy"] == "python takes 10 % of the step"
 
 
 def test_a_device_busy_with_waiting_for_others_is_not_called_healthy() -> None:

@@ -64,12 +64,17 @@ class CopyCost:
     """Bytes."""
     little: int
     """How many are of less than ``LITTLE``."""
-    exposed: int
-    """Time in which the device copied and did nothing else."""
+    alone: Intervals
+    """When the device copied and did nothing else."""
     waited: int
     """Time in which the host waited for them."""
     caused: int
     """Idle time of the device that those waits have caused."""
+
+    @property
+    def exposed(self) -> int:
+        """ns in which the device copied and did nothing else."""
+        return self.alone.total
 
     @property
     def saved_by_pinning(self) -> int:
@@ -107,7 +112,7 @@ def _cost(analysis: TraceAnalysis, copies: Copies, kind: CopyKind, mask: kinds.M
         outer[outer != NONE],
         int(copies.size[mask].clip(min=0).sum()),
         int(np.count_nonzero(copies.size[mask] < LITTLE)),
-        subtract(copying, _others(trace, waits.steps, copying)).total,
+        subtract(copying, _others(trace, waits.steps, copying)),
         int(waits.lasting[mine].sum()),
         int(waits.cost[mine].sum()),
     )

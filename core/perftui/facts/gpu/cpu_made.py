@@ -30,6 +30,10 @@ _STEPS_BACK = 12
 FARTHEST = 5_000_000
 """ns between two operators of one such chain."""
 
+FASTEST_WRITE = 500
+"""Bytes a ns above which no CPU writes memory: what operators have taken less time for, they have
+not made. Old versions of PyTorch call ``aten::zeros`` for a mark, right before the copy."""
+
 _LEVELS = 10
 """Calls within an operator that are looked at for work of the device."""
 
@@ -73,7 +77,7 @@ def made_on_cpu(analysis: TraceAnalysis) -> CpuMade:
     at = np.minimum(np.searchsorted(calls, outer), max(len(calls) - 1, 0))
     known = calls[at] == outer
     first = np.minimum(np.searchsorted(ordered, outer[known]), max(len(ordered) - 1, 0))
-    return _chains(trace, calls, at[known], outer[known], launch[first])
+    return _chains(trace, calls, at[known], outer[known], launch[first], copies.size[chosen][first])
 
 
 def _calls(trace: Trace, tracks: Int64) -> Int64:
@@ -89,20 +93,24 @@ def _calls(trace: Trace, tracks: Int64) -> Int64:
     return found
 
 
-def _chains(trace: Trace, calls: Int64, at: Int64, outer: Int64, launch: Int64) -> CpuMade:
-    """``launch`` is the call that begins each copy."""
+def _chains(
+    trace: Trace, calls: Int64, at: Int64, outer: Int64, launch: Int64, size: Int64
+) -> CpuMade:
+    """``launch`` is the call that begins each copy, of ``size`` bytes."""
     on_device, makes = _on_device(trace, calls), kinds.named(trace, _MAKES.match)[calls]
     fetched = kinds.input_wait(trace)
     fetching = _within(trace, calls, np.flatnonzero(fetched).astype(np.int64))
     first, maker = np.full(len(at), NONE), np.full(len(at), NONE)
     current, going = at.copy(), np.ones(len(at), dtype=bool)
+    worked = np.zeros(len(at), dtype=np.int64)
     for _ in range(_STEPS_BACK):
         before = np.maximum(current - 1, 0)
         row, following = calls[before], calls[current]
         apart = trace.start[following] - trace.ends_of(row)
         going &= (current > 0) & ~on_device[before] & ~fetching[before]
         going &= (trace.track[row] == trace.track[following]) & (apart < FARTHEST)
-        made = going & makes[before]
+        worked += np.where(going, trace.duration[row], 0)
+        made = going & makes[before] & (size <= worked * FASTEST_WRITE)
         first = np.where(made, row, first)
         longer = (maker == NONE) | (trace.duration[row] >= trace.duration[maker])
         maker = np.where(made & longer, row, maker)

@@ -78,6 +78,7 @@ class HostWaits:
     """The operator that a person calls, or else the call; in order of time."""
     kind: tuple[WaitKind, ...]
     lasting: Int64
+    """ns that it takes to read a value, or that a copy blocks; not what it takes to get memory."""
     cost: Int64
     """Idle time of the device that each has caused, ns in all steps."""
     idle: int
@@ -125,12 +126,13 @@ def host_waits(analysis: TraceAnalysis) -> HostWaits:
     waits = _waits(trace, steps)
     # A copy of pageable memory goes by way of the driver's own: its call lasts until that is done.
     blocking = copies.launch[copies.pageable & (copies.launch != NONE)]
-    rows = distinct(np.concatenate((outermost(trace, waits), outermost(trace, blocking))))
+    calls = np.concatenate((waits, blocking))
+    rows = distinct(outermost(trace, calls))
     rows = _exclusive(trace, rows[rows != NONE])
-    lasting = trace.duration[rows].astype(np.int64)
-    idle = idle_of_host(analysis)
+    idle, kind = idle_of_host(analysis), _kinds(rows, copies)
+    lasting = _lasting(trace, rows, kind, calls)
     cost = _costs(trace.start[rows], lasting, idle)
-    return HostWaits(steps, rows, _kinds(rows, copies), lasting, cost, idle.total)
+    return HostWaits(steps, rows, kind, lasting, cost, idle.total)
 
 
 def distinct(values: Int64) -> Int64:
@@ -206,6 +208,19 @@ def _kinds(rows: Int64, copies: Copies) -> tuple[WaitKind, ...]:
         else WaitKind.VALUE
         for row in rows.tolist()
     )
+
+
+def _lasting(trace: Trace, rows: Int64, kind: tuple[WaitKind, ...], calls: Int64) -> Int64:
+    """What each of ``rows`` loses: a read is there for its value alone, a copy would be called
+    also if none of its ``calls`` blocked."""
+    start, end = trace.start[rows], trace.ends_of(rows)
+    got = np.flatnonzero(kinds.allocating(trace) & kinds.believable(trace))
+    calls = calls[kinds.believable(trace)[calls]]
+    getting = union(trace.start[got], trace.ends_of(got)).within(start, end)
+    blocking = union(trace.start[calls], trace.ends_of(calls)).within(start, end)
+    reads = np.array([one is WaitKind.VALUE for one in kind], dtype=bool)
+    lasting: Int64 = np.where(reads, end - start - getting, blocking)
+    return lasting
 
 
 @trace_fact

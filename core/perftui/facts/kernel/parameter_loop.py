@@ -9,11 +9,11 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.by_track import begun_in
 from perftui.analysis.gpu_idle.host import main_track
-from perftui.analysis.intervals import intersect, subtract, union, unite
+from perftui.analysis.intervals import Intervals, intersect, subtract, union, unite
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.phases import OPERATORS, find_phases
 from perftui.facts.fact import UnknownError, trace_fact
-from perftui.facts.gpu.host_waits import busy
+from perftui.facts.gpu.host_waits import idle_of_host
 from perftui.facts.kernel.step_kernels import marked_steps
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import NONE, Int64, Trace
@@ -34,9 +34,9 @@ class ParameterLoop:
     groups: int
     """Groups in one step."""
     time: int
-    """ns of the training thread, for one step."""
+    """ns of the training thread, for one step, without phases amid them."""
     idle: int
-    """ns of ``time`` in which the device had nothing to do."""
+    """ns of ``time`` in which the device waits for the loop."""
     row: int
     """The first operator."""
 
@@ -52,7 +52,8 @@ def parameter_loop(analysis: TraceAnalysis) -> ParameterLoop | None:
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None or not steps.steps:
         raise UnknownError("the trace marks no steps")
-    rows = _between_phases(trace, steps)
+    between = _between_phases(trace, steps)
+    rows = _called_in(trace, between)
     best = max(
         (_repeated(trace, rows, period) for period in range(1, _LONGEST_GROUP + 1)),
         key=lambda found: int((trace.start[found[1]] - trace.start[found[0]]).sum()),
@@ -60,7 +61,7 @@ def parameter_loop(analysis: TraceAnalysis) -> ParameterLoop | None:
     first, last, period = best
     if not len(first):
         return None
-    spans = union(trace.start[first], trace.ends_of(last))
+    spans = intersect(union(trace.start[first], trace.ends_of(last)), between)
     at = int(np.searchsorted(trace.start[rows], trace.start[first[0]]))
     waits = set(np.unique(trace.name[kinds.synchronising(trace)]).tolist())
     names = trace.name[rows[at : at + period]].tolist()
@@ -71,16 +72,20 @@ def parameter_loop(analysis: TraceAnalysis) -> ParameterLoop | None:
         tuple(trace.names[name] for name in names),
         int(inside_loops.sum()) // period // steps.steps,
         spans.total // steps.steps,
-        (spans.total - intersect(spans, busy(analysis)).total) // steps.steps,
+        intersect(spans, idle_of_host(analysis)).total // steps.steps,
         int(first[0]),
     )
 
 
-def _between_phases(trace: Trace, steps: TraceSteps) -> Int64:
-    """Operators that the training thread calls directly, in order, outside the phases of a step."""
+def _between_phases(trace: Trace, steps: TraceSteps) -> Intervals:
+    """When the steps are in none of their phases."""
     phases = [part for name, part in find_phases(trace).items() if name != OPERATORS]
+    return subtract(marked_steps(steps.analysis, steps), unite(*phases))
+
+
+def _called_in(trace: Trace, between: Intervals) -> Int64:
+    """Operators that the training thread calls directly, in order, in that time."""
     operators = kinds.operators(trace)
-    between = subtract(marked_steps(steps.analysis, steps), unite(*phases))
     mine = operators & (trace.track == main_track(trace)) & begun_in(trace, between)
     rows = np.flatnonzero(mine)
     above = trace.parent[rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from perftui import format as fmt
-from perftui.analysis.intervals import union
+from perftui.analysis.intervals import union, unite
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import EXPOSED_COPIES
 from perftui.diagnosis.model import Figure
@@ -72,7 +72,8 @@ def _exposed(facts: Facts) -> Lost | None:
     copies = copy_costs(facts)
     found = [copies[kind] for kind in (CopyKind.TO_HOST, CopyKind.PINNED) if kind in copies]
     count = max(steps.steps, 1)
-    total = sum(each.exposed for each in found) // count
+    # Both ways at the same time is once.
+    total = unite(*(each.alone for each in found)).total // count
     if not found or not total:
         return None
     most = max(found, key=lambda each: each.exposed)
@@ -160,6 +161,9 @@ def _parts(found: CopyCost, free: int) -> tuple[str, ...]:
     parts = [EXPOSED_COPIES] if found.exposed else []
     if found.caused or found.kind is CopyKind.MADE:
         parts += [GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value]
+    if found.kind is CopyKind.MADE:
+        # Those that make the tensors.
+        parts.append(GapCause.CPU_OPERATORS.value)
     # A host that waits so long has its Python done late, too.
     if free or found.caused > found.exposed:
         parts.append(GapCause.PYTHON.value)

@@ -209,4 +209,5 @@ FLAGS = Rule(
         info=0.0,
     ),
     answer="take it out, or unset the variable",
+    slows_launches=True,
 )

@@ -24,7 +24,7 @@ from perftui.diagnosis.symptoms.kernel import (
     precision,
     sizes,
 )
-from perftui.diagnosis.symptoms.ranks import parallelism, straggler
+from perftui.diagnosis.symptoms.ranks import collectives, parallelism, straggler
 from perftui.diagnosis.symptoms.script import (
     debug_flags,
     evaluation,
@@ -51,6 +51,8 @@ RULES: tuple[Rule, ...] = (
     loader_start.LOADER_START,
     optimizer.SINGLE_TENSOR,
     parallelism.EACH_MICRO_BATCH,
+    collectives.SYNC_BATCH_NORM,
+    collectives.MANY_SMALL,
     straggler.STRAGGLER,
     straggler.EXPOSED,
     parallelism.DATA_PARALLEL,

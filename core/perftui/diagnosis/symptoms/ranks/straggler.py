@@ -6,6 +6,7 @@ from perftui import format as fmt
 from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.symptoms.ranks.explained import explained
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.ranks.backward_passes import backward_passes
@@ -76,7 +77,8 @@ def _exposed(facts: Facts) -> Lost | None:
     if passes is not None and passes.reducing > 1:
         # What all but one of them take is a finding of its own: it need not be.
         exposed = round(exposed / passes.reducing)
-    if not exposed:
+    exposed -= explained(facts)
+    if exposed <= 0:
         return None
     slow = slow_rank.or_none(facts)
     if slow is not None and 2 * slow.lag >= exposed:

@@ -24,7 +24,7 @@ from perftui.diagnosis.symptoms.kernel import (
     precision,
     sizes,
 )
-from perftui.diagnosis.symptoms.ranks import collectives, parallelism, straggler
+from perftui.diagnosis.symptoms.ranks import buckets, collectives, parallelism, straggler
 from perftui.diagnosis.symptoms.script import (
     debug_flags,
     evaluation,
@@ -53,6 +53,8 @@ RULES: tuple[Rule, ...] = (
     parallelism.EACH_MICRO_BATCH,
     collectives.SYNC_BATCH_NORM,
     collectives.MANY_SMALL,
+    buckets.SINGLE_BUCKET,
+    buckets.BUCKET_COPIES,
     straggler.STRAGGLER,
     straggler.EXPOSED,
     parallelism.DATA_PARALLEL,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from perftui.diagnosis.judge import severity
+from perftui.diagnosis.symptoms.ranks.buckets import SINGLE_BUCKET
 from perftui.diagnosis.symptoms.ranks.collectives import MANY_SMALL, SYNC_BATCH_NORM
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 
-SPECIFIC = (SYNC_BATCH_NORM, MANY_SMALL)
+SPECIFIC = (SYNC_BATCH_NORM, MANY_SMALL, SINGLE_BUCKET)
 """Rules about a part of the exposed communication each; none about the same."""
 
 

@@ -24,7 +24,7 @@ from perftui.diagnosis.symptoms.kernel import (
     precision,
     sizes,
 )
-from perftui.diagnosis.symptoms.ranks import buckets, collectives, parallelism, straggler
+from perftui.diagnosis.symptoms.ranks import buckets, collectives, network, parallelism, straggler
 from perftui.diagnosis.symptoms.script import (
     debug_flags,
     evaluation,
@@ -55,6 +55,7 @@ RULES: tuple[Rule, ...] = (
     collectives.MANY_SMALL,
     buckets.SINGLE_BUCKET,
     buckets.BUCKET_COPIES,
+    network.SLOW_NETWORK,
     straggler.STRAGGLER,
     straggler.EXPOSED,
     parallelism.DATA_PARALLEL,

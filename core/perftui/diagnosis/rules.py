@@ -24,7 +24,14 @@ from perftui.diagnosis.symptoms.kernel import (
     precision,
     sizes,
 )
-from perftui.diagnosis.symptoms.ranks import buckets, collectives, network, parallelism, straggler
+from perftui.diagnosis.symptoms.ranks import (
+    buckets,
+    collectives,
+    network,
+    parallelism,
+    straggler,
+    uneven,
+)
 from perftui.diagnosis.symptoms.script import (
     debug_flags,
     evaluation,
@@ -57,6 +64,7 @@ RULES: tuple[Rule, ...] = (
     buckets.BUCKET_COPIES,
     network.SLOW_NETWORK,
     straggler.STRAGGLER,
+    uneven.CHANGING,
     straggler.EXPOSED,
     parallelism.DATA_PARALLEL,
     parallelism.UNUSED_PARAMETERS,
@@ -120,6 +128,7 @@ RULES: tuple[Rule, ...] = (
     memory.GROWTH,
     memory.FRAGMENTATION,
     memory.HEADROOM,
+    uneven.UNEVEN_MEMORY,
     cards.HELD,
     cards.SHARED,
     cards.LINK,

@@ -6,10 +6,11 @@ from perftui.diagnosis.judge import cost_of
 from perftui.diagnosis.symptoms.ranks.buckets import SINGLE_BUCKET
 from perftui.diagnosis.symptoms.ranks.collectives import MANY_SMALL, SYNC_BATCH_NORM
 from perftui.diagnosis.symptoms.ranks.network import SLOW_NETWORK
+from perftui.diagnosis.symptoms.ranks.uneven import CHANGING
 from perftui.facts.fact import Facts
 
-SPECIFIC = (SYNC_BATCH_NORM, MANY_SMALL, SINGLE_BUCKET, SLOW_NETWORK)
-"""Rules about a part of the exposed communication each; none about the same."""
+SPECIFIC = (SYNC_BATCH_NORM, MANY_SMALL, SINGLE_BUCKET, SLOW_NETWORK, CHANGING)
+"""Rules about a part of the exposed communication each."""
 
 
 def explained(facts: Facts) -> int:

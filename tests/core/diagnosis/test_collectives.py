@@ -69,6 +69,31 @@ def test_without_sizes_nothing_is_said_of_them() -> None:
     assert found(diagnosed(reducing(40, 0, dtype="Float")), "many-small-reductions") is None
 
 
+def test_the_collective_is_told_by_its_arguments_where_the_kernel_has_no_name_of_its_own() -> None:
+    told: dict[str, Any] = {"In msg nelems": 3 * KIB, "dtype": "Float"}
+    story = reducing(40, 0, **told, **{"Collective name": "allreduce"})
+    other = reducing(40, 0, **told, **{"Collective name": "broadcast"})
+    for span in (*story.spans, *other.spans):
+        span.name = span.name.replace("AllReduce_Sum_f32_RING_LL", "Generic")
+    assert found(diagnosed(story), "many-small-reductions") is not None
+    assert found(diagnosed(other), "many-small-reductions") is None
+
+
+def test_sizes_are_those_of_the_tensor_where_only_shapes_are_recorded() -> None:
+    def step(t: TraceBuilder) -> None:
+        t.step().launch("gemm", ms(2), starts=t.now).pause(ms(2) - us(5))
+        for _ in range(40):
+            shapes = {"Input Dims": [[3, KIB]], "Input type": ["float"]}
+            t.op("record_param_comms").range("nccl:all_reduce")
+            t.spans[-1].args.update(shapes)
+            t.launch("ncclKernel_AllReduce_RING_LL_Sum_float", us(20), starts=t.now, stream=20)
+            t.pause(us(15)).close().close()
+        t.end()
+
+    finding = finding_of(training().repeat(4, step), "many-small-reductions")
+    assert "40 tensors of 12.0 KiB" in finding.sentence
+
+
 def test_hidden_ones_cost_nothing() -> None:
     story = reducing(40, 3 * KIB)
     begin = [span.start for span in story.spans if span.name.startswith("ProfilerStep")]

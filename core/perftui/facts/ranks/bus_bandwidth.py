@@ -65,7 +65,11 @@ def bus_bandwidth(analysis: TraceAnalysis) -> BusBandwidth:
     card = trace_card(analysis).name
     link = link_of(card)
     if link is None:
-        raise UnknownError(f"the link between cards of the kind {card or 'recorded'} is not listed")
+        raise UnknownError(
+            f"what the link between cards of the kind {card} carries is not listed"
+            if card
+            else "the trace does not name the card, so its link is not known"
+        )
     ranks = calls.ranks[chosen]
     crossing = calls.size[chosen] * trips[chosen] * (ranks - 1) / ranks
     reached = float((crossing / calls.duration[chosen]).max())

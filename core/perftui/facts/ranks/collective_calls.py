@@ -11,14 +11,14 @@ from perftui.analysis.intervals import Intervals, subtract, union
 from perftui.analysis.links import launch_of
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import NotApplicableError, UnknownError, trace_fact
-from perftui.facts.ranks.collective_sizes import group_of, kind_of, size_of
+from perftui.facts.ranks.collective_sizes import Told, told_of
 from perftui.facts.step.steady import Mask
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.categories import DEVICE_ACTIVITY, MEMCPY
 from perftui.trace.model import NONE, Int64
 
 MOST_CALLS = 1_000
-"""Calls whose sizes are read, the first of them; each takes 5 us and more."""
+"""Calls whose arguments are read, the first of them; each takes 5 us and more."""
 
 _SYNC_NORM = "SyncBatchNorm"
 """In the names of the operators of synchronised batch normalisation, forward and backward."""
@@ -77,20 +77,18 @@ def collective_calls(analysis: TraceAnalysis) -> CollectiveCalls:
         raise NotApplicableError
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     launch = launch_of(trace, rows)
-    looked = range(min(len(rows), MOST_CALLS))
-    size = np.full(len(rows), NONE, dtype=np.int64)
-    ranks = np.full(len(rows), NONE, dtype=np.int64)
-    for at in looked:
-        row = int(rows[at])
-        size[at] = size_of(trace, row, int(launch[at])) or NONE
-        ranks[at] = group_of(trace, row) or NONE
+    told = [
+        told_of(trace, int(row), int(call))
+        for row, call in zip(rows[:MOST_CALLS], launch[:MOST_CALLS], strict=True)
+    ]
+    told += [Told("", None, None)] * (len(rows) - len(told))
     return CollectiveCalls(
         max(steps.steps, 1),
         rows,
         trace.duration[rows].astype(np.int64),
-        tuple(kind_of(trace.name_of(int(row))) for row in rows),
-        size,
-        ranks,
+        tuple(each.kind for each in told),
+        np.array([each.size or NONE for each in told], dtype=np.int64),
+        np.array([each.ranks or NONE for each in told], dtype=np.int64),
         _under(analysis, launch.astype(np.int64), _SYNC_NORM),
         (trace.start[rows], trace.ends_of(rows)),
         _computing(steps),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from perftui.trace.model import NONE, Trace
@@ -29,31 +30,47 @@ _LEVELS = 4
 """Ranges and operators around a launch at most: the call, its annotation, its operators."""
 
 
-def kind_of(name: str) -> str:
+@dataclass(frozen=True)
+class Told:
+    """What a trace tells of one collective."""
+
+    kind: str
+    """``all-reduce`` and the like; empty for what is none of the three."""
+    size: int | None
+    """Bytes of the whole tensor that it makes or takes: the larger of what goes in and out on a
+    rank."""
+    ranks: int | None
+    """Ranks that take part."""
+
+
+def told_of(trace: Trace, row: int, launch: int) -> Told:
+    """What is told of the kernel at ``row``, which the call at ``launch`` launched: by its
+    arguments, else its name, which RCCL's kernels do not tell, and what is around the launch."""
+    known = trace.read_arguments(row)
+    kind = _kind(str(known.get("Collective name") or trace.name_of(row)))
+    size = _counted(known)
+    for _ in range(_LEVELS):
+        if size is not None or launch == NONE:
+            break
+        launch = int(trace.parent[launch])
+        if launch != NONE:
+            around = trace.read_arguments(launch)
+            size = _counted(around)
+            kind = kind or _kind(str(around.get("Collective name", "")))
+            if size is None and trace.name_of(launch) == _ANNOTATION:
+                size = _of_shapes(around)
+    return Told(kind, size, _group(trace, known))
+
+
+def _kind(name: str) -> str:
     """Which collective a call or kernel of that name is; empty for those that are none of three."""
     plain = name.replace("_", "").lower()
     return next((kind for word, kind in _KINDS.items() if word in plain), "")
 
 
-def size_of(trace: Trace, row: int, launch: int) -> int | None:
-    """Bytes of the whole tensor that the collective at ``row`` makes or takes, by the larger of
-    what goes in and out on a rank; None where the trace does not tell."""
-    found = _counted(trace.read_arguments(row))
-    for _ in range(_LEVELS):
-        if found is not None or launch == NONE:
-            break
-        launch = int(trace.parent[launch])
-        if launch != NONE:
-            known = trace.read_arguments(launch)
-            found = _counted(known)
-            if found is None and trace.name_of(launch) == _ANNOTATION:
-                found = _of_shapes(known)
-    return found
-
-
-def group_of(trace: Trace, row: int) -> int | None:
-    """Ranks that take part in the collective at ``row``; None where that is not told."""
-    told = trace.read_arguments(row).get("Group size")
+def _group(trace: Trace, known: Mapping[str, Any]) -> int | None:
+    """Ranks of the collective, or where that is not told all of the training."""
+    told = known.get("Group size")
     if isinstance(told, int) and told > 0:
         return told
     info = trace.metadata.get("distributedInfo")

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from perftui.trace.errors import TraceError
 from perftui.trace.model import NONE, Trace
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all-reduce", "all-gather", "reduce-scatter"
@@ -46,7 +49,7 @@ class Told:
 def told_of(trace: Trace, row: int, launch: int) -> Told:
     """What is told of the kernel at ``row``, which the call at ``launch`` launched: by its
     arguments, else its name, which RCCL's kernels do not tell, and what is around the launch."""
-    known = trace.read_arguments(row)
+    known = _arguments(trace, row)
     kind = _kind(str(known.get("Collective name") or trace.name_of(row)))
     size = _counted(known)
     for _ in range(_LEVELS):
@@ -54,12 +57,20 @@ def told_of(trace: Trace, row: int, launch: int) -> Told:
             break
         launch = int(trace.parent[launch])
         if launch != NONE:
-            around = trace.read_arguments(launch)
+            around = _arguments(trace, launch)
             size = _counted(around)
             kind = kind or _kind(str(around.get("Collective name", "")))
             if size is None and trace.name_of(launch) == _ANNOTATION:
                 size = _of_shapes(around)
     return Told(kind, size, _group(trace, known))
+
+
+def _arguments(trace: Trace, row: int) -> Mapping[str, Any]:
+    """Those of a row; none where the file is no longer there."""
+    try:
+        return trace.read_arguments(row)
+    except (OSError, TraceError, msgspec.DecodeError):
+        return {}
 
 
 def _kind(name: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION
@@ -94,9 +96,8 @@ def _wraps(facts: Facts) -> bool:
 def _backward(facts: Facts, calls: CollectiveCalls) -> int:
     """What the GPU computes of a backward pass, behind which reducing could hide, ns."""
     kernels = step_kernels(facts)
-    chosen = kernels.in_phase(BACKWARD)
-    chosen[chosen] = [row not in set(calls.rows.tolist()) for row in kernels.rows[chosen]]
-    return kernels.where(chosen).time
+    computing = ~np.isin(kernels.rows, calls.rows)
+    return kernels.where(kernels.in_phase(BACKWARD) & computing).time
 
 
 BUCKET_COPIES = Rule(

@@ -28,6 +28,12 @@ def judge(rule: Rule, facts: Facts) -> Finding | Abstention | None:
     return _finding(rule, lost, min(found, lost.worst))
 
 
+def cost_of(rule: Rule, facts: Facts) -> int:
+    """ns of a step that the finding of ``rule`` costs; 0 where it finds nothing."""
+    found = judge(rule, facts)
+    return found.cost_ns if isinstance(found, Finding) else 0
+
+
 def severity(share: float, limits: Limits) -> Severity | None:
     """Severity of a cost of ``share`` of the step; None below the lowest limit."""
     if share >= limits.critical:

@@ -32,7 +32,14 @@ from perftui.diagnosis.symptoms.kernel import (
     sizes,
     small_batch,
 )
-from perftui.diagnosis.symptoms.ranks import parallelism, straggler
+from perftui.diagnosis.symptoms.ranks import (
+    buckets,
+    collectives,
+    network,
+    parallelism,
+    straggler,
+    uneven,
+)
 from perftui.diagnosis.symptoms.script import (
     compile_costs,
     debug_flags,
@@ -61,7 +68,13 @@ RULES: tuple[Rule, ...] = (
     workers_died.WORKERS_DIED,
     optimizer.SINGLE_TENSOR,
     parallelism.EACH_MICRO_BATCH,
+    collectives.SYNC_BATCH_NORM,
+    collectives.MANY_SMALL,
+    buckets.SINGLE_BUCKET,
+    buckets.BUCKET_COPIES,
+    network.SLOW_NETWORK,
     straggler.STRAGGLER,
+    uneven.CHANGING,
     straggler.EXPOSED,
     parallelism.DATA_PARALLEL,
     parallelism.UNUSED_PARAMETERS,
@@ -130,6 +143,7 @@ RULES: tuple[Rule, ...] = (
     memory.GROWTH,
     memory.FRAGMENTATION,
     memory.HEADROOM,
+    uneven.UNEVEN_MEMORY,
     cards.HELD,
     cards.SHARED,
     cards.LINK,

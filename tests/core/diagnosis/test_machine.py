@@ -283,6 +283,17 @@ def test_what_a_library_says_is_a_hint_with_its_line(tmp_path: Path) -> None:
     assert [figure.label for figure in one.facts] == ["torch.tensor, line 2", "dynamo, line 4"]
 
 
+def test_nccl_goes_over_sockets_by_its_channels_not_by_what_it_finds(tmp_path: Path) -> None:
+    """On one machine it names the sockets that it could use, and sends over NVLink."""
+    log, told = tmp_path / "output.log", b"box:7 [0] NCCL INFO "
+    log.write_bytes(told + b"NET/Socket : Using [0]eth0:10.0.0.1<0>\n")
+    assert judged("library-says", root=tmp_path) is None
+    log.write_bytes(told + b"Channel 00/0 : 1[0] -> 0[0] [send] via NET/Socket/0\n" * 2)
+    one = judged("library-says", root=tmp_path)
+    assert one is not None
+    assert "NCCL says in line 1" in one.sentence
+
+
 def test_an_output_without_advice_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "output.log").write_bytes(b"loss 0.3\n" * 100)
     assert judged("library-says", root=tmp_path) is None

@@ -34,7 +34,9 @@ HINTS = {
     "Lightning": rb"does not have many workers which may be a bottleneck",
     "Ultralytics": rb"Slow image access detected",
     "tokenizers": rb"The current process just got forked, after parallelism has already been used",
-    "NCCL": rb"NET/Socket : Using",
+    "NCCL": rb"\[\w+\] via NET/Socket",
+    "pinned memory": rb"'pin_memory' argument is set as true but no accelerator is found",
+    "allocator": rb"expandable_segments not supported on this platform",
     "Transformers": rb"`use_cache=True` is incompatible with gradient checkpointing",
 }
 """Beginnings of messages about speed, by who prints them."""

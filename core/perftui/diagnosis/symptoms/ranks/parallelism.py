@@ -13,7 +13,7 @@ from perftui.facts.source.part_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
 
 
-def _wrapper(facts: Facts, name: str) -> Wrapper | None:
+def wrapper(facts: Facts, name: str) -> Wrapper | None:
     """The first wrapper of that class; None where none was recorded."""
     known = settings(facts) if facts.run else None
     wrappers = known.wrappers if known else None
@@ -48,7 +48,7 @@ def _each_micro_batch(facts: Facts) -> Lost | None:
 
 
 def _data_parallel(facts: Facts) -> Lost | None:
-    found = _wrapper(facts, "DataParallel")
+    found = wrapper(facts, "DataParallel")
     devices = str(found.arguments.get("device_ids")) if found else ""
     count = devices.count(",") + 1 if devices.startswith("[") and devices != "[]" else 0
     if count < 2:
@@ -64,7 +64,7 @@ def _data_parallel(facts: Facts) -> Lost | None:
 
 
 def _unused(facts: Facts) -> Lost | None:
-    found = _wrapper(facts, "DistributedDataParallel")
+    found = wrapper(facts, "DistributedDataParallel")
     if found is None or found.arguments.get("find_unused_parameters") is not True:
         return None
     return Lost(

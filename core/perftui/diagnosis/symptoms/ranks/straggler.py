@@ -6,6 +6,7 @@ from perftui import format as fmt
 from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.symptoms.ranks.explained import explained
 from perftui.diagnosis.symptoms.ranks.late_rank import collective_figures, late_rank
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
@@ -73,7 +74,8 @@ def _exposed(facts: Facts) -> Lost | None:
     if passes is not None and passes.reducing > 1:
         # What all but one of them take is a finding of its own: it need not be.
         exposed = round(exposed / passes.reducing)
-    if not exposed:
+    exposed -= explained(facts)
+    if exposed <= 0:
         return None
     slow = slow_rank.or_none(facts)
     waited = slow.lag if slow and not _is_shown(facts, slow) else 0

@@ -1,0 +1,132 @@
+"""The buckets in which DistributedDataParallel reduces gradients: copies, and one for all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perftui import format as fmt
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION
+from perftui.analysis.steps.phases import BACKWARD
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.symptoms.ranks.parallelism import wrapper
+from perftui.facts.fact import Facts
+from perftui.facts.kernel.step_kernels import step_kernels
+from perftui.facts.ranks.bucket_copies import COPIES_BACK, bucket_copies
+from perftui.facts.ranks.collective_calls import CollectiveCalls, collective_calls
+from perftui.facts.ranks.collective_sizes import ALL_REDUCE
+from perftui.facts.source.part_lines import place_in_part
+from perftui.facts.step.judged_step import judged_step
+
+BUCKET = 25 << 20
+"""Bytes that DDP collects for one all-reduce unless told otherwise (bucket_cap_mb=25)."""
+
+ALL = 0.9
+"""Share of the bytes of a step in one bucket, from which on the others do not matter."""
+
+_DDP = "DistributedDataParallel"
+
+
+def _copies(facts: Facts) -> Lost | None:
+    copies = bucket_copies(facts)
+    known = wrapper(facts, _DDP)
+    if known is not None and known.arguments.get("gradient_as_bucket_view") is True:
+        return None
+    judged = judged_step(facts)
+    step, cost = judged.of, min(copies.time, judged.part(copies.part))
+    return Lost(
+        cost,
+        step,
+        f"{_DDP} copies each of {copies.per_step:.0f} gradients out of the bucket in which it was "
+        f"reduced: {fmt.part_of_step(cost, step.mean)}.",
+        (
+            Figure.share("copying them", cost / step.mean, BUCKET_COPIES.limits.warning),
+            Figure("gradients copied a step", round(copies.per_step, 1)),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=place_in_part(facts, BACKWARD),
+        parts=(copies.part,),
+    )
+
+
+def _single(facts: Facts) -> Lost | None:
+    """One bucket is reduced when the last gradient is there, with nothing left to compute. What is
+    won by smaller ones is all but the last of them, as far as backward lasts meanwhile."""
+    calls = collective_calls(facts)
+    chosen = calls.are(ALL_REDUCE) & ~calls.of_norm & (calls.size > 0)
+    if not chosen.any() or not _wraps(facts):
+        return None
+    largest = int(calls.size[chosen].max())
+    whole = int(calls.size[chosen].sum()) / calls.steps
+    alike = chosen & (calls.size == largest)
+    if largest < 2 * BUCKET or largest < ALL * whole or int(alike.sum()) > calls.steps:
+        return None
+    judged, least = judged_step(facts), int(calls.duration[alike].min())
+    exposed = min(calls.exposed(alike), judged.part(EXPOSED_COMMUNICATION), least)
+    cost = min(round(exposed * (1 - BUCKET / largest)), _backward(facts, calls))
+    step = judged.of
+    return Lost(
+        cost,
+        step,
+        f"All gradients, {fmt.size(largest)}, are reduced at once when backward is over: smaller "
+        f"buckets would hide {fmt.part_of_step(cost, step.mean)} behind it.",
+        (
+            Figure.share("could be hidden", cost / step.mean, SINGLE_BUCKET.limits.warning),
+            Figure("bytes of the bucket", largest, "B", 2 * BUCKET),
+            Figure("shortest of its all-reduces", least, "ns"),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=place_in_part(facts, EXPOSED_COMMUNICATION),
+        parts=(EXPOSED_COMMUNICATION,),
+    )
+
+
+def _wraps(facts: Facts) -> bool:
+    """Whether DistributedDataParallel reduces the gradients, by the run or by marks of a trace."""
+    if wrapper(facts, _DDP) is not None:
+        return True
+    analysis: TraceAnalysis | None = facts.analysis
+    names = analysis.trace.names if analysis else ()
+    return COPIES_BACK in names or any(name.startswith(_DDP) for name in names)
+
+
+def _backward(facts: Facts, calls: CollectiveCalls) -> int:
+    """What the GPU computes of a backward pass, behind which reducing could hide, ns."""
+    kernels = step_kernels(facts)
+    computing = ~np.isin(kernels.rows, calls.rows)
+    return kernels.where(kernels.in_phase(BACKWARD) & computing).time
+
+
+BUCKET_COPIES = Rule(
+    id="bucket-copies",
+    when="DistributedDataParallel copies gradients out of the buckets in which it reduces them",
+    explanation=(
+        "Gradients travel in buckets, and by default each is copied back out of its bucket. With "
+        "gradient_as_bucket_view=True a gradient lies in its bucket: that copy is left out, and "
+        "the memory of one copy of all gradients is saved."
+    ),
+    lost=_copies,
+    limits=Limits(0.05, 0.20, "TraceLens speaks of copies that nothing hides from 5 %.", info=0.02),
+    answer="DistributedDataParallel(..., gradient_as_bucket_view=True)",
+)
+
+SINGLE_BUCKET = Rule(
+    id="single-bucket",
+    when="DistributedDataParallel reduces all gradients in one bucket, when backward is over",
+    explanation=(
+        "Buckets are reduced while backward computes the gradients of the next. One bucket for all "
+        "is complete only when backward is over, and nothing hides it. Leave bucket_cap_mb at its "
+        "25, or lower; the cost is what would then be hidden."
+    ),
+    lost=_single,
+    limits=Limits(
+        0.05,
+        0.20,
+        "TraceLens speaks of exposed communication from 5 %; from twice the 25 MiB of a bucket on.",
+        info=0.02,
+    ),
+    answer="leave out bucket_cap_mb, or lower it to 25",
+)

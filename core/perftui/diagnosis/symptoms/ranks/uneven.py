@@ -1,0 +1,110 @@
+"""Ranks that differ: a different one is late each time, or one holds more memory."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, OTHER
+from perftui.diagnosis.judge import severity
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.place import Place
+from perftui.facts.ranks.late_ranks import late_ranks
+from perftui.facts.ranks.memory_of_ranks import memory_of_ranks
+from perftui.facts.ranks.rank_table import WAITS_IN
+from perftui.facts.source.part_lines import place_in_part
+from perftui.facts.step.steps import steady_step
+from perftui.run.columns import phase_name
+
+ALWAYS = 0.6
+"""Share of the steps in which one rank is last, from which on it is that rank; gpuprof."""
+
+FULL = 0.8
+"""Share of its GPU's memory from which on the fullest rank is short of it; TraceML."""
+
+
+def _changing(facts: Facts) -> Lost | None:
+    late, step = late_ranks(facts), steady_step(facts)
+    if late.often_share >= ALWAYS or 2 * late.apart > late.lost:
+        return None
+    cost = min(late.lost, step.mean)
+    part = "their own code outside the model" if late.part == OTHER else phase_name(late.part)
+    return Lost(
+        cost,
+        step,
+        f"The ranks wait for each other {fmt.part_of_step(cost, step.mean)}, for a different one "
+        f"each time: none is last in more than {fmt.percent(late.often_share)} of the steps. "
+        f"Whoever is last is longer in {part}.",
+        (
+            Figure.share("waiting in turn", cost / step.mean, CHANGING.limits.warning),
+            Figure.share(f"last most often, rank {late.often}", late.often_share, ALWAYS),
+            Figure(f"{phase_name(late.part)}, longer on the last", late.part_lag, "ns"),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steps of all ranks", late.steps, "count"),
+        ),
+        place=place_in_part(facts, late.part),
+        parts=(EXPOSED_COMMUNICATION, WAITS_IN),
+    )
+
+
+def _memory(facts: Facts) -> Lost | None:
+    held = memory_of_ranks(facts)
+    if severity(held.skew, UNEVEN_MEMORY.limits) is None:
+        return None
+    if held.share is None:
+        raise UnknownError("GPU memory was not sampled")
+    if held.share < FULL:
+        return None
+    return Lost(
+        0,
+        None,
+        f"Rank {held.most} holds up to {fmt.size(held.most_bytes)} of GPU memory, rank "
+        f"{held.least} {fmt.size(held.least_bytes)}: the fullest ({fmt.percent(held.share)} of its "
+        "GPU) limits the batch of all.",
+        (
+            Figure.share("less on the emptiest", held.skew, UNEVEN_MEMORY.limits.info),
+            Figure.share("of its GPU on the fullest", held.share, FULL, Place(rank=held.most)),
+            Figure(f"rank {held.most}, peak", held.most_bytes, "B", place=Place(rank=held.most)),
+            Figure(f"rank {held.least}, peak", held.least_bytes, "B", place=Place(rank=held.least)),
+        ),
+        place=Place(rank=held.most),
+        share=held.skew,
+    )
+
+
+CHANGING = Rule(
+    id="uneven-ranks",
+    when="ranks wait for each other, for a different one each time",
+    explanation=(
+        "Every step lasts as long as its slowest rank. If that is a different one each time, no "
+        "card and no host is at fault: a loader that now and then has no batch, Python's garbage "
+        "collector, or batches of different sizes. Longer queues and gc.freeze() help the first "
+        "two; sorting samples by length, so that all ranks get as much in a step, the last. The "
+        "cost is what a step would be shorter if each rank took its mean every time."
+    ),
+    lost=_changing,
+    limits=Limits(
+        0.10,
+        0.20,
+        "As for a straggler: TraceML warns from 10 % of the step and is critical from 20 %.",
+        info=0.05,
+    ),
+    answer="prefetch_factor, gc.freeze(), batches of the same size on all ranks",
+)
+
+UNEVEN_MEMORY = Rule(
+    id="uneven-memory",
+    when="one rank holds much more GPU memory than another, and is nearly full",
+    explanation=(
+        "All ranks take the batch that fits the fullest. A rank that holds more has more of the "
+        "model, longer samples, or something of its own: tensors that all ranks load to the first "
+        "GPU (map_location), results gathered on one rank, a stage of a pipeline that is larger."
+    ),
+    lost=_memory,
+    limits=Limits.of_hint(
+        0.20,
+        "TraceML: a fifth less, where the fullest is at 80 %. What it costs is not measured.",
+        of="of the fullest rank's memory",
+    ),
+    answer="map_location, gathering on the CPU, equal stages, batches of the same size",
+)

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import perftui.agent
 from perftui.recorder.spool.ring import Record, RingReader
 from perftui.wire.ring import EVAL_FLAG, INFER_FLAG, PROFILED_FLAG
 from perftui.wire.spool import OPTIONS_VARIABLE, OVERRIDES_VARIABLE, SPOOL_VARIABLE, Spool
+from tests.core.agent.warm_start import WarmStart
 
 INJECT = Path(perftui.agent.__file__).parent / "inject"
 LATE = Path(__file__).parent / "late"
@@ -78,9 +79,20 @@ def environment_fixture() -> Environment:
     return environment
 
 
+@pytest.fixture(scope="session")
+def warm_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmStart]:
+    """Where trainings start that need no interpreter of their own."""
+    start = WarmStart(tmp_path_factory.mktemp("warm"), environment(None))
+    yield start
+    start.close()
+
+
 @pytest.fixture
-def train(tmp_path: Path) -> Train:
-    """Runs a script given as text; ``agent=False`` runs it as it is."""
+def train(tmp_path: Path, request: pytest.FixtureRequest) -> Train:
+    """Runs a script given as text; ``agent=False`` runs it as it is.
+
+    ``fresh=True`` starts an interpreter instead of forking one that has imported torch.
+    """
 
     def run(
         source: str,
@@ -88,6 +100,7 @@ def train(tmp_path: Path) -> Train:
         agent: bool = True,
         options: dict[str, Any] | None = None,
         overrides: list[dict[str, Any]] | None = None,
+        fresh: bool = False,
     ) -> Run:
         script = tmp_path / "train.py"
         script.write_text(source)
@@ -100,15 +113,20 @@ def train(tmp_path: Path) -> Train:
             variables[OVERRIDES_VARIABLE] = json.dumps(overrides)
         env = environment(spool if agent else None, **variables)
         paths = [path for path in (env.get("PYTHONPATH"), str(LATE)) if path]
-        done = subprocess.run(
-            [sys.executable, str(script), *args],
-            cwd=tmp_path,
-            env={**env, "PYTHONPATH": os.pathsep.join(paths)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        env["PYTHONPATH"] = os.pathsep.join(paths)
+        if fresh:
+            done = subprocess.run(
+                [sys.executable, str(script), *args],
+                cwd=tmp_path,
+                env=env,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+        else:
+            start: WarmStart = request.getfixturevalue("warm_start")
+            done = start.run(tmp_path, args, env, timeout=120)
         return Run(done.returncode, done.stdout, done.stderr, Spool(spool))
 
     return run

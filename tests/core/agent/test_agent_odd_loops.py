@@ -54,7 +54,8 @@ data = TensorDataset(torch.ones(8, 4))
 for (x,) in DataLoader(data, 4, num_workers=1, multiprocessing_context="spawn"):
     pass
 """
-    run = train(source)
+    # Spawned workers start as this process did.
+    run = train(source, fresh=True)
 
     assert run.code != 0
     assert "bootstrapping phase" in run.err
@@ -78,7 +79,8 @@ nn.Linear(4, 4)(torch.ones(2, 4))
 if __name__ == "__main__":
     torch.multiprocessing.spawn(work, nprocs=1)
 """
-    run = train(source)
+    # Spawned children start as this process did.
+    run = train(source, fresh=True)
 
     assert (run.code, run.err) == (0, "")
     steps = sorted(
@@ -104,7 +106,8 @@ for step in range(15):
     forward(torch.ones(2, 4)).backward()
     optimizer.step()
 """
-    run = train(source, way)
+    # The compiler finds nothing but what it imports.
+    run = train(source, way, fresh=way == "compiled")
 
     assert (run.code, run.err) == (0, "")
     assert run.step_kinds == ["train"] * 15

@@ -60,8 +60,9 @@ for step in range(int(sys.argv[1])):
 def test_a_training_comes_out_the_same_and_is_recorded(
     train: Any, workers: tuple[str, ...]
 ) -> None:
-    alone = train(PLAIN, *workers, agent=False)
-    watched = train(PLAIN, *workers)
+    # All of it, from the start of the interpreter to its end.
+    alone = train(PLAIN, *workers, agent=False, fresh=True)
+    watched = train(PLAIN, *workers, fresh=True)
 
     assert (watched.code, watched.out) == (0, alone.out)
     # Python's tracker of shared resources complains at random about spawned workers.
@@ -205,7 +206,8 @@ def test_a_run_of_so_many_steps_ends_by_itself(train: Any) -> None:
     [("sys.exit(3)", 3), ("raise ValueError('no more')", 1), ("os.kill(os.getpid(), 15)", -15)],
 )
 def test_exit_codes_are_the_scripts_own(train: Any, ending: str, code: int) -> None:
-    run = train(f"import os\n{NO_LOADER}\n{ending}", "15")
+    # How an interpreter ends is what this is about.
+    run = train(f"import os\n{NO_LOADER}\n{ending}", "15", fresh=True)
 
     assert run.code == code
     assert len(run.of_kind("step")) == 15
@@ -435,8 +437,9 @@ for way in ("root", "in place", "function", "inner", "forward", "step", "broken"
         step()
     print(way, counter.frame_count, counter.op_count)
 """
-    alone = train(source, agent=False)
-    watched = train(source)
+    # The compiler finds nothing but what it imports.
+    alone = train(source, agent=False, fresh=True)
+    watched = train(source, fresh=True)
 
     assert watched.out == alone.out
     assert watched.code == 0
@@ -493,8 +496,9 @@ for way in (step, epoch, made, fetch, profiled):
     breaks = way is step or sum(counters["graph_break"].values())
     print(way.__name__, counter.frame_count, counter.op_count, breaks)
 """
-    alone = train(source, agent=False)
-    watched = train(source)
+    # The compiler finds nothing but what it imports.
+    alone = train(source, agent=False, fresh=True)
+    watched = train(source, fresh=True)
 
     assert (watched.code, watched.out) == (0, alone.out)
 

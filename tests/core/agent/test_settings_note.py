@@ -58,8 +58,9 @@ gc.set_threshold(1000, 20, 30)
 gc.freeze()
 os.environ.update(TORCHDYNAMO_VERBOSE="1", OMP_NUM_THREADS="3", API_TOKEN="secret")
 """
-    plain = train(training(before), agent=False)
-    run = train(training(before), options={"profile": False})
+    # Nothing is frozen before the script does it.
+    plain = train(training(before), agent=False, fresh=True)
+    run = train(training(before), options={"profile": False}, fresh=True)
     assert (run.code, run.out, run.err) == (plain.code, plain.out, plain.err)
     assert run.code == 0
     told = settings(run)
@@ -163,7 +164,8 @@ def test_what_is_in_use_around_the_model_alone_is_told(train: Train) -> None:
 def test_a_compiled_model_is_told_from_one_that_is_not(train: Train) -> None:
     compiled = "compiled = torch.compile(model, backend='eager')\nbefore = set(sys.modules)"
     source = training(call="compiled").replace("before = set(sys.modules)", compiled)
-    assert settings(train(source))["compiled"] is True
+    # The compiler finds nothing but what it imports.
+    assert settings(train(source, fresh=True))["compiled"] is True
 
 
 @pytest.mark.subprocess

@@ -152,7 +152,8 @@ def test_brief_batches_are_counted_in_full_and_stored_once(train: Any) -> None:
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_workers_are_known_however_they_are_started(train: Any, method: str) -> None:
     arguments = {"num_workers": 1, "multiprocessing_context": method}
-    watched = train(LOADERS, json.dumps([["map", 1, arguments]]))
+    # Spawned workers start as this process did.
+    watched = train(LOADERS, json.dumps([["map", 1, arguments]]), fresh=True)
 
     (page,) = pages(watched)
     assert (page.header.worker, page.counts.batches) == (0, 4)

@@ -40,11 +40,6 @@ _MODULE = re.compile(r"nn\.Module: ")
 _BACKWARD = re.compile(r"autograd::engine::|torch::autograd::|.*Backward\d*$")
 _ENGINE = re.compile(r"autograd::engine::|torch::autograd::|\w*Backward\d+$")
 _OF_GPU = re.compile(r"aten::_?(cudnn|miopen)_(?!is_acceptable)")
-_VIEW = re.compile(
-    r"aten::(t|T|transpose|permute|view|_unsafe_view|_reshape_alias|view_as\w*|unsqueeze|squeeze"
-    r"|narrow|slice|select|unbind|split\w*|chunk|expand\w*|as_strided|unfold|unflatten\w*|diagonal"
-    r"|detach|alias|empty\w*|result_type|lift_fresh|set_|resize_|is_\w+)_?$"
-)
 COMMUNICATION_KERNEL = re.compile(
     r"nccl|rccl|hccl|msccl|oneccl|xccl|nvshmem|userbuffers|\b(dpsk|deep_?ep)::|multimem_"
     r"|cross_device_reduce|(one|two)_?shot_?(all|reduce)|(?<!block)(?<!warp)all_?reduce",
@@ -169,12 +164,6 @@ def of_pytorch(trace: Trace) -> Mask:
 def only_on_gpu(trace: Trace) -> Mask:
     """Operators that exist for a GPU alone: they prove one, also where none was recorded."""
     return operators(trace) & named(trace, _OF_GPU.match)
-
-
-@once
-def only_views(trace: Trace) -> Mask:
-    """Operators that never touch what tensors hold: one that takes long has been interrupted."""
-    return operators(trace) & named(trace, _VIEW.match)
 
 
 @once

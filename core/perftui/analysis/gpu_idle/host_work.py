@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.intervals import Intervals, union, unite
+from perftui.analysis.once import once
 from perftui.trace.model import Int64, Trace
+
+_VIEW = re.compile(
+    r"aten::(t|T|transpose|permute|view|_unsafe_view|_reshape_alias|view_as\w*|unsqueeze|squeeze"
+    r"|narrow|slice|select|unbind|split\w*|chunk|expand\w*|as_strided|unfold|unflatten\w*|diagonal"
+    r"|detach|alias|empty\w*|result_type|lift_fresh|set_|resize_|is_\w+)_?$"
+)
 
 COMPUTES = 100_000
 """From so many ns without a sign of life on an operator of PyTorch that calls the driver not once
@@ -46,7 +54,7 @@ def host_work(trace: Trace, track: int) -> HostWork:
         return union(starts[chosen], ends[chosen])
 
     own = kinds.of_pytorch(trace)[rows]
-    views = covered(kinds.only_views(trace)[rows])
+    views = covered(_only_views(trace)[rows])
     alone, launching = covered(own & calls_none), covered(own & ~calls_none)
     others = covered(~own & ~kinds.of_autograd(trace)[rows])
 
@@ -64,3 +72,9 @@ def _silences(times: Int64) -> Int64:
     ordered = np.sort(times)
     long = np.flatnonzero(np.diff(ordered) >= COMPUTES)
     return np.stack([ordered[long], ordered[long + 1]], axis=1)
+
+
+@once
+def _only_views(trace: Trace) -> kinds.Mask:
+    """Operators that never touch what tensors hold: one that takes long has been interrupted."""
+    return kinds.operators(trace) & kinds.named(trace, _VIEW.match)

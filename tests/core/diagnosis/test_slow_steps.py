@@ -12,7 +12,7 @@ from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.reader import RunSnapshot
 from perftui.run.stack_samples import COMPILE, FORWARD, SAVE
 from perftui.run.table import GrowingTable, Table
-from tests.core.diagnosis.runs import MS, event_table, joined, step_table
+from tests.core.diagnosis.runs import MS, event_table, joined, step_table, telemetry_table
 from tests.core.diagnosis.script_runs import (
     Seen,
     judged,
@@ -341,3 +341,18 @@ def test_calls_of_save_below_a_twentieth_or_beside_the_training_are_none() -> No
     assert told(saving_calls(27), "checkpoint").severity is Severity.WARNING
     assert said(saving_calls(26), "checkpoint") is None
     assert said(saving_calls(500, trains=False), "checkpoint") is None
+
+
+@pytest.mark.parametrize(("used", "is_busy"), [(1.5, False), (1.7, True)])
+def test_steps_that_are_slow_now_and_then_on_a_busy_host_are_no_fault(
+    used: float, is_busy: bool
+) -> None:
+    """In no rhythm, within the model, with nothing that would say why."""
+    slow = {"forward": 10, "backward": 600}
+    usual = (20, 31, 27, 22)
+    steps = joined(*(joined(step_table(one, USUAL), step_table(1, slow)) for one in usual))
+    others = {"cpu.utilization": 100 * (used + 0.5) / 8, "processes.cpu": 50.0, "cpu.cores": 8.0}
+    run = run_of(steps, telemetry=telemetry_table(**others))
+    assert (said(run, "slow-steps") is None) is is_busy
+    if is_busy:
+        assert reason(run, "slow-steps") == "other programs used 1.7 of 8 cores"

@@ -1,6 +1,6 @@
 """Planted: every step prints a table of its samples, line by line.
 
-rule: python-bound
+rule: python-bound, loop-of-indexing
 """
 
 import torch

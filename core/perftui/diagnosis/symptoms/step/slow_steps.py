@@ -9,6 +9,7 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import EXPOSED_COPIES, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.place import Place
 from perftui.facts.script.saves import Saves, saves
@@ -60,6 +61,7 @@ def _slow(facts: Facts) -> Lost | None:
         ),
         place=place,
         parts=_parts(facts, found.phase),
+        doubt="" if found.cause or found.every or found.phase == OTHER else busy_host(facts),
         unproven="" if found.cause else "samples of the stack that show what slow steps do",
     )
 

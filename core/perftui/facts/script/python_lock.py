@@ -39,10 +39,9 @@ def python_lock(facts: Facts) -> PythonLock | None:
     if span is not None:
         steady = (stacks["time"] >= span[0]) & (stacks["time"] < span[1])
         stacks = stacks.where(steady) if steady.any() else stacks
-    if int(stacks["samples"].sum()) < FEWEST_TO_NAME:
+    held = stacks["held"]
+    if int((held // np.maximum(stacks["every"], 1)).sum()) < FEWEST_TO_NAME:
         return None
-    # While nobody holds the lock there is no sample: none stands for more than its own interval.
-    held = np.minimum(stacks["held"], stacks["samples"] * stacks["every"])
     turns = np.unique(np.stack((stacks["observed"], stacks["idle"])), axis=1)
     observed, idle = int(turns[0].sum()), turns[1]
     return PythonLock(

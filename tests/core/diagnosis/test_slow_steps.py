@@ -24,6 +24,7 @@ from tests.core.diagnosis.script_runs import (
     stacks_of,
     told,
 )
+from tests.core.diagnosis.test_machine import held
 
 USUAL = {"forward": 10, "backward": 10}
 TURN = 24 * 20
@@ -356,3 +357,16 @@ def test_steps_that_are_slow_now_and_then_on_a_busy_host_are_no_fault(
     assert (said(run, "slow-steps") is None) is is_busy
     if is_busy:
         assert reason(run, "slow-steps") == "other programs used 1.7 of 8 cores"
+
+
+@pytest.mark.parametrize(("held_for", "is_told"), [(0.499, True), (0.5, False)])
+def test_steps_that_wait_for_pythons_lock_are_told_by_its_own_rule(
+    held_for: float, is_told: bool
+) -> None:
+    slow = {"forward": 10, "backward": 600}
+    usual = (20, 31, 27, 22)
+    steps = joined(*(joined(step_table(one, USUAL), step_table(1, slow)) for one in usual))
+    run = run_of(steps)
+    rank = replace(run.ranks[0], **held(held_for))
+    found = said(replace(run, ranks=(rank,)), "slow-steps")
+    assert (found is not None) is is_told

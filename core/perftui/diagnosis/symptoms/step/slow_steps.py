@@ -12,6 +12,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.place import Place
+from perftui.facts.script.python_lock import python_lock
 from perftui.facts.script.saves import Saves, saves
 from perftui.facts.source.lines import LinesByTime
 from perftui.facts.source.moments import FEWEST_MOMENTS, MOSTLY_OTHERS, Moments, moments
@@ -30,6 +31,10 @@ _ELSEWHERE = ("input_wait", "loader_start")
 
 _ON_DEVICE = (*HOST_AT_WORK, GapCause.SYNCHRONISATION.value, EXPOSED_COPIES)
 
+MOSTLY_HELD = 0.5
+"""Share of the time that another thread holds Python's lock, from which on steps that are slow now
+and then in the model are slow for that reason."""
+
 
 def _slow(facts: Facts) -> Lost | None:
     if facts.run is None:
@@ -42,6 +47,10 @@ def _slow(facts: Facts) -> Lost | None:
         return None
     if found.cause == SAVE and saves(facts) is not None:
         # Where each call of torch.save is known, its own rule knows more.
+        return None
+    lock = python_lock.or_none(facts)
+    if not found.cause and found.phase != OTHER and lock and lock.held >= MOSTLY_HELD:
+        # Now and then it waits for that thread several times over.
         return None
     place = _place(found.lines, facts)
     return Lost(

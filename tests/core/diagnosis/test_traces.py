@@ -128,6 +128,26 @@ def test_number_and_length_of_kernels_choose_what_helps(story: TraceBuilder, hel
     assert facts["what helps"] == helps
 
 
+@pytest.mark.parametrize(("in_graph", "severity"), [(49, Severity.CRITICAL), (50, Severity.INFO)])
+def test_what_is_launched_beside_cuda_graphs_is_a_hint(in_graph: int, severity: Severity) -> None:
+    """Of 100 kernels a step; those of the graph come by one call, without a gap."""
+
+    def step(t: TraceBuilder) -> None:
+        t.step().launch("fused", us(4), api="cudaGraphLaunch")
+        call = t.spans[-2]
+        for _ in range(in_graph - 1):
+            t.kernel("fused", us(4), call)
+        t.pause(us(4 * in_graph))
+        for _ in range(100 - in_graph):
+            t.launch("add", us(4), call=us(16))
+        t.end()
+
+    finding = finding_of(TraceBuilder().repeat(4, step), "launch-bound")
+    assert finding.severity is severity
+    helps = next(fact.value for fact in finding.facts if fact.label == "what helps")
+    assert ("into the CUDA graphs" in str(helps)) is (severity is Severity.INFO)
+
+
 @pytest.mark.parametrize(
     "story",
     [launching(length=9, every=9.99), launching(every=16, late=False)],

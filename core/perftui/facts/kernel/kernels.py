@@ -48,6 +48,8 @@ class Launches:
     """Median duration of a kernel."""
     empty_queue: float | None
     """Share of linked launches that found the device with nothing running; None without links."""
+    in_graphs: float
+    """Share of the linked kernels that came by a launch of several, which is a CUDA graph."""
 
 
 @trace_fact
@@ -61,7 +63,17 @@ def launches(analysis: TraceAnalysis) -> Launches | None:
         kernels_per_step=len(durations) // max(found.steps.steps, 1),
         median_ns=int(durations[(len(durations) - 1) // 2]),
         empty_queue=_empty_queue(analysis.trace, found),
+        in_graphs=_in_graphs(analysis.trace, found),
     )
+
+
+def _in_graphs(trace: Trace, found: Kernels) -> float:
+    links = link(trace)
+    mine = (trace.in_category(KERNEL) & found.steps.on_device & found.steps.inside)[links.activity]
+    launch = links.launch[mine]
+    launch = launch[launch != NONE]
+    kernels_of = np.unique(launch, return_counts=True)[1]
+    return float(kernels_of[kernels_of > 1].sum() / len(launch)) if len(launch) else 0.0
 
 
 def _empty_queue(trace: Trace, found: Kernels) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import idle_steps
@@ -25,6 +25,10 @@ MANY_KERNELS = 100
 
 BACKWARD = "_engine_run_backward"
 """Torch's function that runs a backward pass."""
+
+MOSTLY_GRAPHS = 0.5
+"""Share of kernels that come by CUDA graphs, from which on what is left is no more than a hint:
+the usual answer is in use."""
 
 LEAST = 0.10
 """Share of the step that is worth a word."""
@@ -51,6 +55,7 @@ def _launching(facts: Facts) -> Lost | None:
         f"{half} {fmt.duration(found.median_ns)}.",
         tuple(_figures(found, idle / step.mean, which, trace.steps)),
         place=with_line(facts, _place(facts, trace), forward_lines.or_none(facts)),
+        worst=Severity.INFO if found.in_graphs >= MOSTLY_GRAPHS else Severity.CRITICAL,
     )
 
 
@@ -76,12 +81,16 @@ def _figures(found: Launches, share: float, which: str, steps: int) -> Iterator[
     yield Figure("median kernel", found.median_ns, "ns")
     if found.empty_queue is not None:
         yield Figure.share("launches into an empty queue", found.empty_queue)
+    if found.in_graphs:
+        yield Figure.share("kernels launched by CUDA graphs", found.in_graphs)
     yield Figure("what helps", _advice(found))
     yield Figure("steady steps", steps, "count")
 
 
 def _advice(found: Launches) -> str:
     """By the number and the length of the kernels."""
+    if found.in_graphs >= MOSTLY_GRAPHS:
+        return "taking into the CUDA graphs what is launched beside them"
     if found.median_ns >= SHORT_KERNEL:
         return "less work of the host for each launch: torch.compile"
     if found.kernels_per_step >= MANY_KERNELS:

@@ -65,13 +65,10 @@ def write_run(
     if output is None:
         output = b"".join(b"epoch 1 step %d loss %.4f\r\n" % (n, 3 - n / 200) for n in range(steps))
     layout.output.write_bytes(output)
+    rows = step_rows(steps, wait_ms, workers, gpu)
     if contents.torch_version:
-        _write_rank(
-            layout,
-            step_rows(steps, wait_ms, workers, gpu),
-            loader_data(workers, script, loader_line),
-        )
-    _write_telemetry(layout, contents.host, gpu)
+        _write_rank(layout, rows, loader_data(workers, script, loader_line))
+    _write_telemetry(layout, contents.host, gpu, _last_end(rows))
     return layout.root
 
 
@@ -128,17 +125,26 @@ def step_rows(steps: int, wait_ms: int, workers: int, gpu: bool) -> list[list[An
     return rows
 
 
-def _write_telemetry(layout: RunLayout, host: str, gpu: bool) -> None:
+def _last_end(rows: list[list[Any]]) -> int:
+    """When the last step ends: two minutes after the start where there is none."""
+    if not rows:
+        return START + 120 * SECOND
+    last = dict(zip((column.name for column in STEP_COLUMNS), rows[-1], strict=True))
+    end: int = last["start"] + last["duration"]
+    return end
+
+
+def _write_telemetry(layout: RunLayout, host: str, gpu: bool, until: int) -> None:
     names = ["time", *MACHINE_COLUMNS]
     if gpu:
         names += [f"gpu0.{name}" for name in GPU_COLUMNS]
     journal = JournalWriter(layout.telemetry(host), [Column(name) for name in names])
-    journal.append([_sample(second, gpu) for second in range(120)])
+    journal.append([_sample(number, gpu, (until - START) // 120) for number in range(120)])
     journal.close()
 
 
-def _sample(second: int, gpu: bool) -> list[float]:
-    wave = second * 13 % 17
+def _sample(number: int, gpu: bool, every: int) -> list[float]:
+    wave = number * 13 % 17
     machine = [22.0 + wave, 180.0 + wave, 9.1e9, 2.0e8 + wave * 4e6, 1e6, 35.0, 3e5 + wave, 2e5]
     card = [50.0 + wave, 31.0 * 2**30, 141.0 * 2**30, 412.0, 54.0] if gpu else []
-    return [START + second * SECOND, *machine, *card]
+    return [START + number * every, *machine, *card]

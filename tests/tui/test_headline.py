@@ -72,7 +72,7 @@ def test_the_first_fix_that_can_be_done_is_advised(tmp_path: Path) -> None:
 
 def test_without_evidence_of_what_computes_nothing_is_called_healthy(tmp_path: Path) -> None:
     text = words(snapshot_of(tmp_path, wait_ms=0, workers=2))
-    assert text.startswith(" NO FINDING  nothing known crosses its limit in 199 steps; 4 rules")
+    assert text.startswith(" NO FINDING  nothing known crosses its limit in 199 steps; 8 rules")
     assert "could not judge, 4 says why" in text
 
 

@@ -11,7 +11,7 @@ from perftui.facts.fact import Facts, NotApplicableError, fact
 from perftui.facts.source.lines import LineShare, lines_by_time
 from perftui.facts.source.main_thread import stack_samples
 from perftui.facts.step.steady import median
-from perftui.facts.step.steps import run_is_over
+from perftui.facts.step.steps import MANY_STEPS, run_is_over
 from perftui.run.table import Table
 
 MOST_RANKS = 16
@@ -38,10 +38,11 @@ def silence(facts: Facts) -> Silence:
     """How long it is since the rank's last step.
 
     Raises:
-        NotApplicableError: there is no run, or it is over, or has not come to a step.
+        NotApplicableError: there is no run, or it is over, or has come to few steps: what its first
+            ones compile or load may take minutes.
     """
     run, rank, steps = facts.run, facts.rank, facts.steps
-    if run is None or rank is None or run_is_over(facts) or not len(steps):
+    if run is None or rank is None or run_is_over(facts) or len(steps) < MANY_STEPS:
         raise NotApplicableError
     if run.trainings(rank.place)[-1:] != (rank,):
         # Another process is the rank by now, and has not come to a step.

@@ -15,9 +15,12 @@ from perftui.facts.kernel.step_kernels import StepKernels, step_kernels
 from perftui.facts.place import Place
 from perftui.trace.arguments import arguments_of
 from perftui.trace.errors import TraceError
+from perftui.trace.model import Int64
 
 MOST_READ = 1_000
-"""Kernels whose launches are read, evenly chosen of those that there are: 5 ms."""
+RUNS = 5
+"""Kernels whose launches are read, in so many runs evenly chosen of those that there are: each run
+reads a piece or two of the file, 2 ms each."""
 
 _NOT_OF_THE_BATCH = (Category.COMMUNICATION, Category.OPTIMIZER)
 """Kernels that are as long for any batch."""
@@ -58,8 +61,7 @@ def fill(analysis: TraceAnalysis) -> Fill:
     found, card = step_kernels(analysis), trace_card(analysis)
     if not card.multiprocessors:
         raise UnknownError("the trace does not say how many multiprocessors the card has")
-    every = -(-len(found) // MOST_READ)
-    read = found.where(np.arange(0, len(found), every))
+    read = found.where(_chosen(len(found)))
     blocks = _blocks(read)
     known, duration = blocks > 0, read.duration
     if not known.any() or not duration[known].sum():
@@ -74,6 +76,15 @@ def fill(analysis: TraceAnalysis) -> Fill:
         example=_longest(read.where(few)),
         place=read.where(few).place if few.any() else Place(),
     )
+
+
+def _chosen(count: int) -> Int64:
+    """Which of ``count`` kernels are read."""
+    if count <= MOST_READ:
+        return np.arange(count)
+    length = MOST_READ // RUNS
+    first = np.linspace(0, count - length, RUNS).astype(np.int64)
+    return (first[:, None] + np.arange(length)).ravel()
 
 
 def _longest(found: StepKernels) -> str:

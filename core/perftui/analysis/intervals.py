@@ -85,6 +85,9 @@ def unite(*sets: Intervals) -> Intervals:
 
 def intersect(first: Intervals, second: Intervals) -> Intervals:
     """The time that both cover."""
+    if len(first) > len(second):
+        # A few are found among many in no time, many among a few are not.
+        first, second = second, first
     lowest = np.searchsorted(second.end, first.start, side="right")
     highest = np.searchsorted(second.start, first.end, side="left")
     counts = np.maximum(highest - lowest, 0)

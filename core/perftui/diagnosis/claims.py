@@ -12,6 +12,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.model import Finding
 from perftui.diagnosis.rule import Claim
 from perftui.diagnosis.rules import BY_ID
+from perftui.facts.gpu.gap_times import gap_times
 from perftui.trace.categories import KERNEL
 
 TimelinePlace = tuple[int, int, "int | None"]
@@ -77,10 +78,9 @@ def claimed(claim: Claim, analysis: TraceAnalysis) -> Intervals:
 
 
 def _intervals(claim: Claim, analysis: TraceAnalysis) -> Intervals:
-    gaps = [gap for gap in analysis.gaps if gap.cause is claim.idle]
+    gaps = gap_times(analysis).get(claim.idle) if claim.idle else None
     if gaps:
-        start, end = zip(*((gap.start, gap.end) for gap in gaps), strict=True)
-        return union(np.array(start, dtype=np.int64), np.array(end, dtype=np.int64))
+        return union(gaps.start, gaps.end)
     rows = rows_of(claim, analysis)
     return union(analysis.trace.start[rows], analysis.trace.ends_of(rows)) if len(rows) else EMPTY
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,11 +42,8 @@ class _Trace:
     def start(self) -> Int64:
         return np.zeros(1, dtype=np.int64)
 
-    def ends_of(self, rows: Int64) -> Int64:
-        return np.full(len(rows), self.end, dtype=np.int64)
-
-    def __len__(self) -> int:
-        return 1
+    def ends_of(self, rows: slice) -> Int64:
+        return np.full(1, self.end, dtype=np.int64)[rows]
 
 
 @dataclass(frozen=True)
@@ -55,6 +52,7 @@ class _Analysis:
 
     trace: _Trace
     gaps: tuple[Gap, ...]
+    worked_out: dict[object, object] = field(default_factory=dict)
 
 
 def analysis_of(*gaps: Gap, origin: int | None = ORIGIN, end: int = 10_000 * MS) -> TraceAnalysis:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace.kineto.batches import Batch, Batches, objects_of
+from perftui.trace.kineto.batches import Batch, Batches, arguments_in
 
 # Text that looks like the punctuation between events.
 NASTY = st.sampled_from(
@@ -52,15 +54,28 @@ def test_any_cut_gives_the_same_events(
 
 
 @given(st.lists(EVENT, min_size=1, max_size=8), st.lists(st.integers(0, 90), max_size=8))
-def test_each_batch_can_be_read_again_where_it_stands(
+def test_the_arguments_of_each_batch_can_be_read_again_where_it_stands(
     events: list[dict[str, Any]], sizes: list[int]
 ) -> None:
     text = (json.dumps(events)[1:] + "}").encode()
     batches, _ = decoded(text, sizes)
-    again = []
+    rows, again = 0, []
     for batch in batches:
-        again += objects_of(text[batch.offset : batch.offset + batch.length], batch.strict)
-    assert again == events
+        mine = range(sum(event.ph == "X" for event in batch.events))
+        there = text[batch.offset : batch.offset + batch.length]
+        count, found = arguments_in(there, batch.strict, mine)
+        rows, again = rows + count, again + found
+    assert again == [event.get("args", {}) for event in events if event["ph"] == "X"]
+    assert rows == len(again)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_arguments_that_are_no_plain_json_are_read_all_the_same(strict: bool) -> None:
+    text = b'{"ph": "X", "args": {"a": 1}}, {"ph": "i"}, {"ph": "X", "args": {"b": NaN}}'
+    count, found = arguments_in(text, strict, [1, 0])
+    assert count == 2
+    assert math.isnan(found[0]["b"])
+    assert found[1] == {"a": 1}
 
 
 def test_text_without_an_event_is_dropped_rather_than_kept() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +10,9 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
+from perftui.facts.cpu.operators import operators
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.step.trace_steps import trace_steps
-from perftui.trace.model import NONE
 
 LONG_NS = 100_000
 """Own time of a call from which on torch can split it among threads with a gain: waking them and
@@ -52,21 +51,13 @@ def cpu_operators(analysis: TraceAnalysis) -> CpuOperators:
     Raises:
         UnknownError: no profiled step shows the operators.
     """
-    steps, trace = trace_steps(analysis), analysis.trace
-    operators = kinds.operators(trace)
-    if steps is None or not steps.steps or not operators.any():
-        raise UnknownError("no profiled step shows the operators")
-    rows = np.flatnonzero(operators & steps.inside)
-    whole = steps.step_ns * steps.steps
-    below = np.flatnonzero(operators & (trace.parent != NONE))
-    children = np.bincount(trace.parent[below], weights=trace.duration[below], minlength=len(trace))
-    own = trace.duration[rows] - children[rows]
-    names = trace.name[rows]
-    splits = (own >= LONG_NS) & ~_named(trace.names, _SERIAL.match)[names]
-    convolving = rows[_named(trace.names, _ONEDNN.match)[names]]
+    found = operators(analysis)
+    trace, whole = found.trace, found.steps.step_ns * found.steps.steps
+    splits = (found.own >= LONG_NS) & ~found.named(_SERIAL.match)
+    convolving = found.rows[found.named(_ONEDNN.match)]
     onednn = union(trace.start[convolving], trace.ends_of(convolving)).total
     return CpuOperators(
-        min(float(own[splits].sum()) / whole, 1.0),
+        min(float(found.own[splits].sum()) / whole, 1.0),
         min(onednn / whole, 1.0),
     )
 
@@ -82,15 +73,9 @@ def older_convolutions(analysis: TraceAnalysis) -> float:
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:
         raise UnknownError("nothing has been recorded")
-    operators = kinds.operators(trace) & steps.inside
-    rows = np.flatnonzero(operators & kinds.named(trace, _OLDER_CONVOLUTION.match))
-    if (operators & kinds.named(trace, "aten::mkldnn_convolution".__eq__)).any():
+    chosen = kinds.operators(trace) & steps.inside
+    rows = np.flatnonzero(chosen & kinds.named(trace, _OLDER_CONVOLUTION.match))
+    if (chosen & kinds.named(trace, "aten::mkldnn_convolution".__eq__)).any():
         return 0.0
     whole = steps.step_ns * max(steps.steps, 1)
     return min(union(trace.start[rows], trace.ends_of(rows)).total / whole, 1.0)
-
-
-def _named(
-    names: tuple[str, ...], matches: Callable[[str], object]
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    return np.fromiter((bool(matches(name)) for name in names), bool, len(names))

@@ -9,11 +9,12 @@ import numpy as np
 
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.facts.fact import Facts, fact
+from perftui.facts.gpu.gap_times import gap_times, recorded
 from perftui.facts.source.lines import LinesByTime, lines_by_time
 from perftui.facts.source.main_thread import stack_samples
 from perftui.facts.step.steady import Mask
 from perftui.run.table import Table
-from perftui.trace.model import Int64, Trace
+from perftui.trace.model import Int64
 
 FEWEST_IN_GAPS = 5
 """A single sample in a gap is one moment of one gap."""
@@ -39,51 +40,50 @@ def gap_lines(facts: Facts) -> tuple[GapLines, ...]:
     far as the stack samples tell."""
     if facts.analysis is None:
         return ()
-    samples, gaps = stack_samples(facts), facts.analysis.gaps
+    samples = stack_samples(facts)
     found = []
-    for cause in dict.fromkeys(gap.cause for gap in gaps):
-        chosen = [gap for gap in gaps if gap.cause is cause]
-        thread = _within(samples, facts.analysis.trace, chosen)
+    for cause, gaps in gap_times(facts.analysis).items():
+        thread = _within(samples, facts.analysis, gaps.start, gaps.end)
         if thread.samples >= FEWEST_IN_GAPS:
-            found.append(GapLines(cause, sum(gap.duration for gap in chosen), thread))
+            found.append(GapLines(cause, gaps.total, thread))
     return tuple(sorted(found, key=lambda one: -one.idle))
 
 
 def line_of_gap(samples: Sequence[Table], analysis: TraceAnalysis, gap: Gap) -> LinesByTime | None:
     """Where the main thread was in ``gap``; None where no sample tells."""
-    thread = _within(samples, analysis.trace, [gap])
+    thread = _within(samples, analysis, np.array([gap.start]), np.array([gap.end]))
     return thread if thread.samples else None
 
 
-def certain(stacks: Table, trace: Trace, origin: int) -> Mask:
+def certain(stacks: Table, analysis: TraceAnalysis, origin: int) -> Mask:
     """Intervals so long, within the time of the trace, that another sample would have fallen
     between. Before and after it the training waits for the profiler, at one line both times, and
     what was computed in between may have met no sample."""
     starts: Int64 = stacks["time"] - origin
-    first = int(trace.start.min(initial=0))
-    last = int(trace.ends_of(np.arange(len(trace))).max(initial=first))
+    first, last = recorded(analysis)
     seen = np.minimum(starts + stacks["held"], last) - np.maximum(starts, first)
     return np.asarray(seen >= CERTAIN_SAMPLES * stacks["every"])
 
 
-def _within(samples: Sequence[Table], trace: Trace, gaps: Sequence[Gap]) -> LinesByTime:
-    """By the table of ``samples`` that saw most of ``gaps``."""
-    if trace.wall_origin is None:
-        return LinesByTime((), 0, 0)
-    found = (_of_gaps(stacks, trace, trace.wall_origin, gaps) for stacks in samples if len(stacks))
+def _within(
+    samples: Sequence[Table], analysis: TraceAnalysis, begins: Int64, ends: Int64
+) -> LinesByTime:
+    """By the table of ``samples`` that saw most of the gaps."""
+    found = (_of_gaps(stacks, analysis, begins, ends) for stacks in samples if len(stacks))
     return max(found, key=lambda one: one.samples, default=LinesByTime((), 0, 0))
 
 
-def _of_gaps(stacks: Table, trace: Trace, origin: int, gaps: Sequence[Gap]) -> LinesByTime:
+def _of_gaps(stacks: Table, analysis: TraceAnalysis, begins: Int64, ends: Int64) -> LinesByTime:
     """An interval counts for the gap that it begins in, from there on, and for one inside it where
     that is certain."""
+    origin = analysis.trace.wall_origin
+    if origin is None:
+        return LinesByTime((), 0, 0)
     starts: Int64 = stacks["time"] - origin
     stops: Int64 = starts + stacks["held"]
     every: Int64 = np.maximum(stacks["every"], 1)
-    is_certain = certain(stacks, trace, origin)
+    is_certain = certain(stacks, analysis, origin)
     held = np.zeros(len(starts), dtype=np.int64)
-    begins = np.array([gap.start for gap in gaps], dtype=np.int64)
-    ends = np.array([gap.end for gap in gaps], dtype=np.int64)
     samples = 0
     # Windows are short: a few intervals meet thousands of gaps.
     meets = (stops > begins.min(initial=0)) & (starts < ends.max(initial=0))

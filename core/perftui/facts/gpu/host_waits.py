@@ -16,10 +16,19 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.host import main_track
-from perftui.analysis.intervals import EMPTY, Intervals, complement, intersect, subtract, union
+from perftui.analysis.intervals import (
+    EMPTY,
+    Intervals,
+    complement,
+    intersect,
+    subtract,
+    union,
+    unite,
+)
 from perftui.analysis.links import launch_of, link
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
+from perftui.facts.gpu.gap_times import gap_times
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.categories import CPU_OP, MEMCPY
 from perftui.trace.model import NONE, Int64, Trace
@@ -256,13 +265,8 @@ def idle_of_host(analysis: TraceAnalysis) -> Intervals:
 
 def gaps_of(steps: TraceSteps, causes: Collection[GapCause]) -> Intervals:
     """Listed gaps of the judged device that one of ``causes`` explains for the most part."""
-    gaps = [
-        (gap.start, gap.end)
-        for gap in steps.analysis.gaps
-        if gap.cause in causes and gap.device == steps.device
-    ]
-    times = np.array(gaps, dtype=np.int64).reshape(-1, 2)
-    return union(times[:, 0], times[:, 1])
+    known = gap_times(steps.analysis)
+    return unite(*(known[cause].of(steps.device) for cause in causes if cause in known))
 
 
 def _costs(start: Int64, lasting: Int64, idle: Intervals) -> Int64:

@@ -12,8 +12,10 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.grouping import numbered
 from perftui.analysis.intervals import union
+from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import TraceAnalysis
-from perftui.facts.kernel.step_kernels import StepKernels
+from perftui.facts.fact import trace_fact
+from perftui.facts.kernel.step_kernels import StepKernels, step_kernels
 from perftui.facts.step.steady import Mask
 from perftui.trace.model import NONE, Int64, Trace
 
@@ -56,10 +58,11 @@ _BIAS = 3
 """Place of the mask among the inputs of the efficient kernel, behind query, key and value."""
 
 
-def masked_attention(found: StepKernels) -> tuple[int, ...] | None:
-    """The size of the square mask, one for all heads, that the longest of these kernels reads; None
-    where it reads none, or the trace was recorded without shapes."""
-    trace = found.analysis.trace
+@trace_fact
+def masked_attention(analysis: TraceAnalysis) -> tuple[int, ...] | None:
+    """The size of the square mask, one for all heads, that the longest kernel of attention reads;
+    None where it reads none, or the trace was recorded without shapes."""
+    found, trace = step_kernels(analysis).of(Category.ATTENTION), analysis.trace
     rows = found.operator
     for _ in range(_NESTED):
         wanted = is_named(trace, rows, "aten::_scaled_dot_product_efficient_attention")

@@ -71,9 +71,11 @@ def collective_calls(analysis: TraceAnalysis) -> CollectiveCalls:
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:
         raise UnknownError("the trace holds no time")
-    mine = kinds.communication(trace) & steps.on_device & steps.inside
-    rows = np.flatnonzero(mine).astype(np.int64)
-    if not steps.has_gpu or not len(rows):
+    collectives = kinds.communication(trace)
+    if not steps.has_gpu or not collectives.any():
+        raise NotApplicableError
+    rows = np.flatnonzero(collectives & steps.on_device & steps.inside).astype(np.int64)
+    if not len(rows):
         raise NotApplicableError
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     launch = launch_of(trace, rows)

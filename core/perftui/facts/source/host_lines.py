@@ -64,18 +64,18 @@ def line_during(facts: Facts, during: Intervals) -> LineShare | None:
     if trace.wall_origin is not None:
         for stacks in (inside, outside):
             if len(stacks):
-                found = _most(stacks, _held(stacks, trace, trace.wall_origin, during))
+                found = _most(stacks, _held(facts.analysis, trace.wall_origin, stacks, during))
                 if found is not None:
                     return found
     return _folded(facts, trace, outside, during)
 
 
-def _held(stacks: Table, trace: Trace, origin: int, during: Intervals) -> Int64:
+def _held(analysis: TraceAnalysis, origin: int, stacks: Table, during: Intervals) -> Int64:
     """The part of ``during`` that each sample stands for: its first moment, and where it is so long
     that no other sample can have fallen between, all of it."""
     start = stacks["time"] - origin
     moment = np.where(during.holds(start), stacks["every"], 0)
-    is_certain = certain(stacks, trace, origin)
+    is_certain = certain(stacks, analysis, origin)
     held: Int64 = np.where(is_certain, during.within(start, start + stacks["held"]), moment)
     return held
 

@@ -52,7 +52,7 @@ class TraceSteps:
         """Whether device activity was recorded."""
         return self.analysis.has_gpu
 
-    @property
+    @cached_property
     def device(self) -> int | None:
         """The device whose time the parts are, the busiest; None without one."""
         busiest = max(self.analysis.activity, key=lambda each: each.busy, default=None)

@@ -51,7 +51,7 @@ class ArgumentReader:
 
     def many(self, rows: Int64) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """Each of ``rows`` with its ``args``, in the order of the file, which is read once."""
-        from perftui.trace.kineto.batches import is_row, objects_of
+        from perftui.trace.kineto.batches import arguments_in
 
         order = np.argsort(self.sequence[rows], kind="stable")
         rows, sequences = rows[order], self.sequence[rows][order]
@@ -61,24 +61,31 @@ class ArgumentReader:
             stop = int(np.searchsorted(sequences, chunk.first + chunk.rows))
             if not offset <= chunk.offset <= offset + len(text) - chunk.length:
                 offset = chunk.offset
-                text = self.source.read_at(offset, self._piece(chunk, int(sequences[-1])))
+                text = self.source.read_at(offset, self._piece(chunk, sequences[begin:]))
             at = chunk.offset - offset
-            events = objects_of(text[at : at + chunk.length], chunk.strict)
-            found = [fields.get("args") for fields in events if is_row(fields)]
-            for place in range(begin, stop):
-                arguments = found[self._place(int(sequences[place]), chunk, len(found))]
-                yield int(rows[place]), arguments if isinstance(arguments, dict) else {}
+            wanted = (sequences[begin:stop] - chunk.first).tolist()
+            held, found = arguments_in(text[at : at + chunk.length], chunk.strict, wanted)
+            self._check(chunk, held)
+            for row, arguments in zip(rows[begin:stop].tolist(), found, strict=True):
+                yield row, arguments if isinstance(arguments, dict) else {}
             begin = stop
 
     def _chunk(self, sequence: int) -> Chunk:
         """The chunk of the row that came as number ``sequence`` in the file."""
         return self.chunks[bisect_right(self.chunks, sequence, key=_FIRST) - 1]
 
-    def _piece(self, chunk: Chunk, last: int) -> int:
-        """How much to read from ``chunk`` on, up to the one of row number ``last``: what follows
-        that may be damaged."""
-        end = self._chunk(last)
-        return max(chunk.length, min(_AT_ONCE, end.offset + end.length - chunk.offset))
+    def _piece(self, chunk: Chunk, sequences: Int32) -> int:
+        """How much to read from ``chunk`` on: to the last of the rows ``sequences`` that ends
+        within reach."""
+        length = chunk.length
+        number = bisect_right(self.chunks, chunk.first, key=_FIRST)
+        for after in self.chunks[number:]:
+            end = after.offset + after.length - chunk.offset
+            if end > _AT_ONCE:
+                break
+            if _holds(after, sequences):
+                length = end
+        return length
 
     def first_offset(self, rows: Int64) -> int:
         """Where in the file (inflated) the event begins that comes first of these rows."""
@@ -90,10 +97,16 @@ class ArgumentReader:
         text = self.source.read_at(chunk.offset, chunk.length)
         found = recover(text, last=True)
         events = zip(found.objects, found.starts, strict=True)
-        starts = [start for fields, start in events if is_row(fields)]
-        return chunk.offset + starts[self._place(sequence, chunk, len(starts))]
+        starts = [start for each, start in events if is_row(each.get("ph"), each.get("cat"))]
+        self._check(chunk, len(starts))
+        return chunk.offset + starts[sequence - chunk.first]
 
-    def _place(self, sequence: int, chunk: Chunk, rows: int) -> int:
+    def _check(self, chunk: Chunk, rows: int) -> None:
         if rows != chunk.rows:
             raise TraceError(f"{self.source.path} has changed since it was opened: open it again")
-        return sequence - chunk.first
+
+
+def _holds(chunk: Chunk, sequences: Int32) -> bool:
+    """Whether one of the rows ``sequences``, in ascending order, is in ``chunk``."""
+    place = int(np.searchsorted(sequences, chunk.first))
+    return place < len(sequences) and int(sequences[place]) < chunk.first + chunk.rows

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from perftui.trace.categories import SPAN
-from perftui.trace.kineto.events import COMPLETE, EVENTS, NOT_STRICT, OBJECTS, Event, event_of
+from perftui.trace.kineto.events import COMPLETE, EVENTS, NOT_STRICT, OBJECT, ROWS, Event, event_of
 from perftui.trace.kineto.recover import holds_event, recover
 from perftui.trace.kineto.repair import fields_behind
 from perftui.trace.kineto.scanner import Scanned, Scanner
@@ -155,19 +155,23 @@ def last_boundary(text: bytes) -> tuple[int, int] | None:
         window *= 8
 
 
-def objects_of(text: bytes, strict: bool) -> list[dict[str, Any]]:
-    """The events of one batch again, whole."""
+def arguments_in(text: bytes, strict: bool, rows: Sequence[int]) -> tuple[int, list[Any]]:
+    """How many rows of the trace one batch makes, and the ``args`` of some of them, by number."""
     if strict:
         try:
-            return OBJECTS.decode(b"[" + text.rstrip(b", \t\r\n") + b"]")
+            events = ROWS.decode(b"[" + text.rstrip(b", \t\r\n") + b"]")
+            texts = [event.args for event in events if is_row(event.ph, event.cat)]
+            known = [row for row in rows if row < len(texts)]
+            return len(texts), [OBJECT.decode(texts[row]) for row in known]
         except NOT_STRICT:
             # Arguments that are no columns were skipped before without looking into them.
             pass
-    return recover(text, last=True, fraction=float).objects
+    objects = recover(text, last=True, fraction=float).objects
+    found = [each.get("args", {}) for each in objects if is_row(each.get("ph"), each.get("cat"))]
+    return len(found), [found[row] for row in rows if row < len(found)]
 
 
-def is_row(fields: dict[str, Any]) -> bool:
-    """What ``becomes_row`` returns for the event, without making one: a piece holds a thousand."""
-    category = fields.get("cat")
-    is_span = category is not None and str(category).lower() == SPAN
-    return fields.get("ph") == COMPLETE and not is_span
+def is_row(kind: Any, category: Any) -> bool:
+    """What ``becomes_row`` returns for an event with that ``ph`` and ``cat``, without making one: a
+    piece holds a thousand."""
+    return kind == COMPLETE and (category is None or str(category).lower() != SPAN)

@@ -62,12 +62,21 @@ class Times(msgspec.Struct, gc=False):
     dur: msgspec.Raw = msgspec.Raw(b"")
 
 
+class RowText(msgspec.Struct, gc=False):
+    """What tells whether an event is a row of the trace, and the text of its arguments."""
+
+    ph: Any = None
+    cat: Any = None
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+
+
 NOT_STRICT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding text that is not plain JSON, or not as typed here, raises."""
 
 EVENTS = msgspec.json.Decoder(list[Event])
 TIMES = msgspec.json.Decoder(list[Times])
-OBJECTS = msgspec.json.Decoder(list[dict[str, Any]])
+ROWS = msgspec.json.Decoder(list[RowText])
+OBJECT = msgspec.json.Decoder(Any)
 
 
 def event_of(fields: dict[str, Any]) -> Event:

@@ -61,10 +61,10 @@ def _mask(facts: Facts) -> Lost | None:
             "scaled_dot_product_attention falls back to its slow form, with softmax and mask as "
             f"kernels of their own: they take {work.of_step(found.time)}.",
         )
-    found = work.kernels.of(Category.ATTENTION)
-    mask = masked_attention(found)
+    mask = masked_attention(analysis)
     if mask is None:
         return None
+    found = work.kernels.of(Category.ATTENTION)
     sizes = " x ".join(str(size) for size in mask)
     return _lost(
         facts,

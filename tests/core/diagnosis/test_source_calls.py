@@ -10,6 +10,7 @@ import pytest
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.source.forward_line import with_line
+from perftui.facts.source.kept_graph import line_that_keeps_graph
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.model_line import made_where, model_line, second_call
 from perftui.facts.source.operator_lines import at, line_of
@@ -133,6 +134,57 @@ def update(policy, optimizer, seen, actions):
 )
 def test_a_call_that_is_repeated_is_found(script: Script, text: str, expected: int | None) -> None:
     assert line(call_repeated(script(text))) == expected
+
+
+CARRIED = """
+for batch in loader:
+    batch = batch.to(device)
+    found, state = model(batch, state)
+    loss = found.mean()
+    loss = loss / 4
+    steps += 1
+    losses.append(loss.item())
+    loss.backward(retain_graph=True)
+"""
+MODULE = """
+class Memory(Module):
+    def __init__(self):
+        self.kept = make(self.kept)
+    def forward(self, x):
+        self.calls += 1
+        self.kept = 0.9 * self.kept + self.layer(x).mean(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (CARRIED, 4),
+        (CARRIED.replace("state = model", "_ = model"), None),
+        (CARRIED.replace("model(batch, state)", "model(batch, state.detach())"), None),
+        (CARRIED.replace("state = model(batch, state)", "_ = model(batch)\n    total += found"), 5),
+        (CARRIED.replace("steps += 1", "average = decay * average + found"), None),
+        (CARRIED.replace("(batch, state)", "(batch)").replace("loss.item()", "loss"), 8),
+        (CARRIED.replace("loss.backward(retain_graph=True)", "pass"), None),
+        (MODULE, 7),
+        (MODULE.replace("self.layer(x)", "self.layer(x).detach()"), None),
+    ],
+    ids=[
+        "hidden state",
+        "nothing",
+        "detached",
+        "sum",
+        "two",
+        "list",
+        "no backward",
+        "module",
+        "module detaches",
+    ],
+)
+def test_the_line_that_keeps_a_graph_is_found(
+    script: Script, text: str, expected: int | None
+) -> None:
+    assert line(line_that_keeps_graph(script(text))) == expected
 
 
 def test_a_file_that_was_changed_later_tells_nothing(tmp_path: Path) -> None:

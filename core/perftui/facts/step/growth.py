@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from perftui.analysis.steps.phases import BACKWARD
 from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.source.kept_graph import line_that_keeps_graph
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.moments import moments
 from perftui.facts.source.source_calls import call_of
@@ -63,8 +64,8 @@ class GrowingSteps:
     cost: int
     """Mean of the steps above what the first ones took."""
     line: LineShare | None
-    """The line at which more and more time is spent, or the only one that runs backward where that
-    grows; None where nothing tells."""
+    """The line at which more and more time is spent; where backward grows the only one that keeps
+    a graph for later steps, else the one that runs it. None where nothing tells."""
     rss: Trend | None
     """Memory of the processes, bytes, over the same time; None where it was not sampled."""
 
@@ -128,7 +129,10 @@ def _at_begin(part: Trend, rows: Table) -> float:
 def _growing_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
     """The line of that phase that has more time in the last half of the steps than in the first."""
     line = _longer_line(facts, rows, phase)
-    return call_of(facts, "backward") if line is None and phase == BACKWARD else line
+    if phase != BACKWARD:
+        return line
+    # Backward is run at one line, whatever it goes back through.
+    return line_that_keeps_graph(facts) or line or call_of(facts, "backward")
 
 
 def _longer_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:

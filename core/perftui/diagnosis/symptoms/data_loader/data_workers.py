@@ -25,6 +25,7 @@ from perftui.facts.data_loader.loader_use import WorkerUse, worker_use
 from perftui.facts.data_loader.without_workers import better_without_workers
 from perftui.facts.fact import Facts
 from perftui.facts.settings import settings
+from perftui.facts.step.judged_step import judged_step
 
 COMPUTING = 0.85
 """Share of computing in the time of making batches, without the waits for a core, from which on
@@ -67,7 +68,24 @@ def _oversubscribed(facts: Facts) -> Lost | None:
         f"{fmt.several(cores, 'core')}, and a worker waits {fmt.percent(use.delayed)} of its time "
         f"for one{better_without_workers(facts)}"
     )
-    return lost_to_workers(facts, wait, because, _use_figures(use), fixes=())
+    lost = lost_to_workers(facts, wait, because, _use_figures(use), fixes=())
+    return _with_training(facts, lost, machine_use(facts).delayed or 0.0)
+
+
+def _with_training(facts: Facts, lost: Lost, delayed: float) -> Lost:
+    """``lost`` with the time in which the training, too, waits for a core that workers take."""
+    judged = judged_step(facts)
+    waits = min(round(delayed * judged.of.mean), judged.computing)
+    if judged.on_device or not waits:
+        return lost
+    computing = tuple(part.name for part in judged.parts if part.computes)
+    return replace(
+        lost,
+        cost_ns=lost.cost_ns + waits,
+        sentence=f"{lost.sentence.removesuffix('.')}; the training waits for one "
+        f"{fmt.part_of_step(waits, judged.of.mean)}.",
+        parts=("input_wait", *computing),
+    )
 
 
 def _asked(facts: Facts, wait: InputWait, use: WorkerUse) -> float:

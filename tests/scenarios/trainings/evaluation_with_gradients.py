@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 torch.manual_seed(0)
-torch.set_num_threads(1)
 net = nn.Sequential(
     nn.Conv2d(1, 16, 3, padding=1),
     nn.ReLU(),

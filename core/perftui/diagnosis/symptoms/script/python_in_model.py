@@ -20,6 +20,15 @@ from perftui.facts.source.operator_lines import at, line_of, place_of
 from perftui.facts.step.judged_step import PYTHON_IN
 from perftui.trace.model import NONE
 
+HELD_UP = 1.25
+"""Times that profiled steps may be as long as the others, beside what the profiler takes; longer
+ones were held up by something else: a step of 41 ms on busy cores took 56 in its only window, and
+what it waited for stood between its operators."""
+
+PROFILED_CALL_NS = 10_000
+"""What the profiler takes for an operator at most: usual are 2 to 5 us, twice as much on
+slow cores."""
+
 
 def python_in_model(facts: Facts) -> Lost | None:
     """Python within the phases of a training on the CPU, and which of them has most of it.
@@ -63,6 +72,17 @@ def python_in_model(facts: Facts) -> Lost | None:
         place=place_of(facts, line),
         parts=tuple(f"{PYTHON_IN}{name}" for name in python),
         share=without_core_wait(facts, cost, mean),
+        doubt=_held_up(found.steps.step_ns, mean, calls) if judged.of.of_run else "",
+    )
+
+
+def _held_up(profiled: int, mean: int, calls: int) -> str:
+    """Why the window shows no usual step; empty where it does."""
+    if profiled <= HELD_UP * mean + calls * PROFILED_CALL_NS:
+        return ""
+    return (
+        f"profiled steps took {fmt.duration(profiled)}, where the mean step takes "
+        f"{fmt.duration(mean)}: something else held them up"
     )
 
 

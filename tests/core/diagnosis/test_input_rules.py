@@ -175,6 +175,19 @@ def test_workers_with_threads_of_their_own_want_more_cores_than_there_are() -> N
     assert found.fixes == ()
 
 
+def test_what_the_training_waits_for_cores_that_its_workers_take_is_lost_too() -> None:
+    rows = [worker(at, cpu=0.5, delayed=0.4, others=1.0, threads=6 * 1000 * MS) for at in range(4)]
+    run = run_of(*rows, cores=2, num_workers=4)
+    found = judged(replace(run, telemetry={"box": telemetry_table(**{"processes.delayed": 10.0})}))
+    assert found.top is not None
+    assert found.top.rule == "workers-oversubscribed"
+    assert found.top.sentence.endswith(
+        "; the training waits for one 10 ms of each 100 ms step (10 %)."
+    )
+    assert found.top.cost_ns == 90 * MS
+    assert set(found.top.parts) == {"input_wait", "forward"}
+
+
 def test_two_workers_on_four_cores_are_not_too_many() -> None:
     found = top(worker(0, cpu=0.7, delayed=0.3), worker(1, cpu=0.7, delayed=0.3), cores=4)
     assert found.rule == "input-worker-bound"

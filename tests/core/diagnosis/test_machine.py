@@ -111,6 +111,17 @@ def test_waiting_for_the_lock_is_no_python_of_the_model() -> None:
     assert lost(stacks=held(0.9, idle=0.2)) is None
 
 
+def test_python_of_a_window_that_something_held_up_is_not_judged() -> None:
+    """Its steps take 10 ms: a quarter more than 8, and the profiler next to nothing."""
+    usual = all_judged(phases={"forward": 6.4, "other": 1.6})
+    assert any(one.sentence.startswith("Python within the model") for one in usual.findings)
+    held_up = all_judged(phases={"forward": 6.3, "other": 1.6})
+    assert not any(one.sentence.startswith("Python within the model") for one in held_up.findings)
+    assert reasons(held_up)["python-bound"] == (
+        "profiled steps took 10 ms, where the mean step takes 7.9 ms: something else held them up"
+    )
+
+
 def test_a_thread_that_waits_for_its_loaders_workers_does_not_wait_for_the_lock() -> None:
     waits = {"phases": {"input_wait": 4, "forward": 4, "other": 2}, "stacks": held(0.9, idle=0.44)}
     assert judged("gil-contention", loaders=({"num_workers": 2},), **waits) is None

@@ -262,6 +262,9 @@ def test_a_summary_leads_to_what_stands_out(state):
     assert found["30.0 ms  step 3, 50.0 % above the median"] == Place(60 * MS, 90 * MS, 2)
     gap = next(text for text in found if text.startswith("30.0 ms") and "at 20.0 ms" in text)
     assert found[gap] == Place(20 * MS, 50 * MS)
+    cause = next(text for text in found if text.endswith("gap  max 30.0 ms"))
+    assert cause.startswith("19.9 ms  queue wait")
+    assert found[cause] == Place(20 * MS, 50 * MS)
     assert found["60.0 ms  aten::item  1 call"] == Place(30 * MS, 90 * MS, 2)
     assert found["15.0 ms  gemm  1 call"] == Place(5 * MS, 20 * MS, 5)
 

@@ -34,7 +34,7 @@ def line_that_keeps_graph(facts: Facts) -> LineShare | None:
 
 @lru_cache(maxsize=64)
 def _lines(path: Path, changed: int) -> tuple[int, ...]:
-    found = []
+    found: list[int] = []
     for node in ast.walk(tree_of(path, changed)):
         if isinstance(node, (ast.For, ast.While)) and _runs_backward(node):
             found += _carried(node)

@@ -89,7 +89,7 @@ class DetailedTimeline(Vertical):
             return
         self._detailed, self._is_shown, self._is_measure = selected, True, False
         if selected is None:
-            self._detail.show_lines([*self._notes, *summary_lines(state.analysis)])
+            self._detail.show_lines([*self._notes, *summary_lines(state.analysis, self.run)])
             return
         if selected.is_gap:
             lines = gap_lines(state.analysis, state.gaps, selected, self.run, state.main_track)
@@ -114,7 +114,7 @@ class DetailedTimeline(Vertical):
         if state is self.state and selected == self._detailed and not self._is_measure:
             spare = self._detail.show_lines(lines, further=True)
             if spare >= _ROOM_FOR_MORE:
-                lines = [*lines, Line(""), *summary_lines(state.analysis)]
+                lines = [*lines, Line(""), *summary_lines(state.analysis, self.run)]
                 self._detail.show_lines(lines, further=True)
 
     @on(Timeline.Marked)

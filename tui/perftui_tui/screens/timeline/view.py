@@ -170,7 +170,9 @@ class TimelineView(SearchedTimeline):
         # The reader may have scrolled in what is shown, which is still true.
         self._detailed, self._is_shown = after.selected, True
         if after.selected is None and not self._is_measure:
-            self._detail.show_lines([*self._notes, *summary_lines(after.analysis)], further=True)
+            self._detail.show_lines(
+                [*self._notes, *summary_lines(after.analysis, self.run)], further=True
+            )
 
     # Steps, while there is no trace
 

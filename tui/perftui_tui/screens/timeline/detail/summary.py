@@ -1,4 +1,4 @@
-"""Where to look in a trace while nothing is selected: slow steps, long gaps, long operators."""
+"""Where to look in a trace while nothing is selected: slow steps, idle time, long operators."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from perftui.analysis.model import Gap, KernelTable, OpTable, TraceAnalysis
 from perftui.analysis.steps.detection import median_duration, slow_steps
 from perftui.analysis.steps.recorded import ONLY_STEPS
 from perftui.analysis.timeline.tracks import device_label
+from perftui.facts.fact import Facts
+from perftui.facts.gpu.idle import idle_by_cause
+from perftui.format import several
+from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, Int64, Trace
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint
@@ -28,8 +32,9 @@ MOST = 8
 _LONGEST_NAME = 60
 
 
-def summary_lines(analysis: TraceAnalysis) -> list[Line]:
-    """Slow steps, long gaps and long operators, the longest first; each line leads to its place."""
+def summary_lines(analysis: TraceAnalysis, run: RunSnapshot | None = None) -> list[Line]:
+    """Slow steps, idle time by cause, long gaps and long operators, the longest first; each line
+    leads to its place. Samples of ``run``, whose window it is, name the lines of the script."""
     lines = [Line(hint(HINT), "dim"), *_steps(analysis)]
     trace, ops, kernels = analysis.trace, analysis.ops, analysis.kernels
     if ONLY_STEPS in trace.metadata:
@@ -38,6 +43,7 @@ def summary_lines(analysis: TraceAnalysis) -> list[Line]:
         return [*lines, Line("gaps and their causes follow when all of it has been read", "dim")]
     return [
         *lines,
+        *_idle(analysis, run),
         *_gaps(analysis),
         *(() if analysis.ranks else _breakdown(analysis)),
         *(_top("GPU activity by time", trace, kernels, kernels.total) if analysis.has_gpu else ()),
@@ -84,6 +90,24 @@ def _steps_by_rank(analysis: TraceAnalysis) -> Iterator[Line]:
     left = len(slowest) - MOST
     if left > 0:
         yield Line(f"{'':>10}  and {left} {'rank' if left == 1 else 'ranks'} less slow", "dim")
+
+
+def _idle(analysis: TraceAnalysis, run: RunSnapshot | None) -> Iterator[Line]:
+    """How long each cause kept a GPU idle; each line leads to the longest such gap."""
+    causes = idle_by_cause(Facts(run, analysis))
+    if not causes:
+        return
+    yield Line("GPU idle by cause", "bold")
+    many = bool(analysis.ranks) or len({one.device for one in causes}) > 1
+    for one in causes[:MOST]:
+        gap, device = one.longest, device_label(analysis.trace, one.device)
+        facts = [f"{format_ns(one.total):>10}", f"{one.cause.value:<15}"]
+        facts += [device] if many else []
+        facts.append(several(one.count, "gap") if one.count else "within other gaps")
+        facts += [f"max {format_ns(gap.duration)}"] if gap else []
+        facts += [one.line.short] if one.line else []
+        place = Place(gap.start, gap.end) if gap else None
+        yield Line("  ".join(facts), one_row=True, place=place)
 
 
 def _gaps(analysis: TraceAnalysis) -> Iterator[Line]:

@@ -12,9 +12,11 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.diagnosis.symptoms.script.python_in_model import python_in_model
 from perftui.facts.fact import Facts
+from perftui.facts.source.own_samples import waiting
 from perftui.run.stack_samples import LOCK_COLUMNS, STACK_COLUMNS, STACK_TEXT
 from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import MS, ON_GPU, Events, make_run, step_table, telemetry_table
+from tests.core.diagnosis.script_runs import Seen, run_of
 from tests.core.diagnosis.stories import found, reasons
 from tests.traces.builder import TraceBuilder, ms
 
@@ -126,6 +128,22 @@ def test_a_thread_that_waits_for_its_loaders_workers_does_not_wait_for_the_lock(
     waits = {"phases": {"input_wait": 4, "forward": 4, "other": 2}, "stacks": held(0.9, idle=0.44)}
     assert judged("gil-contention", loaders=({"num_workers": 2},), **waits) is None
     assert judged("gil-contention", loaders=({"num_workers": 0},), **waits) is not None
+
+
+def test_what_the_script_waits_for_itself_is_no_wait_for_the_lock() -> None:
+    """A fifth of its samples are in a call that waits for the network."""
+    inner = {True: "python3/socket.py:9 recv", False: "p/train.py:1 main"}
+    seen = (Seen(at * 100, 100, 5, inner=inner[at % 5 == 0]) for at in range(100))
+    assert waiting(Facts(run_of(step_table(100, {"other": 100}), *seen))) == pytest.approx(0.2)
+
+    def lost(known: bool) -> int | None:
+        facts = facts_of(stacks=held(0.5, idle=0.5, known=known))
+        facts.worked_out[waiting] = 0.2
+        one = found(diagnosis(facts), "gil-contention")
+        return one.cost_ns if one else None
+
+    assert lost(known=True) == pytest.approx(3 * MS)
+    assert lost(known=False) == pytest.approx(4 * MS)
 
 
 def test_without_the_time_the_main_thread_ran_it_is_less_sure() -> None:

@@ -12,15 +12,21 @@ LONGEST_SOURCE = 4 << 20
 
 WRITING = "writing files"
 
+SLEEPING = "sleeping"
+SUBPROCESS = "a subprocess"
+REQUEST = "a network request"
+WAITING = (SLEEPING, SUBPROCESS, REQUEST)
+"""While a thread does these it waits for something else than Python's lock."""
+
 LOOP = "a loop in Python"
 """A loop of unknown content: it may call operators alone."""
 
 _CALLED = tuple(
     (words, re.compile(marks))
     for words, marks in (
-        ("a subprocess", r"/(subprocess|pty)\.py\b|^multiprocessing/(process|popen)"),
-        ("a network request", r"^(requests|urllib3|httpx|httpcore|aiohttp|boto\w*|smart_open)/"),
-        ("a network request", r"\b(urllib|http)/|/(socket|ssl)\.py\b"),
+        (SUBPROCESS, r"/(subprocess|pty)\.py\b|^multiprocessing/(process|popen)"),
+        (REQUEST, r"^(requests|urllib3|httpx|httpcore|aiohttp|boto\w*|smart_open)/"),
+        (REQUEST, r"\b(urllib|http)/|/(socket|ssl)\.py\b"),
         ("reporting to Weights & Biases", r"^(wandb|wandb_\w+)/"),
         ("reporting to an experiment tracker", r"^(mlflow|comet_ml|neptune|clearml|aim|dvclive)/"),
         ("writing TensorBoard summaries", r"tensorboard"),
@@ -44,8 +50,8 @@ _CALLED = tuple(
 _TEXT = tuple(
     (words, re.compile(marks))
     for words, marks in (
-        ("sleeping", r"\b(sleep|usleep|pause_for|wait_until)\("),
-        ("a subprocess", r"\bsubprocess\.|\bos\.(system|popen)\(|\bcheck_output\("),
+        (SLEEPING, r"\b(sleep|usleep|pause_for|wait_until)\("),
+        (SUBPROCESS, r"\bsubprocess\.|\bos\.(system|popen)\(|\bcheck_output\("),
         ("collecting garbage", r"\bgc\.collect\("),
         ("printing", r"\bprint\(|\b(stdout|stderr)\.(write|flush)\("),
         ("writing logs", r"\b(log|logger|logging|writer|log_file)\.\w+\(|\bfsync\(|\.flush\("),

@@ -8,8 +8,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from perftui.facts.source.line_words import reports, words_of
-from perftui.facts.source.moments import Moments
+from perftui.facts.fact import Facts, fact
+from perftui.facts.source.line_words import WAITING, reports, words_of
+from perftui.facts.source.moments import Moments, moments
 from perftui.facts.step.steady import Mask
 from perftui.run.stack_samples import FORWARD, OPTIMIZER
 
@@ -35,6 +36,17 @@ def time_by_words(found: Moments, chosen: Mask) -> Counter[str]:
     for time, *place in zip(held[rows].tolist(), *columns, strict=True):
         count[words_of(*place)] += time
     return count
+
+
+@fact
+def waiting(facts: Facts) -> float:
+    """Share of the steady steps, 0 to 1, in which the script waits by itself: it sleeps, or for a
+    subprocess or the network, as far as samples tell."""
+    found = moments(facts)
+    if found is None or not found.covered:
+        return 0.0
+    count = time_by_words(found, own_samples(found))
+    return sum(count[words] for words in WAITING) / found.covered
 
 
 def calls_no_framework(found: Moments) -> Mask:

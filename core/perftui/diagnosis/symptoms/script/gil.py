@@ -8,6 +8,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.input_wait import fetches_in_main_thread, input_wait
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.script.python_lock import python_lock
+from perftui.facts.source.own_samples import waiting
 from perftui.facts.step.judged_step import HOST_AT_WORK, JudgedStep, judged_step
 
 UNKNOWN = (
@@ -25,10 +26,13 @@ def _contention(facts: Facts) -> Lost | None:
     step = judged.of
     parts = _parts(judged)
     within = sum(judged.part(name) for name in parts)
-    waited = lock.waited
-    if lock.idle is not None:
+    waited, elsewhere = lock.waited, waiting(facts)
+    if lock.idle is None:
+        # Others hold the lock while it waits for something else, too.
+        waited *= 1 - elsewhere
+    else:
         # While the workers of its loader make a batch it has nothing to do, lock or no lock.
-        waited = min(waited, max(lock.idle - _waits_for_workers(facts), 0.0))
+        waited = min(waited, max(lock.idle - _waits_for_workers(facts) - elsewhere, 0.0))
     cost = min(round(waited * step.mean), within)
     line = lock.lines.first_own
     place = facts.at(line) if line else None

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from perftui.diagnosis.catalogue import answer_to
-from perftui.diagnosis.model import Finding
+from perftui.diagnosis.model import Diagnosis, Finding
 from perftui.facts.data_loader.worker_lines import WorkerLines, loader_lines
 from perftui.facts.gpu.device_phases import device_phases
 from perftui.facts.gpu.gap_lines import gap_lines
@@ -55,7 +55,7 @@ def as_object(report: Report) -> dict[str, Any]:
         "verdict": diagnosis.top.headline if diagnosis.top else None,
         "progress": diagnosis.progress or None,
         "findings": [_finding(finding) for finding in diagnosis.findings],
-        "fixes": [_fix(fix) for fix in report.fixes],
+        "fixes": [_fix(fix, report.diagnosis) for fix in report.fixes],
         "not_judged": msgspec.to_builtins(diagnosis.abstentions),
         "step_breakdowns": [
             {
@@ -170,9 +170,10 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _fix(fix: FixOption) -> dict[str, Any]:
+def _fix(fix: FixOption, diagnosis: Diagnosis) -> dict[str, Any]:
     return {
         "fix": fix.fix,
+        "answers": [one.rule for one in diagnosis.findings if fix.fix in one.fixes],
         "title": fix.title,
         "risks": [risk.value for risk in fix.risks],
         "override": msgspec.to_builtins(fix.override),

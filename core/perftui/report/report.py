@@ -56,7 +56,8 @@ class Report:
     facts: Facts
     diagnosis: Diagnosis
     fixes: tuple[FixOption, ...]
-    """Fixes of the costliest finding, best first."""
+    """What answers the findings, each once: those of the costliest finding first, its best one
+    before the others."""
     breakdowns: tuple[StepBreakdown, ...]
     """Where the mean step went: in the training thread of a run, and in a trace."""
     ops: tuple[OpRow, ...]
@@ -89,12 +90,11 @@ def make_report(
     """
     analysis = subject.analysis
     facts = Facts(subject.run, analysis, subject.rank, subject.beside)
-    found = diagnosis(facts).top
     return Report(
         subject,
         facts,
         diagnosis(facts),
-        options(found, facts) if found else (),
+        _fixes(facts),
         tuple(_breakdowns(facts)),
         _longest(analysis.ops, analysis.has_gpu, top) if analysis else (),
         _kernels(analysis, top) if analysis else (),
@@ -104,6 +104,11 @@ def make_report(
         top,
         _totals(analysis) if analysis else {},
     )
+
+
+def _fixes(facts: Facts) -> tuple[FixOption, ...]:
+    found = (each for finding in diagnosis(facts).findings for each in options(finding, facts))
+    return tuple({each.fix: each for each in found}.values())
 
 
 def _totals(analysis: TraceAnalysis) -> dict[str, Totals]:

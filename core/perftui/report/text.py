@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from perftui import format as fmt
 from perftui.analysis.ops.modules import OUTSIDE
@@ -97,13 +97,19 @@ def _verdict(report: Report) -> Iterator[str]:
         yield diagnosis.progress
     if not diagnosis.findings and not diagnosis.progress:
         yield "No verdict: nothing was found, and too little is known to call it healthy."
+    left = {fix.fix: fix for fix in report.fixes}
     for number, finding in enumerate(diagnosis.findings):
         if number or diagnosis.progress:
             yield ""
-        yield from _finding(finding, report.fixes if not number else ())
+        yield from _finding(finding)
+        for name in finding.fixes:
+            if name in left:
+                yield from _fix(left.pop(name))
+            elif any(fix.fix == name for fix in report.fixes):
+                yield f"  Fix {name}: as above"
 
 
-def _finding(finding: Finding, fixes: Iterable[FixOption]) -> Iterator[str]:
+def _finding(finding: Finding) -> Iterator[str]:
     healthy = finding.severity is Severity.HEALTHY
     yield finding.severity.name if healthy else f"{finding.severity.name}  {finding.rule}"
     yield f"  {printable(finding.headline)}"
@@ -117,8 +123,6 @@ def _finding(finding: Finding, fixes: Iterable[FixOption]) -> Iterator[str]:
     answer = answer_to(finding.rule)
     if answer:
         yield f"  What to do: {answer}."
-    for fix in fixes:
-        yield from _fix(fix)
 
 
 def _figure(figure: Figure) -> str:

@@ -114,6 +114,21 @@ def test_json_says_the_same_in_whole_nanoseconds(tmp_path) -> None:
     assert told["fixes"][0]["override"]["arguments"]["num_workers"] == 3
 
 
+def test_fixes_of_every_finding_are_offered_each_once(tmp_path) -> None:
+    report = make_report(load_subject(write_run(tmp_path / "runs", "one")))
+    first = report.diagnosis.findings[0]
+    findings = (replace(first, fixes=()), first, replace(first, rule="input-bound"))
+    report = replace(report, diagnosis=replace(report.diagnosis, findings=findings))
+    blocks = render(report).split("\n\n")
+    told = [
+        [line for line in block.splitlines() if "Fix loader-workers" in line] for block in blocks
+    ]
+    assert [len(one) for one in told if one] == [1, 1]
+    assert "  Fix loader-workers: as above" in render(report)
+    (fix, *_) = json.loads(as_json.encode(report))["fixes"]
+    assert (fix["fix"], fix["answers"]) == ("loader-workers", [first.rule, "input-bound"])
+
+
 def test_json_holds_all_of_a_trace_and_text_the_rows_that_were_asked_for(tmp_path: Path) -> None:
     story = TraceBuilder()
     for _ in range(3):

@@ -157,6 +157,7 @@ def test_a_closure_of_the_optimizer_counts() -> None:
         ("python3.12/logging/__init__.py Logger.info", "writing logs"),
         ("python3.12/re/__init__.py sub", "regular expressions"),
         ("numpy/linalg/_linalg.py svd", "work with NumPy"),
+        ("torch/_tensor.py Tensor.__format__", "writing tensors out as text"),
         ("project/model.py forward", ""),
     ],
 )
@@ -170,6 +171,7 @@ def test_what_a_line_does_is_told_by_what_it_calls(frame: str, words: str) -> No
         ("time.sleep(0.1)", "sleeping"),
         ("print(step, loss)", "printing"),
         ("file.write(text)", "writing files"),
+        ("os.fsync(file.fileno())", "writing files"),
         ("values = tensor.tolist()", "statistics in Python"),
         ("loss = (a - b).sum()", ""),
         ("gc.collect()", "collecting garbage"),

@@ -41,6 +41,7 @@ _CALLED = tuple(
         ("statistics in Python", r"/(statistics|fractions|decimal)\.py\b"),
         ("work with NumPy", r"^numpy/"),
         ("pickling", r"/pickle\.py\b|^(cloudpickle|dill)/"),
+        ("writing tensors out as text", r"^torch/_tensor_str\b|Tensor\.__(format|repr|str)__"),
         (WRITING, r"/(shutil|tempfile|zipfile|tarfile|gzip|pathlib)\b"),
         ("hashing", r"/hashlib\.py\b"),
     )
@@ -54,7 +55,8 @@ _TEXT = tuple(
         (SUBPROCESS, r"\bsubprocess\.|\bos\.(system|popen)\(|\bcheck_output\("),
         ("collecting garbage", r"\bgc\.collect\("),
         ("printing", r"\bprint\(|\b(stdout|stderr)\.(write|flush)\("),
-        ("writing logs", r"\b(log|logger|logging|writer|log_file)\.\w+\(|\bfsync\(|\.flush\("),
+        ("writing logs", r"\b(log|logger|logging|writer|log_file)\.\w+\(|\.flush\("),
+        (WRITING, r"\bfsync\("),
         (WRITING, r"\.(write|write_text|write_bytes|writelines|writerow)\(|\bopen\("),
         ("copying objects (copy.deepcopy)", r"\bdeepcopy\("),
         ("hashing", r"\b(hashlib|sha\d+|md5|digest|blake2\w)\b"),

@@ -20,8 +20,9 @@ _OF_TORCH = re.compile(
 )
 """Frames of the framework: what the script calls there is not its own Python."""
 
-_COPIES = re.compile(r"/copy\.py |__deepcopy__")
-"""Copying a model is the script's doing, though tensors copy themselves."""
+_ASKED_FOR = re.compile(r"/copy\.py |__deepcopy__|Tensor\.__(format|repr|str)__")
+"""Copying a model and writing a tensor out are the script's doing, though tensors do it
+themselves."""
 
 INSIDE = (FORWARD, OPTIMIZER)
 """Phases that call code of the script."""
@@ -52,7 +53,7 @@ def waiting(facts: Facts) -> float:
 def calls_no_framework(found: Moments) -> Mask:
     """Samples in the script's own Python, rather than in the framework that it calls."""
     name = "via" if (found.places["via"] != "").any() else "inner"
-    own = ~found.matching(_is_of_torch, name) | found.matching(_copies, "via", "inner")
+    own = ~found.matching(_is_of_torch, name) | found.matching(_is_asked_for, "via", "inner")
     # A framework calls loggers and progress bars that the script has asked for.
     own |= found.matching(reports, "inner")
     mask: Mask = own & (found.places["file"] != "")[found.at]
@@ -65,8 +66,8 @@ def _is_of_torch(frame: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _copies(frame: str) -> bool:
-    return _COPIES.search(frame) is not None
+def _is_asked_for(frame: str) -> bool:
+    return _ASKED_FOR.search(frame) is not None
 
 
 def own_samples(found: Moments) -> Mask:

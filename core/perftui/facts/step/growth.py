@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -148,10 +149,15 @@ def _longer_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
     after, before = found.lines(late), found.lines(early)
     if not after.suffices:
         return None
-    # Halves of equal numbers of steps: the difference is what the line takes more.
     had = {(line.file, line.line): line.held for line in before.lines}
-    own = [line for line in after.lines if line.file]
-    return max(own, key=lambda line: line.held - had.get((line.file, line.line), 0), default=None)
+
+    def stands_out(line: LineShare) -> float:
+        """What the line takes more in the later half, against what samples scatter by."""
+        then = had.get((line.file, line.line), 0)
+        return float((line.held - then) / math.sqrt(max(line.held + then, 1)))
+
+    # Halves of equal numbers of steps.
+    return max((line for line in after.lines if line.file), key=stands_out, default=None)
 
 
 @fact

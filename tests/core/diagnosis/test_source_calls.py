@@ -15,6 +15,7 @@ from perftui.facts.source.lines import LineShare
 from perftui.facts.source.model_line import made_where, model_line, second_call
 from perftui.facts.source.operator_lines import at, line_of
 from perftui.facts.source.source_calls import call_of, call_repeated, loop_of
+from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.growth import growing_steps
 from tests.core.diagnosis.runs import joined, make_run, step_table
 
@@ -185,6 +186,14 @@ def test_the_line_that_keeps_a_graph_is_found(
     script: Script, text: str, expected: int | None
 ) -> None:
     assert line(line_that_keeps_graph(script(text))) == expected
+
+
+def test_modules_beside_the_script_are_searched_too(script: Script, tmp_path: Path) -> None:
+    (tmp_path / "settings.py").write_text('import os\nos.environ["OMP_NUM_THREADS"] = "1"\n')
+    (tmp_path / "unused.py").write_text('OMP_NUM_THREADS = "1"\n')
+    facts = script("import json\nfrom settings import SEED\n")
+    assert matching_line(facts, "OMP_NUM_THREADS") == (str(tmp_path / "settings.py"), 2)
+    assert matching_line(script("import json\n"), "OMP_NUM_THREADS") is None
 
 
 def test_a_file_that_was_changed_later_tells_nothing(tmp_path: Path) -> None:

@@ -31,14 +31,17 @@ def matching_line(facts: Facts, pattern: str, *, only: bool = False) -> tuple[st
 
 @fact
 def own_files(facts: Facts) -> tuple[tuple[Path, int], ...]:
-    """The user's source files as they were when the run began, the script first: path and time of
-    the last change, ns. Of a trace alone there are none."""
+    """The user's source files as they were when the run began, the script first, those that it
+    imports from its own directory last: path and time of the last change, ns. Of a trace alone
+    there are none."""
     manifest = facts.manifest
     if manifest is None:
         return ()
     found = []
     # A script is named as it was launched, by samples with its whole path.
-    for path in dict.fromkeys(Path(manifest.cwd) / file for file in _files(facts)):
+    files = [Path(manifest.cwd) / file for file in _files(facts)]
+    files += _imported(files[0]) if files else []
+    for path in list(dict.fromkeys(files))[:MOST_FILES]:
         try:
             known = path.stat()
         except OSError:
@@ -48,13 +51,29 @@ def own_files(facts: Facts) -> tuple[tuple[Path, int], ...]:
     return tuple(found)
 
 
+def _imported(script: Path) -> list[Path]:
+    """Modules beside ``script`` that it imports, in that order."""
+    try:
+        tree = tree_of(script, script.stat().st_mtime_ns)
+    except OSError:
+        return []
+    names: dict[str, None] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(dict.fromkeys(alias.name for alias in node.names))
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level < 2:
+            names[node.module] = None
+    files = (script.parent.joinpath(*name.split(".")).with_suffix(".py") for name in names)
+    return [file for file in files if file.is_file()]
+
+
 def _files(facts: Facts) -> list[str]:
     scripts = (note.get("argv0") for note in notes_of(facts.events, "process"))
     found = dict.fromkeys(str(script) for script in scripts if script)
     for stacks in stack_samples(facts):
         if "file" in stacks:
             found.update(dict.fromkeys(file for file in stacks["file"].tolist() if file))
-    return list(found)[:MOST_FILES]
+    return list(found)
 
 
 @lru_cache(128)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from perftui import format as fmt
@@ -12,6 +13,7 @@ from perftui.facts.cpu.cpu_share import CpuShare, cpu_share
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.place import Place
 from perftui.facts.settings import settings
+from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.judged_step import JudgedStep, judged_step
 
 EFFICIENCY = 0.8
@@ -24,6 +26,10 @@ LEAST_IDLE = 0.5
 MUCH_CONVOLVING = 0.25
 """Share of the step in convolutions of other code from which on a trace alone tells that oneDNN is
 not used: small ones are quicker without it."""
+
+
+_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""Which set the number of threads of an operator."""
 
 
 def _on_cpu(facts: Facts) -> JudgedStep:
@@ -54,9 +60,13 @@ def _found(judged: JudgedStep, lost: float, cores: CpuShare) -> Lost:
 
 
 def _place(facts: Facts, *names: str) -> Place | None:
+    """Where one of ``names`` is set, as the run has noted or by the script's text."""
     known = settings(facts)
     place = known.place(*names) if known else None
-    return replace(place, rank=facts.rank_number) if place else None
+    if place is not None:
+        return replace(place, rank=facts.rank_number)
+    found = matching_line(facts, "|".join(map(re.escape, names)))
+    return Place(facts.rank_number, file=found[0], line=found[1]) if found else None
 
 
 def _threads(facts: Facts) -> Lost | None:
@@ -76,7 +86,7 @@ def _threads(facts: Facts) -> Lost | None:
         sentence=f"Operators run on {fmt.several(cores.threads, 'thread')}{_why(facts)} while "
         f"{cores.idle:.1f} of {fmt.several(cores.allowed, 'core')} idle: more threads could save "
         f"up to {fmt.part_of_step(found.cost_ns, judged.of.mean)}.",
-        place=_place(facts, "set_num_threads", "OMP_NUM_THREADS", "MKL_NUM_THREADS"),
+        place=_place(facts, "set_num_threads", *_VARIABLES),
     )
 
 
@@ -89,16 +99,16 @@ def _too_many(facts: Facts, judged: JudgedStep, cores: CpuShare) -> Lost:
         sentence=f"Operators run on {fmt.several(cores.threads, 'thread')}{each}{_why(facts)}, on "
         f"{fmt.several(cores.allowed, 'core')}: they wait for each other, up to "
         f"{fmt.part_of_step(found.cost_ns, judged.of.mean)}.",
-        place=_place(facts, "set_num_threads", "OMP_NUM_THREADS", "MKL_NUM_THREADS"),
+        place=_place(facts, "set_num_threads", *_VARIABLES),
     )
 
 
 def _why(facts: Facts) -> str:
     """The variable that sets the number of threads, where no line of the user's does."""
     known = settings(facts)
-    if known is None or known.place("set_num_threads", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    if known is None or known.place("set_num_threads", *_VARIABLES):
         return ""
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    for name in _VARIABLES:
         value = (known.environment or {}).get(name)
         if value:
             return f" ({name}={value} in the environment)"
@@ -206,6 +216,7 @@ THREADS = Rule(
     limits=Limits(
         0.10, 0.30, "From 10 % on: the gain is an estimate by Amdahl's law, at 80 % efficiency."
     ),
+    fixes=("threads",),
     answer="torch.set_num_threads or OMP_NUM_THREADS: cores divided by processes",
 )
 
@@ -220,5 +231,6 @@ ONEDNN = Rule(
     ),
     lost=_onednn,
     limits=Limits(0.05, 0.20, "From 5 % on: nothing is gained by switching it off."),
+    fixes=("onednn-on",),
     answer="leave torch.backends.mkldnn.enabled as it is",
 )

@@ -13,13 +13,15 @@ from perftui.diagnosis.largest_part import LARGEST_PART
 from perftui.diagnosis.model import Abstention, Diagnosis, Finding, Severity
 from perftui.diagnosis.rules import BY_ID, RULES
 from perftui.diagnosis.symptoms.gpu_idle.launch_bound import LAUNCH
+from perftui.diagnosis.symptoms.ranks.straggler import EXPOSED, STRAGGLER
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
 from perftui.facts.step.trace_steps import trace_steps
 
 COMPARABLE = 1 / 3
 """Share of the cost of launching in general from which on what delays launches for a reason of its
-own stands before it: without that reason, what is left of launching is at most twice as much."""
+own stands before it: without that reason, what is left of launching is at most twice as much. The
+same of exposed communication and who is late to it."""
 
 
 @fact
@@ -72,9 +74,11 @@ def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     Costs are compared as shares, since profiled steps are longer than others. What delays launches
     for a reason of its own stands before launching in general where it is comparable to it, or
     slows each launch: what answers launching (CUDA graphs, compiling) holds only once the host
-    neither waits nor makes anything itself.
+    neither waits nor makes anything itself. So does a rank that the others wait for before exposed
+    communication, which is their waiting.
     """
     launching = max((one.share for one in findings if _is_launching(one)), default=0.0)
+    waiting = max((one.share for one in findings if one.rule == EXPOSED.id), default=0.0)
 
     def rank(finding: Finding) -> tuple[bool, float, bool, float, int, str]:
         share = finding.share
@@ -84,10 +88,16 @@ def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
             and GapCause.LAUNCH.value in finding.parts
             and (share >= COMPARABLE * launching or _slows_launches(finding))
         )
+        is_late = (
+            finding.rule == STRAGGLER.id
+            and finding.severity >= Severity.WARNING
+            and share >= COMPARABLE * waiting
+        )
+        general = launching if delays else waiting if is_late else 0.0
         return (
             finding.severity is not Severity.HEALTHY,
-            -max(share, launching) if delays else -share,
-            not delays,
+            -max(share, general),
+            not (delays or is_late),
             -share,
             -finding.severity,
             finding.rule,

@@ -63,6 +63,19 @@ def said(run: RunSnapshot, rule: str, trace: TraceBuilder | None = None) -> Find
     return next((one for one in diagnosis(facts).findings if one.rule == rule), None)
 
 
+@pytest.mark.parametrize(
+    ("late_by", "collective", "first"),
+    [(30, 90, "straggler"), (15, 90, "communication-exposed")],
+)
+def test_who_is_late_is_said_before_the_waiting_that_it_causes(
+    late_by: int, collective: int, first: str
+) -> None:
+    run = run_of({**EVEN, "backward": 60 + late_by}, {**EVEN, "other": late_by})
+    found = diagnosis(Facts(run, window(collective).analysis(), 0)).findings
+    assert found[0].rule == first
+    assert {one.rule for one in found} >= {"straggler", "communication-exposed"}
+
+
 def test_the_rank_that_comes_late_is_named_with_its_line() -> None:
     waiting, late = {**EVEN, "backward": 90}, {**EVEN, "other": 30}
     run = run_of(waiting, late)

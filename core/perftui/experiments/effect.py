@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.fact import Facts
 from perftui.facts.overrides import AppliedOverride, Arrival, overrides
-from perftui.facts.settings import OptimizerSettings, settings
+from perftui.facts.settings import OptimizerSettings, Settings, settings
 from perftui.run.manifest import Expected
 
 LOADER_ARGUMENTS = (
@@ -24,6 +24,13 @@ OPTIMIZER_ARGUMENTS = ("class_name", "fused", "foreach", "capturable")
 LOADER = "DataLoader"
 OPTIMIZER = "optimizer"
 """Targets of overrides and patches."""
+
+_SWITCHES: Mapping[str, Callable[[Settings], Any]] = {
+    "set_num_threads": lambda known: known.threads and known.threads.intra_op,
+    "set_detect_anomaly": lambda known: known.modes and known.modes.anomaly,
+    "use_deterministic_algorithms": lambda known: known.modes and known.modes.deterministic,
+}
+"""By the function whose call was patched, what is in force now; None where that is not known."""
 
 UNSAID = "the run does not say what became of the change"
 
@@ -89,6 +96,8 @@ def _missed_patch(after: Facts, expected: Expected) -> str:
         why = "what was written to the source does not decide"
         return _missed_loader(training_loader(after), expected.arguments, why)
     known = settings(after)
+    if expected.target in _SWITCHES:
+        return _missed_switch(expected, known)
     made = known.optimizers if known else None
     if made is None:
         return UNSAID
@@ -106,6 +115,15 @@ def _missed_patch(after: Facts, expected: Expected) -> str:
             given = ", ".join(f"{name}={getattr(one, name, None)}" for name in lost)
             return f"{', '.join(lost)} had no effect at {one.source} ({one.class_name} has {given})"
     return ""
+
+
+def _missed_switch(expected: Expected, known: Settings | None) -> str:
+    found = _SWITCHES[expected.target](known) if known else None
+    if found is None:
+        return UNSAID
+    if found in expected.arguments.values():
+        return ""
+    return f"{_arguments(expected.arguments)} had no effect: {expected.target} left {found}"
 
 
 def _missed_loader(loader: LoaderFacts | None, wanted: Mapping[str, Any], why: str) -> str:

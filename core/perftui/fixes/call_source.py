@@ -37,6 +37,8 @@ class CallChange:
     spec: CallSpec
     advice: str
     """The line as it would be written."""
+    written: Mapping[str, Literal] = field(default_factory=dict)
+    """The arguments as the source names them, where overrides name them otherwise."""
     seen: Mapping[str, Literal] = field(default_factory=dict)
     """What the script called it with, as far as that is known."""
     risks: tuple[Risk, ...] = ()
@@ -44,6 +46,11 @@ class CallChange:
     """Why it would be wrong or useless here; then neither tried nor written."""
     uncertain: str = ""
     """Why the source must not be changed, though a run may try it."""
+
+    @property
+    def as_written(self) -> Mapping[str, Literal]:
+        """The arguments as the source names them."""
+        return self.written or self.arguments
 
 
 @dataclass(frozen=True)
@@ -63,13 +70,13 @@ def source_change(change: CallChange, facts: Facts) -> SourceChange:
     nothing, so only the command is offered.
     """
     noun = change.spec.noun
+    if change.uncertain:
+        return SourceChange(why_not=change.uncertain)
     if change.file is None or change.line is None:
         return SourceChange(why_not=f"the run does not say where the {noun} is made")
     path = Path(change.file)
     if not _INSTALLED.isdisjoint(path.parts):
         return SourceChange(why_not=f"the {noun} is made inside an installed package ({path})")
-    if change.uncertain:
-        return SourceChange(why_not=change.uncertain)
     if _edited_since(path, facts.manifest):
         return SourceChange(why_not=f"{path.name} has been edited since this run: run it again")
     argv, already = _command(path, change.line, change, facts.manifest)
@@ -81,7 +88,7 @@ def source_change(change: CallChange, facts: Facts) -> SourceChange:
     seen = {name: value for name, value in change.seen.items() if name not in changed}
     try:
         return SourceChange(
-            call_patch(path, change.line, change.spec, change.arguments, seen), argv
+            call_patch(path, change.line, change.spec, change.as_written, seen), argv
         )
     except PatchRefusedError as refusal:
         return SourceChange(None, argv, str(refusal))
@@ -104,7 +111,7 @@ def _command(
     # The options of another file's parser are not certain to be those of the command.
     if manifest is None or script is None or script.path.resolve() != path.resolve():
         return None, ""
-    name, value = next(iter(change.arguments.items()))
+    name, value = next(iter(change.as_written.items()))
     found = _option(path, line, change.spec, name, type(value))
     if found is None:
         return None, ""

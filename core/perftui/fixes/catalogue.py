@@ -9,8 +9,12 @@ from perftui.fixes.data_loader.num_workers import WORKERS
 from perftui.fixes.fix import Fix, option
 from perftui.fixes.model import FixOption
 from perftui.fixes.optimizer import FUSED
+from perftui.fixes.switches import ANOMALY, DETERMINISTIC, ONEDNN, THREADS
 
-FIXES: tuple[Fix, ...] = (WORKERS, PIN, PERSISTENT, FUSED)
+FIXES: tuple[Fix, ...] = (
+    *(WORKERS, PIN, PERSISTENT, FUSED),
+    *(THREADS, ANOMALY, DETERMINISTIC, ONEDNN),
+)
 
 CATALOGUE = {fix.id: fix for fix in FIXES}
 

@@ -19,6 +19,7 @@ class Risk(str, enum.Enum):
     RANDOMNESS = "changes random augmentation"
     ORDER = "changes the shuffle of later epochs"
     NUMERICS = "may change the last digits of results"
+    REPEATABLE = "results differ from run to run"
     CORES = "may slow the step: too few cores are idle"
 
 

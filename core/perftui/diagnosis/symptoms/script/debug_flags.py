@@ -208,6 +208,7 @@ FLAGS = Rule(
         "From 5 % on, as TraceLens speaks of exposed time; below that it is only said to be on.",
         info=0.0,
     ),
+    fixes=("anomaly-off", "deterministic-off"),
     answer="take it out, or unset the variable",
     slows_launches=True,
 )

@@ -1,0 +1,175 @@
+"""Fixes that set a switch of torch: threads, checks for errors, oneDNN."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from perftui.facts.cpu.cpu_share import cpu_share
+from perftui.facts.fact import Facts
+from perftui.facts.place import Place
+from perftui.facts.settings import settings
+from perftui.fixes.call_source import CallChange
+from perftui.fixes.fix import Fix
+from perftui.fixes.model import Risk
+from perftui.fixes.source.calls import CallSpec
+from perftui.fixes.source.edits import Literal
+
+TARGET = "switch"
+"""What the agent calls all of them."""
+
+_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def _call(name: str, argument: str, *modules: str) -> CallSpec:
+    """Calls of one function of torch that is given the value first."""
+    public = f"{modules[0] if modules else 'torch'}.{name}"
+    names = {f"{module}.{name}": public for module in modules or ("torch",)}
+    return CallSpec(
+        noun="call", what=public, names=names, positions={argument: 0}, alike=name.lower()
+    )
+
+
+_SET_THREADS = _call("set_num_threads", "threads")
+_SET_ANOMALY = _call("set_detect_anomaly", "mode", "torch.autograd", "torch.autograd.anomaly_mode")
+_SET_DETERMINISTIC = _call("use_deterministic_algorithms", "mode")
+_SET_ONEDNN = _call("set_flags", "_enabled", "torch.backends.mkldnn")
+
+
+def _change(
+    place: Place | None,
+    spec: CallSpec,
+    arguments: Mapping[str, Literal],
+    title: str,
+    advice: str,
+    *,
+    risks: tuple[Risk, ...] = (),
+    why_not: str = "",
+    uncertain: str = "",
+    written: Mapping[str, Literal] | None = None,
+) -> CallChange:
+    where = f"At {place.short}: " if place and place.source else ""
+    return CallChange(
+        target=TARGET,
+        arguments=arguments,
+        title=title,
+        file=place.file if place else None,
+        line=place.line if place else None,
+        spec=spec,
+        advice=f"{where}{advice}",
+        written=written or {},
+        risks=risks,
+        why_not=why_not,
+        uncertain=uncertain,
+    )
+
+
+def _threads(facts: Facts) -> CallChange | None:
+    cores, known = cpu_share.or_none(facts), settings(facts)
+    if cores is None or known is None:
+        return None
+    wanted = max(cores.allowed // cores.ranks, 1)
+    called = known.place("set_num_threads")
+    variable = next((one for one in _VARIABLES if (known.environment or {}).get(one)), "")
+    set_by = (
+        f"{variable} sets the number of threads" if variable else "no line of the script's sets it"
+    )
+    return _change(
+        called,
+        _SET_THREADS,
+        {"threads": wanted},
+        f"threads {cores.threads} -> {wanted}",
+        f"{variable}={wanted}" if variable and not called else f"torch.set_num_threads({wanted})",
+        why_not="torch uses as many already" if wanted == cores.threads else "",
+        uncertain="" if called else set_by,
+        risks=(Risk.NUMERICS,),
+    )
+
+
+def _anomaly(facts: Facts) -> CallChange | None:
+    known = settings(facts)
+    place = known.place("set_detect_anomaly", "detect_anomaly") if known else None
+    is_on = bool(known and known.modes and known.modes.anomaly)
+    if place is None and not is_on:
+        return None
+    return _change(
+        place,
+        _SET_ANOMALY,
+        {"anomaly": False},
+        "anomaly detection off",
+        "torch.autograd.set_detect_anomaly(False), or no detect_anomaly()",
+        written={"mode": False},
+    )
+
+
+def _deterministic(facts: Facts) -> CallChange | None:
+    known = settings(facts)
+    if known is None or known.modes is None or not known.modes.deterministic:
+        return None
+    return _change(
+        known.place("use_deterministic_algorithms"),
+        _SET_DETERMINISTIC,
+        {"deterministic": False},
+        "deterministic algorithms off",
+        "torch.use_deterministic_algorithms(False)",
+        written={"mode": False},
+        risks=(Risk.NUMERICS, Risk.REPEATABLE),
+    )
+
+
+def _onednn(facts: Facts) -> CallChange | None:
+    known = settings(facts)
+    if known is None or known.mkldnn is None or known.mkldnn.enabled is not False:
+        return None
+    missing = known.mkldnn.available is False
+    return _change(
+        known.place("mkldnn.enabled"),
+        _SET_ONEDNN,
+        {"onednn": True},
+        "oneDNN on",
+        "leave torch.backends.mkldnn.enabled as it is",
+        why_not="this build of torch lacks it" if missing else "",
+        uncertain="what switches it off is to be taken out",
+        risks=(Risk.NUMERICS,),
+    )
+
+
+THREADS = Fix(
+    id="threads",
+    what="use as many threads as there are cores for each training process",
+    explanation=(
+        "torch splits long operators among as many threads as the training may use cores, divided "
+        "by the training processes of the machine. Sums are rounded otherwise. Whatever the script "
+        "or the environment sets is passed over."
+    ),
+    change=_threads,
+)
+
+ANOMALY = Fix(
+    id="anomaly-off",
+    what="look for no anomalies",
+    explanation=(
+        "Stacks of operators are not noted, and gradients are not looked through for NaN. The "
+        "training computes the same; where a gradient becomes NaN it no longer raises."
+    ),
+    change=_anomaly,
+)
+
+DETERMINISTIC = Fix(
+    id="deterministic-off",
+    what="allow faster algorithms whose results differ from run to run",
+    explanation=(
+        "Operators may take algorithms that add up in any order: results differ in the last "
+        "digits, also from one run to the next. Leave it on where runs must be repeatable."
+    ),
+    change=_deterministic,
+)
+
+ONEDNN = Fix(
+    id="onednn-on",
+    what="compute convolutions and recurrent layers on the CPU with oneDNN",
+    explanation=(
+        "Convolutions and recurrent layers in float32 use oneDNN, as torch does by itself. Results "
+        "differ in the last digits, as sums are rounded elsewhere."
+    ),
+    change=_onednn,
+)

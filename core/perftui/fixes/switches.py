@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perftui.facts.cpu.cpu_share import cpu_share
+from perftui.facts.cpu.cpu_share import THREAD_VARIABLES, cpu_share
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.settings import settings
@@ -16,8 +16,6 @@ from perftui.fixes.source.edits import Literal
 
 TARGET = "switch"
 """What the agent calls all of them."""
-
-_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def _call(name: str, argument: str, *modules: str) -> CallSpec:
@@ -69,7 +67,7 @@ def _threads(facts: Facts) -> CallChange | None:
         return None
     wanted = max(cores.allowed // cores.ranks, 1)
     called = known.place("set_num_threads")
-    variable = next((one for one in _VARIABLES if (known.environment or {}).get(one)), "")
+    variable = next((one for one in THREAD_VARIABLES if (known.environment or {}).get(one)), "")
     set_by = (
         f"{variable} sets the number of threads" if variable else "no line of the script's sets it"
     )

@@ -15,6 +15,9 @@ BUSY = 0.8
 TOO_MANY = 1.5
 """Threads for each core from which on they are too many: a few more than cores cost little."""
 
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""Variables that set how many threads an operator has, where the script does not."""
+
 BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 """Variables by which OpenMP keeps each thread to a core of its own: the mask of one thread then
 shows nothing of the others."""

@@ -9,7 +9,7 @@ from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cpu.cpu_operators import cpu_operators, older_convolutions
-from perftui.facts.cpu.cpu_share import CpuShare, cpu_share
+from perftui.facts.cpu.cpu_share import THREAD_VARIABLES, CpuShare, cpu_share
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.place import Place
 from perftui.facts.settings import settings
@@ -26,10 +26,6 @@ LEAST_IDLE = 0.5
 MUCH_CONVOLVING = 0.25
 """Share of the step in convolutions of other code from which on a trace alone tells that oneDNN is
 not used: small ones are quicker without it."""
-
-
-_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""Which set the number of threads of an operator."""
 
 
 def _on_cpu(facts: Facts) -> JudgedStep:
@@ -86,7 +82,7 @@ def _threads(facts: Facts) -> Lost | None:
         sentence=f"Operators run on {fmt.several(cores.threads, 'thread')}{_why(facts)} while "
         f"{cores.idle:.1f} of {fmt.several(cores.allowed, 'core')} idle: more threads could save "
         f"up to {fmt.part_of_step(found.cost_ns, judged.of.mean)}.",
-        place=_place(facts, "set_num_threads", *_VARIABLES),
+        place=_place(facts, "set_num_threads", *THREAD_VARIABLES),
     )
 
 
@@ -99,16 +95,16 @@ def _too_many(facts: Facts, judged: JudgedStep, cores: CpuShare) -> Lost:
         sentence=f"Operators run on {fmt.several(cores.threads, 'thread')}{each}{_why(facts)}, on "
         f"{fmt.several(cores.allowed, 'core')}: they wait for each other, up to "
         f"{fmt.part_of_step(found.cost_ns, judged.of.mean)}.",
-        place=_place(facts, "set_num_threads", *_VARIABLES),
+        place=_place(facts, "set_num_threads", *THREAD_VARIABLES),
     )
 
 
 def _why(facts: Facts) -> str:
     """The variable that sets the number of threads, where no line of the user's does."""
     known = settings(facts)
-    if known is None or known.place("set_num_threads", *_VARIABLES):
+    if known is None or known.place("set_num_threads", *THREAD_VARIABLES):
         return ""
-    for name in _VARIABLES:
+    for name in THREAD_VARIABLES:
         value = (known.environment or {}).get(name)
         if value:
             return f" ({name}={value} in the environment)"

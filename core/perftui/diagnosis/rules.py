@@ -132,6 +132,7 @@ RULES: tuple[Rule, ...] = (
     model_work.DENSE,
     model_work.UNUSED,
     model_work.REPEATED,
+    model_work.BACKWARD_AGAIN,
     model_work.RECOMPUTE,
     model_work.ATTENTION,
     operator_work.CHURN,

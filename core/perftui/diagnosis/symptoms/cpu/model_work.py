@@ -13,6 +13,7 @@ from perftui.facts.cpu.model_passes import (
     repeated_passes,
 )
 from perftui.facts.cpu.operators import cpu_operators, in_step, of_phases
+from perftui.facts.cpu.repeated_backward import repeated_backward
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.settings import Parameters, settings
 from perftui.facts.source.lines import LineShare
@@ -165,6 +166,28 @@ def _repeated(facts: Facts) -> Lost | None:
     )
 
 
+def _backward_again(facts: Facts) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    again = repeated_backward(facts)
+    if not again.work.calls:
+        return None
+    time = in_step(found, judged, again.work.by_phase)
+    line = line_of(facts, BACKWARD)
+    return Lost(
+        time.ns,
+        judged.of,
+        f"{again.passes:.3g} backward passes of each step go through the same layers, for "
+        f"{fmt.part_of_step(time.ns, judged.of.mean)} more than one would{at(line)}.",
+        (
+            Figure.share("backward again", time.ns / judged.of.mean, BACKWARD_AGAIN.limits.warning),
+            Figure("nodes that run again", again.work.calls, "count"),
+            *_of_step(judged),
+        ),
+        place=place_of(facts, line),
+        parts=time.parts,
+    )
+
+
 def _line_behind_backward(facts: Facts) -> LineShare | None:
     """A line that runs the model, below the one that runs backward in the same function."""
     back, lines = line_of(facts, BACKWARD), lines_of(facts, FORWARD)
@@ -262,4 +285,17 @@ REPEATED = Rule(
     lost=_repeated,
     limits=Limits(0.05, 0.20, "From 5 % on, as for what is certain to be avoidable."),
     answer="use the outputs of the first pass",
+)
+
+BACKWARD_AGAIN = Rule(
+    id="repeated-backward",
+    when="several backward passes of a step go through the same layers",
+    explanation=(
+        "Each loss is taken backward by itself, on a graph that is kept, so that the layers that "
+        "they share are gone through once for each. Gradients add up either way: sum the losses "
+        "and call backward once, (first + second).backward(), without retain_graph."
+    ),
+    lost=_backward_again,
+    limits=Limits(0.05, 0.20, "From 5 % on, as for what is certain to be avoidable."),
+    answer="sum the losses and call backward once",
 )

@@ -84,6 +84,7 @@ RULES: tuple[Rule, ...] = (
     slow_steps.CHECKPOINT,
     evaluation.EVALUATION,
     growth.GROWING,
+    growth.KEPT,
     profiler_overhead.OVERHEAD,
     debug_flags.FLAGS,
     allocator.CHURN,

@@ -1,14 +1,18 @@
-"""``growing-steps`` and ``memory-growth``: something is kept that grows from step to step."""
+"""``growing-steps``, ``kept-graph``, ``memory-growth``: something is kept from step to step."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
+from perftui.analysis.steps.phases import BACKWARD
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.step.growth import MONOTONE, GrowingSteps, Trend, growing_steps, rss_trend
 from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
+from perftui.facts.step.sawtooth import sawtooth
 from perftui.facts.step.steps import MANY_STEPS, steady_step
 from perftui.run.columns import PHASES, phase_name
 
@@ -25,11 +29,6 @@ def _steps(facts: Facts) -> Lost | None:
     step, found = steady_step(facts), growing_steps(facts)
     if found is None:
         return None
-    judged = judged_step.or_none(facts)
-    phases = (found.phase,) if found.is_alone else PHASES
-    parts: tuple[str, ...] = (*phases, *(f"{PYTHON_IN}{phase}" for phase in phases))
-    if judged is not None and judged.on_device:
-        parts = (*HOST_AT_WORK, GapCause.SYNCHRONISATION.value)
     line = found.line
     place = facts.at(line) if line else None
     return Lost(
@@ -46,8 +45,16 @@ def _steps(facts: Facts) -> Lost | None:
             Figure("steady steps", step.count, "count"),
         ),
         place=place,
-        parts=parts,
+        parts=_parts(facts, (found.phase,) if found.is_alone else PHASES),
     )
+
+
+def _parts(facts: Facts, phases: Sequence[str]) -> tuple[str, ...]:
+    """Parts of the step that time of the training thread in ``phases`` lies in."""
+    judged = judged_step.or_none(facts)
+    if judged is not None and judged.on_device:
+        return (*HOST_AT_WORK, GapCause.SYNCHRONISATION.value)
+    return (*phases, *(f"{PYTHON_IN}{phase}" for phase in phases))
 
 
 def _part(found: GrowingSteps) -> str:
@@ -75,6 +82,31 @@ def _rss(rss: Trend | None) -> list[Figure]:
         Figure("memory at first", round(rss.first), "B"),
         Figure("memory at last", round(rss.last), "B"),
     ]
+
+
+def _kept(facts: Facts) -> Lost | None:
+    """Graphs that are kept for some steps; where all are, steps grow over the run."""
+    if facts.run is None:
+        raise NotApplicableError
+    step, found = steady_step(facts), sawtooth(facts)
+    if found is None or growing_steps.or_none(facts) is not None:
+        return None
+    return Lost(
+        found.cost,
+        step,
+        f"Backward grows from {fmt.duration(found.shortest)} to {fmt.duration(found.longest)} and "
+        f"begins anew, as {found.line.short} keeps the graphs of earlier steps: "
+        f"{fmt.part_of_step(found.cost, step.mean)}.",
+        (
+            Figure.share("above the shortest", found.cost / step.mean, KEPT.limits.warning),
+            Figure("shortest backward passes", found.shortest, "ns"),
+            Figure("longest backward passes", found.longest, "ns"),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=facts.at(found.line),
+        parts=_parts(facts, (BACKWARD,)),
+    )
 
 
 def _memory_growth(facts: Facts) -> Lost | None:
@@ -120,6 +152,21 @@ GROWING = Rule(
         info=0.025,
     ),
     answer="detach what is kept, keep sums rather than lists",
+)
+
+KEPT = Rule(
+    id="kept-graph",
+    when="backward goes through the graphs of earlier steps, more of them each time",
+    explanation=(
+        "What one step hands to the next, a hidden state or a sum, still has its graph, and "
+        "retain_graph keeps that: backward runs through all steps since the state was last made "
+        "anew. Hand on state.detach() and leave out retain_graph. Gradients then end at the step, "
+        "as truncated backpropagation means them to; where they should reach farther back, "
+        "detach every so many steps."
+    ),
+    lost=_kept,
+    limits=Limits(0.05, 0.20, "As for steps that grow over the whole run."),
+    answer="detach what goes from one step to the next",
 )
 
 MEMORY_GROWTH = Rule(

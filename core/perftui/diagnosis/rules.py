@@ -10,6 +10,7 @@ from perftui.diagnosis.symptoms.cpu import (
     model_work,
     operator_loops,
     operator_work,
+    repeated_work,
 )
 from perftui.diagnosis.symptoms.data_loader import (
     data,
@@ -132,8 +133,8 @@ RULES: tuple[Rule, ...] = (
     operator_loops.INDEXING,
     model_work.DENSE,
     model_work.UNUSED,
-    model_work.REPEATED,
-    model_work.BACKWARD_AGAIN,
+    repeated_work.REPEATED,
+    repeated_work.BACKWARD_AGAIN,
     model_work.RECOMPUTE,
     model_work.ATTENTION,
     operator_work.CHURN,

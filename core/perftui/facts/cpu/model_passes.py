@@ -24,10 +24,8 @@ _LAYER = re.compile(
 )
 """What modules call, and no node of the backward pass does."""
 
-_WEIGHTED = re.compile(r"aten::(addmm|mm|bmm|convolution|mkldnn_rnn_layer|native_layer_norm)$")
-_WEIGHTED_NODE = re.compile(
-    r"(Addmm|Mm|Bmm|Convolution|MkldnnRnnLayer|NativeLayerNorm)Backward\d*$"
-)
+WEIGHTED = re.compile(r"aten::(addmm|mm|bmm|convolution|mkldnn_rnn_layer|native_layer_norm)$")
+WEIGHTED_NODE = re.compile(r"(Addmm|Mm|Bmm|Convolution|MkldnnRnnLayer|NativeLayerNorm)Backward\d*$")
 
 BEFORE, BEHIND = 12, 10
 """Operators between a softmax and the products around it: scaling, masks, dropout, views."""
@@ -105,8 +103,8 @@ def repeated_passes(analysis: TraceAnalysis) -> Work:
     found = operators(analysis)
     mine = np.zeros(len(found.rows), dtype=bool)
     trace = found.trace
-    weighted = found.named(_WEIGHTED.match) & found.in_phase(FORWARD)
-    nodes = found.named(_WEIGHTED_NODE.match)
+    weighted = found.named(WEIGHTED.match) & found.in_phase(FORWARD)
+    nodes = found.named(WEIGHTED_NODE.match)
     if not nodes.any() or np.count_nonzero(weighted) < TWICE * np.count_nonzero(nodes):
         return work_of(found, mine, mine)
     marks = np.flatnonzero(kinds.marked(trace, FORWARD))

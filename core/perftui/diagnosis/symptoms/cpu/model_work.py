@@ -10,16 +10,11 @@ from perftui.facts.cpu.model_passes import (
     attention,
     embedding_gradients,
     recomputed,
-    repeated_passes,
 )
 from perftui.facts.cpu.operators import cpu_operators, in_step, of_phases
-from perftui.facts.cpu.repeated_backward import repeated_backward
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.settings import Parameters, settings
-from perftui.facts.source.lines import LineShare
-from perftui.facts.source.model_line import second_call
-from perftui.facts.source.operator_lines import at, line_of, line_with, lines_of, place_of
-from perftui.facts.source.source_calls import call_repeated
+from perftui.facts.source.operator_lines import at, line_of, line_with, place_of
 from perftui.facts.step.judged_step import JudgedStep
 
 LARGE_TABLE = 0.5
@@ -30,9 +25,6 @@ FEWEST_ROWS = 1_000_000
 """Elements of a table below which a dense gradient is small beside the rest of a step."""
 
 _TABLES = frozenset({"Embedding", "EmbeddingBag"})
-
-TEACHER = 1.5
-"""Tensors of all modules to those in optimizers, from which on another model may run as well."""
 
 
 def _attention(facts: Facts) -> Lost | None:
@@ -145,68 +137,6 @@ def _dense(facts: Facts) -> Lost | None:
     )
 
 
-def _repeated(facts: Facts) -> Lost | None:
-    found, judged = cpu_operators(facts)
-    work = repeated_passes(facts)
-    if not work.calls or _may_be_another_model(facts):
-        return None
-    time = in_step(found, judged, work.by_phase)
-    line = _line_behind_backward(facts) or call_repeated(facts) or second_call(facts)
-    return Lost(
-        time.ns,
-        judged.of,
-        f"The model runs forward again without a backward pass in the same step, for "
-        f"{fmt.part_of_step(time.ns, judged.of.mean)}{at(line)}.",
-        (
-            Figure.share("forward again", time.ns / judged.of.mean, REPEATED.limits.warning),
-            *_of_step(judged),
-        ),
-        place=place_of(facts, line),
-        parts=time.parts,
-    )
-
-
-def _backward_again(facts: Facts) -> Lost | None:
-    found, judged = cpu_operators(facts)
-    again = repeated_backward(facts)
-    if not again.work.calls:
-        return None
-    time = in_step(found, judged, again.work.by_phase)
-    line = line_of(facts, BACKWARD)
-    return Lost(
-        time.ns,
-        judged.of,
-        f"{again.passes:.3g} backward passes of each step go through the same layers, for "
-        f"{fmt.part_of_step(time.ns, judged.of.mean)} more than one would{at(line)}.",
-        (
-            Figure.share("backward again", time.ns / judged.of.mean, BACKWARD_AGAIN.limits.warning),
-            Figure("nodes that run again", again.work.calls, "count"),
-            *_of_step(judged),
-        ),
-        place=place_of(facts, line),
-        parts=time.parts,
-    )
-
-
-def _line_behind_backward(facts: Facts) -> LineShare | None:
-    """A line that runs the model, below the one that runs backward in the same function."""
-    back, lines = line_of(facts, BACKWARD), lines_of(facts, FORWARD)
-    if back is None or lines is None:
-        return None
-    same = (
-        line for line in lines.lines if (line.file, line.function) == (back.file, back.function)
-    )
-    return next((line for line in same if line.line > back.line), None)
-
-
-def _may_be_another_model(facts: Facts) -> bool:
-    known = settings(facts) if facts.run else None
-    if known is None or known.parameters is None or known.optimizers is None:
-        return True
-    held = sum(one.parameters or 0 for one in known.optimizers)
-    return sum(one.tensors for one in known.parameters) >= TEACHER * max(held, 1)
-
-
 def _parameters(facts: Facts) -> tuple[Parameters, ...]:
     known = settings(facts) if facts.run else None
     if known is None or known.parameters is None:
@@ -272,30 +202,4 @@ DENSE = Rule(
     lost=_dense,
     limits=Limits(0.10, 0.30, "From 10 % on, as for the optimizer."),
     answer="sparse=True, SparseAdam",
-)
-
-REPEATED = Rule(
-    id="repeated-forward",
-    when="the model runs forward twice in a step, and backward once",
-    explanation=(
-        "A forward pass whose outputs are only looked at, for metrics of the batch that was just "
-        "trained on, costs a third of a step. Use the outputs that the loss was computed of, or "
-        "measure every so many steps."
-    ),
-    lost=_repeated,
-    limits=Limits(0.05, 0.20, "From 5 % on, as for what is certain to be avoidable."),
-    answer="use the outputs of the first pass",
-)
-
-BACKWARD_AGAIN = Rule(
-    id="repeated-backward",
-    when="several backward passes of a step go through the same layers",
-    explanation=(
-        "Each loss is taken backward by itself, on a graph that is kept, so that the layers that "
-        "they share are gone through once for each. Gradients add up either way: sum the losses "
-        "and call backward once, (first + second).backward(), without retain_graph."
-    ),
-    lost=_backward_again,
-    limits=Limits(0.05, 0.20, "From 5 % on, as for what is certain to be avoidable."),
-    answer="sum the losses and call backward once",
 )

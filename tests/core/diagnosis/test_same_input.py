@@ -191,7 +191,7 @@ def test_layers_that_run_twice_with_the_same_input_are_told(tmp_path: Path) -> N
     [
         (PAIRS, used_twice()),
         (CENTRES, used_twice(shared=False)),
-        (CENTRES, used_twice(between="aten::dropout")),
+        (CENTRES, used_twice(between="aten::bernoulli_")),
         (CENTRES, used_twice(often=1)),
     ],
     ids=["two views", "other weights", "two masks of dropout", "once"],

@@ -21,8 +21,10 @@ MOST_OPERATORS = 3000
 FEWEST_LAYERS = 2
 """With weights, in a stretch: between their nodes gradients are kept, or are not."""
 
-_RANDOM = re.compile(r"aten::\w*(dropout|bernoulli|rand|normal_$|uniform_$|rrelu|multinomial)")
-"""What makes two passes of one input differ."""
+_RANDOM = re.compile(
+    r"aten::\w*(native_dropout|bernoulli|rand|normal_$|uniform_$|rrelu|multinomial)"
+)
+"""What makes two passes of one input differ: dropout that drops nothing calls none of it."""
 
 _SUM = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
 

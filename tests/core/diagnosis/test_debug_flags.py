@@ -42,6 +42,30 @@ def launched(blocking: bool, kernels: int = 50) -> TraceBuilder:
     return training().repeat(4, step)
 
 
+def call_by_call(
+    call: int, kernels: tuple[int, ...] = (us(6),), delay: int = us(5), apart: int = us(40)
+) -> TraceBuilder:
+    """Launches of ``call``, each ``apart`` from the next, whose kernels begin ``delay`` later."""
+
+    def step(t: TraceBuilder) -> None:
+        t.step()
+        for at in range(50):
+            begin, kernel = t.now, kernels[at % len(kernels)]
+            t.launch("gemv", kernel, call=call, starts=begin + delay).at(begin + apart)
+        t.end()
+
+    return training().repeat(4, step)
+
+
+def blocking_calls(t: TraceBuilder) -> TraceBuilder:
+    """Short kernels of 2 and 8 us, whose launches last 8 us longer than they do."""
+    t.step()
+    for at in range(50):
+        begin, kernel = t.now, us(2 + 6 * (at % 2))
+        t.launch("add", kernel, call=us(8) + kernel, starts=begin + us(5)).at(begin + us(40))
+    return t.end()
+
+
 def checked(gradients: int = 10) -> TraceBuilder:
     """A backward pass whose gradients are looked through, 50 us each, in steps of 1 ms."""
 
@@ -65,6 +89,19 @@ def test_launches_that_wait_for_their_kernels_are_a_debug_flag() -> None:
     )
     assert found(diagnosed(launched(blocking=False)), "debug-flags") is None
     assert found(diagnosed(launched(blocking=True, kernels=4)), "debug-flags") is None
+
+
+def test_slow_launches_of_short_kernels_wait_for_nothing() -> None:
+    # 6 us in a call of 18 us, all of them alike or some longer: the call does not follow them.
+    assert found(diagnosed(call_by_call(us(18))), "debug-flags") is None
+    assert found(diagnosed(call_by_call(us(18), (us(2), us(8)))), "debug-flags") is None
+    # On a clock of its own the device is done before the launch begins.
+    assert found(diagnosed(call_by_call(us(10), delay=-us(20))), "debug-flags") is None
+
+
+def test_launches_that_grow_with_their_short_kernels_wait_for_them() -> None:
+    story = training().repeat(4, blocking_calls)
+    assert finding_of(story, "debug-flags").rule == "debug-flags"
 
 
 def test_what_slows_each_launch_stands_before_launching_itself() -> None:

@@ -234,7 +234,8 @@ def test_workers_are_told_by_the_loader_that_feeds_the_steps() -> None:
 
 def test_steps_shorter_than_a_nanosecond_are_no_steps() -> None:
     story = training().step(0).at(us(1)).step(1).at(0).launch("gemm", us(1), call=CALL, starts=0)
-    assert diagnosed(story).findings == ()
+    assert story.analysis().steps == ()
+    assert {finding.steps for finding in diagnosed(story).findings} == {0}
 
 
 def test_a_wait_behind_queued_work_costs_nothing() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.grouping import sums
 from perftui.analysis.model import Step
+from perftui.analysis.steps.held import are_bogus
 from perftui.analysis.steps.unmarked import unmarked_steps
 from perftui.trace.model import Int64, Trace
 
@@ -17,7 +18,8 @@ def find_steps(trace: Trace) -> tuple[Step, ...]:
     """``ProfilerStep#N`` on the CPU, in order of time; the marks on the device are copies.
 
     Where several threads mark steps of one number, those of the thread with most time in steps
-    count. A trace that marks none has those of ``unmarked_steps``, numbered from 0.
+    count. A trace that marks none, or whose marks hold next to nothing of it, has those of
+    ``unmarked_steps``, numbered from 0.
     """
     marks = kinds.ranges_named(trace, kinds.STEP.match)
     if not marks.any():
@@ -25,7 +27,8 @@ def find_steps(trace: Trace) -> tuple[Step, ...]:
     rows = np.flatnonzero(marks & kinds.believable(trace))
     rows = rows[_of_one_thread(trace, rows)]
     ordered = rows[np.argsort(trace.start[rows], kind="stable")]
-    return tuple(_step(trace, row) for row in ordered.tolist())
+    steps = tuple(_step(trace, row) for row in ordered.tolist())
+    return unmarked_steps(trace) if are_bogus(trace, steps) else steps
 
 
 def told_by(trace: Trace, steps: Sequence[Step]) -> str:

@@ -13,6 +13,7 @@ from perftui.analysis.by_track import begun_in
 from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
+from perftui.analysis.steps.held import NEXT_TO_NOTHING, held_by
 from perftui.analysis.steps.phases import OPTIMIZER
 from perftui.facts.fact import trace_fact
 from perftui.facts.step.steady import Mask, warm_up_length
@@ -120,7 +121,7 @@ def trace_steps(analysis: TraceAnalysis) -> TraceSteps | None:
     each = analysis.step_parts
     marked = bool(analysis.steps)
     if marked:
-        each = _without_end(analysis.trace, each)
+        each = _without_end(analysis, each)
         durations = np.array([one.step.duration for one in each], dtype=np.int64)
         each = each[warm_up_length(durations) if len(each) > 1 else 0 :]
     breakdown = trace_breakdown(each, marked=marked)
@@ -137,13 +138,19 @@ def longest_activity(analysis: TraceAnalysis) -> int:
     return int(trace.duration[rows].max(initial=0))
 
 
-def _without_end(trace: Trace, each: tuple[StepParts, ...]) -> tuple[StepParts, ...]:
+def _without_end(analysis: TraceAnalysis, each: tuple[StepParts, ...]) -> tuple[StepParts, ...]:
     """Without a last step that begins as the loop ends: the optimizer steps before it, and no
-    more."""
+    more, or it holds next to nothing of what the others do."""
+    trace = analysis.trace
     optimizing = trace.start[kinds.optimizer(trace) | kinds.marked(trace, OPTIMIZER)]
     first, last = each[0].step, each[-1].step
     ended = bool(len(optimizing)) and first.start <= optimizing.max() < last.start
-    return each[:-1] if ended else each
+    return each[:-1] if ended or _ends_empty(trace, analysis.steps) else each
+
+
+def _ends_empty(trace: Trace, steps: Sequence[Step]) -> bool:
+    *others, last = held_by(trace, steps).tolist()
+    return bool(others) and last < NEXT_TO_NOTHING * np.median(others)
 
 
 def _covered(steps: Sequence[Step]) -> Intervals:

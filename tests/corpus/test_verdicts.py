@@ -113,7 +113,9 @@ def check_parts(facts: Facts) -> None:
     """The largest part that computes nothing is named first, nothing costs more than the parts that
     it is about, and what is healthy computes."""
     found, (parts, whole) = diagnosis(facts).findings, parts_of(facts)
-    for finding in found:
+    # Start-up may be told of all that was recorded, beside the steps.
+    of_steps = any(one.steps for one in found)
+    for finding in (one for one in found if one.steps or not of_steps):
         # What waits cost is in part Python that another finding names.
         about = {*finding.parts, *(["python"] if finding.rule == "sync-bound" else [])}
         most = sum(part.ns for part in parts if part.name in about) / whole

@@ -14,6 +14,7 @@ from perftui.diagnosis.model import Abstention, Diagnosis, Finding, Severity
 from perftui.diagnosis.rules import BY_ID, RULES
 from perftui.diagnosis.symptoms.gpu_idle.launch_bound import LAUNCH
 from perftui.diagnosis.symptoms.ranks.straggler import EXPOSED, STRAGGLER
+from perftui.diagnosis.symptoms.step.recording import INITIALISATION
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
 from perftui.facts.step.trace_steps import trace_steps
@@ -69,7 +70,8 @@ def progress(facts: Facts) -> str:
 
 
 def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Healthy first (nothing above info stands beside it), then by cost, then by severity.
+    """Healthy first (nothing above info stands beside it), then first uses that are most of what
+    was recorded beside the judged steps, then by cost, then by severity.
 
     Costs are compared as shares, since profiled steps are longer than others. What delays launches
     for a reason of its own stands before launching in general where it is comparable to it, or
@@ -79,8 +81,9 @@ def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """
     launching = max((one.share for one in findings if _is_launching(one)), default=0.0)
     waiting = max((one.share for one in findings if one.rule == EXPOSED.id), default=0.0)
+    has_steps = any(one.steps for one in findings)
 
-    def rank(finding: Finding) -> tuple[bool, float, bool, float, int, str]:
+    def rank(finding: Finding) -> tuple[bool, bool, float, bool, float, int, str]:
         share = finding.share
         delays = (
             not _is_launching(finding)
@@ -96,6 +99,7 @@ def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         general = launching if delays else waiting if is_late else 0.0
         return (
             finding.severity is not Severity.HEALTHY,
+            not (has_steps and finding.rule == INITIALISATION.id and not finding.steps),
             -max(share, general),
             not (delays or is_late),
             -share,

@@ -32,6 +32,36 @@ def test_code_that_is_loaded_is_initialisation() -> None:
     assert finding.place.operator == "cudaLaunchKernel"
 
 
+def starting(start: int, steps: int, pause: int = 0) -> TraceBuilder:
+    """A first launch of ``start`` ms and steps of 10 ms told by the optimizer alone, in float32."""
+
+    def step(t: TraceBuilder) -> None:
+        t.launch("sgemm", us(9900), call=us(2)).sync().optimizer_step(us(10))
+        t.at(t.now + us(90))
+
+    story = training().op("aten::t", us(1)).pause(ms(pause))
+    story.launch("sgemm", ms(1), call=ms(start)).sync()
+    return story.repeat(steps + 1, step)
+
+
+def test_first_uses_that_are_most_of_the_recording_come_first() -> None:
+    top = diagnosed(starting(100, 4)).top
+    assert top is not None
+    assert (top.rule, top.severity, top.steps) == ("initialisation", Severity.CRITICAL, 0)
+    assert top.sentence == (
+        "The GPU idles 100 ms of the recorded 151 ms (66 %) while the driver and libraries load "
+        "code and set themselves up: what was recorded is mostly first uses, and 27 % of it steady "
+        "steps."
+    )
+
+
+@pytest.mark.parametrize("story", [starting(100, 8), starting(100, 4, pause=150)])
+def test_first_uses_beside_many_steps_or_before_something_longer_are_not_said(
+    story: TraceBuilder,
+) -> None:
+    assert found(diagnosed(story), "initialisation") is None
+
+
 def test_little_initialisation_is_no_finding() -> None:
     assert found(diagnosed(first_use(1100)), "initialisation") is not None
     assert found(diagnosed(first_use(999)), "initialisation") is None

@@ -15,6 +15,8 @@ from perftui.facts.gpu.idle_place import idle_place
 from perftui.facts.place import Place
 from perftui.facts.step.first_calls import FirstCalls, first_calls
 from perftui.facts.step.judged_step import judged_step
+from perftui.facts.step.start_up import StartUp, start_up
+from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.trace_complete import INCOMPLETE, Missing, missing, unrecorded_gpu
 
 _SHOWN = 3
@@ -32,7 +34,28 @@ _VERSIONS = {
 
 def _initialising(facts: Facts) -> Lost | None:
     cold = first_calls.or_none(facts) if facts.run is None else None
-    return _unseen(cold) if cold is not None else _seen(facts)
+    if cold is not None:
+        return _unseen(cold)
+    starting = start_up.or_none(facts) if facts.run is None else None
+    return _seen(facts) if starting is None else _before_steps(facts, starting)
+
+
+def _before_steps(facts: Facts, found: StartUp) -> Lost:
+    """Of all that was recorded, where the steps are little of it."""
+    whole = found.whole
+    step = StepBreakdown(0, whole, (), whole, whole, whole, usual=whole, of_run=False)
+    trace = idle_steps(facts)
+    return Lost(
+        found.idle,
+        step,
+        f"The GPU idles {fmt.part_of_trace(found.idle, whole)} while the driver and libraries load "
+        "code and set themselves up: what was recorded is mostly first uses, and "
+        f"{fmt.percent(found.judged / whole)} of it steady steps.",
+        (
+            Figure.share("device idle, initialisation", found.idle / whole, 0.10),
+            Figure("steady steps", trace.steps, "count"),
+        ),
+    )
 
 
 def _unseen(cold: FirstCalls) -> Lost:

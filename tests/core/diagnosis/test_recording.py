@@ -86,14 +86,28 @@ def test_a_trace_of_copies_without_operators_is_judged() -> None:
     assert diagnosed(story).findings
 
 
-def losing(lost: int, kept: int, **fields: Any) -> TraceBuilder:
-    """A step whose first launches have no kernels."""
+def losing(lost: int, kept: int, pause: int = 100, **fields: Any) -> TraceBuilder:
+    """A step whose first launches have no kernels; ``pause`` us lie behind each kernel's launch."""
     story = TraceBuilder(fields=fields).step()
     for number in range(lost):
         story.call("cudaLaunchKernel", us(5), correlation=1_000 + number).pause(us(45))
     for _ in range(kept):
-        story.launch("gemm", us(50)).pause(us(100))
+        story.launch("gemm", us(50)).pause(us(pause))
     return story.end()
+
+
+@pytest.mark.parametrize(
+    ("lost", "pause", "severity"),
+    [(9, 60, Severity.INFO), (10, 60, Severity.WARNING), (9, 100, Severity.WARNING)],
+)
+def test_few_missing_kernels_of_a_busy_device_are_said_beside_the_verdict(
+    lost: int, pause: int, severity: Severity
+) -> None:
+    judged = diagnosed(losing(lost, 100 - lost, pause))
+    finding = found(judged, "trace-incomplete")
+    assert finding is not None
+    assert finding.severity is severity
+    assert (len(judged.findings) > 1) is (severity is Severity.INFO)
 
 
 def test_launches_without_kernels_leave_idle_time_unjudged() -> None:

@@ -12,12 +12,18 @@ from perftui.analysis.gpu_idle.first_use import capturing
 from perftui.analysis.links import link
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
-from perftui.facts.step.trace_steps import trace_steps
+from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.categories import ON_DEVICE
 from perftui.trace.model import NONE, Int64, Trace
 
 INCOMPLETE = 0.05
 """Share of missing work from which on idle time is not judged."""
+
+FEW = 0.10
+"""Share of launches without kernels up to which idle time of a device that works is judged."""
+
+BUSY = 0.5
+"""Share of the judged time from which on a device works: far more is there than is missing."""
 
 FEWEST_AHEAD = 1_000_000
 """ns from which on a device that begins so long after the first launch did something else first,
@@ -40,11 +46,19 @@ class Missing:
     """ns at the beginning in which work was queued on a device that the trace shows idle."""
     ahead_share: float
     """Share of ``ahead`` in the judged time, 0 to 1."""
+    busy: float
+    """Share of the judged time in which the device is busy all the same, 0 to 1."""
 
     @property
     def share(self) -> float:
         """How much is missing, 0 to 1: of the launches, or of the time."""
         return max(self.lost / max(self.launches, 1), self.ahead_share)
+
+    @property
+    def is_little(self) -> bool:
+        """Whether idle time is to be believed."""
+        few = FEW if self.busy >= BUSY else INCOMPLETE
+        return self.ahead_share < INCOMPLETE and self.lost < few * max(self.launches, 1)
 
     @property
     def only_ahead(self) -> bool:
@@ -67,7 +81,15 @@ def missing(analysis: TraceAnalysis) -> Missing:
             ahead = max(ahead, gap.duration)
     total = max(steps.step_ns * max(steps.steps, 1), 1) if steps else 1
     lost = int(np.count_nonzero(~has_run))
-    return Missing(len(rows), lost, first, ahead, min(ahead / total, 1.0))
+    return Missing(len(rows), lost, first, ahead, min(ahead / total, 1.0), _busy(steps))
+
+
+def _busy(steps: TraceSteps | None) -> float:
+    """Share of the judged time in which its device is not idle."""
+    if steps is None or not steps.has_gpu:
+        return 0.0
+    causes = set(GapCause)
+    return sum(ns for name, ns in steps.breakdown.parts if name not in causes) / steps.step_ns
 
 
 @trace_fact
@@ -78,7 +100,7 @@ def complete(analysis: TraceAnalysis) -> TraceAnalysis:
         UnknownError: too much of the device's work is missing.
     """
     found = missing(analysis)
-    if found.share < INCOMPLETE:
+    if found.is_little:
         return analysis
     if found.lost / max(found.launches, 1) >= INCOMPLETE:
         raise UnknownError(

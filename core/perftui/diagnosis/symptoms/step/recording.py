@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.gpu.gap_places import place_of
@@ -140,6 +140,7 @@ def _incomplete(facts: Facts) -> Lost | None:
         ),
         # A trace that shows little is a worry, and no loss of the training.
         share=min(found.share, _MOST),
+        worst=Severity.INFO if found.is_little else Severity.CRITICAL,
     )
 
 
@@ -170,7 +171,8 @@ TRACE_INCOMPLETE = Rule(
         "Launches without their kernels, or work that was queued behind something that is not "
         "there: the profiler lost events, or the file ends too early. CUPTI of CUDA 12.6 to 12.9 "
         "drops kernels at the start of windows (pytorch/pytorch#192021). Nothing is said of idle "
-        "time where a twentieth is missing. Record again, with another version where it stays."
+        "time where a twentieth is missing, or a tenth and the device is busy mostly all the same. "
+        "Record again, with another version where it stays."
     ),
     lost=_incomplete,
     limits=Limits(

@@ -68,6 +68,10 @@ def _check_steps(judged: JudgedStep) -> None:
 
 
 def _check_parts(facts: Facts, judged: JudgedStep) -> None:
+    lost = judged.of.mean - judged.computing
+    if judged.on_device and not judged.of.count and lost >= MOST_LOST * judged.of.mean:
+        share = fmt.percent(lost / judged.of.mean)
+        raise UnknownError(f"{share} of a trace that marks no steps computes nothing")
     for part in judged.parts:
         share = share_lost(facts, judged, part.ns)
         if not part.computes and share >= MOST_LOST:
@@ -119,8 +123,9 @@ HEALTHY = Verdict(
     when="none of these was found, and the numbers leave no room for one",
     explanation=(
         "The GPU, or without one the model's operators, computes in four fifths of the step and "
-        "more, no other part takes a tenth of it, no rule has anything to say, steps are even, and "
-        "evaluation takes less than a fifth of the run."
+        "more, no other part takes a tenth of it (nor all of them together, where no steps are "
+        "told), no rule has anything to say, steps are even, and evaluation takes less than a "
+        "fifth of the run."
     ),
     answer="",
     judge=_judge,

@@ -172,3 +172,14 @@ def test_few_of_them_or_some_beside_those_of_onednn_are_left_alone(
 def test_such_convolutions_beside_a_gpu_are_left_alone() -> None:
     story = plain((*SLOW, 5)).launch("gemm", ms(900)).sync()
     assert "onednn-off" not in [finding.rule for finding in diagnosed(story).findings]
+
+
+@pytest.mark.parametrize(("python", "rule"), [(40, "healthy"), (60, "compute-bound")])
+def test_a_tenth_that_idles_is_no_health_without_steps(python: int, rule: str) -> None:
+    """Half of the idle time in Python and half of it behind a wait, a few percent each."""
+
+    def part(t: TraceBuilder) -> None:
+        t.frame("train.py(3): main", us(python)).launch("gemm", us(1000), call=CALL)
+        t.at(t.now + us(997)).sync(us(python))
+
+    assert top(training().repeat(9, part)).rule == rule

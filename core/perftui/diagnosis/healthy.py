@@ -70,8 +70,8 @@ def _check_steps(judged: JudgedStep) -> None:
 def _check_parts(facts: Facts, judged: JudgedStep) -> None:
     lost = judged.of.mean - judged.computing
     if judged.on_device and not judged.of.count and lost >= MOST_LOST * judged.of.mean:
-        share = fmt.percent(lost / judged.of.mean)
-        raise UnknownError(f"{share} of a trace that marks no steps computes nothing")
+        idle = fmt.percent(lost / judged.of.mean)
+        raise UnknownError(f"{idle} of a trace that marks no steps computes nothing")
     for part in judged.parts:
         share = share_lost(facts, judged, part.ns)
         if not part.computes and share >= MOST_LOST:

@@ -17,7 +17,7 @@ from perftui.facts.gpu.idle_place import idle_place
 from perftui.facts.place import Place
 from perftui.facts.source.lines import LinesByTime
 from perftui.facts.source.part_lines import part_lines
-from perftui.facts.step.judged_step import PYTHON_IN, JudgedStep, Part, judged_step
+from perftui.facts.step.judged_step import PYTHON_IN, READING, JudgedStep, Part, judged_step
 from perftui.facts.step.steps import FEWEST_STEPS
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.columns import phase_name
@@ -166,6 +166,8 @@ def _what(part: Part, judged: JudgedStep, of: str) -> str:
     if part.name == EXPOSED_COMMUNICATION:
         who = "The GPU" if judged.on_device else "The training"
         return f"{who} spends {of} in collectives with other ranks, computing nothing meanwhile"
+    if part.name == READING:
+        return f"The training waits {of} for single values that it reads, as item() does"
     if part.name == EXPOSED_COPIES:
         return f"The GPU copies {of}, with nothing to compute meanwhile"
     if part.name.startswith(PYTHON_IN):

@@ -183,3 +183,20 @@ def test_a_tenth_that_idles_is_no_health_without_steps(python: int, rule: str) -
         t.at(t.now + us(997)).sync(us(python))
 
     assert top(training().repeat(9, part)).rule == rule
+
+
+@pytest.mark.parametrize(("read", "rule"), [(us(300), "largest-part"), (us(1), "compute-bound")])
+def test_values_that_are_long_in_coming_are_waited_for(read: int, rule: str) -> None:
+    """A device of which nothing was recorded: its values come late."""
+
+    def part(t: TraceBuilder) -> None:
+        t.op("aten::mm", us(700)).op("aten::item").op("aten::_local_scalar_dense", read).close()
+
+    found = top(training().repeat(9, part))
+    assert found.rule == rule
+    if rule == "largest-part":
+        assert found.parts == ("reading values",)
+        assert found.sentence == (
+            "The training waits 2.7 ms of the recorded 9.0 ms (30 %) for single values that it "
+            "reads, as item() does."
+        )

@@ -33,6 +33,9 @@ STAGES = {
 }
 """Stages of stack samples that belong to a phase."""
 
+READING = "reading values"
+"""Operators on the CPU that wait for a device of which nothing was recorded."""
+
 LOSS = "loss"
 """Operators that the script calls between forward and backward."""
 
@@ -153,7 +156,7 @@ def _of_thread(facts: Facts, step: StepBreakdown) -> JudgedStep:
     """Each phase split into computing, what is left of it, and collectives, which are one part."""
     shares = phase_shares.or_none(facts)
     parts: list[Part] = []
-    waiting = 0
+    waiting = reading = 0
     for name, whole in step.parts:
         ns = whole
         if shares is not None and name == OTHER and step.of_run:
@@ -165,14 +168,17 @@ def _of_thread(facts: Facts, step: StepBreakdown) -> JudgedStep:
             parts.append(Part(name, ns, name in _COMPUTING))
             continue
         in_collectives = round(ns * found.communicating)
-        waiting += in_collectives
+        in_reads = min(round(ns * found.reading), ns - in_collectives)
+        waiting, reading = waiting + in_collectives, reading + in_reads
+        ns -= in_reads
         if name not in _COMPUTING:
-            loss = min(round(ns * found.loss), ns - in_collectives)
+            loss = min(round((ns + in_reads) * found.loss), ns - in_collectives)
             parts += [Part(LOSS, loss, True), Part(name, ns - in_collectives - loss, False)]
             continue
-        computing = min(round(ns * found.computing), ns - in_collectives)
+        computing = min(round((ns + in_reads) * found.computing), ns - in_collectives)
         rest = ns - in_collectives - computing
         parts += [Part(name, computing, True), Part(f"{PYTHON_IN}{name}", rest, False)]
     parts.append(Part(EXPOSED_COMMUNICATION, waiting, computes=False))
+    parts.append(Part(READING, reading, computes=False))
     chosen = tuple(part for part in parts if part.ns)
     return JudgedStep(step, chosen, on_device=False, sees_operators=shares is not None)

@@ -16,6 +16,12 @@ from perftui.analysis.steps.phases import BACKWARD, FORWARD, INPUT_WAIT, OPERATO
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.ranks.communication import collectives
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
+from perftui.trace.model import Trace
+
+LONG_READ = 100_000
+"""ns from which on an operator that reads a value waits for a device: on the CPU it takes 1 us."""
+
+_READS = frozenset({"aten::item", "aten::_local_scalar_dense"})
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,8 @@ class PhaseShares:
     """An operator runs between a forward and the backward pass that follows it; in ``other``."""
     communicating: float
     """A collective is under way, and nothing is computed meanwhile."""
+    reading: float
+    """An operator reads a value so long that it waits for a device, and nothing else goes on."""
     time: int
     """ns of the phase in the steady steps of the trace."""
 
@@ -49,11 +57,13 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     if (fewer := steps.first(operators)) is not steps:
         steps, operators = fewer, operators & fewer.inside
     # Backward runs on the thread that trains, or on one of the autograd engine's own.
-    running = covered(trace, operators)
+    reads = _waiting_reads(trace) & operators
+    running = covered(trace, operators & ~reads)
     calls = kinds.collective_calls(trace)
     # A call that begins a collective may wait in it, and backward's operators are around it.
     computing = subtract(running, union(trace.start[calls], trace.ends_of(calls)))
     communicating = subtract(collectives(analysis), computing)
+    reading = subtract(covered(trace, reads), unite(computing, communicating))
     phases = {name: part for name, part in _phases(steps).items() if part.total}
     reducing = intersect(communicating, phases.get(OTHER, EMPTY)).total
     if not phases.keys() - {INPUT_WAIT, OTHER} and not reducing:
@@ -64,10 +74,16 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
             _time(computing, part) / part.total,
             _time(computing, loss) / part.total if name == OTHER else 0.0,
             _time(communicating, part) / part.total,
+            _time(reading, part) / part.total,
             part.total,
         )
         for name, part in phases.items()
     }
+
+
+def _waiting_reads(trace: Trace) -> kinds.Mask:
+    """Operators that do nothing but wait for a value."""
+    return kinds.named(trace, _READS.__contains__) & (trace.duration >= LONG_READ)
 
 
 def unmarked_operators(shares: Mapping[str, PhaseShares]) -> float:

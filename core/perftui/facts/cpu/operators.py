@@ -19,6 +19,7 @@ from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, find_phases
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.step.judged_step import LOSS, PYTHON_IN, JudgedStep, judged_step
+from perftui.facts.step.phase_shares import waiting_reads
 from perftui.facts.step.steady import Mask
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import NONE, Int32, Int64, Trace
@@ -191,8 +192,10 @@ def in_step(found: Operators, judged: JudgedStep, taken: Int64) -> StepTime:
     """What the mean step spends in ``taken``, ns by phase of all steps of the trace: the share of
     each phase there, of the time that the phase takes here."""
     total, parts = 0, []
+    reading = waiting_reads(found.steps.analysis)
     for name, mine in zip(PHASES, taken.tolist(), strict=True):
-        length = found.lengths.get(name, 0)
+        # What waits for values is a part of its own, and none of the phase's here.
+        length = round(found.lengths.get(name, 0) * (1 - reading.get(name, 0.0)))
         of_phase = (name, f"{PYTHON_IN}{name}", *((LOSS,) if name == OTHER else ()))
         here = sum(judged.part(part) for part in of_phase)
         if length and mine and here:

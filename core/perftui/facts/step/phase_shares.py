@@ -86,6 +86,14 @@ def _waiting_reads(trace: Trace) -> kinds.Mask:
     return kinds.named(trace, _READS.__contains__) & (trace.duration >= LONG_READ)
 
 
+def waiting_reads(analysis: TraceAnalysis) -> Mapping[str, float]:
+    """By phase: the share of its time in operators that wait for a value."""
+    try:
+        return {name: each.reading for name, each in phase_shares(analysis).items()}
+    except UnknownError:
+        return {}
+
+
 def unmarked_operators(shares: Mapping[str, PhaseShares]) -> float:
     """Share of what a run calls the script's own code taken by operators of a forward pass which
     nobody marked, as that of a training without modules; 0 to 1."""

@@ -46,7 +46,7 @@ def _dispatching_call(torch: Any, original: Any, session: Session) -> Callable[.
             if self._compiled_call_impl is not None:
                 return self._compiled_call_impl(*args, **kwargs)
             return self._call_impl(*args, **kwargs)
-        start = path.enter_forward() or session.enter_forward(self)
+        start = path.enter_forward() or session.enter_forward(self, args, kwargs)
         if not start:
             return original(self, *args, **kwargs)
         try:
@@ -85,7 +85,7 @@ def _wrapping_call(
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_compiling() or path.inside:
             return original(self, *args, **kwargs)
-        start = path.enter_forward() or session.enter_forward(self)
+        start = path.enter_forward() or session.enter_forward(self, args, kwargs)
         if not start:
             return original(self, *args, **kwargs)
         try:
@@ -161,7 +161,7 @@ def watch_loaders(torch: Any, session: Session) -> None:
         torch,
         iterator_class.__next__,
         lambda args, _: session.enter_fetch(args[0]) or None,
-        lambda args, start, _, arrived: session.leave_fetch(args[0], start, arrived),
+        lambda args, *left: session.leave_fetch(args[0], *left),
         fast_path=path,
         fast=(path.enter_fetch, path.leave_fetch),
     )

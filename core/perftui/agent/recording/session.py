@@ -61,8 +61,8 @@ class Session(FastPathOpening):
         return self._fetch(iterator, [], is_same=False)
 
     @guarded
-    def leave_fetch(self, iterator: Any, start: int, arrived: bool) -> None:
-        """``__next__`` has returned a batch, or raised."""
+    def leave_fetch(self, iterator: Any, start: int, batch: Any, arrived: bool) -> None:
+        """``__next__`` has returned a ``batch``, or raised."""
         if fetches_itself(iterator):
             self.meter.calls += FETCH_CALLS
         # Where none has come, only once that is known to all.
@@ -82,6 +82,8 @@ class Session(FastPathOpening):
             return
         recording.steps.fetched()
         self.loaders.use(iterator)
+        if self.looks.is_due(recording.index) and self.loaders.feeds_training(iterator):
+            self._look_at(recording, batch)
 
     @guarded_and_timed
     def enter_loader_start(self) -> int:
@@ -103,7 +105,7 @@ class Session(FastPathOpening):
             self.loaders.started(loader, iterator)
 
     @guarded
-    def enter_forward(self, module: Any) -> int:
+    def enter_forward(self, module: Any, args: Any = (), named: Any = None) -> int:
         """The outermost module is called."""
         recording = self._on_this_thread()
         if recording is None or self.fast_path.inside:
@@ -114,6 +116,8 @@ class Session(FastPathOpening):
             self._setup.in_forward(self._torch)
         ended = recording.steps.forward(now, gradients, self.loaders.any_live())
         self._ended(recording, ended)
+        if gradients and self.looks.is_due(recording.index):
+            self._look_at(recording, (args, named))
         modules = self._modules.get(module)
         if modules is None:
             modules = self._count_modules(module)
@@ -267,6 +271,8 @@ class Session(FastPathOpening):
             if self._forward_check.has_gone_unseen(boundaries[-1]):
                 self.notes.write("warning", {"message": UNSEEN})
             recording.ended(boundaries)
+            if self.looks.is_due(recording.index - 1):
+                self.looks.pass_by(recording.index)
             self._note_compilations(recording)
             is_early = self._setup.until and boundaries[-1].kind == TRAIN
             if is_early and self._setup.has_trained(self._torch):
@@ -283,6 +289,14 @@ class Session(FastPathOpening):
             self._note_compilations(self.recording)
             if self._setup.is_late:
                 self._note_settings()
+
+    @guarded_and_timed
+    def _look_at(self, recording: Recording, batch: Any) -> None:
+        """See how much of ``batch``, or of the arguments of a model, is padding."""
+        seen = self.looks.look(self._torch, batch)
+        if seen is not None:
+            self.notes.write("padding", seen, recording.index)
+            self.looks.pass_by(recording.index)
 
     def _note_compilations(self, recording: Recording) -> None:
         for duration, data in self._compilations.new():

@@ -1,0 +1,1 @@
+"""How much of the batches that the training computes on is padding."""

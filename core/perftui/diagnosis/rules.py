@@ -17,6 +17,7 @@ from perftui.diagnosis.symptoms.data_loader import (
     data_pattern,
     data_workers,
     loader_start,
+    padding,
     workers_died,
 )
 from perftui.diagnosis.symptoms.gpu import cards, memory
@@ -131,6 +132,7 @@ RULES: tuple[Rule, ...] = (
     graph_breaks.GRAPH_BREAKS,
     operator_loops.PER_PARAMETER,
     operator_loops.INDEXING,
+    padding.PADDING,
     model_work.DENSE,
     model_work.UNUSED,
     repeated_work.REPEATED,

@@ -171,12 +171,14 @@ def test_rows_that_are_no_padded_text_have_no_padding(tensor: object) -> None:
         texts().byte(),
         texts().float(),
         texts()[0],
+        texts()[:3],
+        texts()[:0],
         texts()[:, :7],
         texts().to("meta"),
         texts().to_sparse(),
         torch.nn.Parameter(texts(), requires_grad=False),
     ],
-    ids=["bytes", "floats", "one row", "short", "meta", "sparse", "a subclass"],
+    ids=["bytes", "floats", "one text", "few", "none", "short", "meta", "sparse", "a subclass"],
 )
 def test_other_tensors_are_not_looked_at(tensor: torch.Tensor) -> None:
     assert of(tensor) is None

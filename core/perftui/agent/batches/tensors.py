@@ -17,12 +17,14 @@ MOST_PARTS = 64
 
 MOST_ROWS = 64
 MOST_TOKENS = 1 << 13
-"""Rows of a tensor that are looked at, and tokens in them; of very long rows ``FEWEST_ROWS``."""
+"""Rows of a tensor that are looked at, and tokens in them; of very long rows ``LONG_ROWS``."""
 
-FEWEST_ROWS = 4
+LONG_ROWS = 4
+
+FEWEST_ROWS = 8
 FEWEST_TOKENS = 256
 SHORTEST = 8
-"""What is smaller tells nothing."""
+"""What has fewer rows and fewer tokens, or shorter rows, tells nothing."""
 
 MASK = "attention_mask"
 """A tensor of this name is believed."""
@@ -87,7 +89,8 @@ def _is_matrix(torch: Any, tensor: Any) -> bool:
     rows, length = tensor.shape
     if tensor.dtype not in (torch.int64, torch.int32, torch.bool) or length < SHORTEST:
         return False
-    if rows < FEWEST_ROWS or rows * length < FEWEST_TOKENS or tensor.stride(1) != 1:
+    is_small = rows < FEWEST_ROWS and rows * length < FEWEST_TOKENS
+    if not rows or is_small or tensor.stride(1) != 1:
         return False
     last = tensor.storage_offset() + (rows - 1) * tensor.stride(0) + length
     return bool(last * tensor.element_size() <= tensor.untyped_storage().nbytes())
@@ -98,5 +101,5 @@ def _read(tensor: Any) -> tuple[Rows, int]:
     count, length = tensor.shape
     size, start = tensor.element_size(), tensor.data_ptr()
     step = tensor.stride(0) * size
-    most = min(count, MOST_ROWS, max(MOST_TOKENS // length, FEWEST_ROWS))
+    most = min(count, MOST_ROWS, max(MOST_TOKENS // length, LONG_ROWS))
     return [string_at(start + row * step, length * size) for row in range(most)], size

@@ -70,6 +70,13 @@ def test_losses_that_go_backward_one_by_one_are_told_with_their_line() -> None:
     assert finding.cost_ns == pytest.approx(8 * MS, rel=0.01)
 
 
+def test_a_forward_pass_between_them_makes_no_other_graph() -> None:
+    """As where a state is handed on with its graph, and each part goes backward by itself."""
+    finding = judged(losses(forward=True), "repeated-backward")
+    assert finding is not None
+    assert finding.cost_ns == pytest.approx(8 * MS, rel=0.01)
+
+
 @pytest.mark.parametrize(("again", "severity"), [(1.3, None), (1.5, Severity.WARNING)])
 def test_little_that_is_shared_is_left_alone(again: float, severity: Severity | None) -> None:
     finding = judged(losses(again=again), "repeated-backward")
@@ -80,12 +87,11 @@ def test_little_that_is_shared_is_left_alone(again: float, severity: Severity | 
     "unlike",
     [
         losses(number=2),
-        losses(forward=True),
         losses(adds=False),
         losses(between=("aten::clone", "aten::clone")),
         losses(keeps=True),
     ],
-    ids=["own graphs", "forward between", "gradients are dropped", "copied", "second derivative"],
+    ids=["own graphs", "gradients are dropped", "copied", "second derivative"],
 )
 def test_passes_that_one_could_not_stand_for_are_left_alone(unlike: Facts) -> None:
     assert judged(unlike, "repeated-backward") is None

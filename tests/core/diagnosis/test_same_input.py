@@ -77,12 +77,25 @@ def line(text: str, tmp_path: Path) -> int | None:
     ("text", "expected"),
     [
         (CENTRES, 14),
+        (
+            CENTRES.replace("        z = self.model[0].embed(images)\n", "").replace(
+                "return (z -", "return (self.model[0].embed(images) -"
+            ),
+            14,
+        ),
         (PAIRS.replace("x, view)", "x, x)"), 3),
         (PAIRS.replace("x, view)", "x, other=x)"), 3),
         (PAIRS.replace("contrast(", "contrast(encoder(1 - batch), ").replace("view)", "x)"), None),
         ("def broken(:", None),
     ],
-    ids=["through a method", "through a helper", "by name", "and with another", "no Python"],
+    ids=[
+        "through a method",
+        "within an expression",
+        "through a helper",
+        "by name",
+        "and with another",
+        "no Python",
+    ],
 )
 def test_a_call_with_the_same_input_is_found(
     tmp_path: Path, text: str, expected: int | None

@@ -35,8 +35,8 @@ class RepeatedBackward:
 
 @trace_fact
 def repeated_backward(analysis: TraceAnalysis) -> RepeatedBackward:
-    """What is gone through again by backward passes whose gradients are just added up: nothing of
-    another kind is done between them, so that one pass from the sum of the losses would do.
+    """What is gone through again by backward passes whose gradients are just added up: nothing but
+    forward is done between them, so that one pass from the sum of the losses would do.
 
     Raises:
         UnknownError: the trace does not number the nodes.
@@ -64,8 +64,8 @@ def _groups(found: Operators) -> list[list[Int64]]:
     trace = found.trace
     marks = np.flatnonzero(kinds.marked(trace, BACKWARD) & found.steps.inside)
     marks = marks[np.argsort(trace.start[marks])]
-    apart = kinds.marked(trace, FORWARD) | kinds.optimizer(trace)
-    ends = [*np.sort(trace.start[apart]).tolist(), np.iinfo(np.int64).max]
+    ends = [*np.sort(trace.start[kinds.optimizer(trace)]).tolist(), np.iinfo(np.int64).max]
+    forward = found.in_phase(FORWARD)
     start = trace.start[found.rows]
     sums, added = _sums(found)
     groups: list[list[Int64]] = []
@@ -73,7 +73,7 @@ def _groups(found: Operators) -> list[list[Int64]]:
     for begin, end in zip(trace.start[marks].tolist(), trace.ends_of(marks).tolist(), strict=True):
         mine = (start >= begin) & (start < end)
         here = found.steps.step_at(begin)
-        between = (start >= last) & (start < begin)
+        between = (start >= last) & (start < begin) & ~forward
         joins = (
             groups
             and here is step

@@ -11,6 +11,9 @@ from itertools import count
 from perftui.facts.source.definitions import Definition, Definitions, is_plain
 
 
+_PLACES = (ast.Name, ast.Attribute, ast.Subscript)
+
+
 @dataclass(frozen=True)
 class Call:
     """A call of a module, or of a method of an object of the user's own class."""
@@ -106,7 +109,7 @@ class Values:
         if isinstance(node, ast.Constant):
             return repr(node.value)
         if isinstance(node, (ast.Name, ast.Attribute)):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Call):
+            if isinstance(node, ast.Attribute) and not isinstance(node.value, _PLACES):
                 return f"{self.of(node.value, names, file)}.{node.attr}"
             place = self._place(node, names)
             return self._attributes.get(place, place)

@@ -10,7 +10,6 @@ from itertools import count
 
 from perftui.facts.source.definitions import Definition, Definitions, is_plain
 
-
 _PLACES = (ast.Name, ast.Attribute, ast.Subscript)
 
 

@@ -75,7 +75,9 @@ def test_a_switch_that_is_not_known_is_refused(tmp_path: Path) -> None:
 
 
 def test_switches_are_written_into_the_calls_that_set_them(tmp_path: Path) -> None:
-    before = Facts(recorded(tmp_path, TRAINING))
+    # The use of cores is sampled once a second.
+    slow = TRAINING.replace("    optimizer.step()\n", "    optimizer.step()\n    time.sleep(0.1)\n")
+    before = Facts(recorded(tmp_path, f"import time\n{slow}"))
     offered = [option(fix, before) for fix in (THREADS, ANOMALY, DETERMINISTIC, ONEDNN)]
     threads, anomaly, deterministic, onednn = offered
     assert threads is not None

@@ -105,7 +105,7 @@ def hooked() -> Iterator[None]:
 
         fast_path = FastPath(torch, lambda _: False)
 
-        def enter_forward(self, _: nn.Module) -> int:
+        def enter_forward(self, *_: object) -> int:
             self.fast_path.inside = True
             return 1
 

@@ -184,6 +184,25 @@ def test_functions_written_in_c_are_told_by_the_text(text: str, words: str, tmp_
     assert words_of(str(script), 2, "", "") == words
 
 
+@pytest.mark.parametrize(
+    ("inner", "rule"),
+    [
+        ("numpy/lib/_npyio_impl.py:754 _savez", "checkpoint"),
+        ("numpy/lib/_npyio_impl.py:2362 genfromtxt", "python-bound"),
+        ("h5py/_hl/dataset.py:1101 Dataset.__setitem__", "checkpoint"),
+        ("h5py/_hl/dataset.py:781 Dataset.__getitem__", "python-bound"),
+        ("joblib/numpy_pickle.py:500 load", "python-bound"),
+    ],
+)
+def test_reading_is_no_saving(inner: str, rule: str) -> None:
+    seen = [
+        Seen(start + at, 50, 3, via=inner.replace(":", " ", 1) if at else "", inner=inner)
+        for start in range(0, 100 * STEPS, 100)
+        for at in (0, 50)
+    ]
+    assert told(run_of(step_table(STEPS, {"other": 100}), *seen), rule) is not None
+
+
 def test_lines_that_save_are_known_by_their_text(tmp_path) -> None:
     script = tmp_path / "train.py"
     script.write_text("pickle.dump(state, file)\nnp.savez(path, **weights)\nsave_figure(x)\n")

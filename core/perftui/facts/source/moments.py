@@ -49,10 +49,11 @@ _BY_INNER = tuple(
 """Stages by the innermost frame, in runs that were recorded before stages were."""
 
 _SAVES = re.compile(
-    r"^(safetensors|orbax|zarr|h5py|joblib/numpy_pickle)/|numpy/lib/(_?npyio|format|_format)"
-    r"|\bsave_pretrained$|\bsave_checkpoint$"
+    r"^(safetensors|orbax|zarr|h5py|joblib/numpy_pickle)/(?!.*(load|read|open|__get))"
+    r"|numpy/lib/_?(npyio|format)\S* \S*(save|write)|\bsave_pretrained$|\bsave_checkpoint$"
 )
-"""Files and functions that write models otherwise than by ``torch.save``."""
+"""Files and functions that write models otherwise than by ``torch.save``; what reads with the same
+libraries is none."""
 
 BESIDE = 5
 """Lines before and after the one that saves, in which its file is opened and closed."""

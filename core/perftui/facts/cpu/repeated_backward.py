@@ -64,7 +64,12 @@ def _groups(found: Operators) -> list[list[Int64]]:
     trace = found.trace
     marks = np.flatnonzero(kinds.marked(trace, BACKWARD) & found.steps.inside)
     marks = marks[np.argsort(trace.start[marks])]
-    ends = [*np.sort(trace.start[kinds.optimizer(trace)]).tolist(), np.iinfo(np.int64).max]
+    updates = np.sort(trace.start[kinds.optimizer(trace)])
+    ends = [*updates.tolist(), np.iinfo(np.int64).max]
+    following = np.searchsorted(updates, trace.ends_of(marks))
+    if not (following[:-1] == np.searchsorted(updates, trace.start[marks[1:]])).any():
+        # Each is followed by an update, as nearly everywhere.
+        return []
     forward = found.in_phase(FORWARD)
     start = trace.start[found.rows]
     sums, added = _sums(found)

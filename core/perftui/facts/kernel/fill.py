@@ -17,7 +17,7 @@ from perftui.trace.arguments import arguments_of
 from perftui.trace.errors import TraceError
 from perftui.trace.model import Int64
 
-MOST_READ = 900
+MOST_READ = 600
 RUNS = 3
 """Kernels whose launches are read, in so many runs evenly chosen of those that there are: each run
 reads a piece or two of the file, 2 ms each."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from perftui import format as fmt
 from perftui.analysis.steps.phases import BACKWARD, FORWARD
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cpu.model_passes import repeated_passes
-from perftui.facts.cpu.operators import cpu_operators, in_step
+from perftui.facts.cpu.operators import Operators, Work, cpu_operators, in_step
 from perftui.facts.cpu.repeated_backward import repeated_backward
 from perftui.facts.cpu.shared_weights import used_again
 from perftui.facts.fact import Facts
@@ -23,70 +25,89 @@ TEACHER = 1.5
 """Tensors of all modules to those in optimizers, from which on another model may run as well."""
 
 
+_LIMITS = Limits(0.05, 0.20, "From 5 % on, as for what is certain to be avoidable.")
+
+
 def _repeated(facts: Facts) -> Lost | None:
-    found, judged = cpu_operators(facts)
+    trained = cpu_operators(facts)
     work = repeated_passes(facts)
     if not work.calls:
-        return _same_input(facts)
+        return _same_input(facts, trained)
     if _may_be_another_model(facts):
         return None
-    time = in_step(found, judged, work.by_phase)
     line = _line_behind_backward(facts) or call_repeated(facts) or second_call(facts)
-    return Lost(
-        time.ns,
-        judged.of,
-        f"The model runs forward again without a backward pass in the same step, for "
-        f"{fmt.part_of_step(time.ns, judged.of.mean)}{at(line)}.",
-        (
-            Figure.share("forward again", time.ns / judged.of.mean, REPEATED.limits.warning),
-            *_of_step(judged),
+    return _lost(
+        facts,
+        trained,
+        work,
+        line,
+        "forward again",
+        lambda part: (
+            "The model runs forward again without a backward pass in the same step, for "
+            f"{part}{at(line)}."
         ),
-        place=place_of(facts, line),
-        parts=time.parts,
     )
 
 
-def _same_input(facts: Facts) -> Lost | None:
+def _same_input(facts: Facts, trained: tuple[Operators, JudgedStep]) -> Lost | None:
     """A pass over what another has gone through, both with gradients: the text tells that the input
     is the same, the window that the weights are."""
     line = same_call(facts)
     if line is None:
         return None
-    found, judged = cpu_operators(facts)
-    work = used_again(facts)
-    if not work.calls:
-        return None
-    time = in_step(found, judged, work.by_phase)
-    return Lost(
-        time.ns,
-        judged.of,
-        f"The same layers run twice with the same input in one step, forward and backward: the "
-        f"second time takes {fmt.part_of_step(time.ns, judged.of.mean)}, at {line.short}.",
-        (
-            Figure.share("the second time", time.ns / judged.of.mean, REPEATED.limits.warning),
-            *_of_step(judged),
+    return _lost(
+        facts,
+        trained,
+        used_again(facts),
+        line,
+        "the second time",
+        lambda part: (
+            "The same layers run twice with the same input in one step, forward and "
+            f"backward: the second time takes {part}, at {line.short}."
         ),
-        place=place_of(facts, line),
-        parts=time.parts,
     )
 
 
 def _backward_again(facts: Facts) -> Lost | None:
-    found, judged = cpu_operators(facts)
-    again = repeated_backward(facts)
-    if not again.work.calls:
+    trained = cpu_operators(facts)
+    again, line = repeated_backward(facts), line_of(facts, BACKWARD)
+    return _lost(
+        facts,
+        trained,
+        again.work,
+        line,
+        "backward again",
+        lambda part: (
+            f"{again.passes:.3g} backward passes of each step go through the same layers, "
+            f"for {part} more than one would{at(line)}."
+        ),
+        (Figure("nodes that run again", again.work.calls, "count"),),
+    )
+
+
+def _lost(
+    facts: Facts,
+    trained: tuple[Operators, JudgedStep],
+    work: Work,
+    line: LineShare | None,
+    label: str,
+    say: Callable[[str], str],
+    more: tuple[Figure, ...] = (),
+) -> Lost | None:
+    """``work`` of the training as lost; ``say`` makes a sentence with its part of the step."""
+    if not work.calls:
         return None
-    time = in_step(found, judged, again.work.by_phase)
-    line = line_of(facts, BACKWARD)
+    found, judged = trained
+    time, mean = in_step(found, judged, work.by_phase), judged.of.mean
     return Lost(
         time.ns,
         judged.of,
-        f"{again.passes:.3g} backward passes of each step go through the same layers, for "
-        f"{fmt.part_of_step(time.ns, judged.of.mean)} more than one would{at(line)}.",
+        say(fmt.part_of_step(time.ns, mean)),
         (
-            Figure.share("backward again", time.ns / judged.of.mean, BACKWARD_AGAIN.limits.warning),
-            Figure("nodes that run again", again.work.calls, "count"),
-            *_of_step(judged),
+            Figure.share(label, time.ns / mean, _LIMITS.warning),
+            *more,
+            Figure("mean step", mean, "ns"),
+            Figure("steady steps", judged.of.count, "count"),
         ),
         place=place_of(facts, line),
         parts=time.parts,
@@ -112,13 +133,6 @@ def _may_be_another_model(facts: Facts) -> bool:
     return sum(one.tensors for one in known.parameters) >= TEACHER * max(held, 1)
 
 
-def _of_step(judged: JudgedStep) -> tuple[Figure, ...]:
-    return (
-        Figure("mean step", judged.of.mean, "ns"),
-        Figure("steady steps", judged.of.count, "count"),
-    )
-
-
 REPEATED = Rule(
     id="repeated-forward",
     when="the model runs forward again in a step, without backward or with the same input",
@@ -129,7 +143,7 @@ REPEATED = Rule(
         "input, run them once and hand the result to both."
     ),
     lost=_repeated,
-    limits=Limits(0.05, 0.20, "From 5 % on, as for what is certain to be avoidable."),
+    limits=_LIMITS,
     answer="use the outputs of the first pass",
 )
 
@@ -142,6 +156,6 @@ BACKWARD_AGAIN = Rule(
         "and call backward once, (first + second).backward(), without retain_graph."
     ),
     lost=_backward_again,
-    limits=Limits(0.05, 0.20, "From 5 % on, as for what is certain to be avoidable."),
+    limits=_LIMITS,
     answer="sum the losses and call backward once",
 )

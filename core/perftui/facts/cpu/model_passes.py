@@ -27,6 +27,12 @@ _LAYER = re.compile(
 WEIGHTED = re.compile(r"aten::(addmm|mm|bmm|convolution|mkldnn_rnn_layer|native_layer_norm)$")
 WEIGHTED_NODE = re.compile(r"(Addmm|Mm|Bmm|Convolution|MkldnnRnnLayer|NativeLayerNorm)Backward\d*$")
 
+NODE = "autograd::engine::evaluate_function: "
+"""Before the name of a node of the backward pass, in that of the operator around it."""
+
+KEEPS_GRADIENT = "torch::autograd::AccumulateGrad"
+"""The node that keeps the gradient of a parameter."""
+
 BEFORE, BEHIND = 12, 10
 """Operators between a softmax and the products around it: scaling, masks, dropout, views."""
 

@@ -12,14 +12,13 @@ from perftui.analysis import kinds
 from perftui.analysis.kinds import Mask
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.phases import BACKWARD, FORWARD
+from perftui.facts.cpu.model_passes import KEEPS_GRADIENT, NODE
 from perftui.facts.cpu.operators import Operators, Work, operators, work_of
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.trace.arguments import arguments_of
 from perftui.trace.errors import TraceError
 from perftui.trace.model import NONE, Int64
 
-_NODE = "autograd::engine::evaluate_function: "
-_SUM = "torch::autograd::AccumulateGrad"
 _NUMBER, _THREAD = "Sequence number", "Fwd thread id"
 
 
@@ -95,8 +94,8 @@ def _groups(found: Operators) -> list[list[Int64]]:
 
 def _sums(found: Operators) -> tuple[Mask, Mask]:
     """Nodes that keep a parameter's gradient, and what adds one to another that is there."""
-    sums = found.named((_NODE + _SUM).__eq__)
-    inner = found.named(_SUM.__eq__)
+    sums = found.named((NODE + KEEPS_GRADIENT).__eq__)
+    inner = found.named(KEEPS_GRADIENT.__eq__)
     added = found.named("aten::add_".__eq__) & (found.caller != NONE)
     added[added] = (sums | inner)[found.caller[added]]
     return sums, added
@@ -124,7 +123,7 @@ def _numbers(found: Operators, group: Sequence[Int64]) -> dict[int, tuple[object
         name, number = names[found.name[at]], arguments.get(_NUMBER)
         if number is None:
             continue
-        if name.startswith(_NODE):
+        if name.startswith(NODE):
             numbers[at] = (name, arguments.get(_THREAD), number)
         elif name.startswith("aten::"):
             return {}

@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.phases import BACKWARD, OPTIMIZER
-from perftui.facts.cpu.model_passes import WEIGHTED, WEIGHTED_NODE
-from perftui.facts.cpu.operators import Operators, Work, operators, work_of
+from perftui.facts.cpu.model_passes import KEEPS_GRADIENT, NODE, WEIGHTED, WEIGHTED_NODE
+from perftui.facts.cpu.operators import Work, operators, work_of
 from perftui.facts.fact import trace_fact
 from perftui.facts.step.steady import Mask
-from perftui.trace.model import Int64
+from perftui.trace.model import NONE, Int64
 
 MOST_OPERATORS = 3000
 """Outermost operators of a step's forward pass that are compared, each with each: 50 ms."""
@@ -26,8 +26,6 @@ _RANDOM = re.compile(
 )
 """What makes two passes of one input differ: dropout that drops nothing calls none of it."""
 
-_SUM = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
-
 
 @trace_fact
 def used_again(analysis: TraceAnalysis) -> Work:
@@ -39,7 +37,7 @@ def used_again(analysis: TraceAnalysis) -> Work:
     mine = np.zeros(len(found.rows), dtype=bool)
     random = found.named(_RANDOM.match)
     weighted = found.named(WEIGHTED.match)
-    nodes, sums = found.named(WEIGHTED_NODE.match), found.named(_SUM.__eq__)
+    nodes, sums = found.named(WEIGHTED_NODE.match), found.named((NODE + KEEPS_GRADIENT).__eq__)
     start = found.trace.start[found.rows]
     back, update = found.in_phase(BACKWARD), found.in_phase(OPTIMIZER)
     for one in found.steps.each:
@@ -49,7 +47,7 @@ def used_again(analysis: TraceAnalysis) -> Work:
             continue
         forward = inside & ~back & ~update & (start < start[gone[0]])
         layers = _by_start(forward & weighted, start)
-        top = _by_start(forward & _outermost(found), start)
+        top = _by_start(forward & (found.caller == NONE), start)
         if len(gone) != len(layers) or len(top) > MOST_OPERATORS:
             continue
         ends = found.trace.ends_of(found.rows)
@@ -72,12 +70,6 @@ def used_again(analysis: TraceAnalysis) -> Work:
         returned = inside & back & (start >= start[used[1][0]]) & (start < ends[used[1][-1]])
         mine |= chosen | returned
     return work_of(found, mine, weighted)
-
-
-def _outermost(found: Operators) -> Mask:
-    mask = np.zeros(len(found.rows), dtype=bool)
-    mask[found.top] = True
-    return mask
 
 
 def _by_start(chosen: Mask, start: Int64) -> Int64:

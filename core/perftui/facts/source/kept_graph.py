@@ -9,9 +9,10 @@ from pathlib import Path
 
 from perftui.facts.fact import Facts
 from perftui.facts.source.lines import LineShare
+from perftui.facts.source.source_calls import called, only_line
 from perftui.facts.source.source_search import own_files, tree_of
 
-_OF_TORCH = {"detach", "detach_", "item", "tolist", "numpy", "no_grad", "zeros", "zeros_like"}
+_OF_TORCH = {"detach", "item", "tolist", "numpy", "no_grad", "zeros", "zeros_like"}
 _WITHOUT_GRAPH = _OF_TORCH | {"float", "int", "len", "str", "format"}
 """Calls whose result has no graph."""
 
@@ -26,10 +27,7 @@ def line_that_keeps_graph(facts: Facts) -> LineShare | None:
     found = {
         (str(path), line) for path, changed in own_files(facts) for line in _lines(path, changed)
     }
-    if len(found) != 1:
-        return None
-    file, line = found.pop()
-    return LineShare(file, line, "", "", 0)
+    return only_line(found)
 
 
 @lru_cache(maxsize=64)
@@ -53,7 +51,7 @@ def _runs_backward(loop: ast.For | ast.While) -> bool:
 
 
 def _calls_backward(nodes: list[ast.AST]) -> bool:
-    return any(isinstance(node, ast.Call) and _called(node) == "backward" for node in nodes)
+    return any(isinstance(node, ast.Call) and called(node) == "backward" for node in nodes)
 
 
 def _carried(loop: ast.For | ast.While) -> Iterator[int]:
@@ -70,7 +68,7 @@ def _carried(loop: ast.For | ast.While) -> Iterator[int]:
             made |= own if computes else set()
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             call = node.value
-            if _called(call) in _KEEPERS and call.args and not _cuts(call):
+            if called(call) in _KEEPERS and call.args and not _cuts(call):
                 yield from [node.lineno] if _names(call.args[0]) & made else []
 
 
@@ -122,9 +120,4 @@ def _calls(node: ast.AST) -> bool:
 
 def _cuts(node: ast.AST) -> bool:
     calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
-    return any(_called(call) in _WITHOUT_GRAPH for call in calls)
-
-
-def _called(call: ast.Call) -> str:
-    named = call.func
-    return named.attr if isinstance(named, ast.Attribute) else getattr(named, "id", "")
+    return any(called(call) in _WITHOUT_GRAPH for call in calls)

@@ -17,6 +17,7 @@ from pathlib import Path
 from perftui.facts.fact import Facts
 from perftui.facts.source.definitions import Definition, definitions
 from perftui.facts.source.lines import LineShare
+from perftui.facts.source.source_calls import only_line
 from perftui.facts.source.source_search import own_files, tree_of
 from perftui.facts.source.values import Call, Values
 
@@ -34,11 +35,7 @@ def same_call(facts: Facts) -> LineShare | None:
     """The second of two calls of a module, or of a method of one, that a step makes with the same
     input before one backward pass; None where there is none, or the same is also called with other
     input: two views of a batch through one encoder are no repetition."""
-    found = _second_calls(own_files(facts))
-    if len(found) != 1:
-        return None
-    file, line = found[0]
-    return LineShare(file, line, "", "", 0)
+    return only_line(set(_second_calls(own_files(facts))))
 
 
 @lru_cache(maxsize=16)

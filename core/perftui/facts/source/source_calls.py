@@ -77,7 +77,7 @@ def call_of(facts: Facts, operator: str) -> LineShare | None:
         for called, line in _calls(path, changed)
         if called == name
     }
-    return _only(found)
+    return only_line(found)
 
 
 def loop_of(facts: Facts, operators: Sequence[str], *, pieces: bool = False) -> LineShare | None:
@@ -93,7 +93,7 @@ def loop_of(facts: Facts, operators: Sequence[str], *, pieces: bool = False) -> 
     }
     most = max(fits.values(), default=0)
     is_that = most >= FITS * len(wanted)
-    return _only({place for place, fit in fits.items() if fit == most}) if is_that else None
+    return only_line({place for place, fit in fits.items() if fit == most}) if is_that else None
 
 
 def call_repeated(facts: Facts) -> LineShare | None:
@@ -102,10 +102,11 @@ def call_repeated(facts: Facts) -> LineShare | None:
     found = {
         (str(path), line) for path, changed in own_files(facts) for line in _repeated(path, changed)
     }
-    return _only(found)
+    return only_line(found)
 
 
-def _only(found: set[tuple[str, int]]) -> LineShare | None:
+def only_line(found: set[tuple[str, int]]) -> LineShare | None:
+    """The line that is ``found``, by file and number; None where several are, or none is."""
     if len(found) != 1:
         return None
     file, line = found.pop()
@@ -123,7 +124,7 @@ def _name_of(operator: str) -> str:
 @lru_cache(maxsize=64)
 def _calls(path: Path, changed: int) -> tuple[tuple[str, int], ...]:
     found = (node for node in ast.walk(tree_of(path, changed)) if isinstance(node, ast.Call))
-    return tuple((_called(node), node.lineno) for node in found)
+    return tuple((called(node), node.lineno) for node in found)
 
 
 @lru_cache(maxsize=64)
@@ -152,7 +153,7 @@ def _repeated_in(scope: ast.AST) -> Iterator[int]:
         (node for node in _own(scope) if isinstance(node, ast.Call)),
         key=lambda node: (node.lineno, node.col_offset),
     )
-    back = [node for node in calls if _called(node) == "backward"]
+    back = [node for node in calls if called(node) == "backward"]
     if len(back) != 1:
         return
     loss, line = ast.unparse(back[0].func).removesuffix(".backward"), back[0].lineno
@@ -185,7 +186,8 @@ def _own(scope: ast.AST) -> Iterator[ast.AST]:
             waiting += ast.iter_child_nodes(node)
 
 
-def _called(call: ast.Call) -> str:
+def called(call: ast.Call) -> str:
+    """Name of the function or method that is called, without underscores around it."""
     named = call.func
     name = named.attr if isinstance(named, ast.Attribute) else getattr(named, "id", "")
     return str(name).strip("_")
@@ -193,7 +195,7 @@ def _called(call: ast.Call) -> str:
 
 def _names(node: ast.AST) -> tuple[str, ...]:
     if isinstance(node, ast.Call):
-        return (_called(node),)
+        return (called(node),)
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
         return ("select", "slice", "index_put", "copy", "fill")
     return _BY_SYNTAX.get(type(node), ())

@@ -13,6 +13,7 @@ from perftui.run.manifest import Status
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
 from perftui_tui.reading.run_list import RunLister
+from perftui_tui.screens.runs.screen import RunsScreen
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, write_run
 from tests.tui.traces import write_trace
@@ -94,6 +95,16 @@ async def test_quitting_asks_about_our_own_training_whatever_is_on_screen(runs: 
         await pilot.pause()
     kinds = [path.name for path in RunLayout(runs / LIVE).control.glob("*stop*")]
     assert len(kinds) == 1
+
+
+async def test_the_list_may_be_due_while_the_app_ends(shown: Path) -> None:
+    async with opened(shown) as (app, pilot):
+        await pilot.press("9")
+        await until_shown(pilot, NAME)
+        screen = app.screen
+        assert isinstance(screen, RunsScreen)
+    assert app.screen_stack == []
+    screen._refresh_list()
 
 
 @pytest.mark.keys("runs.rename", "runs.close_input")

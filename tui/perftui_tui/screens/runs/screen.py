@@ -98,7 +98,7 @@ class RunsScreen(RunScreen):
     # The list
 
     def _refresh_list(self) -> None:
-        if self._is_reading or self.app.screen is not self or not self.is_composed:
+        if self._is_reading or not self.is_active or not self.is_composed:
             return
         self._is_reading = True
         directory = runs_beside(self.session.target)

@@ -12,6 +12,8 @@ from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.kernel.roofline import longest_call
 from perftui.facts.kernel.step_kernels import step_kernels, time_by_category
 from perftui.facts.place import Place
+from perftui.facts.source.forward_line import forward_lines
+from perftui.facts.source.lines import LinesByTime
 from perftui.facts.step.judged_step import JudgedStep, judged_step
 from perftui.run.columns import phase_name
 
@@ -27,6 +29,9 @@ LISTED = 3
 
 TOLD_FROM = 0.05
 """Share of an operator from which on the sentence names it."""
+
+LINE_FROM = 0.10
+"""Share of the forward pass from which on the sentence names a line."""
 
 
 def computes(facts: Facts) -> JudgedStep:
@@ -60,13 +65,13 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
     step, share = judged.of, judged.computing / judged.of.mean
     subject = "The GPU computes" if judged.on_device else "The model's operators take"
     of = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
-    operators = _operators(facts, judged)
+    operators, lines = _operators(facts, judged), _lines(facts, judged)
     parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
     return Finding(
         COMPUTE_BOUND.id,
         Severity.INFO,
         f"{subject} {of(judged.computing, step.mean)}: only less or faster computing helps."
-        f"{_kernels(facts)}{_longest(operators)}",
+        f"{_kernels(facts)}{_longest(operators)}{_longest_lines(lines)}",
         (
             Figure.share("computing", share, COMPUTE_BOUND_SHARE),
             *parts,
@@ -74,6 +79,11 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
             *(
                 Figure.share(f"of operators in {name}", share, place=Place(operator=name))
                 for name, share in operators.items()
+            ),
+            *(
+                Figure.share(f"of forward at {line.short}", lines.share(line), place=facts.at(line))
+                for line in (lines.listed[:LISTED] if lines else ())
+                if line.file
             ),
         ),
         step_ns=step.mean,
@@ -112,6 +122,22 @@ def _operators(facts: Facts, judged: JudgedStep) -> dict[str, float]:
     whole = max(int(table.cpu_self.sum()), 1)
     longest = zip(table.names[:LISTED], table.cpu_self[:LISTED].tolist(), strict=True)
     return {name: own / whole for name, own in longest}
+
+
+def _lines(facts: Facts, judged: JudgedStep) -> LinesByTime | None:
+    """Where the forward pass computes on the CPU: on a GPU samples show where it is launched."""
+    return None if judged.on_device else forward_lines.or_none(facts)
+
+
+def _longest_lines(lines: LinesByTime | None) -> str:
+    if lines is None:
+        return ""
+    told = [
+        f"{fmt.percent(lines.share(line))} at {line.short}"
+        for line in lines.listed[:LISTED]
+        if line.file and lines.share(line) >= LINE_FROM
+    ]
+    return f" Of the forward pass: {', '.join(told)}." if told else ""
 
 
 def _longest(operators: Mapping[str, float]) -> str:

@@ -1,4 +1,4 @@
-"""``healthy``: the time is in the model's own work, and no evidence is against it."""
+"""``healthy``: the GPU is busy with the model's own work, and no evidence is against it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from perftui import format as fmt
 from perftui.diagnosis.compute_bound import computes
 from perftui.diagnosis.judge import confidence, more_steps
-from perftui.diagnosis.largest_part import share_lost
 from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
 from perftui.diagnosis.rule import Verdict
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.step.judged_step import JudgedStep
 from perftui.facts.step.other_steps import other_steps
-from perftui.facts.step.steps import EVAL, INFER, TRAIN, step_kind
 from perftui.facts.step.trace_steps import longest_activity, trace_steps
 from perftui.run.columns import phase_name
 
@@ -30,27 +28,28 @@ MOST_LOST = 0.1
 MOST_ELSE = 0.2
 """Share of the time of all steps that other kinds of steps may take."""
 
-_COMPUTING = {
-    TRAIN: "forward, backward and optimizer compute",
-    EVAL: "the forward pass computes",
-    INFER: "the forward pass computes",
-}
-
 
 def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | None:
     if any(finding.severity > Severity.INFO for finding in findings):
         return None
     try:
         judged = computes(facts)
-        _check_steps(judged)
-        _check_parts(facts, judged)
-        _check_kernels(facts, judged)
+        _check_device(judged)
+        _check_parts(judged)
+        _check_kernels(facts)
         _check_even(judged)
         _check_kinds(facts)
-        _check_ranks(facts, judged)
     except UnknownError as error:
         return Abstention(HEALTHY.id, str(error))
-    return _finding(facts, judged)
+    return _finding(judged)
+
+
+def _check_device(judged: JudgedStep) -> None:
+    if not judged.on_device:
+        raise UnknownError(
+            "operators that run all the time may yet be slow, or more than needed, and what this "
+            "CPU could compute is not known"
+        )
 
 
 def _check_even(judged: JudgedStep) -> None:
@@ -62,26 +61,21 @@ def _check_even(judged: JudgedStep) -> None:
         )
 
 
-def _check_steps(judged: JudgedStep) -> None:
-    if not judged.on_device and not judged.of.of_run and not judged.of.count:
-        raise UnknownError("the trace marks no steps: operators run, of what is not known")
-
-
-def _check_parts(facts: Facts, judged: JudgedStep) -> None:
+def _check_parts(judged: JudgedStep) -> None:
     lost = judged.of.mean - judged.computing
-    if judged.on_device and not judged.of.count and lost >= MOST_LOST * judged.of.mean:
+    if not judged.of.count and lost >= MOST_LOST * judged.of.mean:
         idle = fmt.percent(lost / judged.of.mean)
         raise UnknownError(f"{idle} of a trace that marks no steps computes nothing")
     for part in judged.parts:
-        share = share_lost(facts, judged, part.ns)
+        share = part.ns / judged.of.mean
         if not part.computes and share >= MOST_LOST:
             raise UnknownError(f"{phase_name(part.name)} takes {fmt.percent(share)} of the step")
 
 
-def _check_kernels(facts: Facts, judged: JudgedStep) -> None:
+def _check_kernels(facts: Facts) -> None:
     """A kernel that outlasts two steps is no step's work, and one that is most of all that was
     recorded shows no training: be it that its duration is wrong, or that it hangs."""
-    steps = trace_steps.or_none(facts) if judged.on_device else None
+    steps = trace_steps.or_none(facts)
     if steps is None:
         return
     longest, most = longest_activity(facts), 2.0 if steps.steps > 1 else MOST_OF_ONE
@@ -95,21 +89,14 @@ def _check_kinds(facts: Facts) -> None:
         raise UnknownError(f"{fmt.percent(other.share)} of the time of all steps trains nothing")
 
 
-def _check_ranks(facts: Facts, judged: JudgedStep) -> None:
-    if facts.run is not None and facts.run.world > 1 and not judged.on_device:
-        # A rank that is ahead waits for the others inside its backward pass.
-        raise UnknownError("backward may be waiting for other ranks, which nothing here tells")
-
-
-def _finding(facts: Facts, judged: JudgedStep) -> Finding:
+def _finding(judged: JudgedStep) -> Finding:
     step = judged.of
-    who = "the GPU computes" if judged.on_device else _COMPUTING[step_kind(facts)]
     of = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
     parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
     return Finding(
         HEALTHY.id,
         Severity.HEALTHY,
-        f"No bottleneck found: {who} {of(judged.computing, step.mean)}.",
+        f"No bottleneck found: the GPU computes {of(judged.computing, step.mean)}.",
         (*parts, Figure("mean step", step.mean, "ns"), Figure("steady steps", step.count, "count")),
         step_ns=step.mean,
         confidence=confidence(step.count, of_run=step.of_run),
@@ -122,10 +109,10 @@ HEALTHY = Verdict(
     id="healthy",
     when="none of these was found, and the numbers leave no room for one",
     explanation=(
-        "The GPU, or without one the model's operators, computes in four fifths of the step and "
-        "more, no other part takes a tenth of it (nor all of them together, where no steps are "
-        "told), no rule has anything to say, steps are even, and evaluation takes less than a "
-        "fifth of the run."
+        "The GPU computes in four fifths of the step and more, no other part takes a tenth of it "
+        "(nor all of them together, where no steps are told), no rule has anything to say, steps "
+        "are even, and evaluation takes less than a fifth of the run. Without a GPU it is not "
+        "said: nothing tells what the CPU could compute in that time."
     ),
     answer="",
     judge=_judge,

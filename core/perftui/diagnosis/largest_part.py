@@ -71,13 +71,13 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
         key=lambda one: one[1],
         default=(None, 0),
     )
-    found = severity(share_lost(facts, judged, left), LIMITS) if judged.of.mean else None
+    found = severity(_share_lost(facts, judged, left), LIMITS) if judged.of.mean else None
     if part is None or found is None:
         return None
     return _finding(facts, judged, part, left, found)
 
 
-def share_lost(facts: Facts, judged: JudgedStep, ns: int) -> float:
+def _share_lost(facts: Facts, judged: JudgedStep, ns: int) -> float:
     """``ns`` as a share of the step: on the CPU without the time in which the training waited for
     a core, which is that of other programs."""
     mean = judged.of.mean

@@ -10,6 +10,7 @@ from perftui.diagnosis.symptoms.cpu import (
     model_work,
     operator_loops,
     operator_work,
+    own_process,
     repeated_work,
 )
 from perftui.diagnosis.symptoms.data_loader import (
@@ -113,6 +114,7 @@ RULES: tuple[Rule, ...] = (
     cores.ONEDNN,
     gil.CONTENTION,
     machine.WRONG_BUILD,
+    own_process.OWN_PROCESS,
     busy_host.BUSY_HOST,
     fusion.DTYPE_CHURN,
     fusion.ELEMENTWISE,

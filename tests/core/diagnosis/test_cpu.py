@@ -226,6 +226,35 @@ def test_threads_of_its_own_beyond_the_cores_are_not_blamed_on_others() -> None:
     assert finding(facts, "busy-host").cost_ns == pytest.approx(8 * MS * 4 / 28, abs=1)
 
 
+def beside(rest: float = 2, **sampled: float) -> Facts:
+    """A training of eight threads with processes that it has started itself."""
+    used = {"processes.ranks_cpu": 600, "processes.rest_cpu": 100 * rest}
+    return facts_of(settings(8), busy=8, own=8, **used, **sampled)
+
+
+def test_processes_that_the_script_started_are_told_where_they_take_cores() -> None:
+    one = finding(beside(**{"processes.delayed": 40}), "own-process")
+    assert one.sentence == (
+        "Other processes that the script started take 2.0 of 8 cores: the training waits for a "
+        "core 4.0 ms of each 10 ms step (40 %)."
+    )
+    assert (one.cost_ns, one.severity) == (4 * MS, Severity.CRITICAL)
+    assert finding(beside(**{"processes.delayed": 29}), "own-process").severity is Severity.WARNING
+
+
+def test_processes_that_take_little_or_hold_up_nothing_are_no_finding() -> None:
+    for facts in (
+        beside(1.5, **{"processes.delayed": 40}),
+        beside(**{"processes.delayed": 9}),
+        facts_of(settings(8), busy=8, own=8, **{"processes.delayed": 40}),
+    ):
+        assert found(judged(facts), "own-process") is None
+
+
+def test_without_the_waits_of_its_threads_processes_are_not_judged() -> None:
+    assert "was not sampled" in reasons(judged(beside()))["own-process"]
+
+
 @pytest.mark.parametrize(
     ("facts", "severity"),
     [

@@ -97,14 +97,6 @@ def test_it_is_told_by_the_share_of_padding_and_of_the_step(
     assert (one.severity if one else None) is severity
 
 
-def test_beside_a_warning_the_training_is_not_called_healthy() -> None:
-    judged = diagnosis(facts(look(900), look(900)))
-    assert all(one.severity is not Severity.HEALTHY for one in judged.findings)
-    judged = diagnosis(facts(look(0), look(0), computing=9.9))
-    assert judged.top is not None
-    assert judged.top.severity is Severity.HEALTHY
-
-
 def test_without_token_ids_nothing_is_said_and_of_one_batch_it_is_not_judged() -> None:
     judged = diagnosis(facts())
     assert found(judged, "padding-waste") is None

@@ -23,7 +23,7 @@ from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Status, read_manifest, write_manifest
 from perftui.trace.text import printable
 from tests.core.diagnosis.runs import make_run
-from tests.core.diagnosis.stories import forward_passes
+from tests.core.diagnosis.stories import busy
 from tests.step_rows import step_row
 from tests.traces.builder import TraceBuilder, ms, us
 from tests.traces.events import cpu, text_of
@@ -302,8 +302,8 @@ def test_a_run_that_never_trained_has_no_verdict() -> None:
 
 
 def test_a_healthy_run_is_told_with_its_numbers() -> None:
-    run = make_run(phases={"forward": 4, "backward": 6})
-    text = render(make_report(Subject(run.root, run, forward_passes().analysis())))
+    run = make_run(phases={"forward": 4, "backward": 6}, gpus=("H200",))
+    text = render(make_report(Subject(run.root, run, busy(0.95).analysis())))
     assert "\nHEALTHY\n" in text
     assert "No bottleneck found" in text
 

@@ -3,6 +3,7 @@ which has it whole."""
 
 from __future__ import annotations
 
+from perftui.diagnosis.compute_bound import COMPUTE_BOUND
 from perftui.diagnosis.model import Severity
 from perftui.format import several
 from perftui_tui.keys.keymap import shown_key
@@ -35,6 +36,8 @@ def verdict(snapshot: Snapshot) -> tuple[Span, str]:
     top = snapshot.diagnosis.top
     if waits_for_window(snapshot):
         return label("READING", "accent"), READING
+    if top is not None and top.rule == COMPUTE_BOUND.id:
+        return label("COMPUTING", "accent"), top.headline
     if top is not None:
         return label(*_WORDS.get(top.severity, ("BOTTLENECK", "bad"))), top.headline
     word, style, text = _without_finding(snapshot)

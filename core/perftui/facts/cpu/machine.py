@@ -54,6 +54,8 @@ class MachineFacts:
     """Cores kept busy by the training and its workers."""
     workers_cores: float | None = None
     """Cores kept busy by the data-loader workers of all ranks of the machine."""
+    rest_cores: float | None = None
+    """Cores kept busy by other processes that the training started: not ranks, not workers."""
     workers_read: float | None = None
     """Bytes a second that those read from storage."""
     machine_cores: float | None = None
@@ -152,6 +154,7 @@ def machine_use(facts: Facts) -> MachineFacts:
         installed_cores=installed,
         tree_cores=steady.mean("processes.cpu", 100),
         workers_cores=steady.mean("processes.workers_cpu", 100) if tells_workers else None,
+        rest_cores=steady.mean("processes.rest_cpu", 100) if tells_workers else None,
         workers_read=steady.mean("processes.workers_read"),
         machine_cores=None if busy is None or not installed else busy * installed,
         pressure=steady.mean("pressure.cpu"),

@@ -13,7 +13,7 @@ from perftui.facts.kernel.roofline import longest_call
 from perftui.facts.kernel.step_kernels import step_kernels, time_by_category
 from perftui.facts.place import Place
 from perftui.facts.source.forward_line import forward_lines
-from perftui.facts.source.lines import LinesByTime
+from perftui.facts.source.lines import LineShare
 from perftui.facts.step.judged_step import JudgedStep, judged_step
 from perftui.run.columns import phase_name
 
@@ -81,9 +81,8 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
                 for name, share in operators.items()
             ),
             *(
-                Figure.share(f"of forward at {line.short}", lines.share(line), place=facts.at(line))
-                for line in (lines.listed[:LISTED] if lines else ())
-                if line.file
+                Figure.share(f"of forward at {line.short}", share, place=facts.at(line))
+                for line, share in lines.items()
             ),
         ),
         step_ns=step.mean,
@@ -124,18 +123,19 @@ def _operators(facts: Facts, judged: JudgedStep) -> dict[str, float]:
     return {name: own / whole for name, own in longest}
 
 
-def _lines(facts: Facts, judged: JudgedStep) -> LinesByTime | None:
-    """Where the forward pass computes on the CPU: on a GPU samples show where it is launched."""
-    return None if judged.on_device else forward_lines.or_none(facts)
+def _lines(facts: Facts, judged: JudgedStep) -> dict[LineShare, float]:
+    """Where the forward pass computes on the CPU, as shares of it; on a GPU samples show only where
+    it is launched."""
+    found = None if judged.on_device else forward_lines.or_none(facts)
+    listed = [line for line in found.listed[:LISTED] if line.file] if found else []
+    return {line: found.share(line) for line in listed} if found else {}
 
 
-def _longest_lines(lines: LinesByTime | None) -> str:
-    if lines is None:
-        return ""
+def _longest_lines(lines: Mapping[LineShare, float]) -> str:
     told = [
-        f"{fmt.percent(lines.share(line))} at {line.short}"
-        for line in lines.listed[:LISTED]
-        if line.file and lines.share(line) >= LINE_FROM
+        f"{fmt.percent(share)} at {line.short}"
+        for line, share in lines.items()
+        if share >= LINE_FROM
     ]
     return f" Of the forward pass: {', '.join(told)}." if told else ""
 

@@ -1,4 +1,4 @@
-"""``evaluation``: what the training does beside training takes much of the run."""
+"""``evaluation``: what a training does beside training takes much of the run."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from dataclasses import replace
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.cpu.operators import in_step, operators
+from perftui.facts.cpu.passes_alone import passes_alone
 from perftui.facts.fact import Facts
 from perftui.facts.script.evaluation import Evaluation, evaluation
 from perftui.facts.source.lines import LineShare
+from perftui.facts.source.no_grad import line_without_gradients
+from perftui.facts.source.operator_lines import at, place_of
 from perftui.facts.source.source_search import matching_line
+from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.steps import steady_step
 
@@ -20,16 +25,19 @@ MOSTLY_WAITS = 0.5
 
 def _lost(facts: Facts) -> Lost | None:
     found = evaluation(facts)
-    if found is None:
-        return None
+    each = [_in_each_step(facts), _now_and_then(facts, found) if found else None]
+    return max((lost for lost in each if lost), key=lambda lost: lost.cost_ns, default=None)
+
+
+def _now_and_then(facts: Facts, found: Evaluation) -> Lost:
     step = steady_step(facts)
     whole = step if found.within_steps else _with(step, found.per_step)
     line = _line(facts, found)
-    at = f" ({line.short})" if line else ""
+    where = f" ({line.short})" if line else ""
     return Lost(
         found.per_step,
         whole,
-        _sentence(found, whole, at),
+        _sentence(found, whole, where),
         (
             Figure.share("evaluation", found.share, EVALUATION.limits.warning),
             Figure("evaluation for each training step", found.per_step, "ns"),
@@ -40,6 +48,28 @@ def _lost(facts: Facts) -> Lost | None:
         place=facts.at(line) if line else None,
         parts=("forward", "python in forward", "other") if found.within_steps else ("evaluation",),
         share=found.share,
+    )
+
+
+def _in_each_step(facts: Facts) -> Lost | None:
+    """Where every step generates, evaluates or acts: no step is slower than others."""
+    alone, judged = passes_alone.or_none(facts), judged_step.or_none(facts)
+    if alone is None or judged is None or judged.on_device:
+        return None
+    time, mean = in_step(operators(facts), judged, alone.taken), judged.of.mean
+    line = line_without_gradients(facts)
+    return Lost(
+        time.ns,
+        judged.of,
+        f"Each step calls the model {alone.per_step:.0f} times more than it trains it: those "
+        f"forward passes take {fmt.part_of_step(time.ns, mean)}{at(line)}.",
+        (
+            Figure.share("evaluation", time.ns / mean, EVALUATION.limits.warning),
+            Figure("forward passes without backward in a step", round(alone.per_step), "count"),
+            Figure("mean training step", mean, "ns"),
+        ),
+        place=place_of(facts, line),
+        parts=time.parts,
     )
 
 
@@ -61,19 +91,19 @@ def _with(step: StepBreakdown, evaluating: int) -> StepBreakdown:
     return replace(step, mean=step.mean + evaluating, parts=parts)
 
 
-def _sentence(found: Evaluation, step: StepBreakdown, at: str) -> str:
+def _sentence(found: Evaluation, step: StepBreakdown, where: str) -> str:
     if found.within_steps:
         missing = ", with gradients recorded: torch.no_grad() is missing"
         missing = missing if found.lacks_no_grad else ""
         return (
             f"Evaluation takes {fmt.part_of_step(found.per_step, step.mean)}: "
             f"{fmt.several(found.count, 'step')} call the model many times for one backward pass"
-            f"{missing}{at}."
+            f"{missing}{where}."
         )
     waits = f", {fmt.percent(found.waiting)} of it waiting for data"
     return (
         f"Evaluation takes {fmt.percent(found.share)} of the run: "
-        f"{fmt.several(found.count, 'step')} that train nothing{at}, "
+        f"{fmt.several(found.count, 'step')} that train nothing{where}, "
         f"{fmt.duration(found.per_step)} for each training step"
         f"{waits if found.waiting >= MOSTLY_WAITS else ''}."
     )

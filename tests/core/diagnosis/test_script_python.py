@@ -67,6 +67,35 @@ def test_a_tenth_of_the_step_is_a_warning_and_half_of_that_a_word() -> None:
     assert said(logging(4.9, line), "python-bound") is None
 
 
+REDUCE = "torch/distributed/c10d_logger.py _exception_logger.<locals>.wrapper"
+
+
+def test_waiting_for_other_ranks_is_none_of_the_scripts_own_python() -> None:
+    run = logging(50, (0.9, 15, "average", REDUCE), (0.1, 16, "average", JSON))
+    assert told(run, "python-bound").cost_ns == 5 * MS
+
+
+def reducing(calls: int) -> Facts:
+    """Steps of 100 ms, half of them in collectives that a function of the script calls."""
+    run = logging(50, (1.0, 15, "average", REDUCE))
+    story = training()
+    for _ in range(4):
+        story.step().forward().op("aten::mm", us(50_000)).close()
+        for _ in range(calls):
+            story.op("c10d::allreduce_", us(50_000 // calls))
+        story.end()
+    return Facts(run, story.analysis())
+
+
+@pytest.mark.parametrize(("calls", "words"), [(10, "10 collectives of each step"), (8, "in coll")])
+def test_collectives_of_the_scripts_own_name_their_line(calls: int, words: str) -> None:
+    finding = diagnosis(reducing(calls)).top
+    assert finding is not None
+    assert (finding.rule, finding.cost_ns) == ("communication-exposed", 50 * MS)
+    assert words in finding.sentence
+    assert source_of(finding) == "/p/train.py:15"
+
+
 def test_what_torch_is_called_for_is_not_named() -> None:
     finding = told(logging(20, (1, 15, "loss", "torch/nn/functional.py mse_loss")), "python-bound")
     assert finding.place is None

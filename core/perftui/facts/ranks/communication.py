@@ -38,6 +38,17 @@ def collective_time(analysis: TraceAnalysis) -> int:
     return intersect(under_way, union(start, end)).total // steps.steps
 
 
+@trace_fact
+def collectives_a_step(analysis: TraceAnalysis) -> float:
+    """How many collectives a steady step begins on the host, the mean; 0 where the trace shows the
+    calls of none."""
+    steps = trace_steps(analysis)
+    if steps is None or not steps.steps:
+        return 0.0
+    calls = kinds.collective_calls(analysis.trace) & steps.inside
+    return np.count_nonzero(calls) / steps.steps
+
+
 def collectives(analysis: TraceAnalysis) -> Intervals:
     """Time in which any collective is under way: on the busiest device, or without one on the
     threads of the library."""

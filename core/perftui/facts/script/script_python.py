@@ -13,7 +13,13 @@ from perftui.facts.script.gc_pauses import gc_pauses
 from perftui.facts.source.line_words import LOOP, VAGUE
 from perftui.facts.source.lines import LinesByTime, LineShare
 from perftui.facts.source.moments import FEWEST_MOMENTS, Moments, moments
-from perftui.facts.source.own_samples import INSIDE, calls_no_framework, own_samples, time_by_words
+from perftui.facts.source.own_samples import (
+    INSIDE,
+    calls_no_framework,
+    in_collectives,
+    own_samples,
+    time_by_words,
+)
 from perftui.facts.step.growth import growing_steps
 from perftui.facts.step.judged_step import PYTHON_IN, judged_step
 from perftui.facts.step.phase_shares import phase_shares, unmarked_operators
@@ -83,7 +89,7 @@ def script_python(facts: Facts) -> ScriptPython:
         return ScriptPython(found_ns, _IDLE, sees, at)
     if found and sees and not at:
         # The framework may work on the script's behalf, as where gradients are printed.
-        at = longest_function(found, found.stage == "")
+        at = longest_function(found, (found.stage == "") & ~in_collectives(found))
     python = PYTHON_IN if sees else ""
     parts = tuple(f"{python}{phase}" for phase in INSIDE if within[phase])
     return ScriptPython(outside + inside, (OTHER, *parts), sees, at)
@@ -102,7 +108,8 @@ def _outside_of_phases(facts: Facts, found: Moments | None) -> int:
     running = _running(facts)
     left = step.part(OTHER)
     if found is not None:
-        left -= round(found.share(np.isin(found.stage, NOT_OWN)) * step.mean)
+        other = np.isin(found.stage, NOT_OWN) | in_collectives(found)
+        left -= round(found.share(other) * step.mean)
     collected = gc_pauses.or_none(facts)
     if collected is not None:
         left -= collected.outside

@@ -24,6 +24,9 @@ _ASKED_FOR = re.compile(r"/copy\.py |__deepcopy__|Tensor\.__(format|repr|str)__"
 """Copying a model and writing a tensor out are the script's doing, though tensors do it
 themselves."""
 
+_OF_COLLECTIVES = "torch/distributed/"
+"""Frames of calls in which a rank waits for the others."""
+
 INSIDE = (FORWARD, OPTIMIZER)
 """Phases that call code of the script."""
 
@@ -68,6 +71,17 @@ def _is_of_torch(frame: str) -> bool:
 @lru_cache(maxsize=4096)
 def _is_asked_for(frame: str) -> bool:
     return _ASKED_FOR.search(frame) is not None
+
+
+def in_collectives(found: Moments) -> Mask:
+    """Samples outside of phases in calls that exchange data with other ranks."""
+    mask: Mask = (found.stage == "") & found.matching(is_of_collectives, "inner", "via")
+    return mask
+
+
+def is_of_collectives(frame: str) -> bool:
+    """Whether a frame is of ``torch.distributed``."""
+    return frame.startswith(_OF_COLLECTIVES)
 
 
 def own_samples(found: Moments) -> Mask:

@@ -11,7 +11,7 @@ from perftui.diagnosis.symptoms.ranks.late_rank import collective_figures, late_
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.ranks.backward_passes import backward_passes
-from perftui.facts.ranks.communication import collective_time
+from perftui.facts.ranks.communication import collective_time, collectives_a_step
 from perftui.facts.ranks.slow_rank import SlowRank, slow_line, slow_rank
 from perftui.facts.ranks.traced_ranks import traced_ranks
 from perftui.facts.source.lines import LineShare
@@ -20,6 +20,9 @@ from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.columns import phase_name
+
+MANY = 10
+"""Collectives of a step from which on their number is told."""
 
 OVERLAP_LOW = 0.3
 """Share of communication that computing hides, below which it is reported; nsys-ai."""
@@ -97,12 +100,18 @@ def _exposed(facts: Facts) -> Lost | None:
     return Lost(
         exposed,
         step,
-        f"{who} spends {describe(exposed, step.mean)} in collectives{beside}, computing "
+        f"{who} spends {describe(exposed, step.mean)} in {_collectives(facts)}{beside}, computing "
         f"nothing meanwhile{low}.",
         (*figures, *_steps(step)),
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
     )
+
+
+def _collectives(facts: Facts) -> str:
+    """In words, with their number where there are many."""
+    count = collectives_a_step.or_none(facts) or 0
+    return f"{count:.0f} collectives of each step" if count >= MANY else "collectives"
 
 
 def _is_shown(facts: Facts, slow: SlowRank) -> bool:

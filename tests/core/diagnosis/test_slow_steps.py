@@ -47,7 +47,7 @@ def saving(length: float, line: int = 20, stage: str = SAVE) -> RunSnapshot:
 def test_steps_that_write_checkpoints_are_named_with_their_line() -> None:
     finding = told(saving(1000), "slow-steps")
     assert finding.sentence == (
-        "Every 25th step takes 1.0 s instead of 20 ms, 40 ms of each 60 ms step (67 %) in the "
+        "One step in 25 takes 1.0 s instead of 20 ms, 40 ms of each 60 ms step (67 %) in the "
         "mean: they write checkpoints at train.py:20."
     )
     assert (finding.severity, source_of(finding)) == (Severity.CRITICAL, "/p/train.py:20")

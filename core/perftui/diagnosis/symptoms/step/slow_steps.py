@@ -76,8 +76,8 @@ def _slow(facts: Facts) -> Lost | None:
 
 
 def _who(found: SlowSteps) -> str:
-    if found.every:
-        return f"Every {found.every}th step takes"
+    if found.every > 1:
+        return f"One step in {found.every} takes"
     verb = "takes" if found.count == 1 else "take"
     return f"{found.count} of {fmt.several(found.steps, 'step')} {verb}"
 

@@ -16,9 +16,9 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader
 from perftui.run.requests import STOP, request
+from perftui.run.run_state import wait_until_over
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
-from perftui_tui.reading.run_state import wait_until_over
 from tests.terminal import Terminal
 from tests.tui.driving import opened
 from tests.tui.recorded import START, write_run

@@ -137,6 +137,13 @@ def last_applied(store: Path) -> AppliedPatch | None:
     return None
 
 
+def patch_store(root: Path) -> Path:
+    """Where originals are saved: beside the runs, or in the run itself where it lies elsewhere."""
+    if root.parent.name == "runs" and root.parent.parent.name == ".perftui":
+        return root.parent.parent / "patches"
+    return root / "patches"
+
+
 def original_of(applied: AppliedPatch, store: Path) -> Path:
     """The kept original of the patched file, raw bytes."""
     return store / f"{applied.patch_id}.original"

@@ -12,8 +12,8 @@ from perftui.recorder.launch import start
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunSnapshot
 from perftui.run.requests import STOP, request
+from perftui.run.run_state import run_state, wait_until_over
 from perftui_tui.keys.keymap import hint
-from perftui_tui.reading.run_state import run_state, wait_until_over
 
 STOP_SECONDS = 60.0
 """How long a training may take to stop: it may be saving a checkpoint."""

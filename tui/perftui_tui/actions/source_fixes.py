@@ -72,7 +72,7 @@ class SourceFixes:
         self._app.call_from_thread(lambda: self._app.ask(dialog(), answered))
 
     def _write(self, option: FixOption, patch: Patch) -> None:
-        from perftui.fixes.apply import apply_patch
+        from perftui.fixes.apply import apply_patch, patch_store
 
         store = patch_store(self._app.target)
         self.written = Written(apply_patch(patch, store, option.title), store, option)
@@ -81,7 +81,7 @@ class SourceFixes:
 
     def _find_earlier(self) -> None:
         """What lies beside a run may come from anybody: it is shown before anything is written."""
-        from perftui.fixes.apply import last_applied, undoing
+        from perftui.fixes.apply import last_applied, patch_store, undoing
 
         store = patch_store(self._app.target)
         applied = last_applied(store)
@@ -104,10 +104,3 @@ class SourceFixes:
             self._app.refresh_screen()
 
         self._app.call_from_thread(report)
-
-
-def patch_store(root: Path) -> Path:
-    """Where originals are saved: beside the runs, or in the run itself where it lies elsewhere."""
-    if root.parent.name == "runs" and root.parent.parent.name == ".perftui":
-        return root.parent.parent / "patches"
-    return root / "patches"

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from perftui_tui.commands.line import COMMANDS, CommandLine, UsageError, parse
+from perftui_tui.commands.line import COMMANDS, DIAGNOSE, CommandLine, UsageError, parse
 from perftui_tui.commands.output import log
 
 
@@ -47,5 +47,8 @@ def _dispatch(line: CommandLine) -> int:
 def _command(line: CommandLine) -> int:
     """Each command is a function in the file of its name, which imports what is heavy itself."""
     name = line.action if line.action in COMMANDS else "run"
+    name = DIAGNOSE if line.reports else name
+    # Some words for commands cannot be names in Python.
+    name = {"try": "try_fix"}.get(name, name)
     command = getattr(import_module(f"perftui_tui.commands.{name}"), name)
     return int(command(line))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, ManifestError, Status
+from perftui.run.run_state import wait_until_over
 from perftui_tui.commands.output import log
-from perftui_tui.reading.run_state import wait_until_over
 
 CRASHED = 70
 """``EX_SOFTWARE`` of sysexits.h: no code that a script is likely to use."""

@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-COMMANDS = ("replay", "attach", "report", "runs", "demo", "keys", "explain")
+COMMANDS = (
+    *("replay", "attach", "report", "runs", "demo", "keys", "explain"),
+    *("try", "apply", "undo", "compare"),
+)
+DIAGNOSE = "diagnose"
+"""Before a script, module or command: it is run for its report alone."""
 FLAGS = (
     "headless",
     "nvtx",
@@ -22,6 +27,7 @@ FLAGS = (
     "syncs",
     "ascii",
     "json",
+    "dry-run",
 )
 VALUES = (
     "python",
@@ -68,6 +74,8 @@ class CommandLine:
     values: dict[str, str] = field(default_factory=dict)
     note: str = ""
     """A note to print before beginning."""
+    reports: bool = False
+    """Whether a training is run for its report alone."""
 
     def number(self, name: str) -> int | None:
         """The value of a numeric option, None where it is not given."""
@@ -106,7 +114,8 @@ def parse(arguments: list[str]) -> CommandLine:
     values: dict[str, str] = {}
     words: list[str] = []
     line = CommandLine("")
-    rest = iter(arguments)
+    reports = arguments[:1] == [DIAGNOSE]
+    rest = iter(arguments[reports:])
     for word in rest:
         if word in ("-h", "--help"):
             return CommandLine("help")
@@ -118,7 +127,7 @@ def parse(arguments: list[str]) -> CommandLine:
                 return CommandLine("version")
             line = CommandLine("module" if word == "-m" else "command")
         elif not line.action:
-            line = _target(word)
+            line = CommandLine("script", (word,)) if reports else _target(word)
             words += line.words
         else:
             words.append(word)
@@ -128,7 +137,7 @@ def parse(arguments: list[str]) -> CommandLine:
         return CommandLine("help")
     if not words and line.action in MISSING:
         raise UsageError(f"{MISSING[line.action]}; perftui --help shows how")
-    return replace(line, words=tuple(words), flags=frozenset(flags), values=values)
+    return replace(line, words=tuple(words), flags=frozenset(flags), values=values, reports=reports)
 
 
 def _option(word: str, rest: Iterator[str], flags: set[str], values: dict[str, str]) -> None:

@@ -1,0 +1,135 @@
+"""Runs a training again and again, with a change and without, until it is known what it gains."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from perftui.experiments.effect import effective_changes, missed
+from perftui.experiments.rerun import repeat_launch, rerun_launch
+from perftui.experiments.same_work import incomparable
+from perftui.experiments.trial.paired import LOOKS
+from perftui.experiments.trial.runs import Arm, TrialRun, noise, order, shortened, step_time
+from perftui.experiments.trial.verdict import Outcome, TrialVerdict, is_decided, judge
+from perftui.facts.cpu.machine import busy_host
+from perftui.facts.fact import Facts
+from perftui.fixes.model import FixOption
+from perftui.recorder.launch import Launch, start
+from perftui.run.layout import RunLayout
+from perftui.run.manifest import Status
+from perftui.run.reader import RunReader, RunSnapshot
+from perftui.run.requests import STOP, request
+from perftui.run.run_state import wait_until_over
+
+MOST_PAIRS = LOOKS[-1][0]
+
+STOP_SECONDS = 60.0
+"""How long a training may take to stop: it may be saving a checkpoint."""
+
+
+class TrialError(RuntimeError):
+    """The trial cannot go on; the message says why."""
+
+
+class TrialCancelledError(RuntimeError):
+    """Nobody waits for the trial any more; its training was stopped."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two runs, and how many times as fast the changed one was."""
+
+    before: TrialRun
+    after: TrialRun
+
+    @property
+    def ratio(self) -> float:
+        """Step before over step after."""
+        return self.before.step_ns / self.after.step_ns
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A trial so far."""
+
+    pairs: tuple[Pair, ...]
+    verdict: TrialVerdict
+    noise: float | None = None
+    """By how much runs of the same arm differ, as a share."""
+    changes: tuple[str, ...] = ()
+    """Arguments that are in force and differ."""
+    notes: tuple[str, ...] = ()
+
+
+def trial(
+    run: RunSnapshot,
+    option: FixOption,
+    directory: Path,
+    steps: int,
+    cancelled: threading.Event,
+    most_pairs: int = MOST_PAIRS,
+) -> Iterator[Progress]:
+    """Try ``option`` on the training of ``run``, and yield how things stand after each pair.
+
+    Ends with the first verdict that is one, or after ``most_pairs``. The first run of all is not
+    counted: it finds files and caches cold. Runs are kept in ``directory``.
+
+    Raises:
+        TrialError: a run failed or is too short to judge.
+        TrialCancelledError: ``cancelled`` was set.
+        OSError: a run cannot be started.
+    """
+    launches = {
+        Arm.BEFORE: shortened(repeat_launch(run), directory, steps),
+        Arm.AFTER: shortened(rerun_launch(run, option), directory, steps),
+    }
+    _run(Arm.BEFORE, launches[Arm.BEFORE], cancelled)
+    pairs: list[Pair] = []
+    runs: list[TrialRun] = []
+    for arms in islice(order(), most_pairs):
+        made = {arm: _run(arm, launches[arm], cancelled) for arm in arms}
+        pairs.append(Pair(made[Arm.BEFORE], made[Arm.AFTER]))
+        runs += [made[arm] for arm in arms]
+        progress = _progress(pairs, runs)
+        yield progress
+        if is_decided(progress.verdict):
+            return
+
+
+def _progress(pairs: list[Pair], runs: list[TrialRun]) -> Progress:
+    before, after = (_facts(one.root) for one in (pairs[-1].before, pairs[-1].after))
+    floor = noise(runs)
+    changes = effective_changes(before, after)
+    if why := missed(after):
+        verdict = TrialVerdict(Outcome.NO_EFFECT, f"no effect: {why}")
+    elif why := incomparable(before, after):
+        verdict = TrialVerdict(Outcome.NOT_COMPARABLE, f"not comparable: {why}")
+    else:
+        verdict = judge([pair.ratio for pair in pairs], floor or 0.0)
+    busy = [why for one in (before, after) if (why := busy_host(one))]
+    notes = [f"the host was busy: {why}" for why in busy[:1]]
+    return Progress(tuple(pairs), verdict, floor, changes, tuple(notes))
+
+
+def _run(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
+    root = start(launch)
+    manifest = wait_until_over(root, float("inf"), cancelled)
+    if not manifest.status.is_over:
+        request(RunLayout(root), STOP)
+        wait_until_over(root, STOP_SECONDS)
+    if cancelled.is_set():
+        raise TrialCancelledError
+    if manifest.status is not Status.EXITED or manifest.exit_code:
+        code = "" if manifest.exit_code is None else f" with exit code {manifest.exit_code}"
+        raise TrialError(f"a run {arm.value} the change ended{code}: see {root}")
+    found = step_time(_facts(root))
+    if found is None:
+        raise TrialError(f"a run {arm.value} the change made too few steps to judge: see {root}")
+    return TrialRun(arm, root, found)
+
+
+def _facts(root: Path) -> Facts:
+    return Facts(RunReader(root).poll(), None)

@@ -1,0 +1,73 @@
+"""What the pairs of a trial come to, in a word and a sentence that a hurried reader gets right."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perftui import format as fmt
+from perftui.experiments.trial.paired import Estimate, estimate, next_look
+
+LEAST_GAIN = 0.01
+"""A difference below it is worth no change."""
+
+SAME = 0.02
+"""An interval within so much of 1 on both sides is no difference."""
+
+
+class Outcome(str, enum.Enum):
+    """What a trial says of the change."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    NO_DIFFERENCE = "no difference"
+    INCONCLUSIVE = "inconclusive"
+    NO_EFFECT = "no effect"
+    """It did not reach the training."""
+    NOT_COMPARABLE = "not comparable"
+    """The runs did not do the same work."""
+
+
+@dataclass(frozen=True)
+class TrialVerdict:
+    """The outcome, the estimate where there are pairs enough, and the headline."""
+
+    outcome: Outcome
+    headline: str
+    estimate: Estimate | None = None
+
+
+def judge(ratios: Sequence[float], floor: float = 0.0) -> TrialVerdict:
+    """The verdict by the pairs so far. ``floor`` is by how much two runs of the unchanged training
+    differed on this machine, as a share: a gain has to be beyond it."""
+    found = estimate(ratios)
+    if found is None:
+        more = (next_look(0) or 0) - len(ratios)
+        return TrialVerdict(
+            Outcome.INCONCLUSIVE, f"not yet known: {fmt.several(more, 'more pair')} would tell"
+        )
+    least = 1 + max(LEAST_GAIN, floor)
+    interval = f"({found.low:.2f} to {found.high:.2f})"
+    if found.low > least:
+        return TrialVerdict(Outcome.FASTER, f"{found.ratio:.2f}x faster {interval}", found)
+    if found.high < 1 / least:
+        slower = f"{1 / found.ratio:.2f}x slower ({1 / found.high:.2f} to {1 / found.low:.2f})"
+        return TrialVerdict(Outcome.SLOWER, slower, found)
+    if found.low >= 1 / (1 + SAME) and found.high <= 1 + SAME:
+        return TrialVerdict(Outcome.NO_DIFFERENCE, f"no difference {interval}", found)
+    return TrialVerdict(Outcome.INCONCLUSIVE, _unclear(found, len(ratios), interval), found)
+
+
+def is_decided(verdict: TrialVerdict) -> bool:
+    """Whether more pairs are not worth their time."""
+    return verdict.outcome is not Outcome.INCONCLUSIVE
+
+
+def _unclear(found: Estimate, pairs: int, interval: str) -> str:
+    guess = "likely faster" if found.ratio > 1 else "likely slower"
+    if found.low <= 1 <= found.high:
+        guess = "not clear"
+    more = next_look(pairs)
+    left = f": {fmt.several(more - pairs, 'more pair')} would tell" if more else ""
+    return f"{guess} {interval}{left}"

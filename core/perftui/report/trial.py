@@ -1,0 +1,67 @@
+"""What a trial came to, as text and as plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perftui import format as fmt
+from perftui.experiments.trial.trial import Progress
+from perftui.experiments.trial.verdict import Outcome
+from perftui.fixes.model import FixOption
+from perftui.run.reader import RunSnapshot
+
+SCHEMA = 1
+
+NOT_CHECKED = "losses were not compared"
+
+
+def text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
+    """The verdict first, then what it rests on and what to do next."""
+    lines = [f"{option.title}: {progress.verdict.headline}"]
+    if progress.changes:
+        lines.append(f"  in force: {', '.join(progress.changes)}")
+    if progress.noise is not None:
+        lines.append(f"  two runs of the same differ by {fmt.percent(progress.noise)} here")
+    lines += [f"  {note}" for note in (*progress.notes, NOT_CHECKED)]
+    lines += [f"  risk: {risk.value}" for risk in option.risks]
+    following = _next(option, run, progress)
+    if following:
+        lines.append(f"  next: {' '.join(following)}")
+    return "\n".join(lines) + "\n"
+
+
+def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> dict[str, Any]:
+    """The same for programs; times are integer nanoseconds, shares and ratios plain numbers."""
+    found = progress.verdict.estimate
+    return {
+        "schema": SCHEMA,
+        "fix": option.fix,
+        "title": option.title,
+        "run": run.manifest.run_id,
+        "outcome": progress.verdict.outcome.value,
+        "headline": progress.verdict.headline,
+        "ratio": found.ratio if found else None,
+        "low": found.low if found else None,
+        "high": found.high if found else None,
+        "noise": progress.noise,
+        "pairs": [
+            {
+                "before_ns": pair.before.step_ns,
+                "after_ns": pair.after.step_ns,
+                "ratio": pair.ratio,
+                "runs": [str(pair.before.root), str(pair.after.root)],
+            }
+            for pair in progress.pairs
+        ],
+        "changes": list(progress.changes),
+        "risks": [risk.value for risk in option.risks],
+        "notes": [*progress.notes, NOT_CHECKED],
+        "next": _next(option, run, progress),
+    }
+
+
+def _next(option: FixOption, run: RunSnapshot, progress: Progress) -> list[str]:
+    """The command that goes on from here; none where nothing is to be done."""
+    if progress.verdict.outcome is Outcome.FASTER and option.patch is not None:
+        return ["perftui", "apply", option.fix, str(run.root)]
+    return []

@@ -1,0 +1,116 @@
+"""A training is diagnosed, and its fix tried, without a screen."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from perftui.experiments.trial.runs import Arm
+from perftui.experiments.trial.trial import Progress, TrialCancelledError, TrialError, trial
+from perftui.experiments.trial.verdict import Outcome
+from perftui.report.report import make_report
+from perftui.report.subject import load_subject
+from perftui.run.reader import RunReader
+
+pytestmark = pytest.mark.subprocess
+
+SCRIPT = """
+import time
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Slow(Dataset):
+    def __len__(self):
+        return 2000
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return torch.zeros(8)
+
+if __name__ == "__main__":
+    model = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(40):
+        for batch in DataLoader(Slow(), batch_size=8):
+            model(batch).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+STEPS = 60
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
+    """The run directory, and the JSON of its diagnosis."""
+    directory = tmp_path_factory.mktemp("trial")
+    (directory / "train.py").write_text(SCRIPT)
+    words = [sys.executable, "-m", "perftui_tui", "diagnose", "--json", "--max-steps", str(STEPS)]
+    ended = subprocess.run([*words, "train.py"], cwd=directory, capture_output=True, check=True)
+    (root,) = (directory / ".perftui" / "runs").iterdir()
+    return root, json.loads(ended.stdout)
+
+
+def tried(root: Path, directory: Path, pairs: int, cancelled: threading.Event) -> list[Progress]:
+    report = make_report(load_subject(root))
+    (option,) = (one for one in report.fixes if one.fix == "loader-workers")
+    run = RunReader(root).poll()
+    return list(trial(run, option, directory, STEPS, cancelled, pairs))
+
+
+def test_the_report_is_all_that_is_printed(recorded: tuple[Path, dict[str, object]]) -> None:
+    _, report = recorded
+    assert str(report["verdict"]).startswith("The training waits")
+
+
+def test_a_fix_is_tried_by_pairs_of_runs(
+    recorded: tuple[Path, dict[str, object]], tmp_path: Path
+) -> None:
+    root, _ = recorded
+    first, second = tried(root, tmp_path, 2, threading.Event())
+    assert [len(one.pairs) for one in (first, second)] == [1, 2]
+    assert second.verdict.outcome is Outcome.INCONCLUSIVE
+    assert second.verdict.headline == "not yet known: 4 more pairs would tell"
+    assert any(change.startswith("num_workers 0 -> ") for change in second.changes)
+    assert second.noise is not None
+    one, other = second.pairs
+    # A batch sleeps 16 ms: with a worker and more the step no longer waits for all of it.
+    assert one.ratio > 1.1
+    assert other.ratio > 1.1
+    for pair in second.pairs:
+        before, after = (RunReader(each.root).poll() for each in (pair.before, pair.after))
+        assert before.manifest.overrides == ()
+        assert [each.fix for each in after.manifest.overrides] == ["loader-workers"]
+        assert len(before.ranks[0].steps) == len(after.ranks[0].steps) == STEPS
+    # The second pair is turned around.
+    assert first.pairs[0].before.root < first.pairs[0].after.root
+    assert other.after.root.name < other.before.root.name
+    assert pair.before.arm is Arm.BEFORE
+
+
+def test_a_trial_that_is_cancelled_stops_its_training(
+    recorded: tuple[Path, dict[str, object]], tmp_path: Path
+) -> None:
+    cancelled = threading.Event()
+    threading.Timer(2.0, cancelled.set).start()
+    with pytest.raises(TrialCancelledError):
+        tried(recorded[0], tmp_path, 2, cancelled)
+    assert all(RunReader(run).poll().manifest.status.is_over for run in tmp_path.iterdir())
+
+
+def test_a_run_that_fails_ends_the_trial(
+    recorded: tuple[Path, dict[str, object]], tmp_path: Path
+) -> None:
+    script = recorded[0].parents[2] / "train.py"
+    script.write_text("raise SystemExit(3)\n")
+    try:
+        run = RunReader(recorded[0]).poll()
+        report = make_report(load_subject(recorded[0]))
+        (option,) = (one for one in report.fixes if one.fix == "loader-workers")
+        with pytest.raises(TrialError, match="ended with exit code 3"):
+            list(trial(run, option, tmp_path, STEPS, threading.Event(), 1))
+    finally:
+        script.write_text(SCRIPT)

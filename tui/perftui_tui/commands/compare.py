@@ -1,0 +1,48 @@
+"""`perftui compare BEFORE AFTER`: one run against another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from perftui_tui.commands.exit_codes import DONE, INCONCLUSIVE, NO_DIFFERENCE, SLOWER
+from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.output import write
+from perftui_tui.commands.target import find_target
+
+
+def compare(line: CommandLine) -> int:
+    """Print which of two runs is faster, by how much, and whether that means anything.
+
+    Raises:
+        UsageError: two runs are not named, or cannot be read.
+    """
+    from perftui.experiments.comparison import Verdict
+    from perftui.experiments.comparison import compare as compared
+    from perftui.facts.fact import Facts
+    from perftui.report.comparison import as_object, text
+    from perftui.report.subject import SubjectError, load_subject
+
+    if len(line.words) != 2:
+        raise UsageError("compare takes two runs: perftui compare BEFORE AFTER")
+    facts = []
+    for word in line.words:
+        try:
+            subject = load_subject(find_target(replace(line, words=(word,))).path)
+        except (SubjectError, OSError) as error:
+            raise UsageError(str(error)) from error
+        if subject.run is None:
+            raise UsageError(f"{word} is a trace; compare takes recorded runs")
+        facts.append(Facts(subject.run, subject.analysis))
+    found = compared(*facts)
+    if "json" in line.flags:
+        from perftui.report.as_json import encode_object
+
+        write(encode_object(as_object(found)), as_json=True)
+    else:
+        write(text(found))
+    return {
+        Verdict.FASTER: DONE,
+        Verdict.SLOWER: SLOWER,
+        Verdict.NO_CLEAR_DIFFERENCE: NO_DIFFERENCE,
+        Verdict.INCONCLUSIVE: INCONCLUSIVE,
+    }[found.verdict]

@@ -1,0 +1,92 @@
+"""`perftui try FIX [RUN]`: what a fix gains, by pairs of runs with it and without."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perftui_tui.commands.exit_codes import ERROR, code_of
+from perftui_tui.commands.fix_choice import Choice, choose
+from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.output import log, write
+
+if TYPE_CHECKING:
+    from perftui.experiments.trial.trial import Progress
+
+
+def try_fix(line: CommandLine) -> int:
+    """Run the training again and again until it is known what the fix gains.
+
+    Raises:
+        UsageError: the fix cannot be tried, or the training is too short.
+    """
+    from perftui.experiments.trial.trial import TrialError
+
+    choice = choose(line)
+    if choice.option.override is None:
+        why = choice.option.why_not or "it can only be written: perftui apply does that"
+        raise UsageError(f"{choice.option.fix} cannot be tried at run time: {why}")
+    steps = line.number("max-steps") or _steps(choice)
+    log(f"{choice.option.title}: pairs of runs of {steps} steps, with it and without")
+    try:
+        progress = _run(choice, steps)
+    except TrialError as error:
+        log(f"perftui: {error}")
+        return ERROR
+    write(_told(choice, progress, as_json="json" in line.flags), as_json="json" in line.flags)
+    return code_of(progress.verdict.outcome)
+
+
+def _steps(choice: Choice) -> int:
+    from perftui.experiments.trial.runs import steps_of_each
+    from perftui.facts.fact import UnknownError
+
+    try:
+        return steps_of_each(choice.facts)
+    except UnknownError as error:
+        raise UsageError(f"the run cannot be tried again: {error}") from error
+
+
+def _run(choice: Choice, steps: int) -> Progress:
+    from perftui.experiments.trial.trial import trial
+
+    cancelled = threading.Event()
+    made = trial(choice.run, choice.option, trials_of(choice.root), steps, cancelled)
+    progress = None
+    try:
+        for progress in made:
+            log(_line(progress))
+    except KeyboardInterrupt:
+        cancelled.set()
+        raise
+    if progress is None:
+        raise UsageError("no pair of runs came to its end")
+    return progress
+
+
+def trials_of(root: Path) -> Path:
+    """Where the runs of trials are kept: apart from those that the user made."""
+    from perftui.run.layout import RUNS_DIRECTORY
+
+    runs = Path(RUNS_DIRECTORY)
+    is_usual = root.parent.parts[-len(runs.parts) :] == runs.parts
+    return (root.parent.parent if is_usual else root) / "trials" / root.name
+
+
+def _line(progress: Progress) -> str:
+    from perftui import format as fmt
+
+    pair = progress.pairs[-1]
+    before, after = (fmt.duration(one.step_ns) for one in (pair.before, pair.after))
+    return f"pair {len(progress.pairs)}: {before} -> {after} a step, {pair.ratio:.2f}x"
+
+
+def _told(choice: Choice, progress: Progress, *, as_json: bool) -> str:
+    from perftui.report.trial import as_object, text
+
+    if not as_json:
+        return text(choice.option, choice.run, progress)
+    from perftui.report.as_json import encode_object
+
+    return encode_object(as_object(choice.option, choice.run, progress))

@@ -11,6 +11,7 @@ from perftui.facts.cpu.model_passes import (
     embedding_gradients,
     recomputed,
 )
+from perftui.facts.cpu.not_detached import not_detached
 from perftui.facts.cpu.operators import cpu_operators, in_step, of_phases
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.settings import Parameters, settings
@@ -83,7 +84,7 @@ def _unused(facts: Facts) -> Lost | None:
     tensors = sum(one.unused or 0 for one in rows)
     with_gradient = sum(one.trained for one in rows)
     if not tensors:
-        return None
+        return _thrown_away(facts)
     elements = sum(one.unused_elements or 0 for one in rows)
     back = in_step(found, judged, of_phases(found, BACKWARD))
     # Of each layer's backward pass half is for its weights; what lies before it comes on top.
@@ -102,6 +103,31 @@ def _unused(facts: Facts) -> Lost | None:
         ),
         place=place_of(facts, line),
         parts=back.parts,
+    )
+
+
+def _thrown_away(facts: Facts) -> Lost | None:
+    """Gradients of parameters that another optimizer holds than the one that steps next."""
+    found, judged = cpu_operators(facts)
+    known = settings(facts)
+    held = [one.parameters or 0 for one in (known.optimizers or () if known else ())]
+    beyond = not_detached.or_none(facts) if len(held) > 1 else None
+    if beyond is None or not beyond.work.calls or beyond.parameters != sum(held):
+        return None
+    time, line = in_step(found, judged, beyond.work.by_phase), line_of(facts, BACKWARD)
+    return Lost(
+        time.ns,
+        judged.of,
+        "Backward goes on into a model that another optimizer trains, whose gradients are then "
+        f"thrown away: {fmt.part_of_step(time.ns, judged.of.mean)}{at(line)}; its output lacks a "
+        "detach().",
+        (
+            Figure.share("thrown away", time.ns / judged.of.mean, UNUSED.limits.warning),
+            Figure("nodes of that model in a step", beyond.work.calls, "count"),
+            *_of_step(judged),
+        ),
+        place=place_of(facts, line),
+        parts=time.parts,
     )
 
 
@@ -183,11 +209,12 @@ UNUSED = Rule(
         "The backward pass goes through layers that are not trained. requires_grad_(False) on them "
         "leaves their gradients out; where they come before everything that is trained, run them "
         "under torch.no_grad(), and backward ends behind them. The cost is the least that is to be "
-        "won: half of their share of backward."
+        "won: half of their share of backward. Where models take turns, as in a GAN, the output of "
+        "the one that is not trained has to be detached, else backward goes on into it."
     ),
     lost=_unused,
     limits=Limits(0.05, 0.20, "From 5 % on, as for what is certain to be avoidable."),
-    answer="requires_grad_(False), no_grad",
+    answer="requires_grad_(False), no_grad, detach()",
 )
 
 DENSE = Rule(

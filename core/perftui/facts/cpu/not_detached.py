@@ -1,0 +1,139 @@
+"""Backward passes that go on into a model which they do not train, as where the critic of a GAN
+learns from samples that were not detached from the generator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.steps.phases import BACKWARD, FORWARD
+from perftui.facts.cpu.model_passes import KEEPS_GRADIENT, NODE
+from perftui.facts.cpu.operators import Operators, Work, operators, work_of
+from perftui.facts.fact import UnknownError, trace_fact
+from perftui.facts.step.steady import Mask
+from perftui.trace.arguments import arguments_of
+from perftui.trace.errors import TraceError
+from perftui.trace.model import Int64
+
+_NUMBER = "Sequence number"
+
+
+@dataclass(frozen=True, eq=False)
+class NotDetached:
+    """What goes on into a model that is not trained."""
+
+    work: Work
+    """Its nodes, and all that they call."""
+    parameters: int
+    """Of how many parameters all passes keep gradients."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Turn:
+    """The backward passes before one update."""
+
+    nodes: Int64
+    """Positions of their nodes."""
+    call: Int64
+    """For each node the call of a model that it belongs to, by number; -1 for none."""
+
+    def names_in(self, found: Operators, call: int) -> bytes:
+        """What tells calls of different models apart."""
+        names = np.sort(found.name[self.nodes[self.call == call]])
+        return names.tobytes()
+
+    def calls(self) -> list[int]:
+        """The calls gone through, first made first."""
+        known: list[int] = np.unique(self.call[self.call >= 0]).tolist()
+        return known
+
+
+@trace_fact
+def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
+    """Where updates take turns, and the passes before each reach the same parameters though some go
+    through more calls of models than others: those need not have gone on into the model that is
+    called first where least is gone through. None where that is not so.
+
+    Each node belongs to the call in which its number was given; torch numbers them as they are
+    recorded.
+
+    Raises:
+        UnknownError: the trace does not number the nodes.
+    """
+    found = operators(analysis)
+    trace, marks = found.trace, _marks(found, BACKWARD)
+    updates = np.sort(trace.start[kinds.optimizer_steps(trace) & found.steps.inside])
+    turn_of = np.searchsorted(updates, trace.ends_of(marks))
+    start = trace.start[found.rows]
+    sums = found.named((NODE + KEEPS_GRADIENT).__eq__)
+    inside: dict[int, list[Int64]] = {}
+    reached: dict[int, int] = {}
+    for mark, turn in zip(marks.tolist(), turn_of.tolist(), strict=True):
+        begin = int(trace.start[mark])
+        here = np.flatnonzero((start >= begin) & (start < begin + int(trace.duration[mark])))
+        inside.setdefault(turn, []).append(here)
+        reached[turn] = max(reached.get(turn, 0), int(np.count_nonzero(sums[here])))
+    if len(inside) < 2 or len(set(reached.values())) != 1:
+        return None
+    first = _first_numbers(found)
+    turns = [_turn(found, np.concatenate(each), first) for each in inside.values()]
+    mine = _farther(found, turns)
+    return NotDetached(work_of(found, found.within(mine), mine), max(reached.values()))
+
+
+def _marks(found: Operators, phase: str) -> Int64:
+    """Rows that mark a phase within the steps, by start."""
+    rows = np.flatnonzero(kinds.marked(found.trace, phase) & found.steps.inside)
+    return rows[np.argsort(found.trace.start[rows], kind="stable")]
+
+
+def _first_numbers(found: Operators) -> Int64:
+    """The lowest number that was given in each call of a model, ascending."""
+    trace, forward = found.trace, np.flatnonzero(found.in_phase(FORWARD))
+    marks = _marks(found, FORWARD)
+    numbers = _numbers(found, forward)
+    known = np.array(sorted(numbers), dtype=np.int64)
+    given = np.array([numbers[at] for at in known.tolist()], dtype=np.int64)
+    call = np.searchsorted(trace.start[marks], trace.start[found.rows[known]], side="right") - 1
+    first = [given[call == one].min() for one in np.unique(call[call >= 0])]
+    return np.sort(np.array(first, dtype=np.int64))
+
+
+def _turn(found: Operators, inside: Int64, first: Int64) -> _Turn:
+    nodes = inside[found.named(lambda name: name.startswith(NODE))[inside]]
+    numbers = _numbers(found, nodes)
+    known = np.array([numbers.get(at, -1) for at in nodes.tolist()], dtype=np.int64)
+    return _Turn(nodes, np.where(known >= 0, np.searchsorted(first, known, side="right") - 1, -1))
+
+
+def _farther(found: Operators, turns: list[_Turn]) -> Mask:
+    """Nodes of the model that is called first where least is gone through, in all turns that go
+    through more."""
+    mine = np.zeros(len(found.rows), dtype=bool)
+    least = min(turns, key=lambda turn: len(turn.calls()))
+    calls = least.calls()
+    if len(calls) < 2:
+        return mine
+    model = least.names_in(found, calls[0])
+    for turn in turns:
+        if len(turn.calls()) > len(calls):
+            for call in turn.calls():
+                if turn.names_in(found, call) == model:
+                    mine[turn.nodes[turn.call == call]] = True
+    return mine
+
+
+def _numbers(found: Operators, positions: Int64) -> dict[int, int]:
+    """The numbers of nodes, by position."""
+    at = {int(found.rows[one]): int(one) for one in positions.tolist()}
+    try:
+        known = arguments_of(found.trace, np.array(sorted(at), dtype=np.int64))
+        numbers = {at[row]: arguments.get(_NUMBER) for row, arguments in known}
+    except TraceError as problem:
+        raise UnknownError("the trace does not number the nodes") from problem
+    return {
+        one: number for one, number in numbers.items() if isinstance(number, int) and number >= 0
+    }

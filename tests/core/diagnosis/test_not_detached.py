@@ -41,10 +41,15 @@ def backward(t: TraceBuilder, *nodes: tuple[str, int, float], sums: int) -> None
 
 
 def gan(
-    beyond: float = 6, *, sizes: tuple[int, ...] = (3, 2), critic: int = 5, real: bool = True
+    beyond: float = 6,
+    *,
+    sizes: tuple[int, ...] = (3, 2),
+    critic: int = 5,
+    second: int = 5,
+    real: bool = True,
 ) -> Finding | None:
     """The critic learns, in ``beyond`` ms more of the generator, then the generator; ``critic``
-    gradients are kept in the first pass and 5 in the second."""
+    gradients are kept in the first pass and ``second`` in the second."""
 
     def step(t: TraceBuilder) -> None:
         numbers = Numbers()
@@ -54,7 +59,7 @@ def gan(
         farther = [(GENERATOR, made, 1000 * beyond)] if beyond else []
         backward(t, *seen, (CRITIC, judged_made, 2000), *farther, sums=critic)
         made, judged_made = numbers.call(t), numbers.call(t)
-        backward(t, (CRITIC, judged_made, 2000), (GENERATOR, made, 6000), sums=5)
+        backward(t, (CRITIC, judged_made, 2000), (GENERATOR, made, 6000), sums=second)
 
     note: dict[str, Any] = {
         "optimizers": [{**SGD, "parameters": size} for size in sizes],
@@ -73,6 +78,13 @@ def test_a_critic_whose_samples_are_not_detached_is_told() -> None:
     )
     assert finding.cost_ns == pytest.approx(6 * MS, rel=0.01)
     assert finding.severity is Severity.CRITICAL
+
+
+def test_a_critic_that_stands_still_while_the_generator_learns_is_no_excuse() -> None:
+    """The generator's pass then keeps only its own gradients."""
+    finding = gan(second=3)
+    assert finding is not None
+    assert finding.cost_ns == pytest.approx(6 * MS, rel=0.01)
 
 
 @pytest.mark.parametrize(("beyond", "severity"), [(0.85, None), (1.1, Severity.WARNING)])

@@ -34,6 +34,16 @@ def average(model, other):
 """
 
 
+ACTS = """
+def choose(net, worlds):
+    with torch.no_grad():
+        for world in worlds:
+            best = net(torch.from_numpy(world)).argmax()
+        for world in worlds:
+            print(world)
+"""
+
+
 def passes(count: int, each: float = 2) -> Facts:
     """Forward and backward of 5 and 10 ms, and ``count`` forward passes more of so many ms."""
 
@@ -79,6 +89,7 @@ def test_without_a_window_they_are_not_looked_for() -> None:
         (SAMPLES.replace("torch.no_grad", "torch.inference_mode"), 6),
         (SAMPLES.replace("    @torch.no_grad()\n", ""), None),
         (SAMPLES + SAMPLES, None),
+        (ACTS, 4),
     ],
 )
 def test_the_only_loop_without_gradients_that_calls_the_model_is_named(

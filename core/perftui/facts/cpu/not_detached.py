@@ -28,7 +28,7 @@ class NotDetached:
     work: Work
     """Its nodes, and all that they call."""
     parameters: int
-    """Of how many parameters all passes keep gradients."""
+    """Of how many parameters such a pass keeps gradients."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +53,9 @@ class _Turn:
 
 @trace_fact
 def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
-    """Where updates take turns, and the passes before each reach the same parameters though some go
-    through more calls of models than others: those need not have gone on into the model that is
-    called first where least is gone through. None where that is not so.
+    """Where updates take turns: the passes before some go through more calls of models than those
+    before others, and reach as many parameters as any. They need not have gone on into the model
+    that is called first where least is gone through. None where there are none.
 
     Each node belongs to the call in which its number was given; torch numbers them as they are
     recorded.
@@ -76,12 +76,14 @@ def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
         here = np.flatnonzero((start >= begin) & (start < begin + int(trace.duration[mark])))
         inside.setdefault(turn, []).append(here)
         reached[turn] = max(reached.get(turn, 0), int(np.count_nonzero(sums[here])))
-    if len(inside) < 2 or len(set(reached.values())) != 1:
+    if len(inside) < 2:
         return None
-    first = _first_numbers(found)
-    turns = [_turn(found, np.concatenate(each), first) for each in inside.values()]
-    mine = _farther(found, turns)
-    return NotDetached(work_of(found, found.within(mine), mine), max(reached.values()))
+    first, most = _first_numbers(found), max(reached.values())
+    turns = {turn: _turn(found, np.concatenate(each), first) for turn, each in inside.items()}
+    mine = _farther(
+        found, list(turns.values()), [turns[turn] for turn in turns if reached[turn] == most]
+    )
+    return NotDetached(work_of(found, found.within(mine), mine), most)
 
 
 def _marks(found: Operators, phase: str) -> Int64:
@@ -109,16 +111,16 @@ def _turn(found: Operators, inside: Int64, first: Int64) -> _Turn:
     return _Turn(nodes, np.where(known >= 0, np.searchsorted(first, known, side="right") - 1, -1))
 
 
-def _farther(found: Operators, turns: list[_Turn]) -> Mask:
-    """Nodes of the model that is called first where least is gone through, in all turns that go
-    through more."""
+def _farther(found: Operators, turns: list[_Turn], farthest: list[_Turn]) -> Mask:
+    """Nodes of the model that is called first where least is gone through, in those of the
+    ``farthest`` turns that go through more."""
     mine = np.zeros(len(found.rows), dtype=bool)
     least = min(turns, key=lambda turn: len(turn.calls()))
     calls = least.calls()
     if len(calls) < 2:
         return mine
     model = least.names_in(found, calls[0])
-    for turn in turns:
+    for turn in farthest:
         if len(turn.calls()) > len(calls):
             for call in turn.calls():
                 if turn.names_in(found, call) == model:

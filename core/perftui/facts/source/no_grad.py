@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from perftui.facts.fact import Facts
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.main_thread import main_thread
-from perftui.facts.source.source_calls import may_be_model, only_line
+from perftui.facts.source.source_calls import only_line
 from perftui.facts.source.source_search import own_files, tree_of
 
 _OFF = ("no_grad", "inference_mode")
@@ -55,8 +56,15 @@ def _is_off(node: ast.AST) -> bool:
 
 
 def _calls_model(loop: ast.AST) -> bool:
-    calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call))
-    return any(may_be_model(call) for call in calls)
+    """Whether a variable, or an attribute of ``self``, is called there with something."""
+    calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call) and node.args)
+    return any(_may_be_model(call.func) for call in calls)
+
+
+def _may_be_model(called: ast.expr) -> bool:
+    if isinstance(called, ast.Name):
+        return not hasattr(builtins, called.id)
+    return isinstance(called, ast.Attribute) and ast.unparse(called).startswith("self.")
 
 
 def _outermost(node: ast.AST) -> Iterator[ast.For | ast.While]:

@@ -159,14 +159,14 @@ def _repeated_in(scope: ast.AST) -> Iterator[int]:
     loss, line = ast.unparse(back[0].func).removesuffix(".backward"), back[0].lineno
     alike: dict[str, list[int]] = {}
     for node in calls:
-        if may_be_model(node) and loss not in map(ast.unparse, node.args):
+        if _may_be_model(node) and loss not in map(ast.unparse, node.args):
             alike.setdefault(ast.unparse(node), []).append(node.lineno)
     for lines in alike.values():
         if len(lines) > 1 and lines[0] < line:
             yield next((one for one in lines if one > line), lines[1])
 
 
-def may_be_model(call: ast.Call) -> bool:
+def _may_be_model(call: ast.Call) -> bool:
     """Whether ``call`` is of a name, or an attribute of ``self``, with nothing but variables."""
     named, given = call.func, call.args
     of_self = isinstance(named, ast.Attribute) and isinstance(named.value, ast.Name)

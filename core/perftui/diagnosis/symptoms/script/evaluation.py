@@ -74,8 +74,12 @@ def _in_each_step(facts: Facts) -> Lost | None:
 
 
 def _line(facts: Facts, found: Evaluation) -> LineShare | None:
-    """Where samples found it; else the only line that switches a model to evaluation, or gradients
-    off."""
+    """Where samples found it, or within steps the loop without gradients that calls the model, as
+    training is there at the same lines; else the only line that switches a model to evaluation, or
+    gradients off."""
+    looped = line_without_gradients(facts) if found.within_steps else None
+    if looped is not None:
+        return looped
     if found.lines is not None and found.lines.first_own is not None:
         return found.lines.first_own
     for pattern in (r"\.eval\(\)", r"\b(no_grad|inference_mode)\b"):

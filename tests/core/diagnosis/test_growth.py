@@ -70,6 +70,14 @@ def test_a_tenth_over_the_run_is_the_least() -> None:
     assert said(run_of(growing(other=0.031)), "growing-steps") is None
 
 
+@pytest.mark.parametrize(("each", "grows"), [(0.19, False), (0.26, True)])
+def test_what_is_most_of_the_step_has_to_grow_by_more_than_machines_sway(
+    each: float, grows: bool
+) -> None:
+    found = said(run_of(growing(forward=each)), "growing-steps")
+    assert (found is not None) is grows
+
+
 def test_steps_of_a_machine_that_becomes_busier_do_not_grow() -> None:
     assert said(run_of(growing(forward=0.5, other=0.1)), "growing-steps") is None
 

@@ -107,6 +107,12 @@ def test_a_stack_of_layers_that_split_tensors_is_no_such_loop() -> None:
     assert judged(recurrence(24, weights=True), "loop-of-indexing") is None
 
 
+def test_a_layer_for_each_of_many_columns_is_told_though_each_has_weights() -> None:
+    finding = judged(recurrence(40, weights=True), "loop-of-indexing")
+    assert finding is not None
+    assert "aten::sigmoid, ...) 40 times for a piece of a tensor each" in finding.sentence
+
+
 def test_a_loop_below_a_twentieth_of_the_step_is_left_alone() -> None:
     assert judged(recurrence(10, long=16_000), "loop-of-indexing") is None
     assert judged(recurrence(10, long=14_000), "loop-of-indexing") is not None

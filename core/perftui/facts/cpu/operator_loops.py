@@ -51,6 +51,10 @@ OFTEN = 0.2
 """Calls of a kind of the backward pass for each piece that was taken, from which on it goes through
 that loop: what the model has of a kind comes far less often than pieces do."""
 
+MANY_TURNS, FEW_CALLS = 32, 6
+"""Turns with weights of their own, and operators of each, by which a layer for each column or
+channel differs from a stack of layers: those are fewer, and call more."""
+
 FEWEST_PIECES = 100
 """Pieces that a loop outside the model takes where no two of its turns need be alike: more than a
 loss takes of its own accord."""
@@ -241,7 +245,7 @@ def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     turn, and loops whose turns differ.
 
     A stack of layers that split tensors looks alike, but for its weights: the backward pass has the
-    gradients of others in each turn.
+    gradients of others in each turn. So it has where each column or channel has a layer of its own.
     """
     found, known = operators(analysis), loops(analysis)
     chosen: list[Loop] = []
@@ -250,7 +254,8 @@ def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
         if loop.phase == BACKWARD or not loop.indexing:
             continue
         back = [one for one in known if one.phase == BACKWARD and _is_alike(one, loop)]
-        if any(any("AccumulateGrad" in name for name in one.names) for one in back):
+        has_weights = any(any("AccumulateGrad" in name for name in one.names) for one in back)
+        if has_weights and (loop.turns < MANY_TURNS or len(loop.names) > FEW_CALLS):
             continue
         if back or loop.indexing >= CLEARLY:
             chosen.append(loop)

@@ -15,7 +15,8 @@ WRITING = "writing files"
 SLEEPING = "sleeping"
 SUBPROCESS = "a subprocess"
 REQUEST = "a network request"
-WAITING = (SLEEPING, SUBPROCESS, REQUEST)
+POOL = "waiting for a pool of workers"
+WAITING = (SLEEPING, SUBPROCESS, REQUEST, POOL)
 """While a thread does these it waits for something else than Python's lock."""
 
 LOOP = "a loop in Python"
@@ -25,6 +26,7 @@ _CALLED = tuple(
     (words, re.compile(marks))
     for words, marks in (
         (SUBPROCESS, r"/(subprocess|pty)\.py\b|^multiprocessing/(process|popen)"),
+        (POOL, r"\b(multiprocessing/pool|concurrent/futures/\w+|joblib/parallel)\b"),
         (REQUEST, r"^(requests|urllib3|httpx|httpcore|aiohttp|boto\w*|smart_open)/"),
         (REQUEST, r"\b(urllib|http)/|/(socket|ssl)\.py\b"),
         ("reporting to Weights & Biases", r"^(wandb|wandb_\w+)/"),

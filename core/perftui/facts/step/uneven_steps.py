@@ -8,6 +8,7 @@ import numpy as np
 
 from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.script.compilations import compiling_within
 from perftui.facts.script.gc_pauses import gc_pauses_of
 from perftui.facts.script.saves import saves_within
 from perftui.facts.source.lines import LinesByTime
@@ -144,6 +145,7 @@ def _cause(facts: Facts, slow: Table, excess: int) -> tuple[str, int, LinesByTim
     times = {
         COLLECTING: int(collected["duration"].sum()) if len(collected) else 0,
         SAVE: int(saves_within(facts.events, slow)[1].sum()),
+        COMPILE: compiling_within(facts.events, slow),
     }
     found = moments(facts)
     if found is None:

@@ -9,9 +9,13 @@ from perftui.diagnosis.rule import Lost
 from perftui.facts.cpu.operators import cpu_operators, in_step, of_phases
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.settings import settings
+from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import at, line_of, line_with, place_of
+from perftui.facts.source.source_search import matching_line
 
 _NAMES = frozenset({"double", "float64", "DoubleTensor"})
+
+_ADOPTING = (r"\.to\([^)]*\bdtype\b", r"\b(from_numpy|as_tensor)\(")
 
 
 def float64_on_cpu(facts: Facts) -> Lost | None:
@@ -30,7 +34,7 @@ def float64_on_cpu(facts: Facts) -> Lost | None:
         return None
     share = double / max(elements, 1)
     time = in_step(found, judged, of_phases(found, FORWARD, BACKWARD, OPTIMIZER))
-    line = line_with(facts, _NAMES) or line_of(facts, FORWARD)
+    line = line_with(facts, _NAMES) or _adopting(facts) or line_of(facts, FORWARD)
     taken = round(share * time.ns)
     return Lost(
         # Half the bytes to move, and twice as many numbers in a register.
@@ -46,3 +50,10 @@ def float64_on_cpu(facts: Facts) -> Lost | None:
         place=place_of(facts, line),
         parts=time.parts,
     )
+
+
+def _adopting(facts: Facts) -> LineShare | None:
+    """The only line that takes over the data type of something else: NumPy's is float64."""
+    found = (matching_line(facts, pattern, only=True) for pattern in _ADOPTING)
+    known = next(filter(None, found), None)
+    return LineShare(*known, "", "", 0) if known else None

@@ -28,6 +28,10 @@ _ARITHMETIC = r"[-+*/] .*[-+*/] |\.(pow|sqrt|exp|tanh|mean|sum|sigmoid)\("
 CHAIN = 8
 """Element-wise operators of a step that are a chain rather than a residual connection."""
 
+MOSTLY = 0.35
+"""Share of the step from which on fewer of them are the question: they go through large tensors,
+such as those of all pairs."""
+
 
 def _casts(facts: Facts) -> Lost | None:
     found, judged = cpu_operators(facts)
@@ -68,17 +72,20 @@ def _copies(facts: Facts) -> Lost | None:
 def _elementwise(facts: Facts) -> Lost | None:
     found, judged = cpu_operators(facts)
     work = pointwise(facts)
-    if work.calls < CHAIN:
+    time, mean = in_step(found, judged, work.by_phase), judged.of.mean
+    is_chain = work.calls >= CHAIN
+    if not is_chain and time.ns < MOSTLY * mean:
         return None
-    time = in_step(found, judged, work.by_phase)
-    line = line_of(facts, FORWARD, _ARITHMETIC)
-    mean = judged.of.mean
+    called = {phase: int(work.by_phase[PHASES.index(phase)]) for phase in (FORWARD, OTHER)}
+    line = line_of(facts, max(called, key=lambda phase: called[phase]), _ARITHMETIC)
+    which = "called one by one" if is_chain else "on large tensors"
+    count = f", {work.calls} of them in a forward pass" if is_chain else ""
     return Lost(
         # One pass over memory in place of a chain of them.
         time.ns // 2,
         judged.of,
-        f"Element-wise operators called one by one take {fmt.part_of_step(time.ns, mean)}, "
-        f"{work.calls} of them in a forward pass{at(line)}: each goes through memory anew.",
+        f"Element-wise operators {which} take {fmt.part_of_step(time.ns, mean)}{count}{at(line)}: "
+        "each goes through memory anew.",
         _figures("element-wise operators", time.ns, work.calls, judged, ELEMENTWISE),
         place=place_of(facts, line),
         parts=time.parts,

@@ -33,6 +33,9 @@ TOLD_FROM = 0.05
 LINE_FROM = 0.10
 """Share of the forward pass from which on the sentence names a line."""
 
+PLACE_FROM = 0.5
+"""Share of the forward pass from which on a line is where the finding is."""
+
 
 def computes(facts: Facts) -> JudgedStep:
     """The judged step, where it computes for most of the time.
@@ -87,6 +90,7 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
         ),
         step_ns=step.mean,
         confidence=confidence(step.count, of_run=step.of_run),
+        place=next((facts.at(one) for one, of in lines.items() if of >= PLACE_FROM), None),
         would_raise_confidence=more_steps(step.count),
         steps=step.count,
     )

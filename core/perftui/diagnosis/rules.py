@@ -6,6 +6,7 @@ from perftui.diagnosis.rule import Rule
 from perftui.diagnosis.symptoms.cpu import (
     busy_host,
     cores,
+    dropped_results,
     machine,
     model_work,
     operator_loops,
@@ -136,6 +137,7 @@ RULES: tuple[Rule, ...] = (
     operator_loops.INDEXING,
     padding.PADDING,
     model_work.DENSE,
+    dropped_results.DROPPED,
     model_work.UNUSED,
     repeated_work.REPEATED,
     repeated_work.BACKWARD_AGAIN,

@@ -47,6 +47,8 @@ if __name__ == "__main__":
     main()
 """
 
+STARRED = "        a = net(x)\n        b = net(x)\n        (a + b).backward()\n"
+
 PAIRS = """
 def loss_of(encoder, batch, other):
     return contrast(encoder(batch), encoder(other))
@@ -85,6 +87,7 @@ def line(text: str, tmp_path: Path) -> int | None:
         ),
         (PAIRS.replace("x, view)", "x, x)"), 3),
         (PAIRS.replace("x, view)", "x, other=x)"), 3),
+        (f"def run(net, *more):\n    for x, y in loader:\n{STARRED}run(Net(), *data)\n", 4),
         (PAIRS.replace("contrast(", "contrast(encoder(1 - batch), ").replace("view)", "x)"), None),
         ("def broken(:", None),
     ],
@@ -93,6 +96,7 @@ def line(text: str, tmp_path: Path) -> int | None:
         "within an expression",
         "through a helper",
         "by name",
+        "beside others in a row",
         "and with another",
         "no Python",
     ],
@@ -155,10 +159,15 @@ def test_another_model_of_the_same_class_is_no_repetition(tmp_path: Path) -> Non
 
 
 def used_twice(
-    second: float = 10, *, shared: bool = True, between: str = "aten::relu", often: int = 2
+    second: float = 10,
+    *,
+    shared: bool = True,
+    between: str = "aten::relu",
+    often: int = 2,
+    before: bool = False,
 ) -> TraceBuilder:
     """10 ms of two layers and ``second`` ms of two, the same where ``shared``, then backward
-    through all, as long again."""
+    through all, as long again; ``before`` all a pass that has no backward pass."""
 
     def layers(t: TraceBuilder, lasting: float) -> None:
         for _ in range(2):
@@ -173,6 +182,9 @@ def used_twice(
 
     def step(t: TraceBuilder) -> None:
         t.step().forward()
+        if before:
+            layers(t, 10)
+            t.op("aten::argmax").close()
         layers(t, 10)
         t.op("aten::exp").close()
         if often > 1:
@@ -197,6 +209,13 @@ def test_layers_that_run_twice_with_the_same_input_are_told(tmp_path: Path) -> N
     assert finding.cost_ns == pytest.approx(20 * MS, rel=0.01)
     short = facts_of(CENTRES, tmp_path, used_twice(0.5), forward=10.5, backward=10.5)
     assert judged(short, RULE) is None
+
+
+def test_a_pass_before_them_without_a_backward_pass_hides_nothing(tmp_path: Path) -> None:
+    story = used_twice(before=True)
+    finding = judged(facts_of(CENTRES, tmp_path, story, forward=30, backward=20), RULE)
+    assert finding is not None
+    assert finding.cost_ns == pytest.approx(20 * MS, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,10 @@ def used_again(analysis: TraceAnalysis) -> Work:
         forward = inside & ~back & ~update & (start < start[gone[0]])
         layers = _by_start(forward & weighted, start)
         top = _by_start(forward & (found.caller == NONE), start)
+        if len(layers) > len(gone):
+            # What ran before has no backward pass, as where accuracy is measured without gradients.
+            layers = layers[-len(gone) :]
+            top = top[np.searchsorted(start[top], start[layers[0]], side="right") - 1 :]
         if len(gone) != len(layers) or len(top) > MOST_OPERATORS:
             continue
         ends = found.trace.ends_of(found.rows)

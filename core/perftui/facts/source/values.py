@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, takewhile
 
 from perftui.facts.source.definitions import Definition, Definitions, is_plain
 
@@ -31,8 +31,8 @@ class _Given:
 
     in_order: list[str]
     by_name: dict[str, str]
-    is_all: bool
-    """Whether nothing else is, as it is by ``*args``."""
+    sure: int
+    """How many of ``in_order`` have that place: those before the first ``*args``."""
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ class _Given:
 
     def to(self, owner: str) -> _Given:
         """The same for a method of ``owner``."""
-        return _Given([owner, *self.in_order], self.by_name, self.is_all)
+        return _Given([owner, *self.in_order], self.by_name, self.sure + 1)
 
 
 class Values:
@@ -172,8 +172,7 @@ class Values:
         given = _Given(
             [self.of(one, names, file) for one in node.args],
             {one.arg: self.of(one.value, names, file) for one in node.keywords if one.arg},
-            not any(isinstance(one, ast.Starred) for one in node.args)
-            and all(one.arg for one in node.keywords),
+            len(list(takewhile(lambda one: not isinstance(one, ast.Starred), node.args))),
         )
         on, _, method = called.rpartition(".")
         if method == "backward":
@@ -221,15 +220,13 @@ class Values:
 
     def _enter(self, known: Definition, given: _Given) -> str | None:
         """Follow a call: its parameters have the values that it is given."""
-        if not given.is_all:
-            return None
         arguments = known.node.args
         names = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
         everything = [*names, *(one.arg for one in arguments.kwonlyargs)]
         more = [one.arg for one in (arguments.vararg, arguments.kwarg) if one is not None]
         bound = {**self.globals.get(known.file, {}), **known.around}
         bound.update((name, self.new()) for name in (*everything, *more))
-        bound.update(zip(names, given.in_order, strict=False))
+        bound.update(zip(names, given.in_order[: given.sure], strict=False))
         bound.update((name, value) for name, value in given.by_name.items() if name in everything)
         return self.follow(known, bound)
 

@@ -28,7 +28,9 @@ def try_fix(line: CommandLine) -> int:
         why = choice.option.why_not or "it can only be written: perftui apply does that"
         raise UsageError(f"{choice.option.fix} cannot be tried at run time: {why}")
     steps = line.number("max-steps") or _steps(choice)
-    log(f"{choice.option.title}: pairs of runs of {steps} steps, with it and without")
+    log(
+        f"{choice.option.title}: pairs of runs of {steps} steps, with it and without{_time(choice, steps)}"
+    )
     try:
         progress = _run(choice, steps)
     except TrialError as error:
@@ -46,6 +48,18 @@ def _steps(choice: Choice) -> int:
         return steps_of_each(choice.facts)
     except UnknownError as error:
         raise UsageError(f"the run cannot be tried again: {error}") from error
+
+
+def _time(choice: Choice, steps: int) -> str:
+    """How long that takes at least, as far as the steps of the recorded run tell."""
+    from perftui import format as fmt
+    from perftui.experiments.trial.trial import FEWEST_RUNS
+    from perftui.facts.step.steps import steady_step
+
+    steady = steady_step.or_none(choice.facts)
+    return (
+        f"; {fmt.duration(FEWEST_RUNS * steps * steady.mean)} of steps at least" if steady else ""
+    )
 
 
 def _run(choice: Choice, steps: int) -> Progress:

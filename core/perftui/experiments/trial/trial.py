@@ -24,7 +24,7 @@ from perftui.run.reader import RunReader, RunSnapshot
 from perftui.run.requests import STOP, request
 from perftui.run.run_state import wait_until_over
 
-MOST_PAIRS = LOOKS[-1][0]
+FEWEST_RUNS, MOST_PAIRS = 1 + 2 * LOOKS[0][0], LOOKS[-1][0]
 
 STOP_SECONDS = 60.0
 """How long a training may take to stop: it may be saving a checkpoint."""

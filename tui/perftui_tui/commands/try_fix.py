@@ -28,9 +28,8 @@ def try_fix(line: CommandLine) -> int:
         why = choice.option.why_not or "it can only be written: perftui apply does that"
         raise UsageError(f"{choice.option.fix} cannot be tried at run time: {why}")
     steps = line.number("max-steps") or _steps(choice)
-    log(
-        f"{choice.option.title}: pairs of runs of {steps} steps, with it and without{_time(choice, steps)}"
-    )
+    how = f"pairs of runs of {steps} steps, with it and without{_time(choice, steps)}"
+    log(f"{choice.option.title}: {how}")
     try:
         progress = _run(choice, steps)
     except TrialError as error:

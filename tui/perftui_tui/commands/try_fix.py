@@ -64,15 +64,10 @@ def _time(choice: Choice, steps: int) -> str:
 def _run(choice: Choice, steps: int) -> Progress:
     from perftui.experiments.trial.trial import trial
 
-    cancelled = threading.Event()
-    made = trial(choice.run, choice.option, trials_of(choice.root), steps, cancelled)
+    made = trial(choice.run, choice.option, trials_of(choice.root), steps, threading.Event())
     progress = None
-    try:
-        for progress in made:
-            log(_line(progress))
-    except KeyboardInterrupt:
-        cancelled.set()
-        raise
+    for progress in made:
+        log(_line(progress))
     if progress is None:
         raise UsageError("no pair of runs came to its end")
     return progress

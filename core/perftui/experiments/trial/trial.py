@@ -22,7 +22,7 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.run.requests import STOP, request
-from perftui.run.run_state import wait_until_over
+from perftui.run.run_state import run_state, wait_until_over
 
 FEWEST_RUNS, MOST_PAIRS = 1 + 2 * LOOKS[0][0], LOOKS[-1][0]
 
@@ -116,10 +116,11 @@ def _progress(pairs: list[Pair], runs: list[TrialRun]) -> Progress:
 
 def _run(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
     root = start(launch)
-    manifest = wait_until_over(root, float("inf"), cancelled)
-    if not manifest.status.is_over:
-        request(RunLayout(root), STOP)
-        wait_until_over(root, STOP_SECONDS)
+    try:
+        manifest = wait_until_over(root, float("inf"), cancelled)
+    finally:
+        # Also where the wait is interrupted.
+        _stop(root)
     if cancelled.is_set():
         raise TrialCancelledError
     if manifest.status is not Status.EXITED or manifest.exit_code:
@@ -129,6 +130,13 @@ def _run(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
     if found is None:
         raise TrialError(f"a run {arm.value} the change made too few steps to judge: see {root}")
     return TrialRun(arm, root, found)
+
+
+def _stop(root: Path) -> None:
+    """Ask the training to end where it has not, and wait until it has."""
+    if not run_state(root).status.is_over:
+        request(RunLayout(root), STOP)
+        wait_until_over(root, STOP_SECONDS)
 
 
 def _facts(root: Path) -> Facts:

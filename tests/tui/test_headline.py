@@ -76,6 +76,15 @@ def test_without_evidence_of_what_computes_nothing_is_called_healthy(tmp_path: P
     assert "could not judge, 4 says why" in text
 
 
+def test_a_training_that_computes_all_the_time_is_neither_praised_nor_accused(
+    tmp_path: Path,
+) -> None:
+    found = Finding("compute-bound", Severity.INFO, "Operators take all of it.", steps=199)
+    snapshot = snapshot_of(tmp_path, wait_ms=0, workers=2)
+    text = words(replace(snapshot, diagnosis=Diagnosis((found,), steady_steps=199)))
+    assert text.startswith(" COMPUTING   Operators take all of it.")
+
+
 def test_a_training_that_computes_is_healthy(tmp_path: Path) -> None:
     healthy = Finding("healthy", Severity.HEALTHY, "No bottleneck found: all computes.", steps=199)
     snapshot = snapshot_of(tmp_path, wait_ms=0, workers=2)

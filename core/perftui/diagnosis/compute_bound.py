@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from perftui import format as fmt
 from perftui.diagnosis.judge import confidence, more_steps
-from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
+from perftui.diagnosis.model import (
+    COMPUTE_BOUND_ID,
+    Abstention,
+    Figure,
+    Finding,
+    Severity,
+)
 from perftui.diagnosis.rule import Limits, Verdict
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.kernel.roofline import longest_call
@@ -150,7 +156,7 @@ def _longest(operators: Mapping[str, float]) -> str:
 
 
 COMPUTE_BOUND = Verdict(
-    id="compute-bound",
+    id=COMPUTE_BOUND_ID,
     when="the device, or without one the operators, works in most of the step",
     explanation=(
         "Little is lost to waiting. What is left is to compute less or faster: lower precision, "

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from perftui.facts.place import Place
 
+COMPUTE_BOUND_ID = "compute-bound"
+"""The rule of the verdict that nearly all time is computing: no bottleneck, and no praise."""
+
 
 class Severity(enum.IntEnum):
     """Ordered from worst to best."""

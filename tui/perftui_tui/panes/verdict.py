@@ -3,8 +3,7 @@ which has it whole."""
 
 from __future__ import annotations
 
-from perftui.diagnosis.compute_bound import COMPUTE_BOUND
-from perftui.diagnosis.model import Severity
+from perftui.diagnosis.model import COMPUTE_BOUND_ID, Severity
 from perftui.format import several
 from perftui_tui.keys.keymap import shown_key
 from perftui_tui.look.format import elapsed
@@ -36,7 +35,7 @@ def verdict(snapshot: Snapshot) -> tuple[Span, str]:
     top = snapshot.diagnosis.top
     if waits_for_window(snapshot):
         return label("READING", "accent"), READING
-    if top is not None and top.rule == COMPUTE_BOUND.id:
+    if top is not None and top.rule == COMPUTE_BOUND_ID:
         return label("COMPUTING", "accent"), top.headline
     if top is not None:
         return label(*_WORDS.get(top.severity, ("BOTTLENECK", "bad"))), top.headline

@@ -83,6 +83,7 @@ def test_a_training_that_computes_all_the_time_is_neither_praised_nor_accused(
     snapshot = snapshot_of(tmp_path, wait_ms=0, workers=2)
     text = words(replace(snapshot, diagnosis=Diagnosis((found,), steady_steps=199)))
     assert text.startswith(" COMPUTING   Operators take all of it.")
+    assert "NEXT        nothing stands out; 3 shows the ops" in text
 
 
 def test_a_training_that_computes_is_healthy(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perftui.diagnosis.model import Finding, Severity
+from perftui.diagnosis.model import COMPUTE_BOUND_ID, Finding, Severity
 from perftui.fixes.model import FixOption
 from perftui_tui.keys.keymap import shown_key
 from perftui_tui.look.rows import Row, Span, row, wrap
@@ -38,7 +38,7 @@ def _answer(top: Finding, snapshot: Snapshot) -> Row:
     if options:
         possible = next((option for option in options if option.is_possible), None)
         return _do_this(possible, top) if possible else _not_possible(options[0])
-    if top.severity is Severity.HEALTHY:
+    if top.severity is Severity.HEALTHY or top.rule == COMPUTE_BOUND_ID:
         return row(label("NEXT", "dim"), " nothing stands out; ", _screen("ops"), " shows the ops")
     return row(label("DO THIS", "accent"), " ", _key("overview.why"), " why, and what can be done")
 

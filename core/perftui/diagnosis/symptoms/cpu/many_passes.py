@@ -1,0 +1,72 @@
+"""``many-backward-passes``: a step goes backward many times, each time for little."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.analysis.steps.phases import BACKWARD, FORWARD
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.cpu.many_passes import many_passes
+from perftui.facts.cpu.operators import cpu_operators, in_step
+from perftui.facts.fact import Facts
+from perftui.facts.source.lines import LineShare
+from perftui.facts.source.operator_lines import at, line_of, place_of
+from perftui.facts.source.source_search import matching_line
+from perftui.facts.step.judged_step import PYTHON_IN
+
+FEWEST = 8
+"""Backward passes of a step that make it many: a GAN or a few tasks have less."""
+
+_ROWS = r"\b(jacobian|hessian)\("
+"""Calls that go backward once for each number of their result."""
+
+
+def _many(facts: Facts) -> Lost | None:
+    """What the number of passes costs: Python and short calls, of which one pass over all of the
+    data would have as many as each of them."""
+    found, judged = cpu_operators(facts)
+    passes = many_passes(facts)
+    if passes.per_step < FEWEST:
+        return None
+    calls = in_step(found, judged, passes.small.by_phase)
+    python = sum(judged.part(f"{PYTHON_IN}{phase}") for phase in (FORWARD, BACKWARD))
+    mean = judged.of.mean
+    cost = round(min(calls.ns + python, mean) * (1 - 1 / passes.per_step))
+    rows = matching_line(facts, _ROWS, only=True)
+    line = LineShare(*rows, "", "", 0) if rows else line_of(facts, BACKWARD)
+    return Lost(
+        cost,
+        judged.of,
+        f"Each step goes backward {passes.per_step:.0f} times{at(line)}: Python and short calls of "
+        f"operators take {fmt.part_of_step(cost, mean)} more than one pass over all would.",
+        (
+            Figure.share("lost to their number", cost / mean, MANY.limits.warning),
+            Figure("backward passes of a step", round(passes.per_step, 1)),
+            Figure("short calls of operators", calls.ns, "ns"),
+            Figure("Python in forward and backward", python, "ns"),
+            Figure("mean step", mean, "ns"),
+            Figure("steady steps", judged.of.count, "count"),
+        ),
+        place=place_of(facts, line),
+        parts=tuple(
+            part.name
+            for part in judged.parts
+            if part.name.removeprefix(PYTHON_IN) in (FORWARD, BACKWARD)
+        ),
+    )
+
+
+MANY = Rule(
+    id="many-backward-passes",
+    when="a step goes backward many times, each time for little",
+    explanation=(
+        "Gradients of one sample after the other, a Jacobian row by row, or micro-batches of very "
+        "few samples: each pass calls all operators anew, for little arithmetic. torch.func.vmap "
+        "and grad take all samples in one pass, one backward pass of a sum gives the diagonal of a "
+        "Jacobian, and larger micro-batches need fewer passes. The cost is Python and the calls of "
+        "operators below 0.1 ms, but for one pass."
+    ),
+    lost=_many,
+    limits=Limits(0.10, 0.30, "From 10 % on, as for Python of the script's own."),
+    answer="torch.func.vmap, larger micro-batches, one backward pass of a sum",
+)

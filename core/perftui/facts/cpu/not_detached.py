@@ -20,6 +20,9 @@ from perftui.trace.model import Int64
 
 _NUMBER = "Sequence number"
 
+FIRST_OPERATORS = 16
+"""Operators of a call among which one has a number: those that keep no gradient have none."""
+
 
 @dataclass(frozen=True, eq=False)
 class NotDetached:
@@ -95,13 +98,12 @@ def _marks(found: Operators, phase: str) -> Int64:
 def _first_numbers(found: Operators) -> Int64:
     """The lowest number that was given in each call of a model, ascending."""
     trace, forward = found.trace, np.flatnonzero(found.in_phase(FORWARD))
-    marks = _marks(found, FORWARD)
-    numbers = _numbers(found, forward)
-    known = np.array(sorted(numbers), dtype=np.int64)
-    given = np.array([numbers[at] for at in known.tolist()], dtype=np.int64)
-    call = np.searchsorted(trace.start[marks], trace.start[found.rows[known]], side="right") - 1
-    first = [given[call == one].min() for one in np.unique(call[call >= 0])]
-    return np.sort(np.array(first, dtype=np.int64))
+    forward = forward[np.argsort(trace.start[found.rows[forward]], kind="stable")]
+    first = np.searchsorted(trace.start[found.rows[forward]], trace.start[_marks(found, FORWARD)])
+    numbers = (
+        _numbers(found, forward[at : at + FIRST_OPERATORS]).values() for at in first.tolist()
+    )
+    return np.array(sorted(min(each) for each in numbers if each), dtype=np.int64)
 
 
 def _turn(found: Operators, inside: Int64, first: Int64) -> _Turn:

@@ -114,7 +114,9 @@ def _thrown_away(facts: Facts) -> Lost | None:
     beyond = not_detached.or_none(facts) if len(held) > 1 else None
     if beyond is None or not beyond.work.calls or beyond.parameters != sum(held):
         return None
-    time, line = in_step(found, judged, beyond.work.by_phase), line_of(facts, BACKWARD)
+    time = in_step(found, judged, beyond.work.by_phase)
+    # Where the same samples serve both, the first of the passes has to keep their graph.
+    line = line_of(facts, BACKWARD, "retain_graph")
     return Lost(
         time.ns,
         judged.of,

@@ -3,6 +3,7 @@ learns from samples that were not detached from the generator."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,9 @@ from perftui.trace.errors import TraceError
 from perftui.trace.model import Int64
 
 _NUMBER = "Sequence number"
+
+FIRST_TURNS = 24
+"""Updates whose passes are looked at: all do the same, and reading their numbers takes time."""
 
 FIRST_OPERATORS = 16
 """Operators of a call among which one has a number: those that keep no gradient have none."""
@@ -70,23 +74,31 @@ def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
     trace, marks = found.trace, _marks(found, BACKWARD)
     updates = np.sort(trace.start[kinds.optimizer_steps(trace) & found.steps.inside])
     turn_of = np.searchsorted(updates, trace.ends_of(marks))
-    start = trace.start[found.rows]
     sums = found.named((NODE + KEEPS_GRADIENT).__eq__)
     inside: dict[int, list[Int64]] = {}
     reached: dict[int, int] = {}
-    for mark, turn in zip(marks.tolist(), turn_of.tolist(), strict=True):
+    seen = turn_of < FIRST_TURNS
+    for mark, turn in zip(marks[seen].tolist(), turn_of[seen].tolist(), strict=True):
         begin = int(trace.start[mark])
-        here = np.flatnonzero((start >= begin) & (start < begin + int(trace.duration[mark])))
+        here = found.begun(begin, begin + int(trace.duration[mark]))
         inside.setdefault(turn, []).append(here)
         reached[turn] = max(reached.get(turn, 0), int(np.count_nonzero(sums[here])))
     if len(inside) < 2:
         return None
-    first, most = _first_numbers(found), max(reached.values())
-    turns = {turn: _turn(found, np.concatenate(each), first) for turn, each in inside.items()}
+    last = int(trace.ends_of(marks[seen]).max())
+    first, most = _first_numbers(found, last), max(reached.values())
+    is_node = found.named(lambda name: name.startswith(NODE))
+    nodes = {turn: np.concatenate(each) for turn, each in inside.items()}
+    nodes = {turn: each[is_node[each]] for turn, each in nodes.items()}
+    numbers = _numbers(found, np.concatenate(list(nodes.values())))
+    turns = {turn: _turn(each, numbers, first) for turn, each in nodes.items()}
     mine = _farther(
         found, list(turns.values()), [turns[turn] for turn in turns if reached[turn] == most]
     )
-    return NotDetached(work_of(found, found.within(mine), mine), most)
+    work = work_of(found, found.within(mine), mine)
+    all_of_them = len(np.unique(turn_of)) / len(inside)
+    by_phase = np.rint(work.by_phase * all_of_them).astype(np.int64)
+    return NotDetached(Work(by_phase, round(work.calls * all_of_them)), most)
 
 
 def _marks(found: Operators, phase: str) -> Int64:
@@ -95,20 +107,18 @@ def _marks(found: Operators, phase: str) -> Int64:
     return rows[np.argsort(found.trace.start[rows], kind="stable")]
 
 
-def _first_numbers(found: Operators) -> Int64:
-    """The lowest number that was given in each call of a model, ascending."""
-    trace, forward = found.trace, np.flatnonzero(found.in_phase(FORWARD))
-    forward = forward[np.argsort(trace.start[found.rows[forward]], kind="stable")]
-    first = np.searchsorted(trace.start[found.rows[forward]], trace.start[_marks(found, FORWARD)])
-    numbers = (
-        _numbers(found, forward[at : at + FIRST_OPERATORS]).values() for at in first.tolist()
-    )
-    return np.array(sorted(min(each) for each in numbers if each), dtype=np.int64)
+def _first_numbers(found: Operators, until: int) -> Int64:
+    """The lowest number that was given in each call of a model before ``until``, ascending."""
+    trace, marks = found.trace, _marks(found, FORWARD)
+    marks = marks[trace.start[marks] < until]
+    calls = zip(trace.start[marks].tolist(), trace.ends_of(marks).tolist(), strict=True)
+    begun = [found.begun(*call)[:FIRST_OPERATORS].tolist() for call in calls]
+    numbers = _numbers(found, np.array([at for each in begun for at in each], dtype=np.int64))
+    given = ([numbers[at] for at in each if at in numbers] for each in begun)
+    return np.array(sorted(min(each) for each in given if each), dtype=np.int64)
 
 
-def _turn(found: Operators, inside: Int64, first: Int64) -> _Turn:
-    nodes = inside[found.named(lambda name: name.startswith(NODE))[inside]]
-    numbers = _numbers(found, nodes)
+def _turn(nodes: Int64, numbers: Mapping[int, int], first: Int64) -> _Turn:
     known = np.array([numbers.get(at, -1) for at in nodes.tolist()], dtype=np.int64)
     return _Turn(nodes, np.where(known >= 0, np.searchsorted(first, known, side="right") - 1, -1))
 

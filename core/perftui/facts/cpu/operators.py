@@ -63,6 +63,20 @@ class Operators:
         """Positions of the operators that no other called."""
         return np.flatnonzero(self.caller == NONE)
 
+    @cached_property
+    def _by_start(self) -> tuple[Int64, Int64]:
+        """Positions of all operators in order of their starts, and those."""
+        start = self.trace.start[self.rows]
+        order = np.argsort(start, kind="stable")
+        return order, start[order]
+
+    def begun(self, begin: int, end: int) -> Int64:
+        """Positions of the operators that begin from ``begin`` on, before ``end``, by start."""
+        order, starts = self._by_start
+        first, last = np.searchsorted(starts, (begin, end))
+        found: Int64 = order[first:last]
+        return found
+
     def named(self, accepts: Callable[[str], object]) -> Mask:
         """The operators whose names ``accepts`` accepts."""
         names = self.trace.names

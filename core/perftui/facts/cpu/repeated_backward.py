@@ -19,6 +19,18 @@ from perftui.trace.arguments import arguments_of
 from perftui.trace.errors import TraceError
 from perftui.trace.model import NONE, Int64
 
+_Key = tuple[str, object, int]
+"""Name, thread and number of a node: no other has all three."""
+
+FIRST_GROUPS, EDGE = 16, 8
+"""Groups of passes, and nodes at both ends of each, by which it is seen whether any are shared."""
+
+MOST_READ = 13_000
+"""Operators whose numbers are read, about: the others do the same, and each takes 5 us."""
+
+CALLED = 32
+"""Operators that nodes call, of each pass, that are read beside them."""
+
 _NUMBER, _THREAD = "Sequence number", "Fwd thread id"
 
 
@@ -43,9 +55,12 @@ def repeated_backward(analysis: TraceAnalysis) -> RepeatedBackward:
     found = operators(analysis)
     again = np.zeros(len(found.rows), dtype=bool)
     passes = 0
-    for group in _groups(found):
+    groups = [[_to_read(found, one) for one in group] for group in _groups(found)]
+    groups = _sharing(found, groups) if groups else []
+    looked_at = _first(groups)
+    for group in looked_at:
         numbers = _numbers(found, group)
-        seen: set[tuple[object, ...]] = set()
+        seen: set[_Key] = set()
         sharing = 0
         for one in group:
             nodes = [at for at in one.tolist() if at in numbers]
@@ -55,7 +70,50 @@ def repeated_backward(analysis: TraceAnalysis) -> RepeatedBackward:
             sharing += bool(repeated)
         passes += sharing + bool(sharing)
     work = work_of(found, found.within(again), again)
-    return RepeatedBackward(work, passes / found.steps.steps)
+    all_of_them = sum(map(len, groups)) / max(sum(map(len, looked_at)), 1)
+    by_phase = np.rint(work.by_phase * all_of_them).astype(np.int64)
+    return RepeatedBackward(
+        Work(by_phase, round(work.calls * all_of_them)), passes * all_of_them / found.steps.steps
+    )
+
+
+def _to_read(found: Operators, one: Int64) -> Int64:
+    """Of the operators of a pass its nodes, and behind them some of what they call: that is numbered
+    too where it has a graph of its own."""
+    is_node = found.named(lambda name: name.startswith(NODE))[one]
+    return np.concatenate([one[is_node], one[~is_node][:CALLED]])
+
+
+def _sharing(found: Operators, groups: Sequence[list[Int64]]) -> list[list[Int64]]:
+    """Groups of which a pass comes down to numbers that an earlier one has gone through, by its
+    first and last nodes: nodes run from the highest number to the lowest."""
+    some = groups[:FIRST_GROUPS]
+    edges = [[np.concatenate([one[:EDGE], one[-CALLED - EDGE :]]) for one in each] for each in some]
+    numbers = _numbers(found, [one for each in edges for one in each])
+    chosen = []
+    for group, ends in zip(some, edges, strict=True):
+        highest = -1
+        for one in ends:
+            given = [numbers[at][2] for at in one.tolist() if at in numbers]
+            if given and min(given) <= highest:
+                chosen.append(group)
+                break
+            highest = max([highest, *given])
+    # All do as the first ones do.
+    return [*chosen, *groups[FIRST_GROUPS:]] if chosen else []
+
+
+def _first(groups: Sequence[list[Int64]]) -> list[list[Int64]]:
+    """Passes of ``MOST_READ`` operators, the first of all; two of a group at least."""
+    chosen: list[list[Int64]] = []
+    left = MOST_READ
+    for group in groups:
+        if left <= 0:
+            break
+        ends = np.cumsum([len(one) for one in group])
+        chosen.append(group[: max(int(np.searchsorted(ends, left, side="right")), 2)])
+        left -= int(ends[len(chosen[-1]) - 1])
+    return chosen
 
 
 def _groups(found: Operators) -> list[list[Int64]]:
@@ -70,24 +128,23 @@ def _groups(found: Operators) -> list[list[Int64]]:
         # Each is followed by an update, as nearly everywhere.
         return []
     forward = found.in_phase(FORWARD)
-    start = trace.start[found.rows]
     sums, added = _sums(found)
     groups: list[list[Int64]] = []
     last, step = -1, None
     for begin, end in zip(trace.start[marks].tolist(), trace.ends_of(marks).tolist(), strict=True):
-        mine = (start >= begin) & (start < end)
+        mine = found.begun(begin, end)
         here = found.steps.step_at(begin)
-        between = (start >= last) & (start < begin) & ~forward
         joins = (
             groups
             and here is step
             and ends[int(np.searchsorted(ends, last))] >= begin
             and bool(added[mine].any())
-            and _most_alike(found, between) < np.count_nonzero(sums & mine)
+            and _most_alike(found, _outside(found.begun(last, begin), forward))
+            < np.count_nonzero(sums[mine])
         )
         if not joins:
             groups.append([])
-        groups[-1].append(np.flatnonzero(mine))
+        groups[-1].append(mine)
         last, step = end, here
     return [group for group in groups if len(group) > 1]
 
@@ -101,19 +158,25 @@ def _sums(found: Operators) -> tuple[Mask, Mask]:
     return sums, added
 
 
-def _most_alike(found: Operators, between: Mask) -> int:
+def _outside(positions: Int64, forward: Mask) -> Int64:
+    """Those that are not in forward."""
+    left: Int64 = positions[~forward[positions]]
+    return left
+
+
+def _most_alike(found: Operators, between: Int64) -> int:
     """How often one operator is called there: what is done to each gradient by itself is done as
     often as there are parameters."""
-    outer = between & (found.caller == NONE)
+    outer = between[found.caller[between] == NONE]
     return max(Counter(found.name[outer].tolist()).values(), default=0)
 
 
-def _numbers(found: Operators, group: Sequence[Int64]) -> dict[int, tuple[object, ...]]:
+def _numbers(found: Operators, group: Sequence[Int64]) -> dict[int, _Key]:
     """What tells each node from all others, by its position; empty where the graph of backward
     itself is kept (``create_graph``): then the second pass is another one."""
     names = found.trace.names
     rows = {int(found.rows[at]): int(at) for one in group for at in one.tolist()}
-    numbers: dict[int, tuple[object, ...]] = {}
+    numbers: dict[int, _Key] = {}
     try:
         known = list(arguments_of(found.trace, np.array(sorted(rows), dtype=np.int64)))
     except TraceError as problem:
@@ -121,7 +184,7 @@ def _numbers(found: Operators, group: Sequence[Int64]) -> dict[int, tuple[object
     for row, arguments in known:
         at = rows[row]
         name, number = names[found.name[at]], arguments.get(_NUMBER)
-        if number is None:
+        if not isinstance(number, int):
             continue
         if name.startswith(NODE):
             numbers[at] = (name, arguments.get(_THREAD), number)

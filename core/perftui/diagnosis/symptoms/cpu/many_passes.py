@@ -8,6 +8,7 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cpu.many_passes import many_passes
 from perftui.facts.cpu.operators import cpu_operators, in_step
+from perftui.facts.cpu.repeated_backward import repeated_backward
 from perftui.facts.fact import Facts
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import at, line_of, place_of
@@ -26,7 +27,9 @@ def _many(facts: Facts) -> Lost | None:
     data would have as many as each of them."""
     found, judged = cpu_operators(facts)
     passes = many_passes(facts)
-    if passes.per_step < FEWEST:
+    again = repeated_backward.or_none(facts)
+    if passes.per_step < FEWEST or (again is not None and again.work.calls):
+        # Through the same graph again: that is a finding of its own.
         return None
     calls = in_step(found, judged, passes.small.by_phase)
     python = sum(judged.part(f"{PYTHON_IN}{phase}") for phase in (FORWARD, BACKWARD))

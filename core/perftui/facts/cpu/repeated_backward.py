@@ -78,8 +78,8 @@ def repeated_backward(analysis: TraceAnalysis) -> RepeatedBackward:
 
 
 def _to_read(found: Operators, one: Int64) -> Int64:
-    """Of the operators of a pass its nodes, and behind them some of what they call: that is numbered
-    too where it has a graph of its own."""
+    """Of the operators of a pass its nodes, and behind them some of what they call: these have
+    numbers too where they make a graph of their own."""
     is_node = found.named(lambda name: name.startswith(NODE))[one]
     return np.concatenate([one[is_node], one[~is_node][:CALLED]])
 

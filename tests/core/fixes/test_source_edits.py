@@ -24,7 +24,7 @@ from perftui.fixes.source.edits import (
 from perftui.fixes.source.patching import written
 from perftui.fixes.source.program import parse_program
 from perftui.fixes.source.proof import proved
-from perftui.fixes.source.statements import insert_after, insert_after_imports, wrap
+from perftui.fixes.source.statements import insert_after, insert_after_imports, remove, wrap
 
 SIMPLE = (
     *("x = 1", "y = f(x)  # note", "a = 1; b = 2", "if x: pass", "pass", "del q ;"),
@@ -130,7 +130,7 @@ def test_a_wrapped_block_is_indented_and_nothing_else(source: bytes, data: st.Da
     end = data.draw(st.sampled_from(block[block.index(statement) :]))
     first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
     try:
-        after = made(source, wrap(program, first, end.end_lineno or first, "open( 0)"))
+        after = made(source, wrap(program, first, end.end_lineno or first, "with open( 0)"))
     except PatchRefusedError:
         assume(False)
     old, new = (lines_of(text.removeprefix(codecs.BOM_UTF8)) for text in (source, after))
@@ -144,6 +144,31 @@ def test_a_wrapped_block_is_indented_and_nothing_else(source: bytes, data: st.Da
             assert first <= number <= (end.end_lineno or first)
             assert now == inner + before.removeprefix(outer)
     assert tree(after) == tree(source)
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs(), st.data())
+def test_a_statement_taken_out_leaves_the_other_lines_as_they_are(
+    source: bytes, data: st.DataObject
+) -> None:
+    program = parse_program(source)
+    simple = [node for node in program.statements() if not hasattr(node, "body")]
+    assume(simple)
+    statement = data.draw(st.sampled_from(simple))
+    try:
+        after = made(source, remove(program, statement))
+    except PatchRefusedError:
+        assume(False)
+    old, new = (lines_of(text.removeprefix(codecs.BOM_UTF8)) for text in (source, after))
+    taken = slice(statement.lineno - 1, statement.end_lineno)
+    if len(program.block(statement)) > 1:
+        # The last line may get the end that it lacked.
+        assert [line.rstrip(b"\r\n") for line in new] == [
+            line.rstrip(b"\r\n") for line in [*old[: taken.start], *old[taken.stop :]]
+        ]
+    else:
+        assert b"pass" in new[taken.start]
+        assert new[: taken.start] == old[: taken.start]
 
 
 @settings(max_examples=30, deadline=None)

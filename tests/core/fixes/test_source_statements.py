@@ -141,9 +141,9 @@ def test_imports_from_the_future_stay_first() -> None:
     with pytest.raises(PatchRefusedError, match="before an import from __future__"):
         insert_after(program, 1, "print()")
     with pytest.raises(PatchRefusedError, match="docstring"):
-        wrap(program, 1, 1, "open(0)")
+        wrap(program, 1, 1, "with open(0)")
     with pytest.raises(PatchRefusedError, match="from __future__ cannot be moved"):
-        wrap(program, 2, 3, "open(0)")
+        wrap(program, 2, 3, "with open(0)")
 
 
 WRAPPED = {
@@ -190,38 +190,38 @@ WRAPPED = {
 @pytest.mark.parametrize(("before", "after", "lines"), WRAPPED.values(), ids=WRAPPED)
 def test_a_block_is_put_under_a_with(before, after, lines) -> None:
     before, after = dedent(before), dedent(after)
-    edit = wrap(parse_program(before.encode()), *lines, "torch.autocast('cuda')")
+    edit = wrap(parse_program(before.encode()), *lines, "with torch.autocast('cuda')")
     assert made(before, edit) == after
 
 
 @pytest.mark.parametrize(
-    ("lines", "items", "reason"),
+    ("lines", "header", "reason"),
     [
-        ((8, 9), "torch.x()", "not statements of one block"),
-        ((10, 11), "torch.x()", "begin or end within a statement"),
-        ((9, 10), "torch.x()", "not statements of one block|within a"),
-        ((4, 8), "torch.x()", "not statements of one block"),
-        ((7, 7), "opt", "opt is not certain to be defined"),
-        ((2, 2), "torch.x()", "not statements of one block"),
-        ((17, 17), "torch.x()", "does not begin its line"),
+        ((8, 9), "with torch.x()", "not statements of one block"),
+        ((10, 11), "with torch.x()", "begin or end within a statement"),
+        ((9, 10), "with torch.x()", "not statements of one block|within a"),
+        ((4, 8), "with torch.x()", "not statements of one block"),
+        ((7, 7), "with opt", "opt is not certain to be defined"),
+        ((2, 2), "with torch.x()", "not statements of one block"),
+        ((17, 17), "with torch.x()", "does not begin its line"),
     ],
 )
-def test_what_is_no_block_is_not_wrapped(lines, items, reason) -> None:
+def test_what_is_no_block_is_not_wrapped(lines, header, reason) -> None:
     with pytest.raises(PatchRefusedError, match=reason):
-        wrap(parse_program(LOOP.encode()), *lines, items)
+        wrap(parse_program(LOOP.encode()), *lines, header)
 
 
 def test_a_line_of_several_statements_is_wrapped_as_a_whole() -> None:
     program = parse_program(b"x = '''\n'''; y = 1\nz = 2\n")
     with pytest.raises(PatchRefusedError, match="line of several statements"):
-        wrap(program, 2, 3, "open(0)")
-    assert made("a = 1; b = 2\n", wrap(parse_program(b"a = 1; b = 2\n"), 1, 1, "open(0)")) == (
+        wrap(program, 2, 3, "with open(0)")
+    assert made("a = 1; b = 2\n", wrap(parse_program(b"a = 1; b = 2\n"), 1, 1, "with open(0)")) == (
         "with open(0):\n    a = 1; b = 2\n"
     )
 
 
 def test_a_string_that_would_say_something_else_is_refused() -> None:
     source = "import torch\nif x:\n\ty = 1\n\tprint(f'''{\n\ty=}''')\n"
-    edit = wrap(parse_program(source.encode()), 3, 5, "torch.no_grad()")
+    edit = wrap(parse_program(source.encode()), 3, 5, "with torch.no_grad()")
     with pytest.raises(PatchRefusedError, match="something else"):
         made(source, edit)

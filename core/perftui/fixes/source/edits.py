@@ -18,7 +18,7 @@ class PatchRefusedError(ValueError):
 @dataclass(frozen=True)
 class _At:
     at: Span
-    """The call, literal or statement that is changed, the first one of several."""
+    """The expression or statement that is changed, the first one of several."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,18 @@ class ReplaceLiteral(_At):
 
 
 @dataclass(frozen=True)
+class ReplaceExpression(_At):
+    """Another expression in place of one; brackets around it stay."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class RemoveStatement(_At):
+    """A statement taken out with its line; ``pass`` stands there where its block has no other."""
+
+
+@dataclass(frozen=True)
 class InsertLine(_At):
     """A line of its own behind the line on which a statement ends."""
 
@@ -53,14 +65,22 @@ class InsertLine(_At):
 
 @dataclass(frozen=True)
 class WrapBlock(_At):
-    """Statements of one block put under ``with items:``."""
+    """Statements of one block put under ``header:``, a ``with`` or an ``if``."""
 
     last: Span
     """The last one of them; of several on one line the first, which stand for all of these."""
-    items: str
+    header: str
 
 
-Edit = AddKeyword | RemoveKeyword | ReplaceLiteral | InsertLine | WrapBlock
+Edit = (
+    AddKeyword
+    | RemoveKeyword
+    | ReplaceLiteral
+    | ReplaceExpression
+    | RemoveStatement
+    | InsertLine
+    | WrapBlock
+)
 
 
 @dataclass(frozen=True)

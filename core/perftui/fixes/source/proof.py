@@ -14,6 +14,8 @@ from perftui.fixes.source.edits import (
     InsertLine,
     PatchRefusedError,
     RemoveKeyword,
+    RemoveStatement,
+    ReplaceExpression,
     ReplaceLiteral,
     Span,
     WrapBlock,
@@ -71,6 +73,9 @@ class _Meant(ast.NodeTransformer):
         if isinstance(edit, ReplaceLiteral) and is_literal(node) and node.lineno:
             self.made.append(edit)
             return _expression(edit.text)
+        if isinstance(edit, ReplaceExpression) and node.lineno:
+            self.made.append(edit)
+            return _expression(edit.text)
         if isinstance(node, ast.Call) and isinstance(edit, (AddKeyword, RemoveKeyword)):
             names = [keyword.arg for keyword in node.keywords]
             if isinstance(edit, AddKeyword) and edit.name not in names:
@@ -91,9 +96,13 @@ class _Meant(ast.NodeTransformer):
                 self.made.append(edit)
             elif isinstance(edit, WrapBlock) and edit.at in spans and edit.last in spans:
                 first, last = spans.index(edit.at), _line_end(body, spans.index(edit.last))
-                (wrapper,) = _unplaced(f"with {edit.items}: pass")
-                wrapper.body = body[first:last]  # type: ignore[attr-defined] # a with
+                (wrapper,) = _unplaced(f"{edit.header}: pass")
+                wrapper.body = body[first:last]  # type: ignore[attr-defined] # a with or an if
                 body[first:last] = [wrapper]
+                self.made.append(edit)
+            elif isinstance(edit, RemoveStatement) and edit.at in spans:
+                at = spans.index(edit.at)
+                body[at : at + 1] = [] if len(body) > 1 else _unplaced("pass")
                 self.made.append(edit)
 
 

@@ -18,6 +18,8 @@ from perftui.fixes.source.edits import (
     InsertLine,
     PatchRefusedError,
     RemoveKeyword,
+    RemoveStatement,
+    ReplaceExpression,
     ReplaceLiteral,
     Span,
     WrapBlock,
@@ -78,7 +80,9 @@ class _Editor(cst.CSTTransformer):
             elif isinstance(edit, WrapBlock) and edit.at[:2] in starts and edit.last[:2] in starts:
                 first, last = starts.index(edit.at[:2]), starts.index(edit.last[:2]) + 1
                 indent = original.indent if isinstance(original, cst.IndentedBlock) else None
-                body[first:last] = [_wrapped(body[first:last], edit.items, indent)]
+                body[first:last] = [_wrapped(body[first:last], edit.header, indent)]
+            elif isinstance(edit, RemoveStatement) and edit.at[:2] in starts:
+                updated = _without(updated, body, starts.index(edit.at[:2]))
         return updated.with_changes(body=body)
 
     def _span(self, node: cst.CSTNode) -> Span:
@@ -87,8 +91,9 @@ class _Editor(cst.CSTTransformer):
 
 
 def _expression(edit: Edit, node: Any) -> Any:
-    if isinstance(edit, ReplaceLiteral):
-        return cst.parse_expression(edit.text).with_changes(lpar=node.lpar, rpar=node.rpar)
+    if isinstance(edit, (ReplaceLiteral, ReplaceExpression)):
+        new: Any = cst.parse_expression(edit.text)
+        return new.with_changes(lpar=(*node.lpar, *new.lpar), rpar=(*new.rpar, *node.rpar))
     if isinstance(node, cst.Call) and isinstance(edit, AddKeyword):
         return with_keyword(node, edit.name, cst.parse_expression(edit.text))
     if isinstance(node, cst.Call) and isinstance(edit, RemoveKeyword):
@@ -96,9 +101,23 @@ def _expression(edit: Edit, node: Any) -> Any:
     return node
 
 
-def _wrapped(statements: list[Any], items: str, indent: str | None) -> cst.With:
+def _without(block: Any, body: list[Any], at: int) -> Any:
+    """``block``, its ``body`` without the statement at ``at``; comments above that stay."""
+    removed = body[at]
+    if len(body) == 1:
+        body[at] = removed.with_changes(body=[cst.Pass()])
+        return block
+    del body[at]
+    if at < len(body):
+        lines = (*removed.leading_lines, *body[at].leading_lines)
+        body[at] = body[at].with_changes(leading_lines=lines)
+        return block
+    return block.with_changes(footer=(*removed.leading_lines, *block.footer))
+
+
+def _wrapped(statements: list[Any], header: str, indent: str | None) -> Any:
     """Comments above the first statement stay above, as they are."""
-    wrapper = cst.ensure_type(cst.parse_statement(f"with {items}: pass"), cst.With)
+    wrapper: Any = cst.parse_statement(f"{header}: pass")
     inner = [statements[0].with_changes(leading_lines=()), *statements[1:]]
     block = cst.IndentedBlock(body=inner, indent=indent)
     return wrapper.with_changes(leading_lines=statements[0].leading_lines, body=block)

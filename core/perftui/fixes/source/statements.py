@@ -1,10 +1,15 @@
-"""Plans lines that are inserted into a file, and blocks that are put under a ``with``."""
+"""Plans lines that are inserted or taken out, and blocks that are put under a header."""
 
 from __future__ import annotations
 
 import ast
 
-from perftui.fixes.source.edits import InsertLine, PatchRefusedError, WrapBlock
+from perftui.fixes.source.edits import (
+    InsertLine,
+    PatchRefusedError,
+    RemoveStatement,
+    WrapBlock,
+)
 from perftui.fixes.source.names import refuse_unbound
 from perftui.fixes.source.program import Program
 
@@ -48,12 +53,12 @@ def insert_after_imports(program: Program, text: str) -> InsertLine:
     return _inserted(program, imports[-1], text)
 
 
-def wrap(program: Program, first: int, last: int, items: str) -> WrapBlock:
-    """The statements that fill the lines from ``first`` to ``last``, under ``with items:``.
+def wrap(program: Program, first: int, last: int, header: str) -> WrapBlock:
+    """The statements that fill the lines from ``first`` to ``last``, under ``header:``.
 
     Raises:
         PatchRefusedError: the lines hold other than whole statements of one block, these mean
-            something else under a ``with``, or a name in ``items`` may have no value before.
+            something else in a block, or a name in ``header`` may have no value before.
     """
     lines = f"lines {first} to {last}"
     inside = [n for n in program.statements() if first <= _start(n) and _end(n) <= last]
@@ -67,8 +72,19 @@ def wrap(program: Program, first: int, last: int, items: str) -> WrapBlock:
     if _chain(program, outer[0])[0] is not outer[0] or ending[-1] is not outer[-1]:
         raise PatchRefusedError(f"{lines} begin or end within a line of several statements")
     _refuse_unlike(program, outer)
-    refuse_unbound(program, outer[0], f"with {items}: pass", before=True)
-    return WrapBlock(program.span(outer[0]), program.span(ending[0]), items)
+    refuse_unbound(program, outer[0], f"{header}: pass", before=True)
+    return WrapBlock(program.span(outer[0]), program.span(ending[0]), header)
+
+
+def remove(program: Program, statement: ast.stmt) -> RemoveStatement:
+    """``statement`` taken out.
+
+    Raises:
+        PatchRefusedError: it shares its line with others.
+    """
+    if len(_chain(program, statement)) > 1:
+        raise PatchRefusedError(f"line {statement.lineno} holds several statements")
+    return RemoveStatement(program.span(statement))
 
 
 def _inserted(program: Program, statement: ast.stmt, text: str) -> InsertLine:

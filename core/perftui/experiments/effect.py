@@ -10,7 +10,7 @@ from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.fact import Facts
 from perftui.facts.overrides import AppliedOverride, Arrival, overrides
 from perftui.facts.settings import OptimizerSettings, Settings, settings
-from perftui.run.manifest import Expected
+from perftui.run.manifest import Expected, Override
 
 LOADER_ARGUMENTS = (
     "num_workers",
@@ -23,6 +23,7 @@ OPTIMIZER_ARGUMENTS = ("class_name", "fused", "foreach", "capturable")
 
 LOADER = "DataLoader"
 OPTIMIZER = "optimizer"
+SOURCE = "source"
 """Targets of overrides and patches."""
 
 _SWITCHES: Mapping[str, Callable[[Settings], Any]] = {
@@ -75,7 +76,7 @@ def missed(after: Facts) -> str:
 
 
 def _missed_override(after: Facts, applied: AppliedOverride) -> str:
-    asked = _arguments(applied.override.arguments)
+    asked = _asked(applied.override)
     at = f" at {applied.place}" if applied.place else ""
     if applied.arrival is Arrival.UNKNOWN:
         return UNSAID
@@ -135,6 +136,12 @@ def _missed_loader(loader: LoaderFacts | None, wanted: Mapping[str, Any], why: s
 
 def _lost(made: object, wanted: Mapping[str, Any]) -> list[str]:
     return [name for name, value in wanted.items() if getattr(made, name, None) != value]
+
+
+def _asked(override: Override) -> str:
+    if override.target == SOURCE and override.file:
+        return f"the patch of {Path(override.file).name}"
+    return _arguments(override.arguments)
 
 
 def _arguments(wanted: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import enum
 from dataclasses import replace
 from pathlib import Path
 
+from perftui.experiments.patched_source import source_override
 from perftui.fixes.model import FixOption, Patch
 from perftui.recorder.launch import Launch
 from perftui.recorder.options import options_of
@@ -31,19 +32,20 @@ def rerun_launch(run: RunSnapshot, option: FixOption, form: Form = Form.OVERRIDE
     recorded options of the profiler, they are used again.
 
     Raises:
-        ValueError: the option cannot be tried at run time, and ``form`` asks for that.
+        ValueError: the option cannot be tried without writing it, and ``form`` asks for that.
+        OSError: the text of its patch cannot be kept beside the runs.
     """
     kept = tuple(o for o in run.manifest.overrides if o.fix != option.fix)
-    if form is Form.OVERRIDE:
-        if option.override is None:
-            raise ValueError(option.why_not or f"{option.fix} cannot be tried at run time")
-        kept = (*kept, option.override)
-    written = option.patch if form is Form.SOURCE else None
+    written = option.patch
+    if form is Form.OVERRIDE and option.override is not None:
+        kept, written = (*kept, option.override), None
+    elif form is Form.OVERRIDE:
+        kept = (*kept, source_override(run, option))
     return replace(
         repeat_launch(run),
         overrides=kept,
         name=option.title,
-        expected=(_expected(written),) if written else (),
+        expected=(_expected(written),) if written and written.target else (),
     )
 
 

@@ -87,9 +87,11 @@ def _applied(
 
 def _not_made(override: Override, is_over: bool) -> AppliedOverride:
     unmade = AppliedOverride(override, Arrival.NEVER_REACHED if is_over else Arrival.NOT_YET)
-    what = (
-        f"nothing was made at {unmade.place}" if unmade.place else f"no {override.target} was made"
-    )
+    what = f"no {override.target} was made"
+    if override.target == "source" and override.file:
+        what = f"{Path(override.file).name} was not run in the training process"
+    elif unmade.place:
+        what = f"nothing was made at {unmade.place}"
     return replace(unmade, why=what if is_over else f"{what} so far")
 
 

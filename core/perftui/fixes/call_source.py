@@ -75,10 +75,8 @@ def source_change(change: CallChange, facts: Facts) -> SourceChange:
     if change.file is None or change.line is None:
         return SourceChange(why_not=f"the run does not say where the {noun} is made")
     path = Path(change.file)
-    if not _INSTALLED.isdisjoint(path.parts):
-        return SourceChange(why_not=f"the {noun} is made inside an installed package ({path})")
-    if _edited_since(path, facts.manifest):
-        return SourceChange(why_not=f"{path.name} has been edited since this run: run it again")
+    if why := why_not_edited(path, f"the {noun} is made", facts.manifest):
+        return SourceChange(why_not=why)
     argv, already = _command(path, change.line, change, facts.manifest)
     if already:
         return SourceChange(argv=argv, why_not=already)
@@ -92,6 +90,15 @@ def source_change(change: CallChange, facts: Facts) -> SourceChange:
         )
     except PatchRefusedError as refusal:
         return SourceChange(None, argv, str(refusal))
+
+
+def why_not_edited(path: Path, what: str, manifest: Manifest | None) -> str:
+    """Why ``path``, where ``what``, is not ours to edit by what a run has shown; else empty."""
+    if not _INSTALLED.isdisjoint(path.parts):
+        return f"{what} inside an installed package ({path})"
+    if _edited_since(path, manifest):
+        return f"{path.name} has been edited since this run: run it again"
+    return ""
 
 
 def _edited_since(path: Path, manifest: Manifest | None) -> bool:

@@ -32,6 +32,8 @@ class LaunchedScript:
     path: Path
     begin: int
     """Where in the command its own arguments begin."""
+    word: int | None = None
+    """Which word of the command is its path; None where a module is named instead."""
 
 
 def launched_script(command: tuple[str, ...], cwd: Path) -> LaunchedScript | None:
@@ -45,7 +47,7 @@ def launched_script(command: tuple[str, ...], cwd: Path) -> LaunchedScript | Non
         return _by_python(command, cwd)
     # An interpreter by another name, or a script with its interpreter in its first line.
     named = [at for at, word in enumerate(command[:2]) if word.endswith(".py")]
-    return LaunchedScript(cwd / command[named[0]], named[0] + 1) if named else None
+    return _by_path(command, named[0], cwd) if named else None
 
 
 def _by_python(command: tuple[str, ...], cwd: Path) -> LaunchedScript | None:
@@ -60,7 +62,7 @@ def _by_python(command: tuple[str, ...], cwd: Path) -> LaunchedScript | None:
         elif word == "-m":
             return _module(command, at + 1, cwd)
         else:
-            return None if word.startswith("-") else LaunchedScript(cwd / word, at + 1)
+            return None if word.startswith("-") else _by_path(command, at, cwd)
     return None
 
 
@@ -90,4 +92,8 @@ def _by_launcher(command: tuple[str, ...], at: int, cwd: Path) -> LaunchedScript
         at += 2 if name in _LAUNCHER_VALUED and not equals else 1
     if at >= len(command):
         return None
-    return _module(command, at, cwd) if is_module else LaunchedScript(cwd / command[at], at + 1)
+    return _module(command, at, cwd) if is_module else _by_path(command, at, cwd)
+
+
+def _by_path(command: tuple[str, ...], at: int, cwd: Path) -> LaunchedScript:
+    return LaunchedScript(cwd / command[at], at + 1, at)

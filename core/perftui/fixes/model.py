@@ -20,6 +20,9 @@ class Risk(str, enum.Enum):
     ORDER = "changes the shuffle of later epochs"
     NUMERICS = "may change the last digits of results"
     REPEATABLE = "results differ from run to run"
+    PRECISION = "computes in float32 instead of float64"
+    SELDOM = "writes, prints or evaluates less"
+    PACE = "goes on without the pause"
     CORES = "may slow the step: too few cores are idle"
 
 
@@ -55,7 +58,9 @@ class FixOption:
 
     ``override`` is None where it cannot be tried at run time, ``patch`` where it cannot be written;
     ``why_not`` is then the reason, and ``advice`` shows the line to change. ``argv`` is the whole
-    command to run instead, where the script itself has an option for the change.
+    command to run instead, where the script itself has an option for the change. A patch is tried
+    by running its text in place of the file, where ``script_word`` says which word of the command
+    names the script.
     """
 
     fix: str
@@ -70,6 +75,21 @@ class FixOption:
     file: str | None = None
     line: int | None = None
     argv: tuple[str, ...] | None = None
+    script_word: int | None = None
+
+    @property
+    def is_triable(self) -> bool:
+        """Whether a run can be made with the fix while the source stays as it is."""
+        return self.override is not None or (
+            self.patch is not None and self.script_word is not None
+        )
+
+    @property
+    def why_not_tried(self) -> str:
+        """Why it cannot be tried, for a person."""
+        if self.patch is not None:
+            return "the command does not name the script by its path: it can only be written"
+        return self.why_not or "it can only be made by hand"
 
     @property
     def is_possible(self) -> bool:

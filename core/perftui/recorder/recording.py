@@ -16,7 +16,11 @@ from perftui.recorder.multi_host.heartbeat import Heartbeat
 from perftui.recorder.multi_host.machine_sampling import MachineSampling
 from perftui.recorder.nsys.training import below_nsys
 from perftui.recorder.options import options_of
-from perftui.recorder.process.environment import start_diagnosis, training_environment
+from perftui.recorder.process.environment import (
+    patched_command,
+    start_diagnosis,
+    training_environment,
+)
 from perftui.recorder.process.git import git_state
 from perftui.recorder.process.left_behind import families, left_behind_message, living
 from perftui.recorder.process.repeating import Repeating
@@ -93,7 +97,8 @@ class Recording:
         asked = options_of(manifest.profile)
         options = replace(asked, tracer=tracer(stack_rate_of(manifest.profile)))
         environment = training_environment(os.environ, spool, options, manifest.overrides)
-        command = Command(manifest.command, Path(manifest.cwd), environment, restore)
+        words = patched_command(manifest.command, manifest.overrides)
+        command = Command(words, Path(manifest.cwd), environment, restore)
         return below_nsys(command, self.layout, spool) if options.nsys else command
 
     def begin(self, pid: int) -> None:

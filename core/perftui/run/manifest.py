@@ -45,7 +45,9 @@ class Override:
 
     ``target`` is ``"DataLoader"`` or ``"optimizer"``, any of ``torch.optim`` (``arguments`` are
     constructor arguments, applied at the call site ``file:line`` where given, else at every call),
-    or ``"environment"`` (``arguments`` are variables set for the script).
+    ``"environment"`` (``arguments`` are variables set for the script), ``"switch"`` (switches of
+    torch), or ``"source"``: the copy at ``arguments["source"]`` is run in place of ``file``, and
+    the word of the command at ``arguments["word"]`` names its script, ``arguments["script"]``.
     """
 
     target: str

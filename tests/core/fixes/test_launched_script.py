@@ -36,7 +36,8 @@ def here(tmp_path: Path) -> Path:
 def test_a_script_is_found_behind_options(here, command, script, begin) -> None:
     words = tuple(command.split())
     found = launched_script(words, here)
-    assert found == LaunchedScript(here / script, begin)
+    word = None if words[begin - 1] in ("train", "package") else begin - 1
+    assert found == LaunchedScript(here / script, begin, word)
     assert words[begin - 1].endswith((Path(script).name, "train", "package"))
 
 

@@ -82,8 +82,8 @@ class Trials:
             self._app.warn(NO_RUN)
             return
         options = snapshot.fixes(finding) if finding is not None else ()
-        option = option or next((one for one in options if one.override), None)
-        if option is None or option.override is None:
+        option = option or next((one for one in options if one.is_triable), None)
+        if option is None or not option.is_triable:
             self._app.warn(_why_no_trial(option, options))
             return
         self._ask(snapshot.run, Change(option.title, option, Form.OVERRIDE), describe(option))
@@ -179,4 +179,4 @@ def _why_no_trial(option: FixOption | None, options: tuple[FixOption, ...]) -> s
     first = option or (options[0] if options else None)
     if first is None:
         return "there is no fix to try for this"
-    return first.why_not or first.advice or "this fix cannot be tried at run time"
+    return first.why_not_tried

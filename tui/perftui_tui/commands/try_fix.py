@@ -24,9 +24,8 @@ def try_fix(line: CommandLine) -> int:
     from perftui.experiments.trial.trial import TrialError
 
     choice = choose(line)
-    if choice.option.override is None:
-        why = choice.option.why_not or "it can only be written: perftui apply does that"
-        raise UsageError(f"{choice.option.fix} cannot be tried at run time: {why}")
+    if not choice.option.is_triable:
+        raise UsageError(f"{choice.option.fix} cannot be tried: {choice.option.why_not_tried}")
     steps = line.number("max-steps") or _steps(choice)
     how = f"pairs of runs of {steps} steps, with it and without{_time(choice, steps)}"
     log(f"{choice.option.title}: {how}")

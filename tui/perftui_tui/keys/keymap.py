@@ -30,7 +30,7 @@ def useless_actions(snapshot: Snapshot | None) -> frozenset[str]:
     if snapshot.run is None:
         useless |= NEEDS_A_RUN
     options = [option for found in snapshot.options.values() for option in found]
-    if not any(option.override for option in options):
+    if not any(option.is_triable for option in options):
         useless |= {"try_fix"}
     if not any(option.patch for option in options):
         useless |= {"write_fix"}

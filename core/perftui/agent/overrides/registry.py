@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...wire.options import decode
 from ...wire.spool import OVERRIDES_VARIABLE
-from . import dataloader, optimizer, switches
+from . import dataloader, optimizer, source, switches
 from .request import Request, request_of
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ TARGETS = {
     "DataLoader": dataloader.watch,
     "optimizer": optimizer.watch,
     "environment": check_environment,
+    "source": source.watch,
     "switch": switches.watch,
 }
 """By target: what listens for it, and applies the requests it is given."""

@@ -27,6 +27,12 @@ link, where it can be written whatever is read-only or unwanted where perftui is
 ENVIRONMENT = "environment"
 """Target of the overrides that are variables."""
 
+SOURCE = "source"
+"""Target of the overrides that run a patched copy in place of a file."""
+
+PATCHED_MAIN = Path(perftui.__file__).parent / "agent" / "startup" / "patched_main.py"
+"""Runs the script in its place, with the patched copy."""
+
 
 def training_environment(
     base: Mapping[str, str],
@@ -53,6 +59,12 @@ def training_environment(
         if override.target == ENVIRONMENT:
             _apply(environment, override)
     return environment
+
+
+def patched_command(command: Sequence[str], overrides: Sequence[Override]) -> tuple[str, ...]:
+    """``command`` with what runs the patched copy where it names its script, if there is one."""
+    words = {one.arguments["word"] for one in overrides if one.target == SOURCE}
+    return tuple(str(PATCHED_MAIN) if at in words else word for at, word in enumerate(command))
 
 
 def _link(spool: Path) -> str:

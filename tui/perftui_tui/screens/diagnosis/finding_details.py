@@ -175,7 +175,7 @@ def _option(option: FixOption, written: str | None, cells: int) -> list[Row]:
     rows = wrap(option.explanation, cells, "", "     ")
     if option.is_possible:
         rows += labelled(risk(option.risks, "     "), cells)
-    can = ["{diagnosis.try_fix} tries it"] if option.override else []
+    can = ["{diagnosis.try_fix} tries it"] if option.is_triable else []
     if option.patch and not is_written:
         can.append("{diagnosis.write_fix} writes it")
     if can:

@@ -47,7 +47,7 @@ def _do_this(option: FixOption, top: Finding) -> Row:
     gain = top.best_speedup
     best = (f"   about {gain:.2f}x faster", "good") if gain else ("", "")
     keys: tuple[str | Span, ...] = ("  ", _key("overview.why"), " why")
-    if option.override is not None:
+    if option.is_triable:
         keys = ("  ", _key("overview.try_fix"), " try it", *keys)
     return row(label("DO THIS", "accent"), " ", (option.title, "bold"), best, *keys)
 

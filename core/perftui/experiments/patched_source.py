@@ -1,0 +1,34 @@
+"""A patch that is tried without touching the file: its text is run in place of it."""
+
+from __future__ import annotations
+
+import hashlib
+
+from perftui.fixes.apply import check_unchanged, patch_store
+from perftui.fixes.model import FixOption
+from perftui.run.atomic import replace_file
+from perftui.run.manifest import Override
+from perftui.run.reader import RunSnapshot
+
+
+def source_override(run: RunSnapshot, option: FixOption) -> Override:
+    """The override that runs the patch of ``option``, whose text is kept beside the originals of
+    patches.
+
+    Raises:
+        ValueError: the option has no patch, the command does not name its script by a path, or the
+            file is no longer what the patch was made from.
+        OSError: the text cannot be kept.
+    """
+    patch, word = option.patch, option.script_word
+    if patch is None or word is None:
+        raise ValueError(option.why_not_tried)
+    check_unchanged(patch)
+    store = patch_store(run.root)
+    store.mkdir(mode=0o700, parents=True, exist_ok=True)
+    digest = hashlib.sha256(patch.after).hexdigest()
+    kept = store / f"patched-{digest[:16]}-{patch.path.name}"
+    replace_file(kept, patch.after)
+    command = run.manifest.command
+    given = {"source": str(kept.resolve()), "word": word, "script": command[word]}
+    return Override("source", given, str(patch.path), fix=option.fix)

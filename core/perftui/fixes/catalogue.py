@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
+from perftui.fixes.compiling import COMPILE_DYNAMIC
 from perftui.fixes.data_loader.loader import PERSISTENT, PIN
 from perftui.fixes.data_loader.num_workers import WORKERS
 from perftui.fixes.fix import Fix, option
+from perftui.fixes.leave_out import AFFINITY, COLLECT, DEFAULT_DTYPE, EMPTY_CACHE, SLEEP
+from perftui.fixes.less_often import EVALUATE_LESS, LESS_OFTEN
 from perftui.fixes.model import FixOption
+from perftui.fixes.no_grad import NO_GRAD
 from perftui.fixes.optimizer import FUSED
+from perftui.fixes.recompute import RECOMPUTE
 from perftui.fixes.switches import ANOMALY, DETERMINISTIC, ONEDNN, THREADS
 
 FIXES: tuple[Fix, ...] = (
     *(WORKERS, PIN, PERSISTENT, FUSED),
     *(THREADS, ANOMALY, DETERMINISTIC, ONEDNN),
+    *(COLLECT, SLEEP, EMPTY_CACHE, AFFINITY, DEFAULT_DTYPE),
+    *(LESS_OFTEN, NO_GRAD, EVALUATE_LESS),
+    *(RECOMPUTE, COMPILE_DYNAMIC),
 )
 
 CATALOGUE = {fix.id: fix for fix in FIXES}

@@ -196,6 +196,7 @@ AFFINITY = Rule(
     limits=Limits(
         0.10, 0.30, "From 10 % on: the gain is an estimate by Amdahl's law, at 80 % efficiency."
     ),
+    fixes=("affinity-off",),
     answer="the line or the launch command that sets the mask or the quota",
 )
 

@@ -201,6 +201,7 @@ RECOMPUTE = Rule(
     ),
     lost=_recompute,
     limits=Limits(0.10, 0.30, "gpuprof and TraceML look from backward over forward of 2.5 on."),
+    fixes=("recompute-off",),
     answer="less checkpointing where memory allows",
 )
 

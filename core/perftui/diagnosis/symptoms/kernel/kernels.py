@@ -75,5 +75,6 @@ FLOAT64 = Rule(
         of="of GPU compute",
     ),
     claims=Claim(kernels=is_float64),
+    fixes=("default-dtype-off",),
     answer="convert to float32 where the data enters",
 )

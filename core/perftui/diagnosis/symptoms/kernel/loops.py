@@ -133,6 +133,7 @@ RECOMPUTE = Rule(
     ),
     lost=_recompute,
     limits=Limits(0.30, 1.0, "It is meant so: a word from 5 % on, a warning at 30 %.", info=0.05),
+    fixes=("recompute-off",),
     answer="checkpoint fewer layers where memory is left",
 )
 

@@ -128,5 +128,6 @@ EVALUATION = Rule(
         "A fifth, as for any part of a step; from a half on there is more of it than of training.",
         of="of the run",
     ),
+    fixes=("no-grad", "evaluate-less-often"),
     answer="less often, larger batches, torch.no_grad()",
 )

@@ -110,5 +110,6 @@ RECOMPILES = Rule(
     lost=_lost,
     limits=Limits(0.05, 0.20, "As certain to be avoidable as a wait for data."),
     claims=Claim(idle=GapCause.LAUNCH),
+    fixes=("compile-dynamic",),
     answer="dynamic=True, fixed or padded shapes",
 )

@@ -114,5 +114,6 @@ PYTHON = Rule(
         info=0.05,
     ),
     claims=Claim(idle=GapCause.PYTHON),
+    fixes=("sleep-off", "less-often"),
     answer="every N steps, on whole tensors, or beside the training",
 )

@@ -210,6 +210,7 @@ SLOW = Rule(
         "A step is slow from 1.5 times the median (nsys-ai, TraceML) and five robust deviations "
         "above it. A fifth of the time is critical, as for data.",
     ),
+    fixes=("less-often", "no-grad"),
     answer="less often, or beside the training",
 )
 
@@ -223,5 +224,6 @@ CHECKPOINT = Rule(
     ),
     lost=_checkpoint,
     limits=Limits(0.05, 0.20, "As certain to be avoidable as a wait for data."),
+    fixes=("less-often",),
     answer="less often, smaller, or asynchronously",
 )

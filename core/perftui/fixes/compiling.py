@@ -1,0 +1,51 @@
+"""``compile-dynamic``: one compilation for every size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perftui.facts.fact import Facts
+from perftui.fixes.fix import Fix
+from perftui.fixes.line_change import LineChange, place_of
+from perftui.fixes.model import Risk
+from perftui.fixes.source.call_arguments import each_changed
+from perftui.fixes.source.calls import CallSpec, call_at
+from perftui.fixes.source.edits import Edit, PatchRefusedError
+from perftui.fixes.source.program import Program
+
+_SPEC = CallSpec(
+    noun="call",
+    what="torch.compile",
+    names={"torch.compile": "torch.compile"},
+    defaults={"dynamic": None},
+    alike="compile",
+)
+
+
+def dynamic(program: Program, line: int) -> Sequence[Edit]:
+    """``dynamic=True`` for the ``torch.compile`` at ``line``."""
+    edits = each_changed(_SPEC, program, call_at(program, line, _SPEC), {"dynamic": True})
+    if not edits:
+        raise PatchRefusedError("it is compiled for every size already")
+    return list(edits.values())
+
+
+def _change(facts: Facts) -> LineChange | None:
+    place = place_of(facts, "recompiles")
+    if place is None or place.file is None or place.line is None:
+        return None
+    advice = f"{place.short}: torch.compile(..., dynamic=True)"
+    return LineChange(
+        "torch.compile dynamic=True", place.file, place.line, dynamic, advice, (Risk.NUMERICS,)
+    )
+
+
+COMPILE_DYNAMIC = Fix(
+    id="compile-dynamic",
+    what="compile once for every size",
+    explanation=(
+        "Sizes become variables of what is compiled, so that a new length is not compiled anew. "
+        "Each call is a little slower than one that was compiled for its size alone."
+    ),
+    change=_change,
+)

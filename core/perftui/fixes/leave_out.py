@@ -1,0 +1,155 @@
+"""Fixes that leave a call out of the source: all it does for the training is hold it up."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from functools import partial
+
+from perftui.facts.fact import Facts
+from perftui.facts.place import Place
+from perftui.facts.settings import settings
+from perftui.facts.source.line_words import text_of
+from perftui.fixes.fix import Fix
+from perftui.fixes.line_change import LineChange, Plan, place_of
+from perftui.fixes.model import Risk
+from perftui.fixes.source.edits import Edit, PatchRefusedError
+from perftui.fixes.source.names import qualified_name
+from perftui.fixes.source.program import Program
+from perftui.fixes.source.statements import remove
+
+
+def leave_out(*names: str) -> Plan:
+    """The plan to take out the call of one of ``names``, by their qualified names."""
+    return partial(_left_out, names)
+
+
+def _left_out(names: Sequence[str], program: Program, line: int) -> Sequence[Edit]:
+    spanning = (c for c in program.calls() if c.lineno <= line <= (c.end_lineno or line))
+    calls = [call for call in spanning if qualified_name(program, call.func) in names]
+    if len(calls) != 1:
+        raise PatchRefusedError(f"line {line} is not certain to call {names[0]}")
+    statement = program.parents[calls[0]]
+    if not isinstance(statement, ast.Expr):
+        raise PatchRefusedError(f"line {line} uses what {names[0]} returns")
+    return (remove(program, statement),)
+
+
+def no_sleep(program: Program, line: int) -> Sequence[Edit]:
+    """The ``time.sleep(...)`` at ``line`` taken out."""
+    edits = _left_out(("time.sleep",), program, line)
+    sleeping = (c for c in program.calls("sleep") if c.lineno == line)
+    for above in (one for call in sleeping for one in program.ancestors(call)):
+        if isinstance(above, ast.While) and not isinstance(above.test, ast.Constant):
+            raise PatchRefusedError(f"the loop at line {above.lineno} waits for something by it")
+    return edits
+
+
+def _change(
+    place: Place | None, title: str, plan: Plan, advice: str, *risks: Risk
+) -> LineChange | None:
+    if place is None or place.file is None or place.line is None:
+        return None
+    return LineChange(title, place.file, place.line, plan, f"At {place.short}: {advice}", risks)
+
+
+def _says(place: Place | None, word: str) -> Place | None:
+    """``place`` where its line says ``word``."""
+    if place is None or place.file is None or place.line is None:
+        return None
+    return place if word in text_of(place.file, place.line) else None
+
+
+def _collect(facts: Facts) -> LineChange | None:
+    place = _says(place_of(facts, "gc-pauses"), "collect")
+    return _change(
+        place, "no gc.collect()", leave_out("gc.collect"), "take gc.collect() out", Risk.MEMORY
+    )
+
+
+def _sleeping(facts: Facts) -> LineChange | None:
+    place = _says(place_of(facts, "python-bound"), "sleep")
+    return _change(place, "no time.sleep()", no_sleep, "take time.sleep() out", Risk.PACE)
+
+
+def _empty_cache(facts: Facts) -> LineChange | None:
+    place = _says(place_of(facts, "allocator-churn"), "empty_cache")
+    names = ("torch.cuda.empty_cache", "torch.cuda.memory.empty_cache")
+    return _change(
+        place, "no empty_cache()", leave_out(*names), "take empty_cache() out", Risk.MEMORY
+    )
+
+
+def _affinity(facts: Facts) -> LineChange | None:
+    known, found = settings(facts), place_of(facts, "cpu-affinity")
+    place = known.place("sched_setaffinity") if known and found else None
+    return _change(
+        place,
+        "all cores",
+        leave_out("os.sched_setaffinity"),
+        "take sched_setaffinity() out",
+        Risk.NUMERICS,
+    )
+
+
+def _default_dtype(facts: Facts) -> LineChange | None:
+    known, found = settings(facts), place_of(facts, "float64")
+    place = known.place("set_default_dtype") if known and found else None
+    return _change(
+        place,
+        "float32 by default",
+        leave_out("torch.set_default_dtype"),
+        "take set_default_dtype() out",
+        Risk.PRECISION,
+    )
+
+
+COLLECT = Fix(
+    id="collect-off",
+    what="collect no garbage in the loop",
+    explanation=(
+        "Python frees what nobody refers to at once, and collects cycles by itself. Without the "
+        "call memory may grow where the script makes cycles of large tensors; watch its peak."
+    ),
+    change=_collect,
+)
+
+SLEEP = Fix(
+    id="sleep-off",
+    what="do not sleep in the loop",
+    explanation=(
+        "The training goes on at once. Whatever the pause was for, such as a limit of requests or "
+        "somebody else's turn, no longer has it."
+    ),
+    change=_sleeping,
+)
+
+EMPTY_CACHE = Fix(
+    id="empty-cache-off",
+    what="keep freed GPU memory for the next tensor",
+    explanation=(
+        "PyTorch keeps what is freed and hands it out again, without asking the driver. Other "
+        "programs on the card see less of it free."
+    ),
+    change=_empty_cache,
+)
+
+AFFINITY = Fix(
+    id="affinity-off",
+    what="use every core that the machine allows",
+    explanation=(
+        "The script keeps itself to fewer cores than it may use. Other programs on the machine get "
+        "less of them; with more threads sums are rounded otherwise."
+    ),
+    change=_affinity,
+)
+
+DEFAULT_DTYPE = Fix(
+    id="default-dtype-off",
+    what="make new tensors in float32",
+    explanation=(
+        "New tensors and parameters are float32, which has 7 digits instead of 16: half the memory "
+        "and at least twice the speed. What is made from NumPy stays float64 and may no longer fit."
+    ),
+    change=_default_dtype,
+)

@@ -1,0 +1,316 @@
+"""Changes around one line: what they write, and what they leave alone and why."""
+
+from __future__ import annotations
+
+import ast
+from textwrap import dedent
+
+import pytest
+
+from perftui.fixes.compiling import dynamic
+from perftui.fixes.leave_out import leave_out, no_sleep
+from perftui.fixes.less_often import evaluated_seldom, seldom
+from perftui.fixes.line_change import Plan
+from perftui.fixes.no_grad import without_gradients
+from perftui.fixes.recompute import called_directly
+from perftui.fixes.source.edits import PatchRefusedError
+from perftui.fixes.source.patching import written
+from perftui.fixes.source.program import parse_program
+
+MARK = "  # here"
+TRAIN = "loss = model(x); loss.backward(); optimizer.step()"
+
+
+def changed(plan: Plan, source: str) -> str:
+    """``source`` as ``plan`` changes it at the line that ends in ``# here``."""
+    source = dedent(source).replace("TRAIN", TRAIN).lstrip("\n")
+    line = next(at for at, text in enumerate(source.split("\n"), 1) if text.endswith(MARK))
+    source = source.replace(MARK, "")
+    edits = plan(parse_program(source.encode()), line)
+    after, _ = written(source.encode(), list(edits))
+    ast.parse(after)
+    return after.decode()
+
+
+def difference(plan: Plan, source: str) -> list[str]:
+    """Lines taken out and put in, as of a diff."""
+    before = dedent(source).replace("TRAIN", TRAIN).lstrip("\n").replace(MARK, "").split("\n")
+    after = changed(plan, source).split("\n")
+    out = [f"- {line.strip()}" for line in before if line.strip() and line not in after]
+    return [*out, *(f"+ {line.strip()}" for line in after if line.strip() and line not in before)]
+
+
+COLLECT = leave_out("gc.collect")
+AFFINITY = leave_out("os.sched_setaffinity")
+
+WRITTEN = {
+    "a call in the loop": (COLLECT, "import gc\nfor x in y:\n    f(x)\n    gc.collect()  # here\n"),
+    "under another name": (
+        COLLECT,
+        "from gc import collect as tidy\nfor x in y:\n    f(x)\n    tidy(2)  # here\n",
+    ),
+    "over several lines": (
+        COLLECT,
+        "import gc\nfor x in y:\n    f(x)\n    gc.collect(  # here\n        2\n    )\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("plan", "source"), WRITTEN.values(), ids=WRITTEN)
+def test_a_call_is_left_out(plan: Plan, source: str) -> None:
+    after = changed(plan, source)
+    assert after == f"{source.partition(chr(10))[0]}\nfor x in y:\n    f(x)\n"
+
+
+def test_where_a_block_has_no_other_statement_pass_stays() -> None:
+    source = "import gc\nif x:\n    # tidy up\n    gc.collect()  # here\nelse:\n    f()\n"
+    after = changed(COLLECT, source)
+    assert after == "import gc\nif x:\n    # tidy up\n    pass\nelse:\n    f()\n"
+
+
+SELDOM = {
+    "a print": (
+        "for step, x in enumerate(loader):\n    TRAIN\n    print(loss)  # here\n",
+        ["- print(loss)", "+ if step % 10 == 0:", "+ print(loss)"],
+    ),
+    "through a progress bar": (
+        "for i in tqdm(range(9)):\n    TRAIN\n    print(loss)  # here\n",
+        ["- print(loss)", "+ if i % 10 == 0:", "+ print(loss)"],
+    ),
+    "a counter of one's own": (
+        "n = 0\nwhile True:\n    TRAIN\n    save(n)  # here\n    n += 1\n",
+        ["- save(n)", "+ if n % 10 == 0:", "+ save(n)"],
+    ),
+    "a function of the file": (
+        """
+        def log(path, loss):
+            text = str(loss)
+            with open(path) as file:
+                file.write(text)  # here
+
+        for step, x in enumerate(loader):
+            TRAIN
+            log("a", loss)
+        """,
+        ['- log("a", loss)', "+ if step % 10 == 0:", '+ log("a", loss)'],
+    ),
+    "a method two calls deep": (
+        """
+        class Trainer:
+            def write(self, loss):
+                print(loss)  # here
+
+            def report(self, loss):
+                self.write(loss)
+
+            def fit(self):
+                for step, x in enumerate(self.loader):
+                    TRAIN
+                    self.report(loss)
+        """,
+        ["- self.report(loss)", "+ if step % 10 == 0:", "+ self.report(loss)"],
+    ),
+    "a block that writes": (
+        """
+        for step in range(9):
+            TRAIN
+            with open(path) as file:
+                weights = net()
+                dump(weights, file)  # here
+        """,
+        [
+            "- with open(path) as file:",
+            "- weights = net()",
+            "- dump(weights, file)",
+            "+ if step % 10 == 0:",
+            "+ with open(path) as file:",
+            "+ weights = net()",
+            "+ dump(weights, file)",
+        ],
+    ),
+    "already every 20": (
+        "for step in range(9):\n    TRAIN\n    if step % 20 == 0:\n        save()  # here\n",
+        ["- if step % 20 == 0:", "+ if step % 200 == 0:"],
+    ),
+    "not every 20": (
+        "for step in range(9):\n    TRAIN\n    if not step % 20:\n        save()  # here\n",
+        ["- if not step % 20:", "+ if not step % 200:"],
+    ),
+    "by an option": (
+        "for step in range(9):\n    TRAIN\n    if step % args.every == 0:\n        save()  # here\n",
+        ["- if step % args.every == 0:", "+ if step % (10 * args.every) == 0:"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "lines"), SELDOM.values(), ids=SELDOM)
+def test_what_only_looks_is_done_less_often(source: str, lines: list[str]) -> None:
+    assert difference(seldom, source) == lines
+
+
+def test_evaluation_may_switch_modes() -> None:
+    source = """
+    def evaluate(model):
+        model.eval()
+        right = sum(f(x) for x in held_out)  # here
+        model.train()
+        print(right)
+
+    for step in range(9):
+        TRAIN
+        if step % 5 == 4:
+            evaluate(model)
+    """
+    assert difference(evaluated_seldom, source) == [
+        "- if step % 5 == 4:",
+        "+ if step % 50 == 4:",
+    ]
+    with pytest.raises(PatchRefusedError, match=r"calls eval\(\)"):
+        changed(seldom, source)
+
+
+def test_evaluation_without_gradients() -> None:
+    source = """
+    import torch
+    def accuracy(net):
+        net.eval()
+        right = 0
+        for x, y in batches:
+            out = net(x)  # here
+            right += (out == y).sum()
+        return right
+    """
+    assert difference(without_gradients, source)[-4:] == [
+        "+ with torch.no_grad():",
+        "+ for x, y in batches:",
+        "+ out = net(x)",
+        "+ right += (out == y).sum()",
+    ]
+
+
+def test_activations_are_kept() -> None:
+    source = """
+    from torch.utils.checkpoint import checkpoint as ckpt
+    x = ckpt(self.block, x, mask, use_reentrant=False, scale=2)  # here
+    y = ckpt(lambda z: z + 1, x, preserve_rng_state=False)
+    """
+    assert difference(called_directly, source) == [
+        "- x = ckpt(self.block, x, mask, use_reentrant=False, scale=2)",
+        "- y = ckpt(lambda z: z + 1, x, preserve_rng_state=False)",
+        "+ x = self.block(x, mask, scale=2)",
+        "+ y = (lambda z: z + 1)(x)",
+    ]
+
+
+def test_one_compilation_for_every_size() -> None:
+    source = "import torch\nnet = torch.compile(net, dynamic=False)  # here\n"
+    assert difference(dynamic, source)[-1] == "+ net = torch.compile(net, dynamic=True)"
+    assert difference(dynamic, source.replace(", dynamic=False", ""))[-1] == (
+        "+ net = torch.compile(net, dynamic=True)"
+    )
+
+
+REFUSED = {
+    "its result is used": (COLLECT, "import gc\nfreed = gc.collect()  # here\n", "uses what"),
+    "another function": (COLLECT, "import gc\ntidy()  # here\n", "not certain to call gc.collect"),
+    "a name of one's own": (
+        COLLECT,
+        "import gc\ngc = mine\ngc.collect()  # here\n",
+        "not certain to call",
+    ),
+    "two on a line": (COLLECT, "import gc\ngc.collect(); f()  # here\n", "several statements"),
+    "behind a colon": (COLLECT, "import gc\nif x: gc.collect()  # here\n", "begin its line"),
+    "a wait for something": (
+        no_sleep,
+        "import time\nwhile not ready():\n    time.sleep(1)  # here\n",
+        "waits for something",
+    ),
+    "part of the step": (
+        seldom,
+        "for step in range(9):\n    loss = model(x)\n    loss.backward()  # here\n",
+        "part of the training step",
+    ),
+    "no loop": (seldom, "print(1)  # here\n", "in no loop over training steps"),
+    "a loop that trains nothing": (
+        seldom,
+        "for step in range(9):\n    print(1)  # here\n",
+        "in no loop over training steps",
+    ),
+    "nothing counts": (
+        seldom,
+        "for x in data:\n    TRAIN\n    print(1)  # here\n",
+        "nothing counts the steps",
+    ),
+    "its result is read": (
+        seldom,
+        "for i in range(9):\n    TRAIN\n    best = f(model)  # here\n    print(best)\n",
+        "line 4 reads best",
+    ),
+    "it leaves the loop": (
+        seldom,
+        "for i in range(9):\n    TRAIN\n    if done(loss):\n        break  # here\n",
+        "leaves the loop",
+    ),
+    "it changes the model": (
+        seldom,
+        "for i in range(9):\n    TRAIN\n    ema.update(model)  # here\n",
+        r"calls update\(\)",
+    ),
+    "a function that changes the model": (
+        seldom,
+        """
+        def log():
+            print(1)  # here
+            average.mul_(0.9)
+        for i in range(9):
+            TRAIN
+            log()
+        """,
+        r"calls mul_\(\)",
+    ),
+    "random numbers": (
+        seldom,
+        "for i in range(9):\n    TRAIN\n    show(torch.randn(3))  # here\n",
+        r"calls randn\(\)",
+    ),
+    "what it keeps is an attribute": (
+        seldom,
+        "for i in range(9):\n    TRAIN\n    state.best = loss  # here\n",
+        "sets state.best",
+    ),
+    "called from two places": (
+        seldom,
+        """
+        def log():
+            print(1)  # here
+        log()
+        for i in range(9):
+            TRAIN
+            log()
+        """,
+        "called at 2 places",
+    ),
+    "a loop that trains": (
+        without_gradients,
+        "import torch\nfor x in y:\n    TRAIN  # here\n",
+        "no loop that only evaluates",
+    ),
+    "a backward pass follows": (
+        without_gradients,
+        """
+        import torch
+        def f():
+            for x in y:
+                total = net(x)  # here
+            total.backward()
+        """,
+        "goes backward, too",
+    ),
+    "another checkpoint": (called_directly, "checkpoint(f, x)  # here\n", "torch's checkpoint"),
+}
+
+
+@pytest.mark.parametrize(("plan", "source", "reason"), REFUSED.values(), ids=REFUSED)
+def test_what_is_not_certain_is_refused(plan: Plan, source: str, reason: str) -> None:
+    with pytest.raises(PatchRefusedError, match=reason):
+        changed(plan, source)

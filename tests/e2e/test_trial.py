@@ -114,3 +114,38 @@ def test_a_run_that_fails_ends_the_trial(
             list(trial(run, option, tmp_path, STEPS, threading.Event(), 1))
     finally:
         script.write_text(SCRIPT)
+
+
+COLLECTS = """
+import gc
+import torch
+
+kept = [[] for _ in range(200_000)]
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(400):
+    model(torch.zeros(8, 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    gc.collect()
+"""
+
+
+def test_a_patch_is_tried_by_running_its_text(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(COLLECTS)
+    words = [sys.executable, "-m", "perftui_tui", "diagnose", "--json", "--max-steps", str(STEPS)]
+    subprocess.run([*words, "train.py"], cwd=tmp_path, capture_output=True, check=True)
+    (root,) = (tmp_path / ".perftui" / "runs").iterdir()
+    report = make_report(load_subject(root))
+    option = report.fixes[0]
+    assert (option.fix, option.override, option.is_triable) == ("collect-off", None, True)
+    run = RunReader(root).poll()
+    (first,) = trial(run, option, tmp_path / "trials", STEPS, threading.Event(), 1)
+    (pair,) = first.pairs
+    assert first.verdict.outcome is Outcome.INCONCLUSIVE
+    # Each collection looks at 200,000 lists, which takes far longer than the step.
+    assert pair.ratio > 2
+    (override,) = RunReader(pair.after.root).poll().manifest.overrides
+    assert (override.target, override.fix) == ("source", "collect-off")
+    assert (tmp_path / "train.py").read_text() == COLLECTS
+    assert "gc.collect" not in Path(override.arguments["source"]).read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 from perftui.fixes.apply import check_unchanged, patch_store
 from perftui.fixes.model import FixOption
@@ -24,11 +25,20 @@ def source_override(run: RunSnapshot, option: FixOption) -> Override:
     if patch is None or word is None:
         raise ValueError(option.why_not_tried)
     check_unchanged(patch)
-    store = patch_store(run.root)
-    store.mkdir(mode=0o700, parents=True, exist_ok=True)
-    digest = hashlib.sha256(patch.after).hexdigest()
-    kept = store / f"patched-{digest[:16]}-{patch.path.name}"
-    replace_file(kept, patch.after)
+    kept = kept_text(patch_store(run.root), patch.path, patch.after)
     command = run.manifest.command
-    given = {"source": str(kept.resolve()), "word": word, "script": command[word]}
+    given = {"source": str(kept), "word": word, "script": command[word]}
     return Override("source", given, str(patch.path), fix=option.fix)
+
+
+def kept_text(store: Path, path: Path, content: bytes) -> Path:
+    """A file in ``store`` that holds ``content``, one of the texts of ``path``.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    store.mkdir(mode=0o700, parents=True, exist_ok=True)
+    digest = hashlib.sha256(content).hexdigest()
+    kept = store.resolve() / f"text-{digest[:16]}-{path.name}"
+    replace_file(kept, content)
+    return kept

@@ -10,7 +10,7 @@ from pathlib import Path
 
 COMMANDS = (
     *("replay", "attach", "report", "runs", "demo", "keys", "explain"),
-    *("try", "apply", "undo", "compare"),
+    *("try", "apply", "undo", "compare", "tune"),
 )
 DIAGNOSE = "diagnose"
 """Before a script, module or command: it is run for its report alone."""
@@ -41,6 +41,7 @@ VALUES = (
     "top",
     "ncu",
     "stack-rate",
+    "budget",
 )
 NUMBERS = ("window", "max-steps", "top")
 MOST_STACK_RATE = 100
@@ -48,6 +49,8 @@ MOST_STACK_RATE = 100
 THEMES = ("dark", "light", "contrast", "ansi")
 _RANK = re.compile(r"\d{1,9}", re.ASCII)
 _STEPS = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?", re.ASCII)
+_BUDGET = re.compile(r"([1-9]\d{0,4})(s|m|h)", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%?", re.ASCII)
 MISSING = {
     "": "no script is named",
@@ -95,6 +98,11 @@ class CommandLine:
         if "window" in self.values:
             raise UsageError("--steps FIRST-LAST says how many, so --window cannot")
         return first, last - first + 1
+
+    def seconds(self, name: str) -> float:
+        """The value of an option that is a time, without end where it is not given."""
+        found = _BUDGET.fullmatch(self.values.get(name, ""))
+        return int(found[1]) * _SECONDS[found[2]] if found else float("inf")
 
     def share(self, name: str) -> float | None:
         """The value of an option in per cent as a share, None where it is not given."""
@@ -167,6 +175,8 @@ def _checked(name: str, value: str) -> str:
         _first_and_last(value)
     if name == "overhead" and not 0 < _percent(value) <= 100:
         raise UsageError(f"--overhead needs per cent of the run, such as 0.5%, not {value!r}")
+    if name == "budget" and not _BUDGET.fullmatch(value):
+        raise UsageError(f"--budget needs a time such as 90s, 15m or 2h, not {value!r}")
     if name == "rank" and not _RANK.fullmatch(value):
         raise UsageError(f"--rank needs a whole number, not {value!r}")
     if name == "theme" and value not in THEMES:

@@ -13,6 +13,7 @@ perftui: why is this training slow, and what to do about it
   perftui [report] TRACE --ncu METRICS.csv  with what limits the kernels, as Nsight Compute says
   perftui diagnose [options] SCRIPT ...   run a training and print the report, without its output
   perftui try [FIX] [RUN]                 what a fix gains, by pairs of runs with it and without
+  perftui tune [RUN]                      try all fixes one by one, and keep what is proven
   perftui apply [FIX] [RUN]               write a fix to the source; undo takes it back
   perftui undo [RUN]                      give the source back what it was before the last fix
   perftui compare BEFORE AFTER            which of two runs is faster, and whether that is certain
@@ -47,11 +48,12 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --theme NAME      dark (default), light, contrast, ansi
   --ascii           draw with ASCII only
   --top N           for report: rows of each table (default: 10 in text, all in JSON)
-  --json            for report, diagnose, try and compare: print JSON
+  --json            for report, diagnose, try, tune and compare: print JSON
+  --budget TIME     for tune: begin no further fix after it (90s, 15m, 2h)
   --dry-run         for apply and undo: show the change, write nothing
   --version, --help
 
 In the app: ? shows the keys of each screen, q leaves; the training goes on if you let it.
 Exit code: the script's; 0 when the training is left running; 2 when perftui cannot do what was
-asked; 70 when the app itself fails (the training goes on). Of try and compare: 0 faster, 3 slower,
-4 no difference, 5 not certain, 6 the fix did not reach the training; 1 for an error."""
+asked; 70 when the app itself fails (the training goes on). Of try, tune and compare: 0 faster,
+3 slower, 4 no difference, 5 not certain, 6 the fix did not reach the training; 1 for an error."""

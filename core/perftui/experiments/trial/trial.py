@@ -64,6 +64,10 @@ class Progress:
     notes: tuple[str, ...] = ()
 
 
+NO_PAIRS = Progress((), judge(()))
+"""Before the first pair."""
+
+
 def trial(
     run: RunSnapshot,
     option: FixOption,
@@ -82,15 +86,28 @@ def trial(
         TrialCancelledError: ``cancelled`` was set.
         OSError: a run cannot be started.
     """
+    before, after = repeat_launch(run), rerun_launch(run, option)
+    yield from paired_runs(before, after, directory, steps, cancelled, most_pairs)
+
+
+def paired_runs(
+    before: Launch,
+    after: Launch,
+    directory: Path,
+    steps: int,
+    cancelled: threading.Event,
+    most_pairs: int = MOST_PAIRS,
+) -> Iterator[Progress]:
+    """Hold ``after`` against ``before``, two launches of one training, as ``trial`` does."""
     launches = {
-        Arm.BEFORE: shortened(repeat_launch(run), directory, steps),
-        Arm.AFTER: shortened(rerun_launch(run, option), directory, steps),
+        Arm.BEFORE: shortened(before, directory, steps),
+        Arm.AFTER: shortened(after, directory, steps),
     }
-    _run(Arm.BEFORE, launches[Arm.BEFORE], cancelled)
+    measured(Arm.BEFORE, launches[Arm.BEFORE], cancelled)
     pairs: list[Pair] = []
     runs: list[TrialRun] = []
     for arms in islice(order(), most_pairs):
-        made = {arm: _run(arm, launches[arm], cancelled) for arm in arms}
+        made = {arm: measured(arm, launches[arm], cancelled) for arm in arms}
         pairs.append(Pair(made[Arm.BEFORE], made[Arm.AFTER]))
         runs += [made[arm] for arm in arms]
         progress = _progress(pairs, runs)
@@ -99,28 +116,20 @@ def trial(
             return
 
 
-def _progress(pairs: list[Pair], runs: list[TrialRun]) -> Progress:
-    before, after = (_facts(one.root) for one in (pairs[-1].before, pairs[-1].after))
-    floor = noise(runs)
-    changes = effective_changes(before, after)
-    if why := missed(after):
-        verdict = TrialVerdict(Outcome.NO_EFFECT, f"no effect: {why}")
-    elif why := incomparable(before, after):
-        verdict = TrialVerdict(Outcome.NOT_COMPARABLE, f"not comparable: {why}")
-    else:
-        verdict = judge([pair.ratio for pair in pairs], floor or 0.0)
-    busy = [why for one in (before, after) if (why := busy_host(one))]
-    notes = [f"the host was busy: {why}" for why in busy[:1]]
-    return Progress(tuple(pairs), verdict, floor, changes, tuple(notes))
+def measured(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
+    """One run of ``launch`` to its end.
 
-
-def _run(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
+    Raises:
+        TrialError: it failed, or made too few steps to judge.
+        TrialCancelledError: ``cancelled`` was set.
+        OSError: it cannot be started.
+    """
     root = start(launch)
     try:
         manifest = wait_until_over(root, float("inf"), cancelled)
     finally:
         # Also where the wait is interrupted.
-        _stop(root)
+        stop(root)
     if cancelled.is_set():
         raise TrialCancelledError
     if manifest.status is not Status.EXITED or manifest.exit_code:
@@ -132,7 +141,22 @@ def _run(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
     return TrialRun(arm, root, found)
 
 
-def _stop(root: Path) -> None:
+def _progress(pairs: list[Pair], runs: list[TrialRun]) -> Progress:
+    before, after = (_facts(one.root) for one in (pairs[-1].before, pairs[-1].after))
+    floor = noise(runs)
+    changes = effective_changes(before, after)
+    if why := missed(after) or missed(before):
+        verdict = TrialVerdict(Outcome.NO_EFFECT, f"no effect: {why}")
+    elif why := incomparable(before, after):
+        verdict = TrialVerdict(Outcome.NOT_COMPARABLE, f"not comparable: {why}")
+    else:
+        verdict = judge([pair.ratio for pair in pairs], floor or 0.0)
+    busy = [why for one in (before, after) if (why := busy_host(one))]
+    notes = [f"the host was busy: {why}" for why in busy[:1]]
+    return Progress(tuple(pairs), verdict, floor, changes, tuple(notes))
+
+
+def stop(root: Path) -> None:
     """Ask the training to end where it has not, and wait until it has."""
     if not run_state(root).status.is_over:
         request(RunLayout(root), STOP)

@@ -78,9 +78,8 @@ def _is_bound(program: Program, place: ast.stmt, name: str, before: bool) -> boo
         of_class = isinstance(above, ast.ClassDef) and isinstance(inner, _FUNCTIONS)
         if not of_class and any(bindings & set(_binds(statement)) for statement in ran):
             return True
-        if isinstance(above, (ast.For, ast.AsyncFor)) and inner in above.body:
-            if bindings & set(ast.walk(above.target)):
-                return True
+        if bindings & set(_turns(above, inner)):
+            return True
         if isinstance(above, _FUNCTIONS):
             if bindings & set(ast.walk(above.args)):
                 return True
@@ -88,6 +87,12 @@ def _is_bound(program: Program, place: ast.stmt, name: str, before: bool) -> boo
                 return False
         inner = above
     return False
+
+
+def _turns(above: ast.AST, inner: ast.AST) -> Iterator[ast.AST]:
+    """What has a value in each turn of the loop ``above``, where ``inner`` stands in its body."""
+    if isinstance(above, (ast.For, ast.AsyncFor)) and inner in above.body:
+        yield from ast.walk(above.target)
 
 
 def _until(above: ast.AST, inner: ast.AST, including: bool) -> list[ast.stmt]:

@@ -1,0 +1,1 @@
+"""Tuning: one fix after the other is tried, and what is proven stays."""

@@ -1,0 +1,100 @@
+"""What a tuning has done so far, kept in a file so that it can go on after any end."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+
+from perftui.experiments.trial.trial import Progress
+from perftui.run.atomic import replace_file
+from perftui.run.versioned import DAMAGE
+
+SCHEMA = 1
+
+
+class Kept(str, enum.Enum):
+    """How a proven fix stays."""
+
+    NO = "no"
+    WRITTEN = "written"
+    """In the source."""
+    OVERRIDE = "override"
+    """In each run that tuning makes: it could not be written."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A fix that was tried on what was kept before it."""
+
+    fix: str
+    title: str
+    outcome: str
+    headline: str
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    pairs: int = 0
+    kept: Kept = Kept.NO
+    path: str | None = None
+    """The file that was written."""
+    advice: str = ""
+    """What to do by hand, where the fix is kept without being written."""
+
+
+@dataclass(frozen=True)
+class Journal:
+    """Attempts in order; ``base`` is the run recorded with all that is kept."""
+
+    first: str
+    """Directory of the run that was to be tuned."""
+    base: str
+    attempts: tuple[Attempt, ...] = ()
+    originals: dict[str, str] = field(default_factory=dict)
+    """By file that was written, a copy of what it was before the first patch."""
+    schema: int = SCHEMA
+
+    @property
+    def kept(self) -> tuple[Attempt, ...]:
+        """The attempts whose fix stays."""
+        return tuple(one for one in self.attempts if one.kept is not Kept.NO)
+
+    def has_tried(self, fix: str, title: str) -> bool:
+        """Whether that change was tried already, with more of it or less."""
+        return any((one.fix, one.title) == (fix, title) for one in self.attempts)
+
+    def after(self, attempt: Attempt) -> Journal:
+        """The journal with ``attempt`` at its end."""
+        return replace(self, attempts=(*self.attempts, attempt))
+
+
+def attempt_of(fix: str, title: str, progress: Progress) -> Attempt:
+    """The attempt that ended as ``progress``, not kept so far."""
+    found = progress.verdict.estimate
+    return Attempt(
+        fix,
+        title,
+        progress.verdict.outcome.value,
+        progress.verdict.headline,
+        found.ratio if found else None,
+        found.low if found else None,
+        found.high if found else None,
+        len(progress.pairs),
+    )
+
+
+def read_journal(path: Path) -> Journal | None:
+    """The journal at ``path``; None where there is none that this version can read."""
+    try:
+        journal = msgspec.json.decode(path.read_bytes(), type=Journal)
+    except (OSError, *DAMAGE):
+        return None
+    return journal if journal.schema <= SCHEMA else None
+
+
+def write_journal(path: Path, journal: Journal) -> None:
+    """Replace the journal at ``path`` atomically."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_file(path, msgspec.json.encode(journal) + b"\n")

@@ -1,0 +1,176 @@
+"""Tries the fixes of a training one after the other, and keeps those that are proven."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perftui.experiments.effect import missed
+from perftui.experiments.patched_source import kept_text
+from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
+from perftui.experiments.trial.trial import NO_PAIRS, Progress, TrialError, paired_runs
+from perftui.experiments.trial.verdict import Outcome
+from perftui.experiments.tune.journal import (
+    Attempt,
+    Journal,
+    Kept,
+    attempt_of,
+    read_journal,
+    write_journal,
+)
+from perftui.experiments.tune.recording import facts_of, record, run_at
+from perftui.fixes.apply import apply_patch, patch_store, undo
+from perftui.fixes.launched_script import launched_script
+from perftui.fixes.model import FixOption, Patch
+from perftui.recorder.launch import Launch
+from perftui.run.manifest import Override
+
+Offers = Callable[[Path], Sequence[FixOption]]
+"""The fixes for what the run in a directory shows, best first."""
+
+PAIRS = 9
+"""Of each fix at most: what nine do not tell is worth no more time beside the others."""
+
+
+@dataclass(frozen=True)
+class Trying:
+    """A fix is being tried."""
+
+    title: str
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The end: ``final`` holds all that was kept against the training as it was, None where
+    nothing was kept."""
+
+    journal: Journal
+    final: Progress | None
+
+
+def tune(
+    first: Path,
+    directory: Path,
+    steps: int,
+    offers: Offers,
+    cancelled: threading.Event,
+    deadline: float = float("inf"),
+) -> Iterator[Trying | Attempt | Tuned]:
+    """Tune the training of the run at ``first``; runs and the journal are kept in ``directory``.
+
+    The fixes of all findings are tried in their order, each on top of what was kept; what is
+    proven is written to the source where it can be, and the training is diagnosed anew. No fix is
+    begun after ``deadline``, by ``time.monotonic``. A journal of the same run is gone on with.
+
+    Raises:
+        TrialError: the training itself fails, or is too short to judge.
+        TrialCancelledError: ``cancelled`` was set. What was proven until then stays.
+        OSError: a run cannot be started, or the journal not be written.
+    """
+    path = directory / "tune.json"
+    journal = read_journal(path)
+    if journal is None or journal.first != str(first):
+        journal = Journal(str(first), str(first))
+    while time.monotonic() < deadline:
+        option = _next(journal, offers(Path(journal.base)))
+        if option is None:
+            break
+        attempt = yield from _tried(journal, option, directory, steps, cancelled)
+        if attempt.outcome == Outcome.FASTER.value:
+            journal = _keep(journal, option, attempt, steps, cancelled)
+        else:
+            journal = journal.after(attempt)
+        write_journal(path, journal)
+        yield journal.attempts[-1]
+    final = yield from _final(journal, directory, steps, cancelled)
+    yield Tuned(journal, final)
+
+
+def _next(journal: Journal, options: Sequence[FixOption]) -> FixOption | None:
+    """The first fix that can be tried and was not."""
+    triable = (one for one in options if one.is_triable)
+    return next((one for one in triable if not journal.has_tried(one.fix, one.title)), None)
+
+
+def _tried(
+    journal: Journal, option: FixOption, directory: Path, steps: int, cancelled: threading.Event
+) -> Generator[Trying, None, Attempt]:
+    run = run_at(Path(journal.base))
+    launches = repeat_launch(run), rerun_launch(run, option)
+    progress = NO_PAIRS
+    try:
+        for progress in paired_runs(*launches, directory, steps, cancelled, PAIRS):
+            yield Trying(option.title, progress)
+    except TrialError as error:
+        if not progress.pairs and not journal.attempts:
+            # Nothing has run yet: it may be the training itself.
+            raise
+        return Attempt(option.fix, option.title, Outcome.INCONCLUSIVE.value, str(error))
+    return attempt_of(option.fix, option.title, progress)
+
+
+def _keep(
+    journal: Journal,
+    option: FixOption,
+    attempt: Attempt,
+    steps: int,
+    cancelled: threading.Event,
+) -> Journal:
+    """Write the fix, or keep it at run time, and record what the training is with it."""
+    run = run_at(Path(journal.base))
+    if option.patch is not None:
+        store = patch_store(run.root)
+        originals = dict(journal.originals)
+        originals.setdefault(str(option.patch.path), _saved(option.patch, store))
+        applied = apply_patch(option.patch, store, option.title)
+        root = record(rerun_launch(run, option, Form.SOURCE), steps, cancelled)
+        if not missed(facts_of(root)):
+            kept = replace(attempt, kept=Kept.WRITTEN, path=applied.path)
+            return replace(journal.after(kept), base=str(root), originals=originals)
+        undo(applied, store)
+    if option.override is None:
+        return journal.after(replace(attempt, outcome=Outcome.NO_EFFECT.value))
+    root = record(rerun_launch(run, option), steps, cancelled)
+    kept = replace(attempt, kept=Kept.OVERRIDE, advice=_by_hand(option))
+    return replace(journal.after(kept), base=str(root))
+
+
+def _saved(patch: Patch, store: Path) -> str:
+    """A copy of the file as it is before it is written for the first time."""
+    return str(kept_text(store, patch.path, patch.before))
+
+
+def _by_hand(option: FixOption) -> str:
+    return " ".join(option.argv) if option.argv else option.advice
+
+
+def _final(
+    journal: Journal, directory: Path, steps: int, cancelled: threading.Event
+) -> Generator[Trying, None, Progress | None]:
+    """All that was kept against the training as it was; what the last pair says."""
+    if not journal.kept:
+        return None
+    before, after = _as_it_was(journal), repeat_launch(run_at(Path(journal.base)))
+    progress = None
+    for progress in paired_runs(before, after, directory, steps, cancelled):
+        yield Trying("all of it", progress)
+    return progress
+
+
+def _as_it_was(journal: Journal) -> Launch:
+    """The launch of the first run, with the text that its files had then."""
+    launch = repeat_launch(run_at(Path(journal.first)))
+    script = launched_script(launch.command, launch.cwd)
+    word = script.word if script else None
+    if word is None:
+        return launch
+    given = {"word": word, "script": launch.command[word]}
+    texts = tuple(
+        Override("source", {"source": copy, **given}, path)
+        for path, copy in journal.originals.items()
+    )
+    return replace(launch, overrides=(*launch.overrides, *texts))

@@ -63,6 +63,6 @@ def repeat_launch(run: RunSnapshot) -> Launch:
         runs=run.root.parent,
         overrides=manifest.overrides,
         parent=manifest.run_id,
-        options=options_of(manifest.profile),
+        options=replace(options_of(manifest.profile), spares_files=False),
         stack_samples_per_second=stack_rate_of(manifest.profile),
     )

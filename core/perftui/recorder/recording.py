@@ -95,7 +95,8 @@ class Recording:
         """
         manifest, spool = self.manifest.current, self._spool.spool.root
         asked = options_of(manifest.profile)
-        options = replace(asked, tracer=tracer(stack_rate_of(manifest.profile)))
+        traced, spared = tracer(stack_rate_of(manifest.profile)), str(self.layout.spared.resolve())
+        options = replace(asked, tracer=traced, spared=spared if asked.spares_files else "")
         environment = training_environment(os.environ, spool, options, manifest.overrides)
         words = patched_command(manifest.command, manifest.overrides)
         command = Command(words, Path(manifest.cwd), environment, restore)

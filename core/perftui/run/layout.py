@@ -45,6 +45,8 @@ class RunLayout:
     """Signs of life of its recorder."""
     nsys = _Entry("nsys")
     """Reports of Nsight Systems, one for each range of steps, and what nsys said."""
+    spared = _Entry("spared")
+    """Copies of files that a trial was about to write to, and their journal."""
     hosts = _Entry(_HOSTS)
     """Where recorders that joined this run have directories of their own."""
 

@@ -39,6 +39,10 @@ class AgentOptions:
     """End the training after so many training steps, as a trial does; None lets it run."""
     syncs: bool = False
     """Count in each window the calls that make the host wait for the GPU, by line."""
+    spares_files: bool = False
+    """Whether files are copied before the training writes to them, as a trial wants it; to where
+    is ``spared``, which the recorder knows."""
+    spared: str = ""
     tracer: int = 0
     """The process whose descendants may read the memory of those that train, as far as the system
     asks for leave; 0 where that need not be declared."""

@@ -37,6 +37,10 @@ def arm(torch: Any, spool: str) -> Session:
         # Half of the hooks would tell a story that is wrong; those that are set let all pass.
         session.switch_off()
         raise
+    if options.spares_files and options.spared:
+        from ..safety.spared_files import SparedFiles
+
+        SparedFiles(Path(options.spared)).arm(torch)
     if options.memory_snapshot:
         from ..gpu.memory_snapshots import MemorySnapshots
 

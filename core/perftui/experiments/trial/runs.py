@@ -62,8 +62,9 @@ def steps_of_each(run: Facts) -> int:
 
 
 def shortened(launch: Launch, runs: Path, steps: int) -> Launch:
-    """``launch`` for a trial: so many steps, without windows and samples, kept in ``runs``."""
-    options = replace(launch.options, profile=False, max_steps=steps)
+    """``launch`` for a trial: so many steps, without windows and samples, kept in ``runs``;
+    what it writes to is given back by ``restore``."""
+    options = replace(launch.options, profile=False, max_steps=steps, spares_files=True)
     return replace(launch, runs=runs, options=options, stack_samples_per_second=0)
 
 

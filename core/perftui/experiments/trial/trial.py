@@ -12,6 +12,7 @@ from perftui.experiments.effect import effective_changes, missed
 from perftui.experiments.rerun import repeat_launch, rerun_launch
 from perftui.experiments.same_work import incomparable
 from perftui.experiments.trial.paired import LOOKS
+from perftui.experiments.trial.restore import restore, restore_all
 from perftui.experiments.trial.runs import Arm, TrialRun, noise, order, shortened, step_time
 from perftui.experiments.trial.verdict import Outcome, TrialVerdict, is_decided, judge
 from perftui.facts.cpu.machine import busy_host
@@ -103,6 +104,7 @@ def paired_runs(
         Arm.BEFORE: shortened(before, directory, steps),
         Arm.AFTER: shortened(after, directory, steps),
     }
+    restore_all(directory)
     measured(Arm.BEFORE, launches[Arm.BEFORE], cancelled)
     pairs: list[Pair] = []
     runs: list[TrialRun] = []
@@ -130,6 +132,7 @@ def measured(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
     finally:
         # Also where the wait is interrupted.
         stop(root)
+        restore(root)
     if cancelled.is_set():
         raise TrialCancelledError
     if manifest.status is not Status.EXITED or manifest.exit_code:

@@ -6,6 +6,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+from perftui.experiments.trial.restore import restore
 from perftui.experiments.trial.trial import TrialCancelledError, TrialError, stop
 from perftui.facts.fact import Facts
 from perftui.recorder.launch import Launch, start
@@ -21,11 +22,13 @@ def record(launch: Launch, steps: int, cancelled: threading.Event) -> Path:
         TrialCancelledError: ``cancelled`` was set.
         OSError: it cannot be started.
     """
-    root = start(replace(launch, options=replace(launch.options, max_steps=steps)))
+    options = replace(launch.options, max_steps=steps, spares_files=True)
+    root = start(replace(launch, options=options))
     try:
         manifest = wait_until_over(root, float("inf"), cancelled)
     finally:
         stop(root)
+        restore(root)
     if cancelled.is_set():
         raise TrialCancelledError
     if manifest.exit_code:

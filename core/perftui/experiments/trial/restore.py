@@ -1,0 +1,102 @@
+"""Gives back the files that the runs of a trial wrote to, as they were before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from perftui.run.layout import RunLayout
+
+_JOURNAL = "journal.jsonl"
+_RESTORED = "restored.jsonl"
+"""Name of the journal once all of it was given back."""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    time: int
+    path: str | None = None
+    copy: str | None = None
+    made: str | None = None
+
+
+def restore(root: Path) -> None:
+    """Give back what the run in ``root`` wrote to; files that it made are moved into ``root``.
+
+    Nothing happens where that was done, or nothing was written.
+
+    Raises:
+        OSError: a file cannot be written; the others are given back all the same.
+    """
+    spared = RunLayout(root).spared
+    journal = spared / _JOURNAL
+    if not journal.exists():
+        return
+    entries = sorted(_entries(journal), key=lambda one: one.time, reverse=True)
+    problems = [problem for entry in entries if (problem := _problem(entry, spared))]
+    if problems:
+        raise problems[0]
+    journal.replace(spared / _RESTORED)
+
+
+def restore_all(directory: Path) -> None:
+    """The same of every run in ``directory``, newest first: who began them may have died.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    for root in sorted(directory.glob("*/"), reverse=True):
+        restore(root)
+
+
+def _entries(journal: Path) -> list[_Entry]:
+    """What the journal names; a line that was cut off names what was not yet written."""
+    decoded = (_decoded(line) for line in journal.read_bytes().splitlines())
+    return [entry for entry in decoded if entry is not None]
+
+
+def _decoded(line: bytes) -> _Entry | None:
+    try:
+        return msgspec.json.decode(line, type=_Entry)
+    except msgspec.DecodeError:
+        return None
+
+
+def _problem(entry: _Entry, spared: Path) -> OSError | None:
+    """Give ``entry`` back; what prevents that."""
+    try:
+        _give_back(entry, spared)
+    except OSError as error:
+        return error
+    return None
+
+
+def _give_back(entry: _Entry, spared: Path) -> None:
+    if entry.made is not None:
+        made = Path(entry.made)
+        if made.is_dir() and not any(made.iterdir()):
+            made.rmdir()
+    elif entry.path is not None and entry.copy is not None:
+        _replace(spared / entry.copy, Path(entry.path))
+    elif entry.path is not None and os.path.lexists(entry.path):
+        _put_aside(Path(entry.path), spared)
+
+
+def _replace(copy: Path, path: Path) -> None:
+    """``copy`` becomes ``path`` in one step, also where it lies on another file system."""
+    beside = path.with_name(f".{path.name}.perftui")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(copy, beside)
+    beside.replace(path)
+
+
+def _put_aside(path: Path, spared: Path) -> None:
+    if path.is_dir():
+        return
+    target = spared / "made" / path.relative_to(path.anchor)
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    shutil.move(path, target)

@@ -143,6 +143,7 @@ def test_a_patch_is_tried_by_running_its_text(tmp_path: Path) -> None:
     (first,) = trial(run, option, tmp_path / "trials", STEPS, threading.Event(), 1)
     (pair,) = first.pairs
     assert first.verdict.outcome is Outcome.INCONCLUSIVE
+    assert first.losses.sentence == "the first 20 losses are the same"
     # Each collection looks at 200,000 lists, which takes far longer than the step.
     assert pair.ratio > 2
     (override,) = RunReader(pair.after.root).poll().manifest.overrides

@@ -63,6 +63,6 @@ def repeat_launch(run: RunSnapshot) -> Launch:
         runs=run.root.parent,
         overrides=manifest.overrides,
         parent=manifest.run_id,
-        options=replace(options_of(manifest.profile), spares_files=False),
+        options=replace(options_of(manifest.profile), spares_files=False, losses=0),
         stack_samples_per_second=stack_rate_of(manifest.profile),
     )

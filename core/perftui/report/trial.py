@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from perftui import format as fmt
 from perftui.experiments.trial.trial import Progress
 from perftui.experiments.trial.verdict import Outcome
@@ -11,8 +13,6 @@ from perftui.fixes.model import FixOption
 from perftui.run.reader import RunSnapshot
 
 SCHEMA = 1
-
-NOT_CHECKED = "losses were not compared"
 
 
 def text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
@@ -22,7 +22,7 @@ def text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
         lines.append(f"  in force: {', '.join(progress.changes)}")
     if progress.noise is not None:
         lines.append(f"  two runs of the same differ by {fmt.percent(progress.noise)} here")
-    lines += [f"  {note}" for note in (*progress.notes, NOT_CHECKED)]
+    lines += [f"  {note}" for note in (*progress.notes, progress.losses.sentence)]
     lines += [f"  risk: {risk.value}" for risk in option.risks]
     following = _next(option, run, progress)
     if following:
@@ -55,7 +55,8 @@ def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> dict[s
         ],
         "changes": list(progress.changes),
         "risks": [risk.value for risk in option.risks],
-        "notes": [*progress.notes, NOT_CHECKED],
+        "losses": msgspec.to_builtins(progress.losses),
+        "notes": list(progress.notes),
         "next": _next(option, run, progress),
     }
 

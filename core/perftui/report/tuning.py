@@ -10,7 +10,6 @@ import msgspec
 from perftui.experiments.trial.trial import Progress
 from perftui.experiments.tune.journal import Attempt, Kept
 from perftui.experiments.tune.tune import Tuned
-from perftui.report.trial import NOT_CHECKED
 
 SCHEMA = 1
 
@@ -28,8 +27,8 @@ def text(tuned: Tuned, root: Path) -> str:
         if one.kept is Kept.OVERRIDE:
             lines.append(f"          not in the source; by hand: {one.advice}")
     lines += [f"  not kept: {one.title} ({one.headline})" for one in _left(tuned)]
-    if journal.kept:
-        lines.append(f"  {NOT_CHECKED}")
+    if tuned.final:
+        lines.append(f"  {tuned.final.losses.sentence}")
     written = sorted({Path(one.path).name for one in journal.kept if one.path})
     if written:
         lines.append(f"  written to {', '.join(written)}; perftui undo {root} takes the last back")
@@ -52,7 +51,7 @@ def as_object(tuned: Tuned, root: Path) -> dict[str, Any]:
         "not_kept": [msgspec.to_builtins(one) for one in _left(tuned)],
         "base": tuned.journal.base,
         "undo": [["perftui", "undo", str(root)] for _ in written],
-        "notes": [NOT_CHECKED],
+        "losses": msgspec.to_builtins(tuned.final.losses) if tuned.final else None,
     }
 
 

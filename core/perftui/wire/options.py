@@ -39,6 +39,8 @@ class AgentOptions:
     """End the training after so many training steps, as a trial does; None lets it run."""
     syncs: bool = False
     """Count in each window the calls that make the host wait for the GPU, by line."""
+    losses: int = 0
+    """Of how many backward passes the losses are noted, from the first on."""
     spares_files: bool = False
     """Whether files are copied before the training writes to them, as a trial wants it; to where
     is ``spared``, which the recorder knows."""

@@ -41,6 +41,10 @@ def arm(torch: Any, spool: str) -> Session:
         from ..safety.spared_files import SparedFiles
 
         SparedFiles(Path(options.spared)).arm(torch)
+    if options.losses:
+        from ..recording.losses import Losses
+
+        Losses(torch, session, options.losses).arm()
     if options.memory_snapshot:
         from ..gpu.memory_snapshots import MemorySnapshots
 

@@ -21,6 +21,9 @@ RUN_SECONDS = 15.0
 WARM_UP = 30
 """Steps beside the steady ones: by experience the first few epochs of a loader, and compilation."""
 
+LOSSES = 20
+"""Backward passes of each run whose losses are compared: most fixes that go wrong show at once."""
+
 MANY_STEPS = 2_000
 """Steady steps beyond which more of them tell nothing new."""
 
@@ -40,6 +43,8 @@ class TrialRun:
     root: Path
     step_ns: int
     """Time of a training step, with whatever the script does between steps."""
+    losses: tuple[float, ...] = ()
+    """Of the first backward passes."""
 
 
 def order() -> Iterator[tuple[Arm, Arm]]:
@@ -64,7 +69,9 @@ def steps_of_each(run: Facts) -> int:
 def shortened(launch: Launch, runs: Path, steps: int) -> Launch:
     """``launch`` for a trial: so many steps, without windows and samples, kept in ``runs``;
     what it writes to is given back by ``restore``."""
-    options = replace(launch.options, profile=False, max_steps=steps, spares_files=True)
+    options = replace(
+        launch.options, profile=False, max_steps=steps, spares_files=True, losses=LOSSES
+    )
     return replace(launch, runs=runs, options=options, stack_samples_per_second=0)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,10 +14,12 @@ from perftui.experiments.same_work import incomparable
 from perftui.experiments.trial.paired import LOOKS
 from perftui.experiments.trial.restore import restore, restore_all
 from perftui.experiments.trial.runs import Arm, TrialRun, noise, order, shortened, step_time
+from perftui.experiments.trial.same_losses import Agreement, LossCheck, check_losses
 from perftui.experiments.trial.verdict import Outcome, TrialVerdict, is_decided, judge
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts
-from perftui.fixes.model import FixOption
+from perftui.facts.step.losses import losses
+from perftui.fixes.model import FixOption, Risk
 from perftui.recorder.launch import Launch, start
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
@@ -52,6 +54,10 @@ class Pair:
         return self.before.step_ns / self.after.step_ns
 
 
+NO_LOSSES = check_losses((), ())
+"""Before the first pair."""
+
+
 @dataclass(frozen=True)
 class Progress:
     """A trial so far."""
@@ -63,6 +69,7 @@ class Progress:
     changes: tuple[str, ...] = ()
     """Arguments that are in force and differ."""
     notes: tuple[str, ...] = ()
+    losses: LossCheck = NO_LOSSES
 
 
 NO_PAIRS = Progress((), judge(()))
@@ -88,7 +95,7 @@ def trial(
         OSError: a run cannot be started.
     """
     before, after = repeat_launch(run), rerun_launch(run, option)
-    yield from paired_runs(before, after, directory, steps, cancelled, most_pairs)
+    yield from paired_runs(before, after, directory, steps, cancelled, most_pairs, option.risks)
 
 
 def paired_runs(
@@ -98,8 +105,12 @@ def paired_runs(
     steps: int,
     cancelled: threading.Event,
     most_pairs: int = MOST_PAIRS,
+    risks: Sequence[Risk] = (),
 ) -> Iterator[Progress]:
-    """Hold ``after`` against ``before``, two launches of one training, as ``trial`` does."""
+    """Hold ``after`` against ``before``, two launches of one training, as ``trial`` does.
+
+    ``risks`` say by what losses may differ.
+    """
     launches = {
         Arm.BEFORE: shortened(before, directory, steps),
         Arm.AFTER: shortened(after, directory, steps),
@@ -112,7 +123,7 @@ def paired_runs(
         made = {arm: measured(arm, launches[arm], cancelled) for arm in arms}
         pairs.append(Pair(made[Arm.BEFORE], made[Arm.AFTER]))
         runs += [made[arm] for arm in arms]
-        progress = _progress(pairs, runs)
+        progress = _progress(pairs, runs, risks)
         yield progress
         if is_decided(progress.verdict):
             return
@@ -138,25 +149,35 @@ def measured(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
     if manifest.status is not Status.EXITED or manifest.exit_code:
         code = "" if manifest.exit_code is None else f" with exit code {manifest.exit_code}"
         raise TrialError(f"a run {arm.value} the change ended{code}: see {root}")
-    found = step_time(_facts(root))
+    facts = _facts(root)
+    found = step_time(facts)
     if found is None:
         raise TrialError(f"a run {arm.value} the change made too few steps to judge: see {root}")
-    return TrialRun(arm, root, found)
+    return TrialRun(arm, root, found, losses(facts))
 
 
-def _progress(pairs: list[Pair], runs: list[TrialRun]) -> Progress:
+def _progress(pairs: list[Pair], runs: list[TrialRun], risks: Sequence[Risk]) -> Progress:
     before, after = (_facts(one.root) for one in (pairs[-1].before, pairs[-1].after))
     floor = noise(runs)
     changes = effective_changes(before, after)
+    checked = check_losses(
+        [one.losses for one in runs if one.arm is Arm.BEFORE],
+        [one.losses for one in runs if one.arm is Arm.AFTER],
+        risks,
+    )
     if why := missed(after) or missed(before):
         verdict = TrialVerdict(Outcome.NO_EFFECT, f"no effect: {why}")
-    elif why := incomparable(before, after):
+    elif why := incomparable(before, after) or _other_losses(checked):
         verdict = TrialVerdict(Outcome.NOT_COMPARABLE, f"not comparable: {why}")
     else:
         verdict = judge([pair.ratio for pair in pairs], floor or 0.0)
     busy = [why for one in (before, after) if (why := busy_host(one))]
     notes = [f"the host was busy: {why}" for why in busy[:1]]
-    return Progress(tuple(pairs), verdict, floor, changes, tuple(notes))
+    return Progress(tuple(pairs), verdict, floor, changes, tuple(notes), checked)
+
+
+def _other_losses(checked: LossCheck) -> str:
+    return checked.sentence if checked.agreement is Agreement.DIFFER else ""
 
 
 def stop(root: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from perftui.experiments.trial.trial import Progress
+from perftui.fixes.model import FixOption, Risk
 from perftui.run.atomic import replace_file
 from perftui.run.versioned import DAMAGE
 
@@ -40,6 +41,7 @@ class Attempt:
     kept: Kept = Kept.NO
     path: str | None = None
     """The file that was written."""
+    risks: tuple[Risk, ...] = ()
     advice: str = ""
     """What to do by hand, where the fix is kept without being written."""
 
@@ -70,18 +72,19 @@ class Journal:
         return replace(self, attempts=(*self.attempts, attempt))
 
 
-def attempt_of(fix: str, title: str, progress: Progress) -> Attempt:
-    """The attempt that ended as ``progress``, not kept so far."""
+def attempt_of(option: FixOption, progress: Progress) -> Attempt:
+    """The attempt at ``option`` that ended as ``progress``, not kept so far."""
     found = progress.verdict.estimate
     return Attempt(
-        fix,
-        title,
+        option.fix,
+        option.title,
         progress.verdict.outcome.value,
         progress.verdict.headline,
         found.ratio if found else None,
         found.low if found else None,
         found.high if found else None,
         len(progress.pairs),
+        risks=option.risks,
     )
 
 

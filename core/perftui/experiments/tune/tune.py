@@ -103,14 +103,14 @@ def _tried(
     launches = repeat_launch(run), rerun_launch(run, option)
     progress = NO_PAIRS
     try:
-        for progress in paired_runs(*launches, directory, steps, cancelled, PAIRS):
+        for progress in paired_runs(*launches, directory, steps, cancelled, PAIRS, option.risks):
             yield Trying(option.title, progress)
     except TrialError as error:
         if not progress.pairs and not journal.attempts:
             # Nothing has run yet: it may be the training itself.
             raise
         return Attempt(option.fix, option.title, Outcome.INCONCLUSIVE.value, str(error))
-    return attempt_of(option.fix, option.title, progress)
+    return attempt_of(option, progress)
 
 
 def _keep(
@@ -156,7 +156,9 @@ def _final(
         return None
     before, after = _as_it_was(journal), repeat_launch(run_at(Path(journal.base)))
     progress = None
-    for progress in paired_runs(before, after, directory, steps, cancelled):
+    risks = [risk for one in journal.kept for risk in one.risks]
+    made = paired_runs(before, after, directory, steps, cancelled, risks=risks)
+    for progress in made:
         yield Trying("all of it", progress)
     return progress
 

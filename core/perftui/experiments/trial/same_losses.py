@@ -1,0 +1,77 @@
+"""Whether a change leaves the losses of a training as they are."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perftui.fixes.model import Risk
+
+ROUNDING = 1e-6
+"""By so much, as a share, losses of float32 may differ where the same is added in another order."""
+
+CLOSE = 0.02
+"""By so much where a fix may round otherwise: within the first steps differences grow with each."""
+
+MAY_ROUND = frozenset({Risk.NUMERICS, Risk.REPEATABLE, Risk.PRECISION})
+MAY_DIFFER = frozenset({Risk.RANDOMNESS, Risk.ORDER})
+
+
+class Agreement(str, enum.Enum):
+    """How the losses of both arms compare."""
+
+    SAME = "same"
+    ROUNDED = "rounded"
+    """Within what the fix may change."""
+    NOT_CHECKED = "not checked"
+    DIFFER = "differ"
+    """By more than the fix may change, or one is no number."""
+
+
+@dataclass(frozen=True)
+class LossCheck:
+    """The agreement, and a sentence for a person."""
+
+    agreement: Agreement
+    sentence: str
+
+
+def check_losses(
+    before: Sequence[Sequence[float]],
+    after: Sequence[Sequence[float]],
+    risks: Sequence[Risk] = (),
+) -> LossCheck:
+    """Compare runs before a change with runs after it, each by its first losses."""
+    if not before or not after or not all(before) or not all(after):
+        return LossCheck(Agreement.NOT_CHECKED, "losses not checked: none were seen")
+    if any(not math.isfinite(loss) for run in after for loss in run) and all(
+        math.isfinite(loss) for run in before for loss in run
+    ):
+        return LossCheck(Agreement.DIFFER, "a loss is no finite number with the change")
+    first = before[0]
+    own = max((_difference(first, run)[0] for run in before[1:]), default=0.0)
+    if own > CLOSE:
+        return LossCheck(
+            Agreement.NOT_CHECKED, "losses not checked: they differ from run to run without it, too"
+        )
+    apart, step = max(_difference(first, run) for run in after)
+    count = min(map(len, (*before, *after)))
+    if apart <= max(own, ROUNDING):
+        return LossCheck(Agreement.SAME, f"the first {count} losses are the same")
+    which = f"loss {step + 1} is {first[step]:.6g} before and {after[0][step]:.6g} after"
+    if not MAY_DIFFER.isdisjoint(risks):
+        return LossCheck(Agreement.NOT_CHECKED, f"losses not checked: other samples, {which}")
+    if not MAY_ROUND.isdisjoint(risks) and apart <= CLOSE:
+        return LossCheck(Agreement.ROUNDED, f"losses differ by rounding: {which}")
+    return LossCheck(Agreement.DIFFER, f"losses differ: {which}")
+
+
+def _difference(one: Sequence[float], other: Sequence[float]) -> tuple[float, int]:
+    """The largest difference of two runs' losses as a share, and which loss that is."""
+    shares = [
+        (abs(a - b) / max(abs(a), abs(b)) if a != b else 0.0, at)
+        for at, (a, b) in enumerate(zip(one, other, strict=False))
+    ]
+    return max(shares, default=(0.0, 0))

@@ -120,6 +120,7 @@ COLLECTS = """
 import gc
 import torch
 
+torch.manual_seed(0)
 kept = [[] for _ in range(200_000)]
 model = torch.nn.Linear(8, 8)
 optimizer = torch.optim.SGD(model.parameters(), 0.1)

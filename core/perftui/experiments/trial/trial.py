@@ -116,14 +116,14 @@ def paired_runs(
         Arm.AFTER: shortened(after, directory, steps),
     }
     restore_all(directory)
-    measured(Arm.BEFORE, launches[Arm.BEFORE], cancelled)
+    first = measured(Arm.BEFORE, launches[Arm.BEFORE], cancelled)
     pairs: list[Pair] = []
     runs: list[TrialRun] = []
     for arms in islice(order(), most_pairs):
         made = {arm: measured(arm, launches[arm], cancelled) for arm in arms}
         pairs.append(Pair(made[Arm.BEFORE], made[Arm.AFTER]))
         runs += [made[arm] for arm in arms]
-        progress = _progress(pairs, runs, risks)
+        progress = _progress(pairs, runs, first, risks)
         yield progress
         if is_decided(progress.verdict):
             return
@@ -156,12 +156,14 @@ def measured(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
     return TrialRun(arm, root, found, losses(facts))
 
 
-def _progress(pairs: list[Pair], runs: list[TrialRun], risks: Sequence[Risk]) -> Progress:
+def _progress(
+    pairs: list[Pair], runs: list[TrialRun], first: TrialRun, risks: Sequence[Risk]
+) -> Progress:
     before, after = (_facts(one.root) for one in (pairs[-1].before, pairs[-1].after))
     floor = noise(runs)
     changes = effective_changes(before, after)
     checked = check_losses(
-        [one.losses for one in runs if one.arm is Arm.BEFORE],
+        [one.losses for one in (first, *runs) if one.arm is Arm.BEFORE],
         [one.losses for one in runs if one.arm is Arm.AFTER],
         risks,
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
-from perftui.fixes.compiling import COMPILE_DYNAMIC
+from perftui.fixes.allocator import EXPANDABLE_SEGMENTS
+from perftui.fixes.autocast import AUTOCAST
 from perftui.fixes.data_loader.loader import PERSISTENT, PIN
 from perftui.fixes.data_loader.num_workers import WORKERS
+from perftui.fixes.distributed import ALL_USED, BUCKET_VIEW
 from perftui.fixes.fix import Fix, option
 from perftui.fixes.leave_out import AFFINITY, COLLECT, DEFAULT_DTYPE, EMPTY_CACHE, SLEEP
 from perftui.fixes.less_often import EVALUATE_LESS, LESS_OFTEN
@@ -15,13 +17,18 @@ from perftui.fixes.no_grad import NO_GRAD
 from perftui.fixes.optimizer import FUSED
 from perftui.fixes.recompute import RECOMPUTE
 from perftui.fixes.switches import ANOMALY, DETERMINISTIC, ONEDNN, THREADS
+from perftui.fixes.torch_compile import COMPILE_DYNAMIC
+from perftui.fixes.torch_switch import CUDNN_BENCHMARK, TF32
+from perftui.fixes.whole_model import CHANNELS_LAST, COMPILE
 
 FIXES: tuple[Fix, ...] = (
     *(WORKERS, PIN, PERSISTENT, FUSED),
     *(THREADS, ANOMALY, DETERMINISTIC, ONEDNN),
     *(COLLECT, SLEEP, EMPTY_CACHE, AFFINITY, DEFAULT_DTYPE),
     *(LESS_OFTEN, NO_GRAD, EVALUATE_LESS),
-    *(RECOMPUTE, COMPILE_DYNAMIC),
+    *(RECOMPUTE, COMPILE_DYNAMIC, COMPILE),
+    *(TF32, AUTOCAST, CUDNN_BENCHMARK, CHANNELS_LAST),
+    *(BUCKET_VIEW, ALL_USED, EXPANDABLE_SEGMENTS),
 )
 
 CATALOGUE = {fix.id: fix for fix in FIXES}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +10,27 @@ from perftui.facts.fact import Facts
 from perftui.fixes.call_source import CallChange, SourceChange, source_change
 from perftui.fixes.launched_script import launched_script
 from perftui.fixes.line_change import LineChange, changed_lines
-from perftui.fixes.model import FixOption
+from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Override
+
+
+@dataclass(frozen=True)
+class EnvironmentChange:
+    """Variables of the environment that the training is started with."""
+
+    title: str
+    variables: Mapping[str, str]
+    risks: tuple[Risk, ...] = ()
+    why_not: str = ""
+    """Why it would be wrong here; empty where nothing is against it."""
+
+    @property
+    def words(self) -> str:
+        """The variables as they stand before a command."""
+        return " ".join(f"{name}={value}" for name, value in self.variables.items())
+
+
+Change = CallChange | LineChange | EnvironmentChange
 
 
 @dataclass(frozen=True)
@@ -23,7 +42,7 @@ class Fix:
     """What the fix does, in one line of a table."""
     explanation: str
     """What changes and what does not, in a few sentences for a person."""
-    change: Callable[[Facts], CallChange | LineChange | None]
+    change: Callable[[Facts], Change | None]
     """The change as it would be made here; None where there is nothing that it could change."""
 
 
@@ -33,8 +52,10 @@ def option(fix: Fix, facts: Facts) -> FixOption | None:
     return offered(fix, change, facts) if change else None
 
 
-def offered(fix: Fix, change: CallChange | LineChange, facts: Facts) -> FixOption:
+def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
     """``change`` as it can be tried and written for a run; reads and parses source files."""
+    if isinstance(change, EnvironmentChange):
+        return _of_environment(fix, change)
     override = None
     if isinstance(change, LineChange):
         written = changed_lines(change, facts)
@@ -57,6 +78,20 @@ def offered(fix: Fix, change: CallChange | LineChange, facts: Facts) -> FixOptio
         line=change.line,
         argv=written.argv,
         script_word=_script_word(facts),
+    )
+
+
+def _of_environment(fix: Fix, change: EnvironmentChange) -> FixOption:
+    if change.why_not:
+        return FixOption(fix.id, change.title, fix.explanation, why_not=change.why_not)
+    return FixOption(
+        fix.id,
+        change.title,
+        fix.explanation,
+        change.risks,
+        override=Override("environment", dict(change.variables), fix=fix.id),
+        why_not="it is set where the training is started",
+        advice=f"{change.words} before the command",
     )
 
 

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from perftui.run.manifest import Manifest
+
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?$")
 _FLAGS = re.compile(r"-[bBdEiIOPqRsSuvx]+$")
 """Options of Python without a value, alone or in one word, as ``python --help`` lists them."""
@@ -48,6 +50,12 @@ def launched_script(command: tuple[str, ...], cwd: Path) -> LaunchedScript | Non
     # An interpreter by another name, or a script with its interpreter in its first line.
     named = [at for at, word in enumerate(command[:2]) if word.endswith(".py")]
     return _by_path(command, named[0], cwd) if named else None
+
+
+def script_of(manifest: Manifest | None) -> str | None:
+    """The file that a run's command runs; None where that is not certain."""
+    script = launched_script(manifest.command, Path(manifest.cwd)) if manifest else None
+    return str(script.path) if script else None
 
 
 def _by_python(command: tuple[str, ...], cwd: Path) -> LaunchedScript | None:

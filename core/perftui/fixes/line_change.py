@@ -47,6 +47,11 @@ def changed_lines(change: LineChange, facts: Facts) -> SourceChange:
     return SourceChange(Patch(path, source, after))
 
 
+def is_told(facts: Facts, *rules: str) -> bool:
+    """Whether any of ``rules`` has a finding."""
+    return any(finding.rule in rules for finding in diagnosis(facts).findings)
+
+
 def place_of(facts: Facts, *rules: str) -> Place | None:
     """The line in the user's own code that the first finding of ``rules`` names; None where none
     does."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.source.source_search import matching_line
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange
+from perftui.fixes.line_change import LineChange, is_told
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
 from perftui.fixes.source.names import qualified_name
@@ -46,8 +45,8 @@ def _direct(call: ast.Call) -> str:
 
 
 def _change(facts: Facts) -> LineChange | None:
-    is_told = any(finding.rule == "backward-recompute" for finding in diagnosis(facts).findings)
-    found = matching_line(facts, r"\bcheckpoint\(") if is_told else None
+    is_there = is_told(facts, "backward-recompute")
+    found = matching_line(facts, r"\bcheckpoint\(") if is_there else None
     if found is None:
         return None
     return LineChange(

@@ -7,7 +7,8 @@ from textwrap import dedent
 
 import pytest
 
-from perftui.fixes.compiling import dynamic
+from perftui.fixes.autocast import autocast
+from perftui.fixes.distributed import all_used, bucket_view
 from perftui.fixes.leave_out import leave_out, no_sleep
 from perftui.fixes.less_often import evaluated_seldom, seldom
 from perftui.fixes.line_change import Plan
@@ -16,6 +17,9 @@ from perftui.fixes.recompute import called_directly
 from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.patching import written
 from perftui.fixes.source.program import parse_program
+from perftui.fixes.torch_compile import dynamic
+from perftui.fixes.torch_switch import cudnn_benchmark, tf32
+from perftui.fixes.whole_model import channels_last, compiled
 
 MARK = "  # here"
 TRAIN = "loss = model(x); loss.backward(); optimizer.step()"
@@ -210,6 +214,69 @@ def test_one_compilation_for_every_size() -> None:
     )
 
 
+SCRIPT = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def main():
+    net = DDP(Net().cuda(), find_unused_parameters=True)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    for epoch in range(9):  # here
+        for x, y in loader:
+            out = net(x)
+            loss = f(out, y)
+            loss.backward()
+            optimizer.step()
+        evaluate(net)
+"""
+
+MODEL = {
+    "tf32": (tf32, ['+ torch.set_float32_matmul_precision("high")']),
+    "cudnn.benchmark": (cudnn_benchmark, ["+ torch.backends.cudnn.benchmark = True"]),
+    "compile": (compiled, ["+ net.compile()"]),
+    "channels last": (channels_last, ["+ net.to(memory_format=torch.channels_last)"]),
+    "autocast": (
+        autocast,
+        [
+            "- out = net(x)",
+            "- loss = f(out, y)",
+            '+ with torch.autocast("cuda", dtype=torch.bfloat16):',
+            "+ out = net(x)",
+            "+ loss = f(out, y)",
+        ],
+    ),
+    "bucket view": (
+        bucket_view,
+        [
+            "- net = DDP(Net().cuda(), find_unused_parameters=True)",
+            "+ net = DDP(Net().cuda(), find_unused_parameters=True, gradient_as_bucket_view=True)",
+        ],
+    ),
+    "all used": (
+        all_used,
+        [
+            "- net = DDP(Net().cuda(), find_unused_parameters=True)",
+            "+ net = DDP(Net().cuda(), find_unused_parameters=False)",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("plan", "lines"), MODEL.values(), ids=MODEL)
+def test_how_the_whole_model_computes(plan: Plan, lines: list[str]) -> None:
+    assert difference(plan, SCRIPT) == lines
+    # What stands there already is not written a second time.
+    with pytest.raises(PatchRefusedError):
+        changed(plan, changed(plan, SCRIPT).replace("range(9):", "range(9):  # here"))
+
+
+def test_what_comes_before_the_loop_comes_before_all_epochs() -> None:
+    after = changed(compiled, SCRIPT).split("\n")
+    at = next(at for at, line in enumerate(after) if "net.compile()" in line)
+    assert after[at - 1].lstrip().startswith("optimizer =")
+    assert after[at + 1].lstrip().startswith("for epoch")
+
+
 REFUSED = {
     "its result is used": (COLLECT, "import gc\nfreed = gc.collect()  # here\n", "uses what"),
     "another function": (COLLECT, "import gc\ntidy()  # here\n", "not certain to call gc.collect"),
@@ -305,6 +372,45 @@ REFUSED = {
             total.backward()
         """,
         "goes backward, too",
+    ),
+    "two models": (
+        compiled,
+        """
+        a, b = nets(); o = optimizer(a.parameters(), b.parameters())
+        for x in y:  # here
+            loss = a(x) + b(x); loss.backward(); o.step()
+        """,
+        "no single model: a, b",
+    ),
+    "two loops that train": (
+        compiled,
+        "for x in y:\n    TRAIN\nfor x in y:  # here\n    TRAIN\n",
+        "2 loops of the file train",
+    ),
+    "compiled already": (
+        compiled,
+        "m = torch.compile(m)\nfor x in y:  # here\n    TRAIN\n",
+        "line 1 compiles something",
+    ),
+    "a precision of its own": (
+        autocast,
+        "scaler = GradScaler()\nfor x in y:  # here\n    TRAIN\n",
+        "line 1 chooses a precision",
+    ),
+    "forward and backward in one": (
+        autocast,
+        """
+        import torch
+        model = Net(); model.parameters()
+        for x in y:  # here
+            model(x).backward(); optimizer.step()
+        """,
+        "not apart",
+    ),
+    "TF32 is set": (
+        tf32,
+        "import torch\ntorch.backends.cuda.matmul.allow_tf32 = False  # here\n",
+        "line 2 sets it already",
     ),
     "another checkpoint": (called_directly, "checkpoint(f, x)  # here\n", "torch's checkpoint"),
 }

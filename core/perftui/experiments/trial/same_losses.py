@@ -18,7 +18,7 @@ CLOSE = 0.02
 FEWEST = 2
 """Runs without the change from which on losses are known to repeat, or not to."""
 
-MAY_ROUND = frozenset({Risk.NUMERICS, Risk.REPEATABLE, Risk.PRECISION})
+MAY_ROUND = frozenset({Risk.NUMERICS, Risk.REPEATABLE, Risk.PRECISION, Risk.HALF})
 MAY_DIFFER = frozenset({Risk.RANDOMNESS, Risk.ORDER})
 
 

@@ -171,6 +171,7 @@ FRAGMENTATION = Rule(
     ),
     lost=_fragmented,
     limits=Limits(0.30, 0.90, "TraceML speaks of it from 30 % of the card on.", of="of its memory"),
+    fixes=("expandable-segments",),
     answer="expandable segments, fewer different sizes",
 )
 

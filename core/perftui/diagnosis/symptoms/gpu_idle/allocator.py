@@ -81,6 +81,6 @@ CHURN = Rule(
     lost=_churning,
     limits=Limits(0.05, 0.20, "TraceLens speaks of exposed time from 5 %.", info=0.01),
     claims=Claim(idle=GapCause.ALLOCATION),
-    fixes=("empty-cache-off",),
+    fixes=("empty-cache-off", "expandable-segments"),
     answer="leave out empty_cache(); expandable segments; the largest batch first",
 )

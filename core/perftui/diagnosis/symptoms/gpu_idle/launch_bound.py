@@ -115,5 +115,6 @@ LAUNCH = Rule(
         info=LEAST,
     ),
     claims=Claim(idle=GapCause.LAUNCH),
+    fixes=("compile",),
     answer="torch.compile, CUDA graphs, fused optimizers, larger batches",
 )

@@ -55,5 +55,6 @@ UNTRIED = Rule(
     limits=Limits.of_hint(
         0.30, "What is won is between nothing and a third of it: try it.", of="of GPU compute"
     ),
+    fixes=("cudnn-benchmark",),
     answer="torch.backends.cudnn.benchmark = True, where sizes stay the same",
 )

@@ -60,6 +60,7 @@ LAYOUT = Rule(
     ),
     lost=_layout,
     limits=Limits(0.02, 0.20, "From 2 % on: conversions are pure loss."),
+    fixes=("channels-last",),
     answer="memory_format=torch.channels_last for model and input",
 )
 

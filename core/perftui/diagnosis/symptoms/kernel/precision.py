@@ -105,6 +105,7 @@ MATMUL_FP32 = Rule(
     ),
     lost=_matmul,
     limits=Limits(0.10, 0.20, "Of float32 products; PyTorch's own FP32MatMulPattern names any."),
+    fixes=("tf32", "autocast-bf16"),
     answer='torch.set_float32_matmul_precision("high"), or autocast to bfloat16',
 )
 
@@ -171,5 +172,6 @@ TENSOR_CORES = Rule(
         "TensorBoard names a training without any; from a fifth of the GPU's time it is worth it.",
         of="of GPU compute",
     ),
+    fixes=("autocast-bf16",),
     answer="torch.autocast to bfloat16",
 )

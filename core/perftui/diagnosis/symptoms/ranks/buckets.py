@@ -110,6 +110,7 @@ BUCKET_COPIES = Rule(
     ),
     lost=_copies,
     limits=Limits(0.05, 0.20, "TraceLens speaks of copies that nothing hides from 5 %.", info=0.02),
+    fixes=("ddp-bucket-view",),
     answer="DistributedDataParallel(..., gradient_as_bucket_view=True)",
 )
 

@@ -114,5 +114,6 @@ UNUSED_PARAMETERS = Rule(
     ),
     lost=_unused,
     limits=Limits(0.10, 0.20, "5 to 10 % of the step where people measured it.", info=0.05),
+    fixes=("ddp-all-used",),
     answer="leave find_unused_parameters out, or static_graph=True",
 )

@@ -1,0 +1,38 @@
+"""``expandable-segments``: GPU memory that grows instead of being reserved in pieces."""
+
+from __future__ import annotations
+
+from perftui.facts.fact import Facts
+from perftui.facts.settings import settings
+from perftui.fixes.fix import EnvironmentChange, Fix
+from perftui.fixes.line_change import is_told
+from perftui.fixes.model import Risk
+
+_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+_VALUE = "expandable_segments:True"
+
+
+def _change(facts: Facts) -> EnvironmentChange | None:
+    known = settings(facts)
+    if known is None or not is_told(facts, "fragmentation", "allocator-churn"):
+        return None
+    given = known.environment or {}
+    own = next((f"{name}={given[name]}" for name in _VARIABLES if given.get(name)), "")
+    return EnvironmentChange(
+        "expandable segments",
+        # The older name, which every version knows.
+        {_VARIABLES[1]: _VALUE},
+        (Risk.SHARED,),
+        f"{own} is set already" if own else "",
+    )
+
+
+EXPANDABLE_SEGMENTS = Fix(
+    id="expandable-segments",
+    what="let the GPU memory that PyTorch holds grow",
+    explanation=(
+        "Tensors of ever new sizes no longer leave gaps that the next one does not fit in. It is "
+        "set before the first use of the GPU, by a variable of the environment."
+    ),
+    change=_change,
+)

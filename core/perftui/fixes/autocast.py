@@ -1,0 +1,66 @@
+"""``autocast-bf16``: forward pass and loss with factors of 16 bits."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from perftui.facts.fact import Facts
+from perftui.fixes.fix import Fix
+from perftui.fixes.launched_script import script_of
+from perftui.fixes.line_change import LineChange, is_told
+from perftui.fixes.model import Risk
+from perftui.fixes.source.edits import Edit, PatchRefusedError
+from perftui.fixes.source.names import module_name
+from perftui.fixes.source.program import Program, called_name
+from perftui.fixes.source.statements import wrap
+from perftui.fixes.source.training_loop import mentions, model_name, training_loop
+
+_OWN = ("autocast", "GradScaler", "half", "bfloat16", "float16", "float64", "double", "amp")
+
+
+def autocast(program: Program, _: int) -> Sequence[Edit]:
+    """The statements of the loop from the model's call to before ``backward()``, under autocast."""
+    line = mentions(program, *_OWN)
+    if line is not None:
+        raise PatchRefusedError(f"line {line} chooses a precision already")
+    loop = training_loop(program)
+    model = model_name(program, loop)
+    forward = [at for at, one in enumerate(loop.body) if _calls_model(one, model)]
+    backward = [at for at, one in enumerate(loop.body) if _goes_backward(one)]
+    if len(backward) != 1 or not forward or forward[-1] >= backward[0]:
+        raise PatchRefusedError("forward and backward are not apart in the body of the loop")
+    covered = loop.body[forward[0] : backward[0]]
+    first, last = covered[0].lineno, covered[-1].end_lineno or covered[-1].lineno
+    torch = module_name(program, "torch")
+    return (wrap(program, first, last, f'with {torch}.autocast("cuda", dtype={torch}.bfloat16)'),)
+
+
+def _calls_model(statement: ast.stmt, model: str) -> bool:
+    calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call))
+    return any(isinstance(call.func, ast.Name) and call.func.id == model for call in calls)
+
+
+def _goes_backward(statement: ast.stmt) -> bool:
+    calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call))
+    return any(called_name(call) == "backward" for call in calls)
+
+
+def _change(facts: Facts) -> LineChange | None:
+    script = script_of(facts.manifest)
+    if script is None or not is_told(facts, "tensor-cores-unused", "matmul-fp32"):
+        return None
+    advice = 'with torch.autocast("cuda", dtype=torch.bfloat16): around forward pass and loss'
+    return LineChange("autocast to bfloat16", script, 1, autocast, advice, (Risk.HALF,))
+
+
+AUTOCAST = Fix(
+    id="autocast-bf16",
+    what="multiply matrices in bfloat16",
+    explanation=(
+        "Factors of matrix products and convolutions have 8 bits of mantissa, weights and sums "
+        "stay float32, and losses are computed in float32. Most networks train as well with it; "
+        "see to the loss of a longer run. Cards before Ampere have no bfloat16."
+    ),
+    change=_change,
+)

@@ -1,0 +1,79 @@
+"""Fixes of ``DistributedDataParallel``: where gradients lie, and what it looks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from perftui.facts.fact import Facts
+from perftui.fixes.fix import Fix
+from perftui.fixes.launched_script import script_of
+from perftui.fixes.line_change import LineChange, is_told
+from perftui.fixes.model import Risk
+from perftui.fixes.source.call_arguments import each_changed
+from perftui.fixes.source.calls import CallSpec
+from perftui.fixes.source.edits import Edit, Literal, PatchRefusedError
+from perftui.fixes.source.names import qualified_name
+from perftui.fixes.source.program import Program
+
+_NAME = "torch.nn.parallel.DistributedDataParallel"
+_NAMES = (_NAME, "torch.nn.parallel.distributed.DistributedDataParallel")
+_SPEC = CallSpec(
+    noun="wrapper",
+    what="torch's DistributedDataParallel",
+    names=dict.fromkeys(_NAMES, _NAME),
+    defaults={"gradient_as_bucket_view": False, "find_unused_parameters": False},
+    alike="parallel",
+)
+
+
+def wrapped_with(arguments: Mapping[str, Literal], program: Program, _: int) -> Sequence[Edit]:
+    """``arguments`` for the only call of DistributedDataParallel of the file."""
+    calls = [call for call in program.calls() if qualified_name(program, call.func) in _NAMES]
+    if len(calls) != 1:
+        raise PatchRefusedError(f"the file has {len(calls)} calls of DistributedDataParallel")
+    edits = each_changed(_SPEC, program, calls[0], arguments)
+    if not edits:
+        raise PatchRefusedError("the call already has these arguments")
+    return list(edits.values())
+
+
+bucket_view = partial(wrapped_with, {"gradient_as_bucket_view": True})
+all_used = partial(wrapped_with, {"find_unused_parameters": False})
+
+
+def _bucket_view(facts: Facts) -> LineChange | None:
+    script = script_of(facts.manifest)
+    if script is None or not is_told(facts, "bucket-copies"):
+        return None
+    advice = "DistributedDataParallel(..., gradient_as_bucket_view=True)"
+    return LineChange("gradients in buckets", script, 1, bucket_view, advice)
+
+
+def _all_used(facts: Facts) -> LineChange | None:
+    script = script_of(facts.manifest)
+    if script is None or not is_told(facts, "unused-parameters-search"):
+        return None
+    advice = "DistributedDataParallel(..., find_unused_parameters=False)"
+    return LineChange("no search for unused", script, 1, all_used, advice, (Risk.UNUSED,))
+
+
+BUCKET_VIEW = Fix(
+    id="ddp-bucket-view",
+    what="keep gradients in the buckets that are reduced",
+    explanation=(
+        "Gradients are views of the buckets, so that they are not copied there and back, and take "
+        "their memory once. detach_() of a gradient raises then."
+    ),
+    change=_bucket_view,
+)
+
+ALL_USED = Fix(
+    id="ddp-all-used",
+    what="do not look for parameters without a gradient in every step",
+    explanation=(
+        "DistributedDataParallel goes through no graph after the forward pass. Where a step leaves "
+        "a parameter out after all, the next one raises and says so."
+    ),
+    change=_all_used,
+)

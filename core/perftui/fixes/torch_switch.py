@@ -1,0 +1,70 @@
+"""Fixes that set a switch of torch by a line after the script's imports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from perftui.facts.fact import Facts
+from perftui.fixes.fix import Fix
+from perftui.fixes.launched_script import script_of
+from perftui.fixes.line_change import LineChange, is_told
+from perftui.fixes.model import Risk
+from perftui.fixes.source.edits import Edit, PatchRefusedError
+from perftui.fixes.source.names import module_name
+from perftui.fixes.source.program import Program
+from perftui.fixes.source.statements import insert_after_imports
+from perftui.fixes.source.training_loop import mentions
+
+_PRECISION = ("set_float32_matmul_precision", "allow_tf32", "fp32_precision")
+_CHOICE = ("benchmark", "deterministic", "use_deterministic_algorithms", "benchmark_limit")
+
+
+def switched(text: str, own: Sequence[str], program: Program, _: int) -> Sequence[Edit]:
+    """``torch`` and ``text`` as a line after the imports, unless the file says any of ``own``."""
+    line = mentions(program, *own)
+    if line is not None:
+        raise PatchRefusedError(f"line {line} sets it already")
+    return (insert_after_imports(program, f"{module_name(program, 'torch')}{text}"),)
+
+
+tf32 = partial(switched, '.set_float32_matmul_precision("high")', _PRECISION)
+cudnn_benchmark = partial(switched, ".backends.cudnn.benchmark = True", _CHOICE)
+
+
+def _tf32(facts: Facts) -> LineChange | None:
+    script = script_of(facts.manifest)
+    if script is None or not is_told(facts, "matmul-fp32"):
+        return None
+    advice = 'torch.set_float32_matmul_precision("high") after the imports'
+    return LineChange("TF32 on", script, 1, tf32, advice, (Risk.NUMERICS,))
+
+
+def _cudnn_benchmark(facts: Facts) -> LineChange | None:
+    script = script_of(facts.manifest)
+    if script is None or not is_told(facts, "cudnn-benchmark-off"):
+        return None
+    advice = "torch.backends.cudnn.benchmark = True after the imports"
+    risks = (Risk.NUMERICS, Risk.REPEATABLE)
+    return LineChange("cudnn.benchmark on", script, 1, cudnn_benchmark, advice, risks)
+
+
+TF32 = Fix(
+    id="tf32",
+    what="multiply float32 matrices on the tensor cores",
+    explanation=(
+        "Factors of matrix products are rounded to 10 bits of mantissa, and sums stay float32. "
+        "Trainings of networks bear that; what solves equations may not."
+    ),
+    change=_tf32,
+)
+
+CUDNN_BENCHMARK = Fix(
+    id="cudnn-benchmark",
+    what="let cuDNN try out which kernel is fastest for each size",
+    explanation=(
+        "The first convolution of each size takes longer. Where sizes change all the time that is "
+        "never won back."
+    ),
+    change=_cudnn_benchmark,
+)

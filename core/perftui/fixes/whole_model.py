@@ -1,0 +1,80 @@
+"""Fixes that change how the whole model computes, by a line before the training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perftui.facts.fact import Facts
+from perftui.fixes.fix import Fix
+from perftui.fixes.launched_script import script_of
+from perftui.fixes.line_change import LineChange, is_told
+from perftui.fixes.model import Risk
+from perftui.fixes.source.edits import Edit, PatchRefusedError
+from perftui.fixes.source.names import module_name
+from perftui.fixes.source.program import Program
+from perftui.fixes.source.training_loop import (
+    insert_before_training,
+    mentions,
+    model_name,
+    training_loop,
+)
+
+_COMPILED = ("compile", "script", "trace", "make_graphed_callables")
+
+
+def compiled(program: Program, _: int) -> Sequence[Edit]:
+    """``model.compile()`` before the training loop: in place, so that names of its state stay."""
+    line = mentions(program, *_COMPILED)
+    if line is not None:
+        raise PatchRefusedError(f"line {line} compiles something already")
+    model = model_name(program, training_loop(program))
+    return (insert_before_training(program, f"{model}.compile()"),)
+
+
+def channels_last(program: Program, _: int) -> Sequence[Edit]:
+    """The weights of the model with channels last: convolutions bring what they are given into
+    that order once."""
+    line = mentions(program, "channels_last", "memory_format")
+    if line is not None:
+        raise PatchRefusedError(f"line {line} chooses a memory format already")
+    model, torch = model_name(program, training_loop(program)), module_name(program, "torch")
+    text = f"{model}.to(memory_format={torch}.channels_last)"
+    return (insert_before_training(program, text),)
+
+
+def _compile(facts: Facts) -> LineChange | None:
+    script = script_of(facts.manifest)
+    if script is None or not is_told(facts, "launch-bound", "memory-bound-elementwise"):
+        return None
+    advice = "model.compile() before the training loop"
+    risks = (Risk.START, Risk.NUMERICS, Risk.MEMORY)
+    return LineChange("model compiled", script, 1, compiled, advice, risks)
+
+
+def _channels_last(facts: Facts) -> LineChange | None:
+    script = script_of(facts.manifest)
+    if script is None or not is_told(facts, "layout-conversion"):
+        return None
+    advice = "model.to(memory_format=torch.channels_last) before the training loop"
+    return LineChange("channels last", script, 1, channels_last, advice, (Risk.NUMERICS,))
+
+
+COMPILE = Fix(
+    id="compile",
+    what="compile the model",
+    explanation=(
+        "torch.compile fuses small operators and launches fewer of them. It needs a C++ compiler "
+        "on the CPU, takes seconds to minutes at the start, and again for each new size."
+    ),
+    change=_compile,
+)
+
+CHANNELS_LAST = Fix(
+    id="channels-last",
+    what="keep images and weights with the channels last",
+    explanation=(
+        "Convolutions compute in the order that tensor cores take, without turning tensors before "
+        "and after each. Code that calls view() on an image may raise."
+    ),
+    change=_channels_last,
+)

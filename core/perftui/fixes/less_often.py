@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, changed_lines, place_of
+from perftui.fixes.line_change import LineChange, is_certain, place_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
 from perftui.fixes.source.observers import refuse_unless_observer
@@ -82,7 +82,7 @@ def _observe(facts: Facts) -> LineChange | None:
         return saved
     done = _change(facts, ("python-bound",), title, evaluates=False)
     # Most of a script's own Python is part of training: then the fix is nothing to speak of.
-    return done if done and changed_lines(done, facts).patch else None
+    return done if done and is_certain(done) else None
 
 
 def _evaluate(facts: Facts) -> LineChange | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from perftui.diagnosis.diagnose import diagnosis
@@ -45,6 +46,25 @@ def changed_lines(change: LineChange, facts: Facts) -> SourceChange:
     except PatchRefusedError as refusal:
         return SourceChange(why_not=str(refusal))
     return SourceChange(Patch(path, source, after))
+
+
+def is_certain(change: LineChange) -> bool:
+    """Whether the source, as it is now, can be changed so; cheap to ask again."""
+    path = Path(change.file)
+    try:
+        return _is_certain(path, path.stat().st_mtime_ns, change.line, change.plan)
+    except OSError:
+        return False
+
+
+@lru_cache(maxsize=64)
+def _is_certain(path: Path, _: int, line: int, plan: Plan) -> bool:
+    """The time when the file was last changed is there for the cache."""
+    try:
+        plan(parse_program(read_source(path)), line)
+    except PatchRefusedError:
+        return False
+    return True
 
 
 def is_told(facts: Facts, *rules: str) -> bool:

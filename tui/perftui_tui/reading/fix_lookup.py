@@ -8,7 +8,7 @@ from pathlib import Path
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import fixes_of
-from perftui.fixes.fix import Fix, offered
+from perftui.fixes.fix import EnvironmentChange, Fix, offered
 from perftui.fixes.launched_script import launched_script
 from perftui.fixes.model import FixOption
 
@@ -36,7 +36,8 @@ class FixLookup:
         if change is None:
             return None
         script = launched_script(manifest.command, Path(manifest.cwd)) if manifest else None
-        files = (Path(change.file) if change.file else None, script.path if script else None)
+        file = None if isinstance(change, EnvironmentChange) else change.file
+        files = (Path(file) if file else None, script.path if script else None)
         in_force = manifest.overrides if manifest else ()
         key = (repr(change), repr(in_force), *map(_modified, files))
         known = self._known.get(fix.id)

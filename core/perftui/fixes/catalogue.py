@@ -6,7 +6,10 @@ from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
 from perftui.fixes.compiling import COMPILE_DYNAMIC
 from perftui.fixes.data_loader.loader import PERSISTENT, PIN
+from perftui.fixes.data_loader.no_workers import NO_WORKERS
 from perftui.fixes.data_loader.num_workers import WORKERS
+from perftui.fixes.data_loader.prefetch import PREFETCH
+from perftui.fixes.data_loader.worker_threads import WORKER_THREADS
 from perftui.fixes.fix import Fix, option
 from perftui.fixes.leave_out import AFFINITY, COLLECT, DEFAULT_DTYPE, EMPTY_CACHE, SLEEP
 from perftui.fixes.less_often import EVALUATE_LESS, LESS_OFTEN
@@ -17,7 +20,8 @@ from perftui.fixes.recompute import RECOMPUTE
 from perftui.fixes.switches import ANOMALY, DETERMINISTIC, ONEDNN, THREADS
 
 FIXES: tuple[Fix, ...] = (
-    *(WORKERS, PIN, PERSISTENT, FUSED),
+    *(WORKERS, NO_WORKERS, PREFETCH, PIN, PERSISTENT, WORKER_THREADS),
+    FUSED,
     *(THREADS, ANOMALY, DETERMINISTIC, ONEDNN),
     *(COLLECT, SLEEP, EMPTY_CACHE, AFFINITY, DEFAULT_DTYPE),
     *(LESS_OFTEN, NO_GRAD, EVALUATE_LESS),

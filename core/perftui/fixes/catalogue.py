@@ -11,11 +11,13 @@ from perftui.fixes.data_loader.num_workers import WORKERS
 from perftui.fixes.data_loader.prefetch import PREFETCH
 from perftui.fixes.data_loader.worker_threads import WORKER_THREADS
 from perftui.fixes.fix import Fix, option
+from perftui.fixes.gc_freeze import FREEZE
 from perftui.fixes.leave_out import AFFINITY, COLLECT, DEFAULT_DTYPE, EMPTY_CACHE, SLEEP
 from perftui.fixes.less_often import EVALUATE_LESS, LESS_OFTEN
 from perftui.fixes.model import FixOption
 from perftui.fixes.no_grad import NO_GRAD
 from perftui.fixes.optimizer import FUSED
+from perftui.fixes.profiler_schedule import SCHEDULE
 from perftui.fixes.recompute import RECOMPUTE
 from perftui.fixes.switches import ANOMALY, DETERMINISTIC, ONEDNN, THREADS
 
@@ -26,6 +28,7 @@ FIXES: tuple[Fix, ...] = (
     *(COLLECT, SLEEP, EMPTY_CACHE, AFFINITY, DEFAULT_DTYPE),
     *(LESS_OFTEN, NO_GRAD, EVALUATE_LESS),
     *(RECOMPUTE, COMPILE_DYNAMIC),
+    *(SCHEDULE, FREEZE),
 )
 
 CATALOGUE = {fix.id: fix for fix in FIXES}

@@ -161,7 +161,10 @@ LOADER = CallSpec(
     # dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory,
     # drop_last, timeout, worker_init_fn, ... as it has had them since torch 1.0.
     positions={
-        "num_workers": 5, "pin_memory": 7, "timeout": 9, "worker_init_fn": 10,
+        "num_workers": 5,
+        "pin_memory": 7,
+        "timeout": 9,
+        "worker_init_fn": 10,
         "multiprocessing_context": 11,
     },
     defaults={"num_workers": 0, "pin_memory": False, PERSISTENT: False, "timeout": 0},

@@ -19,6 +19,7 @@ from perftui.fixes.no_grad import NO_GRAD
 from perftui.fixes.optimizer import FUSED
 from perftui.fixes.profiler_schedule import SCHEDULE
 from perftui.fixes.recompute import RECOMPUTE
+from perftui.fixes.requires_grad import REQUIRES_GRAD
 from perftui.fixes.switches import ANOMALY, DETERMINISTIC, ONEDNN, THREADS
 
 FIXES: tuple[Fix, ...] = (
@@ -28,7 +29,7 @@ FIXES: tuple[Fix, ...] = (
     *(COLLECT, SLEEP, EMPTY_CACHE, AFFINITY, DEFAULT_DTYPE),
     *(LESS_OFTEN, NO_GRAD, EVALUATE_LESS),
     *(RECOMPUTE, COMPILE_DYNAMIC),
-    *(SCHEDULE, FREEZE),
+    *(SCHEDULE, FREEZE, REQUIRES_GRAD),
 )
 
 CATALOGUE = {fix.id: fix for fix in FIXES}

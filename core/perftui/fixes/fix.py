@@ -35,9 +35,9 @@ def option(fix: Fix, facts: Facts) -> FixOption | None:
 
 def offered(fix: Fix, change: CallChange | LineChange, facts: Facts) -> FixOption:
     """``change`` as it can be tried and written for a run; reads and parses source files."""
-    override = None
+    override: Override | None = None
     if isinstance(change, LineChange):
-        written = changed_lines(change, facts)
+        written, override = changed_lines(change, facts), change.override
     elif change.why_not:
         written = SourceChange(why_not=change.why_not)
     else:

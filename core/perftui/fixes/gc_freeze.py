@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.script.gc_pauses import gc_pauses
 from perftui.facts.settings import settings
-from perftui.facts.source.source_search import own_files
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange
+from perftui.fixes.line_change import LineChange, place_of_loop
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.loop_start import training_loop
 from perftui.fixes.source.names import qualified_name, spelling
-from perftui.fixes.source.program import Program, parse_program, read_source
+from perftui.fixes.source.program import Program
 from perftui.fixes.source.statements import insert_after_imports, insert_before
 
 LEAST_PAUSE = 5_000_000
-"""Mean time of a full collection, ns, from which on it looks at many objects that stay: those of
-torch alone take it a few ms."""
+"""Mean time of a full collection, ns, from which on it looks at many objects that stay: the 170,000
+of torch alone take it some tens of ms."""
 
 
 def frozen(program: Program, _: int) -> Sequence[Edit]:
@@ -46,30 +44,13 @@ def _change(facts: Facts) -> LineChange | None:
         return None
     if known is not None and known.gc is not None and known.gc.frozen:
         return None
-    found = _loop(facts)
-    if found is None:
-        return None
     return LineChange(
         "gc.freeze() before the training",
-        *found,
+        *place_of_loop(facts),
         frozen,
         "gc.freeze() once everything is loaded, before the loop that trains",
         (Risk.MEMORY,),
     )
-
-
-def _loop(facts: Facts) -> tuple[str, int] | None:
-    """File and line of the loop that trains, else of the script, which then is only advised."""
-    files = [path for path, _ in own_files(facts)]
-    found = ((str(path), line) for path in files if (line := _line_of_loop(path)) is not None)
-    return next(found, (str(files[0]), 1) if files else None)
-
-
-def _line_of_loop(path: Path) -> int | None:
-    try:
-        return training_loop(parse_program(read_source(path))).lineno
-    except PatchRefusedError:
-        return None
 
 
 FREEZE = Fix(

@@ -130,6 +130,7 @@ def _thrown_away(facts: Facts) -> Lost | None:
         ),
         place=place_of(facts, line),
         parts=time.parts,
+        fixes=(),
     )
 
 
@@ -217,6 +218,7 @@ UNUSED = Rule(
     ),
     lost=_unused,
     limits=Limits(0.05, 0.20, "From 5 % on, as for what is certain to be avoidable."),
+    fixes=("requires-grad-off",),
     answer="requires_grad_(False), no_grad, detach()",
 )
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
+from perftui.fixes.attention import ATTENTION
 from perftui.fixes.compiling import COMPILE_DYNAMIC
 from perftui.fixes.data_loader.loader import PERSISTENT, PIN
 from perftui.fixes.data_loader.no_workers import NO_WORKERS
 from perftui.fixes.data_loader.num_workers import WORKERS
 from perftui.fixes.data_loader.prefetch import PREFETCH
 from perftui.fixes.data_loader.worker_threads import WORKER_THREADS
+from perftui.fixes.elementwise import ELEMENTWISE
 from perftui.fixes.fix import Fix, option
 from perftui.fixes.gc_freeze import FREEZE
 from perftui.fixes.leave_out import AFFINITY, COLLECT, DEFAULT_DTYPE, EMPTY_CACHE, SLEEP
@@ -30,6 +32,7 @@ FIXES: tuple[Fix, ...] = (
     *(LESS_OFTEN, NO_GRAD, EVALUATE_LESS),
     *(RECOMPUTE, COMPILE_DYNAMIC),
     *(SCHEDULE, FREEZE, REQUIRES_GRAD),
+    *(ATTENTION, ELEMENTWISE),
 )
 
 CATALOGUE = {fix.id: fix for fix in FIXES}

@@ -190,6 +190,7 @@ ATTENTION = Rule(
     ),
     lost=_attention,
     limits=Limits(0.10, 0.40, "Half of it is what fusing saves: from 5 % of the step on."),
+    fixes=("attention-fused",),
     answer="scaled_dot_product_attention",
 )
 

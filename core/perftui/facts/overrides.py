@@ -90,6 +90,8 @@ def _not_made(override: Override, is_over: bool) -> AppliedOverride:
     what = f"no {override.target} was made"
     if override.target == "source" and override.file:
         what = f"{Path(override.file).name} was not run in the training process"
+    elif override.target == "parameters":
+        what = "the training has made fewer than three steps"
     elif unmade.place:
         what = f"nothing was made at {unmade.place}"
     return replace(unmade, why=what if is_over else f"{what} so far")

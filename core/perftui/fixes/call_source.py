@@ -14,9 +14,9 @@ from perftui.fixes.model import Patch, Risk
 from perftui.fixes.source.call_arguments import argument
 from perftui.fixes.source.calls import CallSpec, call_at
 from perftui.fixes.source.declared_options import DeclaredOption, declared_options, option_behind
-from perftui.fixes.source.edits import Literal, PatchRefusedError
+from perftui.fixes.source.edits import Literal, PatchRefusedError, RemoveKeyword
 from perftui.fixes.source.patching import call_patch
-from perftui.fixes.source.program import parse_program, read_source
+from perftui.fixes.source.program import Program, parse_program, read_source
 from perftui.run.manifest import Manifest
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
@@ -118,31 +118,47 @@ def _command(
     # The options of another file's parser are not certain to be those of the command.
     if manifest is None or script is None or script.path.resolve() != path.resolve():
         return None, ""
-    name, value = next(iter(change.as_written.items()))
-    found = _option(path, line, change.spec, name, type(value))
+    value = next(iter(change.as_written.values()))
+    found = _option(path, line, change.spec, change.as_written)
     if found is None:
         return None, ""
-    option, declared = found
+    option, declared, suffices = found
     given = CommandOption(manifest.command, script.begin, option, declared)
     if given.unsure is not None:
         why_not = f"{given.unsure} in the command may give {option.long_flag}: change it there"
         return None, why_not
     already = f"the command gives {option.long_flag}: change it there" if given.is_given else ""
-    return given.with_value(value), already
+    return given.with_value(value) if suffices else None, already
 
 
 def _option(
-    path: Path, line: int, spec: CallSpec, name: str, kind: type[object]
-) -> tuple[DeclaredOption, list[DeclaredOption]] | None:
-    """The option that the call's argument reads, also through ``int(...)``, and all options of
-    the file."""
+    path: Path, line: int, spec: CallSpec, arguments: Mapping[str, Literal]
+) -> tuple[DeclaredOption, list[DeclaredOption], bool] | None:
+    """The option that the first of the call's ``arguments`` reads, also through ``int(...)``, all
+    options of the file, and whether the call needs no other change."""
+    name, kind = next((name, type(value)) for name, value in arguments.items())
     try:
         program = parse_program(read_source(path))
-        value = argument(call_at(program, line, spec), name, spec.positions.get(name))
+        call = call_at(program, line, spec)
+        value = argument(call, name, spec.positions.get(name))
     except PatchRefusedError:
         return None
     converted = isinstance(value, ast.Call) and ast.unparse(value.func) == kind.__name__
     if isinstance(value, ast.Call) and converted and len(value.args) == 1:
         value = value.args[0]
     option = option_behind(program, value, kind) if value is not None else ""
-    return None if isinstance(option, str) else (option, declared_options(program))
+    if isinstance(option, str):
+        return None
+    return option, declared_options(program), _suffices(program, call, spec, arguments)
+
+
+def _suffices(
+    program: Program, call: ast.Call, spec: CallSpec, arguments: Mapping[str, Literal]
+) -> bool:
+    """Whether the call takes the option's value as it stands, without losing other arguments."""
+    try:
+        edits = spec.plan(program, call, arguments) if spec.plan else {}
+    except PatchRefusedError:
+        # That the source cannot be changed is no reason against a command, unless it would raise.
+        return all(value != 0 for value in arguments.values())
+    return not any(isinstance(edit, RemoveKeyword) for edit in edits.values())

@@ -5,30 +5,41 @@ from __future__ import annotations
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
 from perftui.fixes.allocator import EXPANDABLE_SEGMENTS
+from perftui.fixes.attention import ATTENTION
 from perftui.fixes.autocast import AUTOCAST
 from perftui.fixes.data_loader.loader import PERSISTENT, PIN
+from perftui.fixes.data_loader.no_workers import NO_WORKERS
 from perftui.fixes.data_loader.num_workers import WORKERS
+from perftui.fixes.data_loader.prefetch import PREFETCH
+from perftui.fixes.data_loader.worker_threads import WORKER_THREADS
 from perftui.fixes.distributed import ALL_USED, BUCKET_VIEW
+from perftui.fixes.elementwise import ELEMENTWISE
 from perftui.fixes.fix import Fix, option
+from perftui.fixes.gc_freeze import FREEZE
 from perftui.fixes.leave_out import AFFINITY, COLLECT, DEFAULT_DTYPE, EMPTY_CACHE, SLEEP
 from perftui.fixes.less_often import EVALUATE_LESS, LESS_OFTEN
 from perftui.fixes.model import FixOption
 from perftui.fixes.no_grad import NO_GRAD
 from perftui.fixes.optimizer import FUSED
+from perftui.fixes.profiler_schedule import SCHEDULE
 from perftui.fixes.recompute import RECOMPUTE
+from perftui.fixes.requires_grad import REQUIRES_GRAD
 from perftui.fixes.switches import ANOMALY, DETERMINISTIC, ONEDNN, THREADS
 from perftui.fixes.torch_compile import COMPILE_DYNAMIC
 from perftui.fixes.torch_switch import CUDNN_BENCHMARK, TF32
 from perftui.fixes.whole_model import CHANNELS_LAST, COMPILE
 
 FIXES: tuple[Fix, ...] = (
-    *(WORKERS, PIN, PERSISTENT, FUSED),
+    *(WORKERS, NO_WORKERS, PREFETCH, PIN, PERSISTENT, WORKER_THREADS),
+    FUSED,
     *(THREADS, ANOMALY, DETERMINISTIC, ONEDNN),
     *(COLLECT, SLEEP, EMPTY_CACHE, AFFINITY, DEFAULT_DTYPE),
     *(LESS_OFTEN, NO_GRAD, EVALUATE_LESS),
     *(RECOMPUTE, COMPILE_DYNAMIC, COMPILE),
     *(TF32, AUTOCAST, CUDNN_BENCHMARK, CHANNELS_LAST),
     *(BUCKET_VIEW, ALL_USED, EXPANDABLE_SEGMENTS),
+    *(SCHEDULE, FREEZE, REQUIRES_GRAD),
+    *(ATTENTION, ELEMENTWISE),
 )
 
 CATALOGUE = {fix.id: fix for fix in FIXES}

@@ -56,9 +56,9 @@ def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
     """``change`` as it can be tried and written for a run; reads and parses source files."""
     if isinstance(change, EnvironmentChange):
         return _of_environment(fix, change)
-    override = None
+    override: Override | None = None
     if isinstance(change, LineChange):
-        written = changed_lines(change, facts)
+        written, override = changed_lines(change, facts), change.override
     elif change.why_not:
         written = SourceChange(why_not=change.why_not)
     else:

@@ -10,11 +10,14 @@ from pathlib import Path
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
+from perftui.facts.source.source_search import own_files
 from perftui.fixes.call_source import SourceChange, why_not_edited
 from perftui.fixes.model import Patch, Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
+from perftui.fixes.source.loop_start import training_loop
 from perftui.fixes.source.patching import written
 from perftui.fixes.source.program import Program, parse_program, read_source
+from perftui.run.manifest import Override
 
 Plan = Callable[[Program, int], Sequence[Edit]]
 """The edits for what stands at a line; raises ``PatchRefusedError`` where it is not certain."""
@@ -22,20 +25,25 @@ Plan = Callable[[Program, int], Sequence[Edit]]
 
 @dataclass(frozen=True)
 class LineChange:
-    """A change around ``file:line``; it is tried by running the patched text."""
+    """A change around ``file:line``, None where the run names none; it is tried by running the
+    patched text."""
 
     title: str
     """What will change, in a few words: ``no gc.collect() in the loop``."""
-    file: str
-    line: int
+    file: str | None
+    line: int | None
     plan: Plan
     advice: str
     """What to write by hand."""
     risks: tuple[Risk, ...] = ()
+    override: Override | None = None
+    """What does the same for one run, where the source is not certain."""
 
 
 def changed_lines(change: LineChange, facts: Facts) -> SourceChange:
     """The patch of ``change``, or why there is none; reads the source file."""
+    if change.file is None or change.line is None:
+        return SourceChange(why_not="the run names no line of the script's own for it")
     path = Path(change.file)
     if why := why_not_edited(path, "the line is", facts.manifest):
         return SourceChange(why_not=why)
@@ -80,3 +88,19 @@ def place_of(facts: Facts, *rules: str) -> Place | None:
         if finding.rule in rules and place and place.file and place.line:
             return place
     return None
+
+
+def place_of_loop(facts: Facts) -> tuple[str | None, int | None]:
+    """File and line of the loop that trains, in the first of the user's own files that has one."""
+    for path, _ in own_files(facts):
+        line = _line_of_loop(path)
+        if line is not None:
+            return str(path), line
+    return None, None
+
+
+def _line_of_loop(path: Path) -> int | None:
+    try:
+        return training_loop(parse_program(read_source(path))).lineno
+    except PatchRefusedError:
+        return None

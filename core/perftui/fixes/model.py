@@ -27,6 +27,9 @@ class Risk(str, enum.Enum):
     START = "takes longer to start"
     SELDOM = "writes, prints or evaluates less"
     PACE = "goes on without the pause"
+    PROFILE = "the script's profiler records a few steps only"
+    NORMS = "gradient norms over all parameters change"
+    DROPOUT = "dropout leaves out other values"
     CORES = "may slow the step: too few cores are idle"
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.agent.hooks.call_site import CallSite, find_call_site
-from perftui.agent.overrides.dataloader import Overrides
+from perftui.agent.overrides.dataloader import WORKER_SETTINGS, Overrides
 from perftui.agent.overrides.request import Request
 
 HERE = CallSite("/project/train.py", 10, 14, "main")
@@ -116,6 +116,9 @@ def test_only_what_was_asked_for_changes(passed: dict[str, Any], wanted: dict[st
     for name in {*passed, *wanted}:
         changed = name in wanted and name not in refused
         expected = wanted[name] if changed else passed.get(name)
+        # What torch refuses without workers goes with them.
+        if name in WORKER_SETTINGS and wanted.get("num_workers") == 0:
+            expected = expected and None
         assert made.get(name) == expected
     assert made.get("batch_size") == passed.get("batch_size")
 
@@ -172,11 +175,44 @@ def test_a_lambda_cannot_be_sent_to_spawned_workers() -> None:
     assert "spawned" in refused["num_workers"]
 
 
-def test_workers_are_not_taken_from_a_loader_that_sets_them_up() -> None:
-    made, refused = apply({"num_workers": 0}, Map(), num_workers=2, prefetch_factor=4)
+def test_without_workers_what_only_they_can_have_is_left_out() -> None:
+    given = {"prefetch_factor": 4, "persistent_workers": True, "timeout": 9, "shuffle": True}
+
+    made, refused = apply(
+        {"num_workers": 0}, Map(), num_workers=2, multiprocessing_context="fork", **given
+    )
+
+    assert refused == {}
+    assert {name: made[name] for name in made if name not in ("self", "dataset")} == {
+        "num_workers": 0,
+        "shuffle": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("dataset", "given", "why"),
+    [
+        (Sharded(), {}, "another order"),
+        (Map(), {"worker_init_fn": print}, "worker_init_fn would not be called"),
+    ],
+)
+def test_workers_that_do_more_than_make_batches_stay(
+    dataset: Any, given: dict[str, Any], why: str
+) -> None:
+    made, refused = apply({"num_workers": 0}, dataset, num_workers=2, prefetch_factor=4, **given)
 
     assert (made["num_workers"], made["prefetch_factor"]) == (2, 4)
-    assert "prefetch_factor" in refused["num_workers"]
+    assert why in refused["num_workers"]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_taken"), [(8, True), (0, False), (None, False), (True, False)]
+)
+def test_a_queue_has_a_number_of_batches(value: Any, is_taken: bool) -> None:
+    made, refused = apply({"prefetch_factor": value}, Map(), num_workers=2)
+
+    assert made.get("prefetch_factor") == (value if is_taken else None)
+    assert ("is not a number of batches" in refused.get("prefetch_factor", "")) is not is_taken
 
 
 @pytest.mark.parametrize("available", [False, True])

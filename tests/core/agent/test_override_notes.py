@@ -224,3 +224,42 @@ def test_loaders_made_anew_for_each_epoch_say_it_once(train: Train) -> None:
     source = source.replace("loader = ", "made = lambda: ")
     asked = {"target": "DataLoader", "arguments": {"num_workers": 1}}
     assert told(train(source, overrides=[asked]))["outcome"] == "applied"
+
+
+SHUFFLED = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(
+    TensorDataset(torch.rand(64, 8)), batch_size=8, shuffle=True, num_workers=1, {more}
+)
+for epoch in range(2):
+    for (x,) in loader:
+        loss = model(x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+print(f"{{loss.item():.6f}}", torch.rand(1), loader.num_workers, loader.prefetch_factor)
+"""
+LOADERS = {
+    "no workers": ({"num_workers": 0}, "prefetch_factor=3, timeout=60", ["0", "None"]),
+    "a longer queue": ({"prefetch_factor": 8}, "persistent_workers=True", ["1", "8"]),
+}
+
+
+@pytest.mark.parametrize(("asked", "more", "made"), LOADERS.values(), ids=LOADERS)
+def test_a_loader_trains_the_same_without_workers_and_with_a_longer_queue(
+    train: Train, asked: dict[str, Any], more: str, made: list[str]
+) -> None:
+    source = SHUFFLED.format(more=more)
+    plain = train(source, agent=False)
+    run = train(source, overrides=[{"target": "DataLoader", "arguments": asked}])
+    assert (run.code, run.err) == (0, "")
+    assert run.out.split()[-2:] == made
+    # The same samples in the same order, and the same random numbers between them.
+    assert run.out.split()[:-2] == plain.out.split()[:-2]
+    note = told(run)
+    assert (note["outcome"], note["values"]) == ("applied", asked)

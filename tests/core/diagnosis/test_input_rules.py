@@ -172,7 +172,7 @@ def test_workers_with_threads_of_their_own_want_more_cores_than_there_are() -> N
         "4 workers, each with 4 threads, and the training ask for 14.6 of 2 cores, and a worker "
         "waits 40 % of its time for one."
     )
-    assert found.fixes == ()
+    assert found.fixes == ("worker-threads",)
 
 
 def test_what_the_training_waits_for_cores_that_its_workers_take_is_lost_too() -> None:

@@ -443,10 +443,40 @@ def test_a_flag_for_persistence_beside_a_variable_is_left_alone(path) -> None:
         patched(path, (HEAD + FLAG + call).encode(), {"persistent_workers": True})
 
 
-def test_nothing_but_persistence_depends_on_a_variable(path) -> None:
-    call = f"{HEAD}loader = DataLoader(data, num_workers=args.w)\n".encode()
-    with pytest.raises(PatchRefusedError, match="no number of workers"):
-        patched(path, call, {"prefetch_factor": 4})
+def test_a_queue_beside_a_variable_depends_on_it(path) -> None:
+    assert_patch(
+        path,
+        "loader = DataLoader(data, num_workers=args.w)\n",
+        "loader = DataLoader(data, num_workers=args.w, "
+        "prefetch_factor=4 if args.w > 0 else None)\n",
+        {"prefetch_factor": 4},
+    )
+
+
+@pytest.mark.parametrize("workers", ["2", "args.w", "count()"])
+def test_a_queue_that_is_given_shows_that_there_are_workers(path, workers) -> None:
+    assert_patch(
+        path,
+        f"loader = DataLoader(data, num_workers={workers}, prefetch_factor=2)\n",
+        f"loader = DataLoader(data, num_workers={workers}, prefetch_factor=8)\n",
+        {"prefetch_factor": 8},
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ("", "no number of workers"),
+        (", num_workers=0", "no number of workers"),
+        (", num_workers=count()", "no number of workers"),
+        (", num_workers=args.w, prefetch_factor=None", "is given, and so is a variable number"),
+        (", num_workers=2, prefetch_factor=count()", "is computed"),
+    ],
+)
+def test_a_queue_without_workers_is_refused(path, arguments, why) -> None:
+    source = f"{HEAD}loader = DataLoader(data{arguments})\n".encode()
+    with pytest.raises(PatchRefusedError, match=why):
+        patched(path, source, {"prefetch_factor": 8})
 
 
 @pytest.mark.parametrize(("workers", "kept"), [(0, False), (2, True)])

@@ -23,6 +23,7 @@ NEEDS_WORKERS = ("persistent_workers", "prefetch_factor")
 """A loader without workers raises when it is given one of these."""
 
 WORKER_SETTINGS = (*NEEDS_WORKERS, "multiprocessing_context", "timeout")
+"""What goes with the workers: without them torch takes none of it."""
 
 CHANGEABLE = frozenset({"num_workers", "pin_memory", *NEEDS_WORKERS})
 """Every other argument takes part in which samples make a batch."""
@@ -74,6 +75,9 @@ class Overrides:
         # Every argument of the constructor after the loader itself may be given by name.
         given = {**bound, **outcome.applied}
         del given[next(iter(self._signature.parameters))]
+        if outcome.applied.get("num_workers") == 0:
+            off = {name for name in WORKER_SETTINGS if given.get(name)}
+            given = {name: value for name, value in given.items() if name not in off}
         return (), given, outcome
 
     def _decide(self, asked: dict[str, Any], bound: dict[str, Any], outcome: Outcome) -> None:
@@ -95,6 +99,8 @@ class Overrides:
             return self._why_not_workers(value, bound)
         if name in NEEDS_WORKERS and not bound.get("num_workers"):
             return "the loader has no workers"
+        if name == "prefetch_factor" and (type(value) is not int or value < 1):
+            return f"{value!r} is not a number of batches"
         if name == "pin_memory" and value and not self._torch.cuda.is_available():
             return "there is no GPU to copy to"
         return None
@@ -103,11 +109,19 @@ class Overrides:
         if type(workers) is not int or workers < 0:
             return f"{workers!r} is not a number of workers"
         if workers == 0:
-            given = [name for name in WORKER_SETTINGS if bound.get(name)]
-            return f"the script gives {', '.join(given)}" if given else None
+            return self._why_not_without(bound)
         if multiprocessing.current_process().daemon:
             return "this process may not have children"
         return self._why_not_in_workers(bound)
+
+    def _why_not_without(self, bound: dict[str, Any]) -> str | None:
+        if not bound.get("num_workers"):
+            return None
+        if datasets.is_iterable_style(self._torch, bound.get("dataset")):
+            return "the samples of an iterable dataset would come in another order"
+        if bound.get("worker_init_fn") is not None:
+            return "worker_init_fn would not be called, which may set the dataset up"
+        return None
 
     def _why_not_in_workers(self, bound: dict[str, Any]) -> str | None:
         data = bound.get("dataset")

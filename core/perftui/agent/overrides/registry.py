@@ -30,9 +30,19 @@ def check_environment(_: Any, session: Session, requests: list[Request]) -> None
         session.overrides.report(request.note(dict.fromkeys(lost, OTHERWISE), values))
 
 
+def watch_parameters(torch: Any, session: Session, requests: list[Request]) -> None:
+    """Look at the parameters of the training where that was asked for."""
+    if requests:
+        # Few runs have it: not importing it makes the start of the others faster.
+        from . import untrained
+
+        untrained.watch(torch, session, requests)
+
+
 TARGETS = {
     "DataLoader": dataloader.watch,
     "optimizer": optimizer.watch,
+    "parameters": watch_parameters,
     "environment": check_environment,
     "source": source.watch,
     "switch": switches.watch,

@@ -13,7 +13,7 @@ from ..dataloader.loader import batches_ready, fetches_itself
 from ..dataloader.worker_times import FETCH_CALLS
 from ..fast_path.fast_path import ASKED
 from ..fast_path.opening import FastPathOpening
-from ..hooks.call_site import find_call_site
+from ..hooks.call_site import CallSite, find_call_site
 from ..hooks.saves import Saves
 from ..safety.guarded import guarded, guarded_and_timed
 from ..steps.detection import TRAIN, Boundary
@@ -302,12 +302,21 @@ class Session(FastPathOpening):
         for duration, data in self._compilations.new():
             self.notes.write("compile", data, recording.index, duration)
 
-    @guarded_and_timed
-    def _note_settings(self) -> None:
+    def called_modules(self) -> list[Any]:
+        """The outermost modules that were called."""
+        return list(self._modules)
+
+    def made_optimizers(self) -> dict[Any, CallSite | None]:
+        """All optimizers that are known, and where they were made."""
         made = dict(self.optimizer_sites)
         for known, _ in self.optimizers.known():
             optimizer = known()
             if optimizer is not None:
                 # Not every optimizer is constructed: some are copied or unpickled.
                 made.setdefault(optimizer, None)
-        self.notes.write("settings", self._setup.note(self._torch, made, list(self._modules)))
+        return made
+
+    @guarded_and_timed
+    def _note_settings(self) -> None:
+        made, modules = self.made_optimizers(), self.called_modules()
+        self.notes.write("settings", self._setup.note(self._torch, made, modules))

@@ -70,7 +70,7 @@ def parameters(
     ``unused`` have a gradient just now, and are in no optimizer.
     """
     found: dict[tuple[Any, Any], dict[str, Any]] = {}
-    held = {id(one) for optimizer in optimizers for one in _held_by(optimizer)}
+    held = {id(one) for optimizer in optimizers for one in held_by(optimizer)}
     with torch._C.DisableTorchFunction():
         different = {id(one): one for one in _parameters(modules, optimizers)}
         for number, parameter in different.items():
@@ -103,10 +103,11 @@ def _parameters(modules: Iterable[Any], optimizers: Iterable[Any]) -> Iterator[A
     for module in modules:
         yield from (one for one in module._parameters.values() if one is not None)
     for optimizer in optimizers:
-        yield from _held_by(optimizer)
+        yield from held_by(optimizer)
 
 
-def _held_by(optimizer: Any) -> Iterator[Any]:
+def held_by(optimizer: Any) -> Iterator[Any]:
+    """The parameters of ``optimizer``."""
     for group in optimizer.param_groups:
         yield from group["params"]
 

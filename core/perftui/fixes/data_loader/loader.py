@@ -10,6 +10,7 @@ from perftui.facts.gpu.gpu import has_gpu
 from perftui.fixes.call_source import CallChange
 from perftui.fixes.fix import Fix
 from perftui.fixes.model import Risk
+from perftui.fixes.source.calls import CallSpec
 from perftui.fixes.source.edits import Literal
 from perftui.fixes.source.loader_arguments import LOADER
 
@@ -20,6 +21,7 @@ def loader_change(
     arguments: Mapping[str, Literal],
     risks: tuple[Risk, ...],
     why_not: str,
+    spec: CallSpec = LOADER,
 ) -> CallChange:
     """Give the loader that feeds the training other ``arguments``."""
     where = f"At {loader.source}: " if loader.source else ""
@@ -32,7 +34,7 @@ def loader_change(
         title=title,
         file=loader.file,
         line=loader.line,
-        spec=LOADER,
+        spec=spec,
         advice=f"{where}DataLoader(..., {given})",
         seen={name: value for name, value in seen.items() if value is not None},
         risks=risks,

@@ -61,6 +61,8 @@ class InsertLine(_At):
     """A line of its own behind the line on which a statement ends."""
 
     text: str
+    before: bool = False
+    """Whether it comes before the statement, and before comments that stand above that."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 
 from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.program import Program
@@ -50,15 +51,37 @@ def module_name(program: Program, module: str) -> str:
     raise PatchRefusedError(f"no import of the file certainly gives {module} a name")
 
 
-def refuse_unbound(program: Program, place: ast.stmt, text: str, *, before: bool = False) -> None:
+def spelling(program: Program, name: str) -> str:
+    """How the file can write the qualified ``name``: ``F.softmax`` after ``import
+    torch.nn.functional as F``.
+
+    Raises:
+        PatchRefusedError: no import certainly leads there.
+    """
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        with suppress(PatchRefusedError):
+            return ".".join([module_name(program, ".".join(parts[:count])), *parts[count:]])
+    raise PatchRefusedError(f"no import of the file certainly gives {name} a name")
+
+
+def refuse_unbound(
+    program: Program,
+    place: ast.stmt,
+    text: str,
+    *,
+    before: bool = False,
+    known: Collection[str] = (),
+) -> None:
     """Nothing where all names that ``text`` reads have a value once ``place`` has run, or
-    ``before`` it does.
+    ``before`` it does; those in ``known`` have.
 
     Raises:
         PatchRefusedError: one of them may have none there.
     """
     read = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name))
-    for name in sorted({node.id for node in read if isinstance(node.ctx, ast.Load)}):
+    names = {node.id for node in read if isinstance(node.ctx, ast.Load)}
+    for name in sorted(names.difference(known)):
         if not _is_bound(program, place, name, before):
             raise PatchRefusedError(f"{name} is not certain to be defined at line {place.lineno}")
 

@@ -45,7 +45,7 @@ def call_patch(
     at = program.span(call)
     target = spec.names[qualified_name(program, call.func) or ""]
     after, lines = written(source, list(edits.values()))
-    given = {name: arguments[name] for name in edits}
+    given = {name: arguments[name] for name in edits if name in arguments}
     return Patch(path, source, after, given, target, lines[at])
 
 

@@ -91,7 +91,7 @@ class _Meant(ast.NodeTransformer):
         spans = [self._span(statement) for statement in body]
         for edit in self._edits:
             if isinstance(edit, InsertLine) and edit.at in spans:
-                at = _line_end(body, spans.index(edit.at))
+                at = spans.index(edit.at) if edit.before else _line_end(body, spans.index(edit.at))
                 body[at:at] = _unplaced(edit.text)
                 self.made.append(edit)
             elif isinstance(edit, WrapBlock) and edit.at in spans and edit.last in spans:

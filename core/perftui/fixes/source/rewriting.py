@@ -75,8 +75,7 @@ class _Editor(cst.CSTTransformer):
         body: list[Any] = list(updated.body)
         for edit in self._edits:
             if isinstance(edit, InsertLine) and edit.at[:2] in starts:
-                at = starts.index(edit.at[:2]) + 1
-                body.insert(at, cst.parse_statement(edit.text))
+                _insert(body, starts.index(edit.at[:2]), edit)
             elif isinstance(edit, WrapBlock) and edit.at[:2] in starts and edit.last[:2] in starts:
                 first, last = starts.index(edit.at[:2]), starts.index(edit.last[:2]) + 1
                 indent = original.indent if isinstance(original, cst.IndentedBlock) else None
@@ -88,6 +87,17 @@ class _Editor(cst.CSTTransformer):
     def _span(self, node: cst.CSTNode) -> Span:
         at = self.get_metadata(PositionProvider, node)
         return at.start.line, at.start.column, at.end.line, at.end.column
+
+
+def _insert(body: list[Any], at: int, edit: InsertLine) -> None:
+    new: Any = cst.parse_statement(edit.text)
+    if not edit.before:
+        body.insert(at + 1, new)
+        return
+    lines = body[at].leading_lines
+    blank = next((i for i, line in enumerate(lines) if line.comment), len(lines))
+    body[at] = body[at].with_changes(leading_lines=lines[blank:])
+    body.insert(at, new.with_changes(leading_lines=lines[:blank]))
 
 
 def _expression(edit: Edit, node: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 
 from perftui.fixes.source.edits import (
     InsertLine,
@@ -37,6 +38,21 @@ def insert_after(program: Program, line: int, text: str) -> InsertLine:
     if body and line >= _start(body[0]):
         raise PatchRefusedError(f"line {line} is inside a statement of several parts")
     return _inserted(program, statement, text)
+
+
+def insert_before(
+    program: Program, statement: ast.stmt, text: str, known: Collection[str] = ()
+) -> InsertLine:
+    """``text``, one line, before ``statement``; names in ``known`` are defined by another edit.
+
+    Raises:
+        PatchRefusedError: the statement does not begin its line, or a name that ``text`` reads may
+            have no value there.
+    """
+    if _chain(program, statement)[0] is not statement:
+        raise PatchRefusedError(f"line {statement.lineno} begins with another statement")
+    refuse_unbound(program, statement, text, before=True, known=known)
+    return InsertLine(program.span(statement), text, before=True)
 
 
 def insert_after_imports(program: Program, text: str) -> InsertLine:

@@ -130,6 +130,7 @@ def _thrown_away(facts: Facts) -> Lost | None:
         ),
         place=place_of(facts, line),
         parts=time.parts,
+        fixes=(),
     )
 
 
@@ -189,6 +190,7 @@ ATTENTION = Rule(
     ),
     lost=_attention,
     limits=Limits(0.10, 0.40, "Half of it is what fusing saves: from 5 % of the step on."),
+    fixes=("attention-fused",),
     answer="scaled_dot_product_attention",
 )
 
@@ -217,6 +219,7 @@ UNUSED = Rule(
     ),
     lost=_unused,
     limits=Limits(0.05, 0.20, "From 5 % on, as for what is certain to be avoidable."),
+    fixes=("requires-grad-off",),
     answer="requires_grad_(False), no_grad, detach()",
 )
 

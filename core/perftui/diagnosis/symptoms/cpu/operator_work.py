@@ -173,7 +173,7 @@ ELEMENTWISE = Rule(
     limits=Limits(
         0.30, 0.50, "slowai calls 50 % of the time memory-bound; 30 % is worth a fusion."
     ),
-    fixes=("compile",),
+    fixes=("elementwise-fused", "compile"),
     answer="torch's fused functions, torch.compile",
 )
 

@@ -81,8 +81,10 @@ def _bound(facts: Facts) -> Lost | None:
 
 
 def _fixes_of_workers(facts: Facts, wait: InputWait) -> tuple[str, ...]:
-    if _is_rare(facts, wait) or better_without_workers(facts):
+    if _is_rare(facts, wait):
         return ()
+    if better_without_workers(facts):
+        return ("loader-no-workers",)
     useless = {"loader-workers"} if wait.of.of_run and _are_idle(facts) else set()
     return tuple(fix for fix in data_fixes(wait, facts) if fix not in useless)
 
@@ -168,6 +170,6 @@ BOUND = Rule(
     lost=_bound,
     limits=LIMITS,
     claims=WAIT,
-    fixes=("loader-workers", "loader-pin"),
+    fixes=("loader-workers", "loader-pin", "loader-no-workers"),
     answer="more workers, pinned memory, cheaper transforms",
 )

@@ -65,7 +65,7 @@ def _handover(facts: Facts) -> Lost | None:
     else:
         return None
     none_better = better_without_workers(facts)
-    lost = lost_to_workers(facts, wait, because + none_better, figures, fixes=())
+    lost = lost_to_workers(facts, wait, because + none_better, figures, HANDOVER.fixes)
     # Where none are better, it is their number that is wrong, not the line that makes batches.
     return replace(lost, place=loader_place(facts)) if none_better else lost
 
@@ -88,8 +88,10 @@ def _uneven(facts: Facts) -> Lost | None:
     if wait is None or (pattern and pattern.at_epochs >= AT_EPOCHS):
         # The first batches of an epoch are waited for, however even they are.
         return None
-    found = unevenness(facts)
+    found, fixes = unevenness(facts), UNEVEN.fixes
     if found.worker is not None and found.times >= SLOW_WORKER:
+        # However long its queue is, it falls behind.
+        fixes = ()
         because = (
             f"worker {found.worker} takes {found.times:.1f} times as long for a batch as the others"
         )
@@ -100,7 +102,7 @@ def _uneven(facts: Facts) -> Lost | None:
         )
     else:
         return None
-    return lost_to_workers(facts, wait, because, fixes=())
+    return lost_to_workers(facts, wait, because, fixes=fixes)
 
 
 def _bursty(facts: Facts) -> Lost | None:
@@ -113,7 +115,7 @@ def _bursty(facts: Facts) -> Lost | None:
         f"(95 % of waits are below {fmt.duration(pattern.p95)}, half of them below "
         f"{fmt.duration(pattern.p50)})"
     )
-    lost = lost_to_workers(facts, wait, because, fixes=())
+    lost = lost_to_workers(facts, wait, because, fixes=BURSTY.fixes)
     # Whoever waits for a core makes or takes batches in bursts, too.
     return replace(lost, doubt=busy_host(facts))
 
@@ -138,6 +140,7 @@ HANDOVER = Rule(
     lost=_handover,
     limits=LIMITS,
     claims=WAIT,
+    fixes=("loader-no-workers",),
     answer="stack tensors in collate; num_workers=0 for data in memory",
 )
 
@@ -152,6 +155,7 @@ UNEVEN = Rule(
     lost=_uneven,
     limits=LIMITS,
     claims=WAIT,
+    fixes=("loader-prefetch",),
     answer="even samples, prefetch_factor, in_order=False",
 )
 
@@ -165,5 +169,6 @@ BURSTY = Rule(
     lost=_bursty,
     limits=LIMITS,
     claims=WAIT,
+    fixes=("loader-prefetch",),
     answer="prefetch_factor, smaller shards",
 )

@@ -61,14 +61,19 @@ def _oversubscribed(facts: Facts) -> Lost | None:
         # They may wait for cores that other programs take.
         return None
     count, plus = workers(facts) * max(ranks_here(facts), 1), ""
+    fixes: tuple[str, ...] = ()
     if use.has_threads:
+        fixes = ("worker-threads",)
         plus = f", each with {use.computing_threads:.0f} threads,"
+    none_better = better_without_workers(facts)
+    if none_better:
+        fixes = (*fixes, "loader-no-workers")
     because = (
         f"{fmt.several(count, 'worker')}{plus} and the training ask for {asked:.1f} of "
         f"{fmt.several(cores, 'core')}, and a worker waits {fmt.percent(use.delayed)} of its time "
-        f"for one{better_without_workers(facts)}"
+        f"for one{none_better}"
     )
-    lost = lost_to_workers(facts, wait, because, _use_figures(use), fixes=())
+    lost = lost_to_workers(facts, wait, because, _use_figures(use), fixes)
     return _with_training(facts, lost, machine_use(facts).delayed or 0.0)
 
 
@@ -170,6 +175,7 @@ OVERSUBSCRIBED = Rule(
     lost=_oversubscribed,
     limits=LIMITS,
     claims=WAIT,
+    fixes=("worker-threads", "loader-no-workers"),
     answer="one thread in each worker, fewer workers",
 )
 

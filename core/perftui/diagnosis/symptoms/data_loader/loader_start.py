@@ -30,11 +30,12 @@ def _lost(facts: Facts) -> Lost | None:
     share = cost / step.mean
     what = "Starting the loader again" + (", and ending its workers," if ending else "")
     each_step = again.count >= EACH_STEP * step.count
+    none_better = better_without_workers(facts, otherwise=step.mean - cost)
     return Lost(
         cost,
         step,
         f"{what} takes {fmt.part_of_step(cost, step.mean)}{_because(feeds, each_step)}"
-        f"{better_without_workers(facts, otherwise=step.mean - cost)}.",
+        f"{none_better}.",
         (
             Figure.share("starting the loader again", share, LOADER_START.limits.warning),
             Figure("mean start", again.mean, "ns"),
@@ -45,7 +46,10 @@ def _lost(facts: Facts) -> Lost | None:
         ),
         parts=("loader_start", "other") if ending else (),
         place=asking_place(facts) if each_step or not _starts_anew(feeds) else loader_place(facts),
-        fixes=LOADER_START.fixes if _starts_anew(feeds) and not each_step else (),
+        fixes=(
+            *(("loader-no-workers",) if none_better else ()),
+            *(("loader-persistent",) if _starts_anew(feeds) and not each_step else ()),
+        ),
     )
 
 
@@ -83,6 +87,6 @@ LOADER_START = Rule(
     lost=_lost,
     limits=Limits(0.05, 0.20, "As certain to be avoidable as a loader without workers."),
     claims=Claim(phase="loader_start"),
-    fixes=("loader-persistent",),
+    fixes=("loader-persistent", "loader-no-workers"),
     answer="workers that stay: persistent_workers=True, one loader for all epochs",
 )

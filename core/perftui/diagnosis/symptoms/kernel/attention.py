@@ -44,6 +44,7 @@ UNFUSED = Rule(
     ),
     lost=_unfused,
     limits=Limits(0.05, 0.20, _SOURCE),
+    fixes=("attention-fused",),
     answer="torch.nn.functional.scaled_dot_product_attention",
 )
 

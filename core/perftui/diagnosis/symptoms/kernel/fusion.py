@@ -56,7 +56,7 @@ ELEMENTWISE = Rule(
         0.20,
         "What fusing saves: of a GPT and a ResNet of fused operators it would be 6 % and 2 %.",
     ),
-    fixes=("compile",),
+    fixes=("elementwise-fused", "compile"),
     answer="torch.compile, or the fused functions of torch",
 )
 

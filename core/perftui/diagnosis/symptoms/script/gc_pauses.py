@@ -105,6 +105,6 @@ PAUSES = Rule(
         "of 1 ms, which collections of any training take, so 1 % is worth a word only.",
         info=0.01,
     ),
-    fixes=("collect-off",),
+    fixes=("collect-off", "gc-freeze"),
     answer="gc.freeze() after the start, gc.disable(), no gc.collect() in the loop",
 )

@@ -60,6 +60,7 @@ def _own_window(facts: Facts) -> Lost | None:
         f"The profiler itself takes {fmt.percent(share)} of the steps that it recorded: what the "
         "trace says of the host is less certain.",
         (Figure.share("profiler", share, SPOILED),),
+        fixes=(),
     )
 
 
@@ -79,5 +80,6 @@ OVERHEAD = Rule(
         "nsys-ai calls 5 % of profiler time notable and says from 15 % on that it spoils a window.",
         info=0.0,
     ),
+    fixes=("profiler-schedule",),
     answer="take it out, or profile few steps",
 )

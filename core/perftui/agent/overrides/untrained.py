@@ -1,0 +1,106 @@
+"""Tries a training without gradients of the parameters that no optimizer holds.
+
+Only those that a backward pass fills and that nobody changes between two steps: others are trained
+by the script itself, or are what it differentiates by.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ..hooks.compiler import break_graph
+from ..safety.signal_handlers import attempt
+from ..settings.model import all_modules, held_by, wrappers
+from .request import Request, arguments_of
+
+if TYPE_CHECKING:
+    from ..recording.session import Session
+
+LOOK_AFTER = 2
+"""Steps of the first optimizer that steps, after which parameters are looked at; a step later they
+are looked at again, and let go of."""
+
+
+class Untrained:
+    """The parameters that get no gradients any more."""
+
+    def __init__(self, torch: Any, requests: list[Request]) -> None:
+        self._torch = torch
+        self._requests = requests
+        self._first: int | None = None
+        self._steps = 0
+        self._seen: list[tuple[Any, Any]] = []
+        """Parameters, and what identifies their values."""
+        self.is_done = False
+
+    def stepped(self, session: Session, optimizer: Any) -> None:
+        """``optimizer`` has stepped, and no gradient has been cleared yet."""
+        if self._first is None:
+            self._first = id(optimizer)
+        if self.is_done or id(optimizer) != self._first:
+            return
+        self._steps += 1
+        if self._steps >= LOOK_AFTER:
+            # Subclasses of tensors are the script's own code.
+            with self._torch._C.DisableTorchFunction(), self._torch.no_grad():
+                self._look(session)
+
+    def _look(self, session: Session) -> None:
+        modules = all_modules(session.called_modules())
+        why = self._why_not(modules)
+        if not why and self._steps == LOOK_AFTER:
+            self._seen = [(one, self._value(one)) for one in _unheld(session, modules)]
+            if self._seen:
+                return
+            why = "every parameter with a gradient is in an optimizer"
+        same = [one for one, before in self._seen if self._is_same(one, before)]
+        if not why and not same:
+            why = "the script changes these parameters itself"
+        for parameter in () if why else same:
+            parameter.requires_grad_(False)
+            parameter.grad = None
+        self.is_done, self._seen = True, []
+        for request in self._requests:
+            refused = dict.fromkeys(request.arguments, why) if why else {}
+            session.overrides.report(request.note(refused, {"requires_grad": False}))
+
+    def _why_not(self, modules: list[Any]) -> str:
+        if arguments_of(self._requests) != {"requires_grad": False}:
+            return "only requires_grad=False can be tried"
+        found = wrappers(modules)
+        # They wait for the gradients of all parameters that they were given.
+        return f"{found[0]['name']} was made with these parameters" if found else ""
+
+    def _value(self, parameter: Any) -> Any:
+        return attempt(lambda: self._torch.sum(parameter.detach(), dtype=self._torch.float64))
+
+    def _is_same(self, parameter: Any, before: Any) -> bool:
+        now = self._value(parameter)
+        if now is None or before is None or parameter.grad is None:
+            return False
+        return bool(now == before)
+
+
+def _unheld(session: Session, modules: list[Any]) -> list[Any]:
+    """Parameters of ``modules`` that have a gradient just now, and are in no optimizer."""
+    held = {id(one) for made in session.made_optimizers() for one in held_by(made)}
+    all_of_them = {
+        id(one): one for module in modules for one in module._parameters.values() if one is not None
+    }
+    unheld = (one for number, one in all_of_them.items() if number not in held)
+    return [one for one in unheld if one.is_leaf and one.grad is not None]
+
+
+def watch(torch: Any, session: Session, requests: list[Request]) -> None:
+    """Look at the parameters once the training is under way, if that was asked for."""
+    if not requests:
+        return
+    untrained = Untrained(torch, requests)
+
+    def after(optimizer: Any, *_: Any) -> None:
+        if not untrained.is_done:
+            session.constructed(untrained.stepped, optimizer)
+
+    module = sys.modules[torch.optim.Optimizer.__module__]
+    module.register_optimizer_step_post_hook(break_graph(torch, after))

@@ -1,0 +1,100 @@
+"""``elementwise-fused``: activations and norms that are written out, in one operator each."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from perftui.facts.fact import Facts
+from perftui.fixes.fix import Fix
+from perftui.fixes.line_change import LineChange, place_of
+from perftui.fixes.model import Risk
+from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
+from perftui.fixes.source.formula import OneOperator, activation
+from perftui.fixes.source.layer_norm import layer_norm
+from perftui.fixes.source.local_values import LocalValues
+from perftui.fixes.source.names import spelling
+from perftui.fixes.source.program import Program
+from perftui.fixes.source.statements import remove
+
+_FUNCTIONS = "torch.nn.functional"
+
+
+def one_operator(program: Program, _: int) -> Sequence[Edit]:
+    """Each activation and each layer norm that the functions of the file write out, as a call."""
+    functions = [one for one in program.statements() if isinstance(one, ast.FunctionDef)]
+    found = [
+        _fused(program, function, node)
+        for function in functions
+        for node in _outermost(program, function)
+    ]
+    edits = [edit for one in found if not isinstance(one, str) for edit in one]
+    if not edits:
+        why = next((one for one in found if isinstance(one, str)), "")
+        raise PatchRefusedError(why or "no line is certain to be an activation or a layer norm")
+    return edits
+
+
+def _outermost(program: Program, function: ast.FunctionDef) -> Iterator[ast.BinOp]:
+    """Sums and products of ``function``, those within one that is fused left out."""
+    seen: set[ast.AST] = set()
+    for node in ast.walk(function):
+        if node in seen or not isinstance(node, ast.BinOp) or program.scope(node) is not function:
+            continue
+        if _read(program, function, node) is not None:
+            seen |= set(ast.walk(node))
+            yield node
+
+
+def _read(
+    program: Program, function: ast.FunctionDef, node: ast.BinOp
+) -> tuple[OneOperator, LocalValues] | None:
+    for read in (layer_norm, activation):
+        local = LocalValues(program, function, node)
+        found = read(program, local, node)
+        if found is not None:
+            return found, local
+    return None
+
+
+def _fused(program: Program, function: ast.FunctionDef, node: ast.BinOp) -> Sequence[Edit] | str:
+    """The edits that fuse ``node``, or why it is left as it is."""
+    read = _read(program, function, node)
+    if read is None:
+        return ()
+    found, local = read
+    try:
+        taken = local.used()
+        if taken:
+            local.refuse_set(found.tensor, taken[0])
+        removed = [remove(program, one) for one in taken]
+        text = f"{spelling(program, _FUNCTIONS)}.{found.text}"
+    except PatchRefusedError as refusal:
+        return str(refusal)
+    return (*removed, ReplaceExpression(program.span(node), text))
+
+
+def _change(facts: Facts) -> LineChange | None:
+    place = place_of(facts, "memory-bound-elementwise")
+    if place is None or place.file is None or place.line is None:
+        return None
+    return LineChange(
+        "activations and norms in one operator each",
+        place.file,
+        place.line,
+        one_operator,
+        f"{place.short}: {_FUNCTIONS}.gelu, layer_norm and the like",
+        (Risk.NUMERICS,),
+    )
+
+
+ELEMENTWISE = Fix(
+    id="elementwise-fused",
+    what="compute activations and norms that are written out in one operator each",
+    explanation=(
+        "GELU, SiLU and layer normalisation that the script writes out are computed by torch's own "
+        "operators, which pass through memory once. The formula is the same, results differ in the "
+        "last digits."
+    ),
+    change=_change,
+)

@@ -1,0 +1,59 @@
+"""``requires-grad-off``: no gradients of parameters that no optimizer holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.facts.fact import Facts
+from perftui.facts.settings import settings
+from perftui.fixes.fix import Fix
+from perftui.fixes.line_change import LineChange, place_of_loop
+from perftui.fixes.model import Risk
+from perftui.fixes.source.edits import Edit
+from perftui.fixes.source.loop_start import training_loop
+from perftui.fixes.source.program import Program
+from perftui.fixes.source.statements import insert_before
+from perftui.fixes.source.untrained import untrained_modules
+from perftui.run.manifest import Override
+
+_ID = "requires-grad-off"
+_TARGET, _ARGUMENTS = "parameters", {"requires_grad": False}
+
+
+def without_gradients(program: Program, _: int) -> Sequence[Edit]:
+    """``backbone.requires_grad_(False)`` before the loop that trains, of each module that no
+    optimizer holds."""
+    loop = training_loop(program)
+    names = untrained_modules(program, loop)
+    return [insert_before(program, loop, f"{name}.requires_grad_(False)") for name in names]
+
+
+def _change(facts: Facts) -> LineChange | None:
+    found = next((one for one in diagnosis(facts).findings if one.rule == "unused-gradients"), None)
+    known = settings(facts)
+    unused = sum(one.unused or 0 for one in (known.parameters or ())) if known else 0
+    if found is None or not unused:
+        return None
+    return LineChange(
+        f"no gradients of {unused} parameters in no optimizer",
+        *place_of_loop(facts),
+        without_gradients,
+        "requires_grad_(False) on what is not trained, before the loop",
+        (Risk.NORMS,),
+        Override(_TARGET, _ARGUMENTS, fix=_ID),
+    )
+
+
+REQUIRES_GRAD = Fix(
+    id=_ID,
+    what="compute no gradients of parameters that no optimizer holds",
+    explanation=(
+        "What no optimizer holds gets requires_grad_(False), so that backward leaves out its "
+        "gradients, and ends where nothing that is trained lies behind. What is trained is trained "
+        "the same, unless gradients are clipped by their norm over all parameters, of which there "
+        "are fewer. Tried, it begins after three steps, and leaves alone what the script changes "
+        "itself; an optimizer that is made or extended later would train none of it."
+    ),
+    change=_change,
+)

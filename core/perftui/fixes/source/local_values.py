@@ -1,0 +1,162 @@
+"""What local names of a function stand for: followed through assignments, and taken out."""
+
+from __future__ import annotations
+
+import ast
+
+from perftui.fixes.source.edits import PatchRefusedError
+from perftui.fixes.source.names import qualified_name
+from perftui.fixes.source.program import Program
+
+
+class LocalValues:
+    """Follows names back from an expression through the block that it stands in."""
+
+    def __init__(self, program: Program, function: ast.FunctionDef, end: ast.expr) -> None:
+        self._program = program
+        self._function = function
+        self._end = end
+        self._last = next(one for one in program.ancestors(end) if isinstance(one, ast.stmt))
+        self._block = program.block(self._last)
+        self._used: list[ast.Assign] = []
+
+    def followed(self, node: ast.expr) -> ast.expr:
+        """``node``, or what it stands for where it is a name that is assigned before it."""
+        statement = self._assignment(node)
+        if statement is None:
+            return node
+        self._used.append(statement)
+        return statement.value
+
+    def peeked(self, node: ast.expr) -> ast.expr:
+        """As ``followed``, of a name that stays."""
+        statement = self._assignment(node)
+        return node if statement is None else statement.value
+
+    def _assignment(self, node: ast.expr) -> ast.Assign | None:
+        if not isinstance(node, ast.Name):
+            return None
+        for statement in reversed(self._block[: self._number(node)]):
+            if self._binds(statement, node.id):
+                is_it = isinstance(statement, ast.Assign) and _target(statement) == node.id
+                return statement if isinstance(statement, ast.Assign) and is_it else None
+        return None
+
+    def used(self) -> list[ast.stmt]:
+        """The assignments that were followed and that stand for nothing else.
+
+        Raises:
+            PatchRefusedError: something else reads what one of them sets.
+        """
+        chosen = list(dict.fromkeys(self._used))
+        inside = {node for one in (*chosen, self._end) for node in ast.walk(one)}
+        for name in {_target(one) for one in chosen}:
+            for use in self._program.loads(name or ""):
+                if use in inside or not self._is_here(use):
+                    continue
+                # What is read behind a new value is that one, and before the first another one.
+                if _target(self._last) == name and use.lineno > self._last.lineno:
+                    continue
+                first = min(one.lineno for one in chosen if _target(one) == name)
+                if use.lineno < first and self._block is self._function.body:
+                    continue
+                raise PatchRefusedError(f"line {use.lineno} reads {name}, too")
+        return [*chosen]
+
+    def refuse_taken_out(self, *parts: ast.expr | None) -> None:
+        """Nothing where ``parts`` read none of the names whose assignments were followed.
+
+        Raises:
+            PatchRefusedError: one would have another value, or none, without them.
+        """
+        names = {_target(one) for one in self._used}
+        for part in (one for one in parts if one is not None):
+            for node in ast.walk(part):
+                if isinstance(node, ast.Name) and node.id in names:
+                    raise PatchRefusedError(f"line {node.lineno} reads {node.id}, too")
+
+    def refuse_changed(self, *parts: ast.expr | None) -> None:
+        """Nothing where names that ``parts`` read have the same value at the end of the block.
+
+        Raises:
+            PatchRefusedError: one is set again in between.
+        """
+        for part in (one for one in parts if one is not None):
+            names = {node.id for node in ast.walk(part) if isinstance(node, ast.Name)}
+            for name in sorted(names):
+                self.refuse_set(name, self._block[self._number(part)])
+
+    def refuse_set(self, name: str, since: ast.stmt) -> None:
+        """Nothing where ``name`` has the same value at the end of the block as after ``since``.
+
+        Raises:
+            PatchRefusedError: it is set again in between.
+        """
+        first, end = self._block.index(since) + 1, self._block.index(self._last)
+        for statement in self._block[first:end]:
+            if self._binds(statement, name) or _in_place(statement, name):
+                raise PatchRefusedError(f"line {statement.lineno} sets {name} in between")
+
+    def _number(self, node: ast.expr) -> int:
+        """Which statement of the block ``node`` is in; the last, of what stands elsewhere."""
+        around = next((one for one in self._block if node in set(ast.walk(one))), self._last)
+        return self._block.index(around)
+
+    def _binds(self, statement: ast.stmt, name: str) -> bool:
+        within = set(ast.walk(statement))
+        return any(binding in within for binding in self._program.bindings(name))
+
+    def _is_here(self, use: ast.AST) -> bool:
+        return self._function in set(self._program.ancestors(use))
+
+
+def _target(statement: ast.stmt) -> str | None:
+    """``x`` of ``x = ...``."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    target = statement.targets[0]
+    return target.id if isinstance(target, ast.Name) else None
+
+
+def _in_place(statement: ast.stmt, name: str) -> bool:
+    """Whether a method that changes a tensor in place is called of ``name``."""
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr.endswith("_")
+        and isinstance(node.value, ast.Name)
+        and node.value.id == name
+        for node in ast.walk(statement)
+    )
+
+
+def own_layer(program: Program, function: ast.expr, kind: str) -> ast.Call | None:
+    """``nn.Dropout(0.1)`` of ``self.dropout``, where the class sets it once and to that kind."""
+    value = own_attribute(program, function)
+    if not isinstance(value, ast.Call):
+        return None
+    named = qualified_name(program, value.func) or ""
+    is_kind = named.startswith("torch.nn.") and named.rpartition(".")[2] == kind
+    return value if is_kind else None
+
+
+def own_attribute(program: Program, node: ast.expr) -> ast.expr | None:
+    """What the class around ``self.x`` sets it to, where it does so once."""
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+        return None
+    if node.value.id != "self":
+        return None
+    above = (one for one in program.ancestors(node) if isinstance(one, ast.ClassDef))
+    owner = next(above, None)
+    if owner is None:
+        return None
+    stores = [
+        one
+        for one in ast.walk(owner)
+        if isinstance(one, ast.Attribute)
+        and one.attr == node.attr
+        and not isinstance(one.ctx, ast.Load)
+    ]
+    statement = program.parents[stores[0]] if len(stores) == 1 else None
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        return statement.value
+    return None

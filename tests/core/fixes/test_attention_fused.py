@@ -1,0 +1,285 @@
+"""Attention that is written out, as one call: the text, and that it computes the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.fixes.attention import fused
+from perftui.fixes.source.edits import PatchRefusedError
+from tests.core.fixes.test_line_changes import changed
+
+PLANTED = Path(__file__).parents[2] / "scenarios/trainings"
+HEAD = "import math\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
+WIDTH, HEADS, LENGTH = 16, 4, 10
+
+CLASS = """
+class Attention(nn.Module):
+    def __init__(self, dim: int, heads: int, length):
+        super().__init__()
+        self.heads = heads
+        head_dim = dim // heads
+        self.scale = head_dim ** -0.5
+        self.drop = nn.Dropout(0.5)
+        self.attend = nn.Softmax(dim=-1)
+        causal = torch.tril(torch.ones(length, length)).view(1, 1, length, length)
+        self.register_buffer("mask", causal)
+        self.register_buffer("window", torch.ones(length, length).tril().triu(-2))
+
+    def forward(self, q, k, v):  # here
+        length = q.shape[2]
+"""
+
+
+def method(*lines: str) -> str:
+    return HEAD + CLASS + "".join(f"        {line}\n" for line in lines)
+
+
+def call(*lines: str) -> str:
+    """The fused call that is written for ``lines``."""
+    after = changed(fused, method(*lines))
+    return next(line.strip() for line in after.split("\n") if "scaled_dot_product" in line)
+
+
+SDPA = "F.scaled_dot_product_attention"
+SCORES = "s = q @ k.transpose(-2, -1)"
+
+SAME = {
+    "one line": (
+        ("return torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(q.size(-1)), dim=-1) @ v",),
+        f"return {SDPA}(q, k, v)",
+    ),
+    "step by step": (
+        (f"{SCORES} * self.scale", "s = s.softmax(-1)", "s = s @ v", "return s"),
+        f"s = {SDPA}(q, k, v, scale=self.scale)",
+    ),
+    "by matmul": (
+        (
+            "kt = k.mT",
+            "s = torch.matmul(q, kt)",
+            "p = F.softmax(s / 3, dim=-1)",
+            "return p.matmul(v)",
+        ),
+        f"return {SDPA}(q, k, v, scale=1.0 / (3))",
+    ),
+    "without a scale": (
+        (SCORES, "return self.attend(s) @ v"),
+        f"return {SDPA}(q, k, v, scale=1.0)",
+    ),
+    "queries that are scaled before": (
+        ("q = q * self.scale", SCORES, "p = F.softmax(s, -1)", "return p @ v"),
+        f"return {SDPA}(q, k, v, scale=1.0)",
+    ),
+    "keys that are turned before": (
+        ("k = k + 1", "k = k.transpose(-1, -2)", "return F.softmax(q @ k, -1) @ v"),
+        f"return {SDPA}(q, k, v, scale=1.0)",
+    ),
+    "the scale first": (
+        ("return F.softmax(self.scale * (q @ k.mT), -1) @ v",),
+        f"return {SDPA}(q, k, v, scale=self.scale)",
+    ),
+    "a root of the width": (
+        ("d = k.shape[-1]", f"{SCORES} * d ** -0.5", "return F.softmax(s, -1) @ v"),
+        f"return {SDPA}(q, k, v, scale=d ** (-0.5))",
+    ),
+    "a causal buffer": (
+        (
+            f"{SCORES} * (1.0 / math.sqrt(k.size(-1)))",
+            "s = s.masked_fill(self.mask[:, :, :length, :length] == 0, float('-inf'))",
+            "return F.softmax(s, dim=-1) @ v",
+        ),
+        f"return {SDPA}(q, k, v, is_causal=True)",
+    ),
+    "a causal mask made here": (
+        (
+            "later = torch.ones(length, length, device=q.device).triu(1).bool()",
+            f"{SCORES} / math.sqrt(q.shape[-1])",
+            "s = s.masked_fill(later, -torch.inf)",
+            "return torch.softmax(s, -1) @ v",
+        ),
+        f"return {SDPA}(q, k, v, is_causal=True)",
+    ),
+    "a causal mask the other way": (
+        (
+            "seen = torch.tril(torch.ones((length, length), dtype=torch.bool))",
+            f"{SCORES} * self.scale",
+            "return F.softmax(s.masked_fill(~seen, -math.inf), -1) @ v",
+        ),
+        f"return {SDPA}(q, k, v, is_causal=True, scale=self.scale)",
+    ),
+    "another mask": (
+        (
+            f"{SCORES} * self.scale",
+            "s = s.masked_fill(self.window[:length, :length] == 0, float('-inf'))",
+            "return F.softmax(s, dim=-1) @ v",
+        ),
+        f"return {SDPA}(q, k, v, attn_mask=torch.logical_not("
+        "self.window[:length, :length] == 0), scale=self.scale)",
+    ),
+    "a triangle one further": (
+        (
+            "later = torch.ones(length, length).triu(2).bool()",
+            "s = (q @ k.mT).masked_fill(later, float('-inf'))",
+            "return F.softmax(s, -1) @ v",
+        ),
+        f"return {SDPA}(q, k, v, attn_mask=torch.logical_not(later), scale=1.0)",
+    ),
+    "dropout of a layer": (
+        (f"{SCORES} * self.scale", "p = self.drop(s.softmax(dim=-1))", "return p @ v"),
+        f"return {SDPA}(q, k, v, dropout_p=self.drop.p if self.drop.training else 0.0, "
+        "scale=self.scale)",
+    ),
+    "dropout by a function": (
+        (SCORES, "p = F.dropout(F.softmax(s, -1), 0.1, self.training)", "return p @ v"),
+        f"return {SDPA}(q, k, v, dropout_p=0.1 if self.training else 0.0, scale=1.0)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("lines", "wanted"), SAME.values(), ids=SAME)
+def test_attention_is_one_call_with_the_same_result(lines: tuple[str, ...], wanted: str) -> None:
+    assert call(*lines) == wanted
+    results, gradients = zip(*(_computed(source) for source in _both(lines)), strict=True)
+    torch = pytest.importorskip("torch")
+    torch.testing.assert_close(results[0], results[1], atol=2e-6, rtol=2e-5)
+    for before, after in zip(*gradients, strict=True):
+        torch.testing.assert_close(before, after, atol=2e-6, rtol=2e-5)
+
+
+def _both(lines: tuple[str, ...]) -> tuple[str, str]:
+    source = method(*lines)
+    return source, changed(fused, source)
+
+
+def _computed(source: str) -> tuple[Any, list[Any]]:
+    """The result in evaluation, without dropout, and the gradients of all that comes in."""
+    torch = pytest.importorskip("torch")
+    names: dict[str, Any] = {}
+    exec(source, names)  # noqa: S102
+    layer = names["Attention"](WIDTH, HEADS, LENGTH).eval()
+    generator = torch.Generator().manual_seed(0)
+    shape = (2, HEADS, LENGTH - 3, WIDTH // HEADS)
+    given = [torch.randn(shape, generator=generator, requires_grad=True) for _ in range(3)]
+    result = layer(*given)
+    result.square().sum().backward()
+    return result, [one.grad for one in given]
+
+
+def test_statements_between_are_taken_out() -> None:
+    after = changed(
+        fused, method(f"{SCORES} * self.scale", "p = s.softmax(-1)", "y = p @ v", "return y")
+    )
+    assert after.endswith(
+        "        length = q.shape[2]\n"
+        "        y = F.scaled_dot_product_attention(q, k, v, scale=self.scale)\n"
+        "        return y\n"
+    )
+
+
+REFUSED = {
+    "weights that are returned": (
+        (SCORES, "p = s.softmax(-1)", "return p @ v, p"),
+        "line 22 reads p, too",
+    ),
+    "weights that are kept": (
+        (SCORES, "p = s.softmax(-1)", "self.seen = p.detach()", "return p @ v"),
+        "reads p, too",
+    ),
+    "scores that are read": ((SCORES, "m = s.max()", "return s.softmax(-1) @ v"), "reads s, too"),
+    "a bias": ((f"{SCORES} + self.bias", "return s.softmax(-1) @ v"), "adds something"),
+    "a bias before the mask": (
+        (f"{SCORES} * self.scale", "s = s + b", "return s.softmax(-1) @ v"),
+        "adds something",
+    ),
+    "a finite mask": (
+        (SCORES, "s = s.masked_fill(m, -1e9)", "return s.softmax(-1) @ v"),
+        "masked by -1000000000.0",
+    ),
+    "a mask of the scores": (
+        (SCORES, "s = s.masked_fill(s == 0, -torch.inf)", "return s.softmax(-1) @ v"),
+        "reads s, too",
+    ),
+    "a mask in a statement of its own": (
+        (SCORES, "s.masked_fill_(m, -torch.inf)", "return s.softmax(-1) @ v"),
+        "reads s, too",
+    ),
+    "another dimension": ((SCORES, "return s.softmax(-2) @ v"), "0 products of a softmax"),
+    "another type": (
+        (SCORES, "return torch.softmax(s, -1, dtype=torch.float32) @ v"),
+        "0 products of a softmax",
+    ),
+    "keys that are not turned": (("return (q @ k).softmax(-1) @ v",), "not certain to turn"),
+    "turned by number": (
+        ("return (q @ k.transpose(2, 3)).softmax(-1) @ v",),
+        "not certain to turn",
+    ),
+    "a temperature": (
+        (f"{SCORES} * self.temperature", "return s.softmax(-1) @ v"),
+        "self.temperature is not certain to be a plain number",
+    ),
+    "queries that change in between": (
+        (SCORES, "q = q + 1", "return s.softmax(-1) @ v * q"),
+        "sets q in between",
+    ),
+    "values that change in place": (
+        (SCORES, "p = s.softmax(-1)", "q.add_(1)", "return p @ v"),
+        "sets q in between",
+    ),
+    "a view": (
+        (SCORES, "y = s.softmax(-1) @ v", "return y.view(2, -1)"),
+        "takes a view of the result",
+    ),
+    "a view at once": ((SCORES, "return (s.softmax(-1) @ v).view(2, -1)"), "takes a view"),
+    "two of them": (
+        ("a = (q @ k.mT).softmax(-1) @ v", "return (k @ q.mT).softmax(-1) @ v + a"),
+        "2 products of a softmax",
+    ),
+    "in a branch": (
+        (SCORES, "if m:", "    s = s + m", "return s.softmax(-1) @ v"),
+        "adds something to the scores",
+    ),
+    "a second derivative": (
+        (SCORES, "torch.autograd.grad(a, b, create_graph=True)", "return s.softmax(-1) @ v"),
+        "second derivative",
+    ),
+}
+
+
+@pytest.mark.parametrize(("lines", "why"), REFUSED.values(), ids=REFUSED)
+def test_what_is_not_certain_to_be_the_same_is_refused(lines: tuple[str, ...], why: str) -> None:
+    with pytest.raises(PatchRefusedError, match=why):
+        changed(fused, method(*lines))
+
+
+def test_without_torch_in_the_file_it_is_refused() -> None:
+    source = method(SCORES, "return s.softmax(-1) @ v")
+    source = source.replace("import torch.nn.functional as F\n", "").replace("import torch\n", "")
+    with pytest.raises(PatchRefusedError, match=r"no import|0 products"):
+        changed(fused, source.replace("from torch import nn", "from torch.nn import Module"))
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "wanted"),
+    [
+        (
+            "attention_by_hand.py",
+            "scores = q @ k",
+            "y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)",
+        ),
+        (
+            "gpt_attention_by_hand.py",
+            "y = F.softmax(",
+            "y = F.scaled_dot_product_attention(q, k, v, is_causal=True)",
+        ),
+    ],
+)
+def test_the_planted_trainings_are_mended(name: str, line: str, wanted: str) -> None:
+    source = (PLANTED / name).read_text().replace("  # planted", "")
+    marked = "\n".join(
+        f"{text}  # here" if text.strip().startswith(line) else text for text in source.split("\n")
+    )
+    after = changed(fused, marked)
+    assert wanted in [text.strip() for text in after.split("\n")]
+    assert "softmax" not in after.split("class Block")[0].split("class ")[1]

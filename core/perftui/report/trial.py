@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import shlex
+from typing import Any, cast
 
 import msgspec
 
@@ -10,7 +11,12 @@ from perftui import format as fmt
 from perftui.experiments.trial.trial import Progress
 from perftui.experiments.trial.verdict import Outcome
 from perftui.fixes.model import FixOption
+from perftui.report.blocks import cut
+from perftui.report.fit import LETTERS, cut_lists, fitting_lines, whole
+from perftui.report.next_command import apply_command
+from perftui.report.outputs.changes import BriefTrial, TrialOutput
 from perftui.run.reader import RunSnapshot
+from perftui.trace.text import printable
 
 SCHEMA = 1
 
@@ -26,11 +32,30 @@ def text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
     lines += [f"  risk: {risk.value}" for risk in option.risks]
     following = _next(option, run, progress)
     if following:
-        lines.append(f"  next: {' '.join(following)}")
-    return "\n".join(lines) + "\n"
+        lines.append(f"  next: {shlex.join(following)}")
+    return "\n".join(map(printable, lines)) + "\n"
 
 
-def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> dict[str, Any]:
+def brief_text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
+    """The verdict and the next command, then as much of the rest as there is room for."""
+    verdict, *rest = (cut(line, LETTERS) for line in text(option, run, progress).splitlines())
+    following = _next(option, run, progress)
+    first = [printable(f"  next: {shlex.join(following)}")] if following else []
+    return fitting_lines((verdict, *first, *(rest[:-1] if first else rest)))
+
+
+def brief_object(option: FixOption, run: RunSnapshot, progress: Progress) -> BriefTrial:
+    """The same for programs, without the single pairs."""
+    found: Any = {**as_object(option, run, progress), "pairs": len(progress.pairs)}
+    for name in ("title", "run"):
+        del found[name]
+    found["headline"] = cut(found["headline"], LETTERS)
+    found["next"] = whole(found["next"]) or []
+    cut_lists(found, "notes", "changes", "risks")
+    return cast(BriefTrial, found)
+
+
+def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> TrialOutput:
     """The same for programs; times are integer nanoseconds, shares and ratios plain numbers."""
     found = progress.verdict.estimate
     return {
@@ -38,7 +63,7 @@ def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> dict[s
         "fix": option.fix,
         "title": option.title,
         "run": run.manifest.run_id,
-        "outcome": progress.verdict.outcome.value,
+        "outcome": progress.verdict.outcome,
         "headline": progress.verdict.headline,
         "ratio": found.ratio if found else None,
         "low": found.low if found else None,
@@ -55,6 +80,7 @@ def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> dict[s
         ],
         "changes": list(progress.changes),
         "risks": [risk.value for risk in option.risks],
+        "changes_numerics": option.changes_numerics,
         "losses": msgspec.to_builtins(progress.losses),
         "notes": list(progress.notes),
         "next": _next(option, run, progress),
@@ -64,5 +90,5 @@ def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> dict[s
 def _next(option: FixOption, run: RunSnapshot, progress: Progress) -> list[str]:
     """The command that goes on from here; none where nothing is to be done."""
     if progress.verdict.outcome is Outcome.FASTER and option.patch is not None:
-        return ["perftui", "apply", option.fix, str(run.root)]
+        return apply_command(option.fix, run.root)
     return []

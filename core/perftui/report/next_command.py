@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perftui.diagnosis.judge import more_steps
 from perftui.diagnosis.model import Finding
-from perftui.facts.step.steps import MANY_STEPS, step_count
+from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
 from perftui.fixes.call_source import edited_since
 from perftui.fixes.model import FixOption
 from perftui.report.report import Report
@@ -96,17 +96,22 @@ def _is_outdated(fix: FixOption, manifest: Manifest) -> bool:
 
 def confidence_command(finding: Finding, report: Report) -> list[str] | None:
     """What would raise the confidence in ``finding``, where a command can: an option of the
-    recording, or a longer run of a training that was cut short."""
+    recording, a longer window, or a longer run of a training that was cut short."""
     run, wanted = report.subject.run, finding.would_raise_confidence
     if run is None or not wanted or not run.manifest.status.is_over:
         return None
     if named := _OPTION.search(wanted):
         return again_command(run.root, named[1])
-    recorded = step_count(report.facts)
-    if wanted != more_steps(finding.steps) or not _was_cut_short(run.manifest, recorded):
+    if not finding.steps or wanted != more_steps(finding.steps):
         return None
-    steps = recorded + SPARE * (MANY_STEPS - finding.steps)
-    return again_command(run.root, "--max-steps", str(steps))
+    options = []
+    steady, recorded = step_breakdown(report.facts), step_count(report.facts)
+    if steady is None or steady.count != finding.steps:
+        options += ["--window", str(MANY_STEPS)]
+    if _was_cut_short(run.manifest, recorded):
+        steps = recorded + SPARE * (MANY_STEPS - finding.steps)
+        options += ["--max-steps", str(steps)]
+    return again_command(run.root, *options) if options else None
 
 
 def _was_cut_short(manifest: Manifest, steps: int) -> bool:

@@ -95,28 +95,33 @@ def test_of_the_report_it_is_that_of_the_first_finding_that_has_one() -> None:
     assert next_command(found) == ["perftui", "try", "b", "/p/runs/one"]
 
 
-CUT_SHORT = {"profile": {"max_steps": 30}}
+CUT_SHORT = {"profile": {"max_steps": 12}}
+LONGER = ["--max-steps", "28"]
 
 
 @pytest.mark.parametrize(
     ("wanted", "steps", "run", "options"),
     [
-        ("8 more steady steps", 12, CUT_SHORT, ["--max-steps", "46"]),
-        ("8 more steady steps", 12, {"status": Status.KILLED}, ["--max-steps", "46"]),
+        ("8 more steady steps", 12, CUT_SHORT, LONGER),
+        ("8 more steady steps", 12, {"status": Status.KILLED}, LONGER),
         ("8 more steady steps", 12, {}, None),
         ("8 more steady steps", 12, {"profile": {"max_steps": 500}}, None),
         ("8 more steady steps", 12, {**CUT_SHORT, "status": Status.RUNNING}, None),
-        ("the sizes of tensors (--shapes)", 30, {}, ["--shapes"]),
-        ("whatever (--runs) means", 30, {}, None),
-        ("why oneDNN is not used", 30, CUT_SHORT, None),
-        ("", 30, CUT_SHORT, None),
+        # Of a window, which has fewer steps than the run.
+        ("15 more steady steps", 5, {}, ["--window", "20"]),
+        ("15 more steady steps", 5, CUT_SHORT, ["--window", "20", "--max-steps", "42"]),
+        ("20 more steady steps", 0, CUT_SHORT, None),
+        ("the sizes of tensors (--shapes)", 12, {}, ["--shapes"]),
+        ("whatever (--runs) means", 12, {}, None),
+        ("why oneDNN is not used", 12, CUT_SHORT, None),
+        ("", 12, CUT_SHORT, None),
     ],
 )
 def test_confidence_is_raised_by_a_command_where_one_can(
     wanted: str, steps: int, run: dict[str, Any], options: list[str] | None
 ) -> None:
     finding = replace(FINDING, would_raise_confidence=wanted, steps=steps, fixes=())
-    found = report(findings=(finding,), **run)
+    found = report(findings=(finding,), **{"count": 12, **run})
     command = options and ["perftui", "diagnose", *options, "/p/runs/one"]
     assert confidence_command(finding, found) == next_command(found) == command
 

@@ -12,7 +12,7 @@ perftui: why is this training slow, and what to do about it
   perftui report PATH [--json]            print the diagnosis, or the allocations of a snapshot
   perftui [report] TRACE --ncu METRICS.csv  with what limits the kernels, as Nsight Compute says
   perftui diagnose [options] SCRIPT ...   run a training and print the report, without its output
-  perftui diagnose [options] RUN          the same for a recorded run, with its source as it is now
+  perftui diagnose [options] RUN          the same for the run in that directory, run once more
   perftui try [FIX] [RUN]                 what a fix gains, by pairs of runs with it and without
   perftui tune [RUN]                      try all fixes one by one, and keep what is proven
   perftui apply [FIX] [RUN]               write a fix to the source; undo takes it back

@@ -26,7 +26,8 @@ run it as it stands. `key` names one cause in every run: compare findings by it,
 1. `perftui diagnose --json --brief --max-steps 200 train.py ARGS` runs the script, keeps its output
    apart and prints the three costliest findings. Any other command goes behind `--`:
    `perftui diagnose --json --brief --max-steps 200 -- torchrun --nproc-per-node 2 train.py`.
-   Options of perftui come before the script. The exit code is the script's.
+   Options of perftui come before the script. The exit code is the script's. RUN below is `path`
+   of the answer.
 2. `perftui try FIX RUN --json --brief` repeats the run 13 to 29 times, with the fix and without.
    That takes minutes. The source is not touched.
 3. Only after `faster`: `perftui apply FIX RUN --json` writes it and prints the diff, with

@@ -24,18 +24,19 @@ def stands_in_source(fix: str, change: CallChange | LineChange, facts: Facts) ->
     """
     if change.file is None or not edited_since(Path(change.file), facts.manifest):
         return False
-    if _was_applied(fix, Path(change.file), facts):
+    if _was_applied(fix, change, facts):
         return True
     return isinstance(change, CallChange) and not change.uncertain and _calls_have_it(change)
 
 
-def _was_applied(fix: str, path: Path, facts: Facts) -> bool:
+def _was_applied(fix: str, change: CallChange | LineChange, facts: Facts) -> bool:
+    """Whether our record says so; of a patch whose fix was not noted the title tells."""
     if facts.run is None:
         return False
     began = facts.run.manifest.started_ns
     return any(
-        applied.fix == fix and applied.applied_ns > began
-        for applied in applied_to(path, patch_store(facts.run.root))
+        applied.applied_ns > began and (applied.fix or applied.title) in (fix, change.title)
+        for applied in applied_to(Path(change.file or ""), patch_store(facts.run.root))
     )
 
 

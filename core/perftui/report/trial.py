@@ -30,18 +30,16 @@ def text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
         lines.append(f"  two runs of the same differ by {fmt.percent(progress.noise)} here")
     lines += [f"  {note}" for note in (*progress.notes, progress.losses.sentence)]
     lines += [f"  risk: {risk.value}" for risk in option.risks]
-    following = _next(option, run, progress)
-    if following:
-        lines.append(f"  next: {shlex.join(following)}")
-    return "\n".join(map(printable, lines)) + "\n"
+    return "\n".join((*map(printable, lines), *_next_line(option, run, progress))) + "\n"
 
 
 def brief_text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
-    """The verdict and the next command, then as much of the rest as there is room for."""
-    verdict, *rest = (cut(line, LETTERS) for line in text(option, run, progress).splitlines())
-    following = _next(option, run, progress)
-    first = [printable(f"  next: {shlex.join(following)}")] if following else []
-    return fitting_lines((verdict, *first, *(rest[:-1] if first else rest)))
+    """The verdict, the next command and the losses, then as much else as there is room for."""
+    losses, following = f"  {progress.losses.sentence}", _next_line(option, run, progress)
+    verdict, *rest = text(option, run, progress).splitlines()
+    first = (cut(verdict, LETTERS), *following, cut(losses, LETTERS))
+    others = (line for line in rest if line not in (*following, losses))
+    return fitting_lines((*first, *(cut(line, LETTERS) for line in others)))
 
 
 def brief_object(option: FixOption, run: RunSnapshot, progress: Progress) -> BriefTrial:
@@ -53,6 +51,11 @@ def brief_object(option: FixOption, run: RunSnapshot, progress: Progress) -> Bri
     found["next"] = whole(found["next"]) or []
     cut_lists(found, "notes", "changes", "risks")
     return cast(BriefTrial, found)
+
+
+def _next_line(option: FixOption, run: RunSnapshot, progress: Progress) -> list[str]:
+    following = _next(option, run, progress)
+    return [printable(f"  next: {shlex.join(following)}")] if following else []
 
 
 def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> TrialOutput:

@@ -13,7 +13,10 @@ from perftui.report.explain import as_json as explained
 from perftui.report.outputs.schema import DIALECT, OUTPUTS, all_schemas, schema_of
 from tests.described import described
 
-COMMANDS = ("report", "diagnose", "try", "apply", "undo", "compare", "brief", "explain")
+COMMANDS = (
+    *("report", "diagnose", "try", "tune", "apply", "undo", "compare"),
+    *("brief", "explain"),
+)
 
 
 def test_every_output_has_a_schema() -> None:

@@ -11,16 +11,19 @@ from perftui.experiments.comparison import Verdict, compare
 from perftui.experiments.trial.runs import Arm, TrialRun
 from perftui.experiments.trial.trial import Pair, Progress
 from perftui.experiments.trial.verdict import judge
+from perftui.experiments.tune.journal import Attempt, Journal, Kept
+from perftui.experiments.tune.tune import Tuned
 from perftui.facts.fact import Facts
 from perftui.fixes.apply import apply_patch, patch_store
 from perftui.fixes.model import FixOption, Patch, Risk
-from perftui.report import comparison, trial
+from perftui.report import comparison, trial, tuning
 from perftui.report.as_json import encode_object
 from tests.core.diagnosis.runs import make_run
 from tests.described import described
 
 PATCH = Patch(Path("/p/train.py"), b"", b"x")
-OPTION = FixOption("a", "do a", "", (Risk.MEMORY, Risk.NUMERICS), patch=PATCH, script_word=1)
+RISKS = (Risk.MEMORY, Risk.NUMERICS)
+OPTION = FixOption("a", "do a", "", RISKS, patch=PATCH, script_word=1)
 ROOT = Path("/p/.perftui/runs/one")
 MS = 1_000_000
 
@@ -82,6 +85,17 @@ def test_names_of_programs_cannot_drive_the_terminal() -> None:
     made = progress(2.0, notes=("the host was busy: \x1b[2J",))
     for text in (trial.text, trial.brief_text):
         assert "\x1b" not in text(OPTION, make_run(), made)
+
+
+def test_a_tuning_tells_what_was_kept() -> None:
+    kept = Attempt("a", "do a", "faster", "2.00x faster", 2.0, kept=Kept.WRITTEN, risks=RISKS)
+    left = Attempt("b", "do b", "slower", "1.10x slower", 0.9)
+    journal = Journal(str(ROOT), str(ROOT), (kept, left))
+    found = described("tune", tuning.as_object(Tuned(journal, progress(2.0)), ROOT))
+    assert [one["fix"] for one in found["kept"] + found["not_kept"]] == ["a", "b"]
+    assert found["undo"] == [["perftui", "undo", str(ROOT)]]
+    nothing = described("tune", tuning.as_object(Tuned(Journal("", ""), None), ROOT))
+    assert (nothing["outcome"], nothing["ratio"]) == ("no difference", None)
 
 
 def runs(tmp_path: Path, first_ms: float, second_ms: float, between: int) -> tuple[Facts, Facts]:

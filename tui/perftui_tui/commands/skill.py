@@ -29,7 +29,8 @@ run it as it stands. `key` names one cause in every run: compare findings by it,
    Options of perftui come before the script. The exit code is the script's. RUN below is `path`
    of the answer.
 2. `perftui try FIX RUN --json --brief` repeats the run 13 to 29 times, with the fix and without.
-   That takes minutes. The source is not touched.
+   That takes minutes. The source is not touched. `perftui tune RUN --json --budget 30m` tries all
+   fixes and writes those that are proven.
 3. Only after `faster`: `perftui apply FIX RUN --json` writes it and prints the diff, with
    `--dry-run` the diff alone. `perftui undo RUN` takes it back byte for byte.
 4. `perftui diagnose --json --brief RUN` runs the same training with the source as it is now;
@@ -40,7 +41,7 @@ run it as it stands. `key` names one cause in every run: compare findings by it,
 `perftui explain RULE` tells what a finding means, `perftui explain FIX` what a fix changes.
 `perftui report RUN --json --top 5` prints all there is, `perftui schema report` its fields.
 
-## Exit codes of try and compare
+## Exit codes of try, tune and compare
 0 faster, 3 slower, 4 no difference, 5 not certain, 6 the fix did not reach the training, 1 an
 error, 2 the command cannot be carried out. apply and undo: 0 done or written already, 1 an error,
 2 refused, with the reason on stderr.
@@ -52,8 +53,9 @@ error, 2 the command cannot be carried out. apply and undo: 0 done or written al
 - `compare` is one run against another, without an interval: prefer `try`.
 - Profiled steps are slower, and left out. Do not time a script under a profiler yourself.
 - Another machine, other data, other numbers of steps: the runs cannot be compared.
-- Losses: `notes` say where they were not compared. If `changes_numerics` is true, or `risks` speak
-  of order or augmentation, look at the loss before you keep a fix, and ask whose code it is.
+- `losses` of a trial holds the first losses of its runs against each other; `compare` does not. If
+  they were not checked, `changes_numerics` is true, or `risks` speak of order or augmentation, look
+  at the loss yourself before you keep a fix, and ask whose code it is.
 - `not_judged` lists what could not be told and why. It is no proof that nothing is there.
 
 ## Safety

@@ -7,7 +7,9 @@ from typing import Annotated, Literal, TypedDict
 from msgspec import Meta
 
 from perftui.experiments import comparison
+from perftui.experiments.trial.same_losses import LossCheck
 from perftui.experiments.trial.verdict import Outcome
+from perftui.experiments.tune.journal import Attempt
 from perftui.report.outputs.common import Command, Ns, Ratio, Schema
 from perftui.report.outputs.finding import Numerics
 
@@ -49,10 +51,30 @@ class TrialOutput(TypedDict):
     changes: InForce
     risks: list[str]
     changes_numerics: Numerics
+    losses: LossCheck
     notes: Notes
     next: Annotated[
         list[str], Meta(description="The exact command to run next; empty where there is none.")
     ]
+
+
+class TuningOutput(TypedDict):
+    """`perftui tune`: all fixes tried one by one, and what was kept."""
+
+    schema: Schema
+    run: str
+    outcome: Annotated[Outcome, Meta(description="Of all that was kept, together.")]
+    headline: str
+    ratio: Ratio
+    low: Annotated[float | None, Meta(description="Lower end of the interval of the ratio.")]
+    high: Annotated[float | None, Meta(description="Upper end of the interval of the ratio.")]
+    kept: list[Attempt]
+    not_kept: list[Attempt]
+    base: Annotated[str, Meta(description="Directory of the run recorded with all of it.")]
+    undo: Annotated[
+        list[list[str]], Meta(description="The commands that take it back, in this order.")
+    ]
+    losses: LossCheck | None
 
 
 class ComparisonOutput(TypedDict):
@@ -117,6 +139,7 @@ class BriefTrial(TypedDict):
     changes: InForce
     risks: list[str]
     changes_numerics: Numerics
+    losses: LossCheck
     notes: Notes
     next: list[str]
 

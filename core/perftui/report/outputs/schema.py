@@ -15,6 +15,7 @@ from perftui.report.outputs.changes import (
     BriefTrial,
     ComparisonOutput,
     TrialOutput,
+    TuningOutput,
     UndoOutput,
 )
 from perftui.report.outputs.explanation import ExplainOutput
@@ -26,6 +27,7 @@ OUTPUTS: Mapping[str, tuple[type, ...]] = {
     "report": (ReportOutput,),
     "diagnose": (ReportOutput,),
     "try": (TrialOutput,),
+    "tune": (TuningOutput,),
     "apply": (ApplyOutput,),
     "undo": (UndoOutput,),
     "compare": (ComparisonOutput,),

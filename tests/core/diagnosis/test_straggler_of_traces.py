@@ -249,9 +249,9 @@ def test_the_report_holds_the_ranks(tmp_path: Path) -> None:
     assert exposed == [us(350), us(250), us(50)]
     assert [row["caused"] for row in table["rows"]] == [0, 0, us(500)]
     assert table["waits_ns"] == {
-        0: {1: 0, 2: us(300)},
-        1: {0: 0, 2: us(200)},
-        2: {0: 0, 1: 0},
+        "0": {"1": 0, "2": us(300)},
+        "1": {"0": 0, "2": us(200)},
+        "2": {"0": 0, "1": 0},
     }
     assert (table["slow_rank"]["rank"], table["slow_rank"]["lag"]) == (2, us(300))
     lines = render(made).split("\n")

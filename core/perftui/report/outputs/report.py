@@ -143,8 +143,13 @@ class RanksOutput(TypedDict):
 
     rows: list[RankOutput]
     slow_rank: SlowRank | None
-    collectives_ns: dict[str, int | None] | None
-    waits_ns: dict[str, dict[str, int]] | None
+    collectives_ns: Annotated[
+        dict[int, int | None] | None, Meta(description="By rank its time in collectives.")
+    ]
+    waits_ns: Annotated[
+        dict[int, dict[int, int]] | None,
+        Meta(description="By rank that waits and rank that it waits for."),
+    ]
     spread: float | None
     shown: int
 

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from perftui import format as fmt
+from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.step.steps import step_breakdown
 from perftui.report.as_json import SCHEMA, encode_object
@@ -64,7 +65,8 @@ def _heading(report: Report) -> str:
 def _named(finding: Finding) -> str:
     """The rule, the place and the cost."""
     place = _place(finding)
-    cost = f"{fmt.duration(finding.cost_ns)} a step ({fmt.percent(finding.share)})"
+    whole = f"{fmt.duration(finding.step_ns)} ({fmt.percent(finding.share)})"
+    cost = f"{fmt.duration(finding.cost_ns)} of {whole}"
     return ", ".join(
         (
             f"{finding.rule} ({severity_name(finding)}){f' at {place}' if place else ''}",
@@ -75,11 +77,13 @@ def _named(finding: Finding) -> str:
 
 
 def _answer(finding: Finding, report: Report, told: list[str] | None) -> Iterator[str]:
-    """Its best fix, and the next command where that is not ``told`` already."""
+    """Its best fix, else what to do by hand, and the next command where that is not ``told``."""
     fix, command = best_fix(finding, report), next_of(finding, report)
     if fix:
         more = (fix.why_not,) if fix.is_written else tuple(risk.value for risk in fix.risks)
         yield cut(f"   fix {fix.fix}: {'; '.join((fix.title, *more))}", LETTERS)
+    elif answer := answer_to(finding.rule):
+        yield cut(f"   to do: {answer}", LETTERS)
     if command and command != told:
         yield printable(f"   {shlex.join(command)}")
 
@@ -134,6 +138,7 @@ def _brief_finding(finding: Finding, report: Report, letters: int) -> BriefFindi
         "place": cut(place, letters) if place else None,
         "sentence": cut(finding.sentence, letters),
         "fix": fix.fix if fix else None,
+        "answer": answer_to(finding.rule) or None,
         "changes_numerics": fix.changes_numerics if fix else False,
         "next": whole(next_of(finding, report)),
     }

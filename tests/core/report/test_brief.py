@@ -49,15 +49,15 @@ def test_text_has_the_verdict_the_next_command_and_three_findings() -> None:
         "train.py: 30 steady steps, mean 10 ms",
         "WARNING  It waits, at train.py:1.",
         "next: perftui try fix-1 /p/runs/one",
-        "1. rule-0 (warning) at /p/train.py:1, 9.0 ms a step (90 %), medium confidence",
+        "1. rule-0 (warning) at /p/train.py:1, 9.0 ms of 10 ms (90 %), medium confidence",
         "   fix fix-1: do 1; changes the shuffle of later epochs; may change the last digits of "
         "results",
-        "2. rule-1 (warning) at /p/train.py:2, 9.0 ms a step (90 %), medium confidence",
+        "2. rule-1 (warning) at /p/train.py:2, 9.0 ms of 10 ms (90 %), medium confidence",
         "   It copies.",
         "   fix fix-2: do 2; changes the shuffle of later epochs; may change the last digits of "
         "results",
         "   perftui try fix-2 /p/runs/one",
-        "3. rule-2 (warning) at /p/train.py:3, 9.0 ms a step (90 %), medium confidence",
+        "3. rule-2 (warning) at /p/train.py:3, 9.0 ms of 10 ms (90 %), medium confidence",
         "   It logs.",
         "   fix fix-3: do 3; changes the shuffle of later epochs; may change the last digits of "
         "results",

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from perftui.diagnosis.model import Confidence, Figure
 from perftui.facts.place import Place
-from perftui.report.outputs.common import Command, Ns, Share
+from perftui.report.outputs.common import Command, Share
 from perftui.run.manifest import Override
 
 SeverityName = Literal["critical", "warning", "info", "healthy"]
@@ -27,6 +27,15 @@ Numerics = Annotated[
 ]
 
 
+Cost = Annotated[
+    int,
+    Meta(
+        description="Nanoseconds lost from each step in the mean, or from all of a trace that "
+        "marks no steps."
+    ),
+]
+
+
 class FindingOutput(TypedDict):
     """One cause of lost time; the costliest comes first."""
 
@@ -35,10 +44,13 @@ class FindingOutput(TypedDict):
     severity: SeverityName
     sentence: Annotated[str, Meta(description="For a person, with the numbers, without the fix.")]
     facts: list[Figure]
-    cost_ns: Annotated[int, Meta(description="Lost from each step in the mean, nanoseconds.")]
+    cost_ns: Cost
     step_ns: Annotated[
         int,
-        Meta(description="The mean steady step that it is lost from; 0 where none is known."),
+        Meta(
+            description="The mean steady step that it is lost from, or all of a trace that marks "
+            "no steps; 0 where neither is known."
+        ),
     ]
     share: Annotated[float, Meta(description="Cost as a share of the step, 0 to 1.")]
     best_speedup: Annotated[
@@ -96,12 +108,13 @@ class BriefFinding(TypedDict):
     key: Key
     severity: SeverityName
     confidence: Confidence
-    cost_ns: Ns
+    cost_ns: Cost
     share: Share
     place: Annotated[
         str | None, Meta(description="file:line, or the operator or kernel; null where unknown.")
     ]
     sentence: str
     fix: Annotated[str | None, Meta(description="Its best fix, by its identifier.")]
+    answer: Annotated[str | None, Meta(description="What to do, in a line.")]
     changes_numerics: Numerics
     next: Command

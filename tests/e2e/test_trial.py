@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ from perftui.experiments.trial.verdict import Outcome
 from perftui.report.report import make_report
 from perftui.report.subject import load_subject
 from perftui.run.reader import RunReader
+from tests.described import described
 
 pytestmark = pytest.mark.subprocess
 
@@ -51,7 +51,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     words = [sys.executable, "-m", "perftui_tui", "diagnose", "--json", "--max-steps", str(STEPS)]
     ended = subprocess.run([*words, "train.py"], cwd=directory, capture_output=True, check=True)
     (root,) = (directory / ".perftui" / "runs").iterdir()
-    return root, json.loads(ended.stdout)
+    return root, described("report", ended.stdout.decode())
 
 
 def tried(root: Path, directory: Path, pairs: int, cancelled: threading.Event) -> list[Progress]:
@@ -64,6 +64,27 @@ def tried(root: Path, directory: Path, pairs: int, cancelled: threading.Event) -
 def test_the_report_is_all_that_is_printed(recorded: tuple[Path, dict[str, object]]) -> None:
     _, report = recorded
     assert str(report["verdict"]).startswith("The training waits")
+
+
+def test_a_run_is_repeated_and_compared_by_the_commands_that_are_told(
+    recorded: tuple[Path, dict[str, object]], tmp_path: Path
+) -> None:
+    root, report = recorded
+    assert report["next"] == ["perftui", "try", "loader-workers", str(root)]
+    perftui = [sys.executable, "-m", "perftui_tui"]
+    words = [*perftui, "diagnose", "--json", "--brief", "--max-steps", "40", str(root)]
+    # From anywhere: the run knows where it was started.
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, check=True)
+    found = described("brief", ended.stdout.decode())
+    again = Path(found["path"])
+    assert found["compare"] == ["perftui", "compare", str(root), str(again)]
+    assert RunReader(again).poll().manifest.parent == root.name
+    assert found["findings"][0]["key"] == "input-in-main-thread@train.py:<module>"
+    compared = subprocess.run(
+        [*perftui, *found["compare"][1:], "--json"], capture_output=True, check=False
+    )
+    assert described("compare", compared.stdout.decode())["outcome"] != "faster"
+    assert compared.returncode in (4, 5)
 
 
 def test_a_fix_is_tried_by_pairs_of_runs(

@@ -7,6 +7,7 @@ import os
 import stat
 import time
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,13 +34,21 @@ class AppliedPatch:
     modified_ns: int
     """When the file was last changed before, given back by undo: a run that started later can
     then know that its source is what it ran."""
+    fix: str = ""
+    """Identifier of the fix, empty where it was not noted."""
+
+    @property
+    def applied_ns(self) -> int:
+        """When it was written, ns since the epoch; 0 where its name does not tell."""
+        time_part = self.patch_id.partition("-")[0]
+        return int(time_part) if time_part.isdecimal() else 0
 
 
 class SourceChangedError(ValueError):
     """The file is not what it was when the patch was made or applied; it is left alone."""
 
 
-def apply_patch(patch: Patch, store: Path, title: str = "") -> AppliedPatch:
+def apply_patch(patch: Patch, store: Path, title: str = "", fix: str = "") -> AppliedPatch:
     """Write ``patch`` atomically, after its original has been kept in ``store``.
 
     The file's permissions and owner stay, and a symbolic link stays a link.
@@ -60,6 +69,7 @@ def apply_patch(patch: Patch, store: Path, title: str = "") -> AppliedPatch:
         after_sha256=_digest(patch.after),
         mode=stat.S_IMODE(status.st_mode),
         modified_ns=status.st_mtime_ns,
+        fix=fix,
     )
     store.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_file(original_of(applied, store), patch.before)
@@ -135,6 +145,22 @@ def last_applied(store: Path) -> AppliedPatch | None:
         if applied and not _is_original(applied):
             return applied
     return None
+
+
+def applied_to(path: Path, store: Path) -> Iterator[AppliedPatch]:
+    """The patches recorded in ``store`` that stand in the file at ``path``, newest first.
+
+    Once somebody else has edited the file none is certain to stand there.
+    """
+    try:
+        expected = _digest(path.read_bytes())
+    except OSError:
+        return
+    for record in sorted(store.glob("*.json"), reverse=True):
+        applied = _read(record)
+        if applied and applied.path == str(path.resolve()) and applied.after_sha256 == expected:
+            yield applied
+            expected = applied.before_sha256
 
 
 def patch_store(root: Path) -> Path:

@@ -14,7 +14,7 @@ from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.names import module_name
 from perftui.fixes.source.program import Program, called_name
 from perftui.fixes.source.statements import wrap
-from perftui.fixes.source.training_loop import mentions, model_name, training_loop
+from perftui.fixes.source.trained_model import mentions, model_name, step_loop
 
 _OWN = ("autocast", "GradScaler", "half", "bfloat16", "float16", "float64", "double", "amp")
 
@@ -24,7 +24,7 @@ def autocast(program: Program, _: int) -> Sequence[Edit]:
     line = mentions(program, *_OWN)
     if line is not None:
         raise PatchRefusedError(f"line {line} chooses a precision already")
-    loop = training_loop(program)
+    loop = step_loop(program)
     model = model_name(program, loop)
     forward = [at for at, one in enumerate(loop.body) if _calls_model(one, model)]
     backward = [at for at, one in enumerate(loop.body) if _goes_backward(one)]

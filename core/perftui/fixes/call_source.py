@@ -96,12 +96,12 @@ def why_not_edited(path: Path, what: str, manifest: Manifest | None) -> str:
     """Why ``path``, where ``what``, is not ours to edit by what a run has shown; else empty."""
     if not _INSTALLED.isdisjoint(path.parts):
         return f"{what} inside an installed package ({path})"
-    if _edited_since(path, manifest):
+    if edited_since(path, manifest):
         return f"{path.name} has been edited since this run: run it again"
     return ""
 
 
-def _edited_since(path: Path, manifest: Manifest | None) -> bool:
+def edited_since(path: Path, manifest: Manifest | None) -> bool:
     """Whether the line that the run reported may be another one by now."""
     try:
         return manifest is not None and path.stat().st_mtime_ns > manifest.started_ns

@@ -11,6 +11,7 @@ from perftui.fixes.call_source import CallChange, SourceChange, source_change
 from perftui.fixes.launched_script import launched_script
 from perftui.fixes.line_change import LineChange, changed_lines
 from perftui.fixes.model import FixOption, Risk
+from perftui.fixes.written_already import WRITTEN, stands_in_source
 from perftui.run.manifest import Override
 
 
@@ -65,6 +66,7 @@ def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
         written = source_change(change, facts)
         override = Override(change.target, dict(change.arguments), change.file, change.line, fix.id)
     is_possible = override is not None or isinstance(change, LineChange)
+    is_written = is_possible and not written.patch and stands_in_source(fix.id, change, facts)
     return FixOption(
         fix=fix.id,
         title=change.title,
@@ -72,12 +74,13 @@ def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
         risks=change.risks if is_possible else (),
         override=override,
         patch=written.patch,
-        why_not=written.why_not,
+        why_not=WRITTEN if is_written else written.why_not,
         advice=change.advice if is_possible else "",
         file=change.file,
         line=change.line,
         argv=written.argv,
         script_word=_script_word(facts),
+        is_written=is_written,
     )
 
 

@@ -32,6 +32,11 @@ class Risk(str, enum.Enum):
     DROPOUT = "dropout leaves out other values"
     CORES = "may slow the step: too few cores are idle"
 
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the same samples in the same order may give other numbers."""
+        return self in (Risk.NUMERICS, Risk.REPEATABLE, Risk.PRECISION)
+
 
 @dataclass(frozen=True)
 class Patch:
@@ -67,7 +72,8 @@ class FixOption:
     ``why_not`` is then the reason, and ``advice`` shows the line to change. ``argv`` is the whole
     command to run instead, where the script itself has an option for the change. A patch is tried
     by running its text in place of the file, where ``script_word`` says which word of the command
-    names the script.
+    names the script. One that ``is_written`` stands in the source since the run: it can be neither
+    tried nor written again.
     """
 
     fix: str
@@ -83,10 +89,23 @@ class FixOption:
     line: int | None = None
     argv: tuple[str, ...] | None = None
     script_word: int | None = None
+    is_written: bool = False
+
+    @property
+    def changes_numerics(self) -> bool:
+        """Whether the same samples in the same order may give other numbers."""
+        return any(risk.is_numeric for risk in self.risks)
+
+    @property
+    def is_reversible(self) -> bool:
+        """Whether nothing of it stays: a trial leaves the source alone, a patch is taken back."""
+        return self.is_written or self.is_triable or self.patch is not None
 
     @property
     def is_triable(self) -> bool:
         """Whether a run can be made with the fix while the source stays as it is."""
+        if self.is_written:
+            return False
         return self.override is not None or (
             self.patch is not None and self.script_word is not None
         )

@@ -14,7 +14,7 @@ from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.names import module_name
 from perftui.fixes.source.program import Program
 from perftui.fixes.source.statements import insert_after_imports
-from perftui.fixes.source.training_loop import mentions
+from perftui.fixes.source.trained_model import mentions
 
 _PRECISION = ("set_float32_matmul_precision", "allow_tf32", "fp32_precision")
 _CHOICE = ("benchmark", "deterministic", "use_deterministic_algorithms", "benchmark_limit")

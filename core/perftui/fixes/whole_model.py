@@ -12,11 +12,11 @@ from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.names import module_name
 from perftui.fixes.source.program import Program
-from perftui.fixes.source.training_loop import (
+from perftui.fixes.source.trained_model import (
     insert_before_training,
     mentions,
     model_name,
-    training_loop,
+    step_loop,
 )
 
 _COMPILED = ("compile", "script", "trace", "make_graphed_callables")
@@ -27,8 +27,8 @@ def compiled(program: Program, _: int) -> Sequence[Edit]:
     line = mentions(program, *_COMPILED)
     if line is not None:
         raise PatchRefusedError(f"line {line} compiles something already")
-    model = model_name(program, training_loop(program))
-    return (insert_before_training(program, f"{model}.compile()"),)
+    model = model_name(program, step_loop(program))
+    return (insert_before_training(program, model, f"{model}.compile()"),)
 
 
 def channels_last(program: Program, _: int) -> Sequence[Edit]:
@@ -37,9 +37,9 @@ def channels_last(program: Program, _: int) -> Sequence[Edit]:
     line = mentions(program, "channels_last", "memory_format")
     if line is not None:
         raise PatchRefusedError(f"line {line} chooses a memory format already")
-    model, torch = model_name(program, training_loop(program)), module_name(program, "torch")
+    model, torch = model_name(program, step_loop(program)), module_name(program, "torch")
     text = f"{model}.to(memory_format={torch}.channels_last)"
-    return (insert_before_training(program, text),)
+    return (insert_before_training(program, model, text),)
 
 
 def _compile(facts: Facts) -> LineChange | None:

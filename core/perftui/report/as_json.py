@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from perftui.diagnosis.catalogue import answer_to
-from perftui.diagnosis.model import Diagnosis, Finding
 from perftui.facts.data_loader.worker_lines import WorkerLines, loader_lines
 from perftui.facts.gpu.device_phases import device_phases
 from perftui.facts.gpu.gap_lines import gap_lines
@@ -17,7 +17,9 @@ from perftui.facts.source.lines import LinesByTime
 from perftui.facts.source.main_thread import main_thread, window_thread
 from perftui.facts.step.own_cost import recording_cost
 from perftui.facts.step.steps import step_breakdown, step_count, step_kind
-from perftui.fixes.model import FixOption
+from perftui.report.finding_json import finding_object, fix_object
+from perftui.report.next_command import comparison_command, next_command
+from perftui.report.outputs.report import LinesOutput, ReportOutput, StepsOutput, WorkersOutput
 from perftui.report.ranks import ranks_object
 from perftui.report.report import Report
 from perftui.report.trace_json import trace_object
@@ -34,17 +36,17 @@ def encode(report: Report) -> str:
     return encode_object(as_object(report))
 
 
-def encode_object(plain: dict[str, Any]) -> str:
-    """Plain values in the same form."""
-    encoded = msgspec.json.encode(_encodable(plain))
-    text = msgspec.json.format(encoded, indent=2).decode()
+def encode_object(plain: Mapping[str, Any], *, on_one_line: bool = False) -> str:
+    """Plain values in the same form, or without any layout."""
+    text = msgspec.json.encode(_encodable(plain)).decode()
+    if not on_one_line:
+        text = msgspec.json.format(text, indent=2)
     # Of these, only the line ends of the layout stand outside strings.
     unsafe = {char for char in set(text) - {"\n"} if printable(char) != char}
-    escapes = {ord(char): f"\\u{ord(char):04x}" for char in unsafe}
-    return text.translate(escapes) + "\n"
+    return text.translate({ord(char): json.dumps(char)[1:-1] for char in unsafe}) + "\n"
 
 
-def as_object(report: Report) -> dict[str, Any]:
+def as_object(report: Report) -> ReportOutput:
     """The report as plain values."""
     diagnosis, facts = report.diagnosis, report.facts
     return {
@@ -54,8 +56,10 @@ def as_object(report: Report) -> dict[str, Any]:
         "steps": _steps(report),
         "verdict": diagnosis.top.headline if diagnosis.top else None,
         "progress": diagnosis.progress or None,
-        "findings": [_finding(finding) for finding in diagnosis.findings],
-        "fixes": [_fix(fix, report.diagnosis) for fix in report.fixes],
+        "findings": [finding_object(finding, report) for finding in diagnosis.findings],
+        "fixes": [fix_object(fix, report.diagnosis) for fix in report.fixes],
+        "next": next_command(report),
+        "compare": comparison_command(report),
         "not_judged": msgspec.to_builtins(diagnosis.abstentions),
         "step_breakdowns": [
             {
@@ -71,7 +75,7 @@ def as_object(report: Report) -> dict[str, Any]:
         "syncs": msgspec.to_builtins(syncs(facts)),
         "workers": _workers(loader_lines(facts)),
         "main_thread_in_gaps": [
-            {"cause": one.cause.value, "idle_ns": one.idle, **(_lines(one.thread) or {})}
+            {"cause": one.cause, "idle_ns": one.idle, **_lines_of(one.thread)}
             for one in gap_lines(facts)
         ],
         "operators": msgspec.to_builtins(report.ops),
@@ -95,14 +99,12 @@ def _encodable(value: Any) -> Any:
     return encodable(value) if isinstance(value, str) else value
 
 
-def _run(report: Report) -> dict[str, Any] | None:
-    if report.subject.run is None:
-        return None
-    fields: dict[str, Any] = msgspec.to_builtins(report.subject.run.manifest)
-    return fields
+def _run(report: Report) -> Any:
+    run = report.subject.run
+    return msgspec.to_builtins(run.manifest) if run else None
 
 
-def _steps(report: Report) -> dict[str, Any] | None:
+def _steps(report: Report) -> StepsOutput | None:
     share = step_breakdown(report.facts)
     if share is None:
         return None
@@ -121,21 +123,25 @@ def _steps(report: Report) -> dict[str, Any] | None:
     }
 
 
-def _lines(thread: LinesByTime | None) -> dict[str, Any] | None:
-    if thread is None:
-        return None
-    lines = [{**msgspec.to_builtins(line), "share": thread.share(line)} for line in thread.lines]
+def _lines(thread: LinesByTime | None) -> LinesOutput | None:
+    return _lines_of(thread) if thread else None
+
+
+def _lines_of(thread: LinesByTime) -> LinesOutput:
+    lines: Any = [
+        {**msgspec.to_builtins(line), "share": thread.share(line)} for line in thread.lines
+    ]
     return {"covered_ns": thread.covered, "samples": thread.samples, "lines": lines}
 
 
-def _workers(found: WorkerLines | None) -> dict[str, Any] | None:
+def _workers(found: WorkerLines | None) -> WorkersOutput | None:
     if found is None:
         return None
-    lines = _lines(found.making) or {}
+    lines = _lines_of(found.making)
     return {"busy_share": found.busy, "collate_share": found.collate, **lines}
 
 
-def _recording(report: Report) -> dict[str, Any] | None:
+def _recording(report: Report) -> Any:
     if report.recording is None:
         return None
     cost, memory = recording_cost(report.facts), gpu_memory(report.facts)
@@ -156,31 +162,4 @@ def _recording(report: Report) -> dict[str, Any] | None:
         },
         "snapshots": fields["snapshots"],
         "nsys": fields["nsys"],
-    }
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(finding)
-    return {
-        **fields,
-        "severity": finding.severity.name.lower(),
-        "share": finding.share,
-        "best_speedup": finding.best_speedup,
-        "answer": answer_to(finding.rule) or None,
-    }
-
-
-def _fix(fix: FixOption, diagnosis: Diagnosis) -> dict[str, Any]:
-    return {
-        "fix": fix.fix,
-        "answers": [one.rule for one in diagnosis.findings if fix.fix in one.fixes],
-        "title": fix.title,
-        "risks": [risk.value for risk in fix.risks],
-        "override": msgspec.to_builtins(fix.override),
-        "diff": fix.patch.diff() if fix.patch else None,
-        "command": list(fix.argv) if fix.argv else None,
-        "why_not": fix.why_not or None,
-        "advice": fix.advice or None,
-        "file": fix.file,
-        "line": fix.line,
     }

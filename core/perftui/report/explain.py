@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from perftui.diagnosis.catalogue import BY_NAME
 from perftui.diagnosis.rule import Limits, Rule, Verdict
@@ -11,6 +10,7 @@ from perftui.diagnosis.rules import RULES
 from perftui.fixes.catalogue import CATALOGUE
 from perftui.report.as_json import SCHEMA, encode_object
 from perftui.report.blocks import wrapped
+from perftui.report.outputs.explanation import ExplainOutput, RuleOutput
 
 
 def explain(name: str) -> str:
@@ -21,7 +21,7 @@ def explain(name: str) -> str:
     """
     if name in CATALOGUE:
         fix = CATALOGUE[name]
-        answers = ", ".join(rule.id for rule in RULES if name in rule.fixes)
+        answers = ", ".join(_answers(name))
         lines = (name, *wrapped(f"{fix.what}."), "", *wrapped(fix.explanation))
         return "\n".join((*lines, "", *wrapped(f"Answers: {answers or 'no rule'}.")))
     return "\n".join(_described(BY_NAME[name]))
@@ -54,27 +54,49 @@ def overview() -> str:
     return "\n".join(f"{name:<25} {when}" for name, when in rows)
 
 
-def as_json() -> str:
-    """All rules as one JSON object; limits are shares, 0 to 1."""
-    return encode_object({"schema": SCHEMA, "rules": _objects()})
+def as_json(*chosen: str) -> str:
+    """The rules and fixes of these names as one JSON object, all without names; limits are shares,
+    0 to 1."""
+    return encode_object(as_object(*chosen))
 
 
-def _objects() -> list[dict[str, Any]]:
-    return [
-        {
-            "rule": rule.id,
-            "when": rule.when,
-            "explanation": rule.explanation,
-            "warning": rule.limits.warning,
-            "critical": rule.limits.critical,
-            "limits_of": rule.limits.of,
-            "limits_source": rule.limits.source,
-            "fixes": list(rule.fixes),
-            "answer": rule.answer,
-        }
-        for rule in BY_NAME.values()
-        if isinstance(rule, Rule)
-    ]
+def as_object(*chosen: str) -> ExplainOutput:
+    """The same as plain values."""
+    found = [one for one in BY_NAME.values() if not chosen or one.id in chosen]
+    fixes = [fix for fix in CATALOGUE.values() if not chosen or fix.id in chosen]
+    return {
+        "schema": SCHEMA,
+        "rules": [_rule(one) for one in found if isinstance(one, Rule)],
+        "verdicts": [_rule(one) for one in found if isinstance(one, Verdict)],
+        "fixes": [
+            {
+                "fix": fix.id,
+                "what": fix.what,
+                "explanation": fix.explanation,
+                "answers": _answers(fix.id),
+            }
+            for fix in fixes
+        ],
+    }
+
+
+def _rule(found: Rule | Verdict) -> RuleOutput:
+    limits = found.limits
+    return {
+        "rule": found.id,
+        "when": found.when,
+        "explanation": found.explanation,
+        "warning": limits.warning if limits else None,
+        "critical": limits.critical if limits else None,
+        "limits_of": limits.of if limits else None,
+        "limits_source": limits.source if limits else None,
+        "fixes": list(found.fixes) if isinstance(found, Rule) else [],
+        "answer": found.answer,
+    }
+
+
+def _answers(fix: str) -> list[str]:
+    return list(dict.fromkeys(rule.id for rule in RULES if fix in rule.fixes))
 
 
 def _described(found: Rule | Verdict) -> Iterator[str]:

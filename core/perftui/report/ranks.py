@@ -15,12 +15,13 @@ from perftui.facts.ranks.rank_table import RankTable, rank_table
 from perftui.facts.ranks.slow_rank import slow_rank
 from perftui.facts.ranks.trace_straggler import table_of_traces
 from perftui.facts.ranks.traced_ranks import TracedRanks, traced_ranks, waits_of_ranks
+from perftui.report.outputs.report import RanksOutput
 from perftui.report.report import Report
 
 _UNKNOWN = "-"
 
 
-def ranks_object(report: Report) -> dict[str, Any] | None:
+def ranks_object(report: Report) -> RanksOutput | None:
     """Ranks side by side, and the one that holds up the others; None where one process trains, and
     where the traces of others are not open."""
     facts, run = report.facts, report.subject.run
@@ -28,8 +29,9 @@ def ranks_object(report: Report) -> dict[str, Any] | None:
     if traced is None and (run is None or run.world < 2):
         return None
     table = _table(traced) if traced else rank_table(facts)
+    rows: Any = [{**msgspec.to_builtins(row), "parts": dict(row.parts)} for row in table.rows]
     return {
-        "rows": [{**msgspec.to_builtins(row), "parts": dict(row.parts)} for row in table.rows],
+        "rows": rows,
         "slow_rank": msgspec.to_builtins(slow_rank.or_none(facts)),
         "collectives_ns": msgspec.to_builtins(
             _in_collectives(traced) if traced else collectives_of_ranks.or_none(facts)

@@ -21,7 +21,8 @@ from perftui.report.kernel_metrics import trace_metrics
 from perftui.report.main_thread_text import main_thread, sync_calls
 from perftui.report.ranks import ranks_text
 from perftui.report.recorded_text import gpu_memory, gpu_phases, recorded
-from perftui.report.report import MOST_ROWS, OpRow, Report, Totals
+from perftui.report.report import MOST_ROWS, Report
+from perftui.report.rows import OpRow, Totals
 from perftui.run.columns import phase_name
 from perftui.run.manifest import Manifest, Status
 from perftui.trace.text import printable
@@ -153,6 +154,9 @@ def _fix(fix: FixOption) -> Iterator[str]:
         for name, form in (("override", fix.override), ("patch", fix.patch), ("option", fix.argv))
         if form
     ]
+    if fix.is_written:
+        yield printable(f"  Fix {fix.fix}: {fix.title} ({fix.why_not})")
+        return
     yield printable(f"  Fix {fix.fix}: {fix.title} ({', '.join(forms) or 'not possible here'})")
     if fix.why_not:
         no_patch = "No patch" if fix.override else "Not offered"

@@ -19,21 +19,23 @@ from perftui.facts.gpu.streams import (
 )
 from perftui.facts.kernel.critical_path import critical_path_parts
 from perftui.facts.step.trace_steps import trace_steps
+from perftui.report.outputs.trace import GapOutput, TraceOutput
 
 MOST_GAPS = 100
 """Gaps that are listed one by one, where no other number is asked for."""
 
 
-def trace_object(facts: Facts, top: int | None) -> dict[str, Any] | None:
+def trace_object(facts: Facts, top: int | None) -> TraceOutput | None:
     """The trace as JSON, times in ns since its start; None without a trace."""
     analysis = facts.analysis
     if analysis is None:
         return None
+    devices: Any = [
+        {**msgspec.to_builtins(one), "idle": one.idle, "span": one.span}
+        for one in analysis.activity
+    ]
     return {
-        "devices": [
-            {**msgspec.to_builtins(one), "idle": one.idle, "span": one.span}
-            for one in analysis.activity
-        ],
+        "devices": devices,
         "device_properties": analysis.trace.metadata.get("deviceProperties"),
         "streams": msgspec.to_builtins(stream_work(facts)),
         "steps": [
@@ -49,7 +51,7 @@ def trace_object(facts: Facts, top: int | None) -> dict[str, Any] | None:
         "idle_by_cause": [
             {
                 "device": one.device,
-                "cause": one.cause.value,
+                "cause": one.cause,
                 "total_ns": one.total,
                 "count": one.count,
                 "longest_ns": one.longest.duration if one.longest else None,
@@ -73,14 +75,14 @@ def _critical_path(facts: Facts) -> dict[str, int] | None:
     return {kind.value: time for kind, time in parts.items()} if parts else None
 
 
-def _gap(gap: Gap, facts: Facts) -> dict[str, Any]:
+def _gap(gap: Gap, facts: Facts) -> GapOutput:
     steps = trace_steps.or_none(facts)
     place = place_of(gap, steps) if steps else None
     return {
         "device": gap.device,
         "start": gap.start,
         "duration": gap.duration,
-        "cause": gap.cause.value,
+        "cause": gap.cause,
         "phase": gap.phase or None,
         "operator": place.operator if place else None,
         "source": place.source if place else None,

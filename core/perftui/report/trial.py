@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import shlex
+from typing import Any, cast
 
 import msgspec
 
@@ -10,7 +11,12 @@ from perftui import format as fmt
 from perftui.experiments.trial.trial import Progress
 from perftui.experiments.trial.verdict import Outcome
 from perftui.fixes.model import FixOption
+from perftui.report.blocks import cut
+from perftui.report.fit import LETTERS, cut_lists, fitting_lines, whole
+from perftui.report.next_command import apply_command
+from perftui.report.outputs.changes import BriefTrial, TrialOutput
 from perftui.run.reader import RunSnapshot
+from perftui.trace.text import printable
 
 SCHEMA = 1
 
@@ -24,13 +30,35 @@ def text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
         lines.append(f"  two runs of the same differ by {fmt.percent(progress.noise)} here")
     lines += [f"  {note}" for note in (*progress.notes, progress.losses.sentence)]
     lines += [f"  risk: {risk.value}" for risk in option.risks]
+    return "\n".join((*map(printable, lines), *_next_line(option, run, progress))) + "\n"
+
+
+def brief_text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
+    """The verdict, the next command and the losses, then as much else as there is room for."""
+    losses, following = f"  {progress.losses.sentence}", _next_line(option, run, progress)
+    verdict, *rest = text(option, run, progress).splitlines()
+    first = (cut(verdict, LETTERS), *following, cut(losses, LETTERS))
+    others = (line for line in rest if line not in (*following, losses))
+    return fitting_lines((*first, *(cut(line, LETTERS) for line in others)))
+
+
+def brief_object(option: FixOption, run: RunSnapshot, progress: Progress) -> BriefTrial:
+    """The same for programs, without the single pairs."""
+    found: Any = {**as_object(option, run, progress), "pairs": len(progress.pairs)}
+    for name in ("title", "run"):
+        del found[name]
+    found["headline"] = cut(found["headline"], LETTERS)
+    found["next"] = whole(found["next"]) or []
+    cut_lists(found, "notes", "changes", "risks")
+    return cast(BriefTrial, found)
+
+
+def _next_line(option: FixOption, run: RunSnapshot, progress: Progress) -> list[str]:
     following = _next(option, run, progress)
-    if following:
-        lines.append(f"  next: {' '.join(following)}")
-    return "\n".join(lines) + "\n"
+    return [printable(f"  next: {shlex.join(following)}")] if following else []
 
 
-def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> dict[str, Any]:
+def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> TrialOutput:
     """The same for programs; times are integer nanoseconds, shares and ratios plain numbers."""
     found = progress.verdict.estimate
     return {
@@ -38,7 +66,7 @@ def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> dict[s
         "fix": option.fix,
         "title": option.title,
         "run": run.manifest.run_id,
-        "outcome": progress.verdict.outcome.value,
+        "outcome": progress.verdict.outcome,
         "headline": progress.verdict.headline,
         "ratio": found.ratio if found else None,
         "low": found.low if found else None,
@@ -55,6 +83,7 @@ def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> dict[s
         ],
         "changes": list(progress.changes),
         "risks": [risk.value for risk in option.risks],
+        "changes_numerics": option.changes_numerics,
         "losses": msgspec.to_builtins(progress.losses),
         "notes": list(progress.notes),
         "next": _next(option, run, progress),
@@ -64,5 +93,5 @@ def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> dict[s
 def _next(option: FixOption, run: RunSnapshot, progress: Progress) -> list[str]:
     """The command that goes on from here; none where nothing is to be done."""
     if progress.verdict.outcome is Outcome.FASTER and option.patch is not None:
-        return ["perftui", "apply", option.fix, str(run.root)]
+        return apply_command(option.fix, run.root)
     return []

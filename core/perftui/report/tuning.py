@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from perftui.experiments.trial.trial import Progress
+from perftui.experiments.trial.verdict import Outcome
 from perftui.experiments.tune.journal import Attempt, Kept
 from perftui.experiments.tune.tune import Tuned
+from perftui.report.next_command import undo_command
+from perftui.report.outputs.changes import TuningOutput
 
 SCHEMA = 1
 
@@ -35,14 +37,14 @@ def text(tuned: Tuned, root: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_object(tuned: Tuned, root: Path) -> dict[str, Any]:
+def as_object(tuned: Tuned, root: Path) -> TuningOutput:
     """The same for programs."""
     found = tuned.final.verdict.estimate if tuned.final else None
     written = [one for one in tuned.journal.kept if one.kept is Kept.WRITTEN]
     return {
         "schema": SCHEMA,
         "run": root.name,
-        "outcome": tuned.final.verdict.outcome.value if tuned.final else "no difference",
+        "outcome": tuned.final.verdict.outcome if tuned.final else Outcome.NO_DIFFERENCE,
         "headline": _headline(tuned.final),
         "ratio": found.ratio if found else None,
         "low": found.low if found else None,
@@ -50,7 +52,7 @@ def as_object(tuned: Tuned, root: Path) -> dict[str, Any]:
         "kept": [msgspec.to_builtins(one) for one in tuned.journal.kept],
         "not_kept": [msgspec.to_builtins(one) for one in _left(tuned)],
         "base": tuned.journal.base,
-        "undo": [["perftui", "undo", str(root)] for _ in written],
+        "undo": [undo_command(root) for _ in written],
         "losses": msgspec.to_builtins(tuned.final.losses) if tuned.final else None,
     }
 

@@ -25,6 +25,7 @@ from perftui.run.stack_samples import NO_STACKS
 from perftui.trace.model import NONE, Int64
 from tests.core.diagnosis.runs import MS
 from tests.core.diagnosis.stack_runs import ORIGIN, RATE, at_wall, run_with, stack_table
+from tests.described import described
 
 
 def gap(start: int, length: int, cause: GapCause = GapCause.PYTHON) -> Gap:
@@ -169,7 +170,7 @@ def test_the_report_lists_lines_with_their_share() -> None:
     assert "Where the main thread is, over the steady steps (about 100 samples)" in text
     assert "80.0 %  /home/a/train.py:8 in main" in text
     assert "20.0 %  no line of yours (torch/x.py:-1 forward) in main" in text
-    found = as_json.as_object(report)["main_thread"]
+    found = described("report", as_json.as_object(report))["main_thread"]
     assert found["samples"] == 100
     assert found["lines"][0]["share"] == pytest.approx(0.8)
     assert found["lines"][0]["file"] == "/home/a/train.py"

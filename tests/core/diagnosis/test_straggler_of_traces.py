@@ -16,6 +16,7 @@ from perftui.report.subject import load_subject, paths_of
 from perftui.report.text import render
 from perftui.trace.multi_rank.choice import choose_rank
 from tests.core.diagnosis.stories import CALL, found, reasons, training
+from tests.described import described
 from tests.traces.builder import TraceBuilder, ms, us
 from tests.traces.ranks import meet, write_ranks
 
@@ -190,7 +191,7 @@ def test_a_rank_that_cannot_be_read_is_named_and_the_others_are_compared(tmp_pat
     assert finding.cost_ns == us(300)
     assert finding.would_raise_confidence == "the trace of rank 1"
     assert any(note.startswith("rank 1 cannot be read: ") for note in made.notes)
-    table = as_object(made)["ranks"]
+    table = described("report", as_object(made))["ranks"]
     assert [row["rank"] for row in table["rows"]] == [0, 2]
 
 
@@ -240,7 +241,7 @@ def test_one_process_alone_is_not_asked_about(tmp_path: Path) -> None:
 def test_the_report_holds_the_ranks(tmp_path: Path) -> None:
     write_ranks(tmp_path, computing(300, 400, 600))
     made = make_report(load_subject(tmp_path))
-    table = as_object(made)["ranks"]
+    table = described("report", as_object(made))["ranks"]
     assert table["shown"] == 0
     assert [row["mean"] for row in table["rows"]] == [ms(1)] * 3
     assert [row["parts"]["gpu compute"] for row in table["rows"]] == [us(300), us(400), us(600)]
@@ -248,9 +249,9 @@ def test_the_report_holds_the_ranks(tmp_path: Path) -> None:
     assert exposed == [us(350), us(250), us(50)]
     assert [row["caused"] for row in table["rows"]] == [0, 0, us(500)]
     assert table["waits_ns"] == {
-        0: {1: 0, 2: us(300)},
-        1: {0: 0, 2: us(200)},
-        2: {0: 0, 1: 0},
+        "0": {"1": 0, "2": us(300)},
+        "1": {"0": 0, "2": us(200)},
+        "2": {"0": 0, "1": 0},
     }
     assert (table["slow_rank"]["rank"], table["slow_rank"]["lag"]) == (2, us(300))
     lines = render(made).split("\n")
@@ -264,7 +265,7 @@ def test_ranks_that_are_even_hold_up_nobody(tmp_path: Path) -> None:
     made = report(tmp_path)
     assert found(made.diagnosis, "straggler") is None
     assert "straggler" not in reasons(made.diagnosis)
-    assert as_object(made)["ranks"]["slow_rank"] is None
+    assert described("report", as_object(made))["ranks"]["slow_rank"] is None
 
 
 def test_the_trace_of_the_late_rank_may_go_meanwhile(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from perftui.run.reader import RunSnapshot
 from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import MS, ON_GPU, facts_of, make_run
 from tests.core.diagnosis.stories import finding_of, synchronising
+from tests.described import described
 
 
 def call(name: str, line: int, count: int, time: int, **more: Any) -> dict[str, Any]:
@@ -87,7 +88,7 @@ def test_the_report_says_what_each_line_takes() -> None:
     text = render(report)
     assert "Calls that wait for the GPU, over 2 profiled steps" in text
     assert "2.0       3.0 ms    6.0 ms  item at /home/a/train.py:31" in text
-    assert as_json.as_object(report)["syncs"]["calls"][0]["count"] == 4
+    assert described("report", as_json.as_object(report))["syncs"]["calls"][0]["count"] == 4
 
 
 def test_a_time_that_is_not_known_stays_unknown() -> None:

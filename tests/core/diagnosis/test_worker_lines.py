@@ -23,6 +23,7 @@ from perftui.run.reader import RunSnapshot
 from perftui.run.stack_samples import STACK_COLUMNS, STACK_TEXT, WORKER_STACK_COLUMNS
 from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import MS, event_table, facts_of, make_run, step_table, worker_table
+from tests.described import described
 
 EVERY = 200 * MS
 DATA = "/home/a/data.py"
@@ -147,7 +148,7 @@ def test_the_report_lists_the_lines_of_workers_apart() -> None:
     assert "Where the workers make batches, 8" in text
     assert f"%  {DATA}:8 in decode" in text
     assert "no line of yours (PIL/Image.py:0 load)" in text
-    told = as_json.as_object(report)["workers"]
+    told = described("report", as_json.as_object(report))["workers"]
     assert 0.7 < told["busy_share"] < 0.9
     assert told["lines"][0]["line"] == 8
 

@@ -19,6 +19,7 @@ from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Status, write_manifest
 from perftui.wire.options import AgentOptions
 from tests.core.trace import nsys_exports
+from tests.described import described
 from tests.step_rows import step_row
 from tests.traces.events import cpu, mark, write
 
@@ -109,7 +110,9 @@ def test_memory_of_the_gpu_is_told_where_it_is_known(tmp_path: Path) -> None:
         "reserved 5.0 GiB",
         "allocations tried again 30",
     ]
-    found = as_object(make_report(load_subject(layout.root)))["recording"]["memory"]
+    found = described("report", as_object(make_report(load_subject(layout.root))))["recording"][
+        "memory"
+    ]
     assert found == {
         "allocated": 3 << 30,
         "reserved": 5 << 30,
@@ -123,7 +126,12 @@ def test_memory_that_is_not_known_is_not_told(tmp_path: Path) -> None:
     layout = write_run(tmp_path, AgentOptions(), [])
 
     assert "GPU memory" not in render(make_report(load_subject(layout.root)))
-    assert as_object(make_report(load_subject(layout.root)))["recording"]["memory"] is None
+    assert (
+        described("report", as_object(make_report(load_subject(layout.root))))["recording"][
+            "memory"
+        ]
+        is None
+    )
 
 
 def test_snapshots_and_reports_of_nsys_are_told_with_the_command_that_opens_them(
@@ -157,7 +165,7 @@ def test_snapshots_and_reports_of_nsys_are_told_with_the_command_that_opens_them
 
 def test_json_has_all_of_it(tmp_path: Path) -> None:
     layout = write_run(tmp_path, AgentOptions(), [window(11, 1, "warm")])
-    found = as_object(make_report(load_subject(layout.root)))["recording"]
+    found = described("report", as_object(make_report(load_subject(layout.root))))["recording"]
 
     found = json.loads(json.dumps(found))
     assert found["windows"] == [
@@ -184,7 +192,9 @@ def test_modules_are_listed_with_what_ran_in_none_last(tmp_path: Path) -> None:
     ]
     text = render(report)
     assert text.index("Modules, longest") < text.index("head (Linear)") < text.index("(in no mod")
-    assert [row["name"] for row in as_object(report)["modules"]][-1] == "(in no module)"
+    assert [row["name"] for row in described("report", as_object(report))["modules"]][
+        -1
+    ] == "(in no module)"
 
 
 EXPORT = """#!/bin/sh

@@ -24,6 +24,7 @@ from perftui.run.manifest import Manifest, Status, read_manifest, write_manifest
 from perftui.trace.text import printable
 from tests.core.diagnosis.runs import make_run
 from tests.core.diagnosis.stories import busy
+from tests.described import described
 from tests.step_rows import step_row
 from tests.traces.builder import TraceBuilder, ms, us
 from tests.traces.events import cpu, text_of
@@ -65,7 +66,7 @@ def test_half_a_surrogate_pair_in_a_name_can_be_reported(tmp_path: Path) -> None
     path = tmp_path / os.fsdecode(b"trace\xff.json")
     path.write_bytes(TRACE.replace("aten::mm", r"aten::\ud800mm").encode())
     report = make_report(load_subject(path))
-    operators = json.loads(as_json.encode(report))["operators"]
+    operators = described("report", as_json.encode(report))["operators"]
     assert "aten::\ufffdmm" in {row["name"] for row in operators}
     assert "aten::\ufffdmm" in render(report)
 
@@ -103,7 +104,7 @@ def test_shares_sum_to_the_units_and_are_nearest(values, units) -> None:
 
 def test_json_says_the_same_in_whole_nanoseconds(tmp_path) -> None:
     report = make_report(load_subject(write_run(tmp_path / "runs", "one")))
-    told = json.loads(as_json.encode(report))
+    told = described("report", as_json.encode(report))
     assert told["findings"][0]["rule"] == "input-in-main-thread"
     assert told["findings"][0]["severity"] == "critical"
     assert told["verdict"] == f"{told['findings'][0]['sentence'][:-1]}, at train.py:3."
@@ -125,7 +126,7 @@ def test_fixes_of_every_finding_are_offered_each_once(tmp_path) -> None:
     ]
     assert [len(one) for one in told if one] == [1, 1]
     assert "  Fix loader-workers: as above" in render(report)
-    (fix, *_) = json.loads(as_json.encode(report))["fixes"]
+    (fix, *_) = described("report", as_json.encode(report))["fixes"]
     assert (fix["fix"], fix["answers"]) == ("loader-workers", [first.rule, "input-bound"])
 
 
@@ -139,7 +140,7 @@ def test_json_holds_all_of_a_trace_and_text_the_rows_that_were_asked_for(tmp_pat
         story.copy("HtoD", us(30), 1 << 20).all_reduce(us(40)).at(begin + ms(1)).end()
     path = story.write(tmp_path / "trace.json")
     report = make_report(load_subject(path))
-    told = json.loads(as_json.encode(report))
+    told = described("report", as_json.encode(report))
 
     assert len(told["kernels"]) == told["totals"]["kernels"]["rows"] == 14
     assert sum(row["device"] for row in told["kernels"]) == told["totals"]["kernels"]["device"]
@@ -169,8 +170,8 @@ def test_json_holds_all_of_a_trace_and_text_the_rows_that_were_asked_for(tmp_pat
 
 
 def test_steps_of_a_run_are_rows_in_json(tmp_path: Path) -> None:
-    rows = json.loads(
-        as_json.encode(make_report(load_subject(write_run(tmp_path / "runs", "one"))))
+    rows = described(
+        "report", as_json.encode(make_report(load_subject(write_run(tmp_path / "runs", "one"))))
     )
     steps = rows["steps"]["rows"]
     assert steps["index"] == list(range(30))
@@ -235,7 +236,7 @@ def test_notes_on_a_directory_of_any_name_can_be_encoded(tmp_path) -> None:
     for name in ("a.json", "b.json"):
         (directory / name).write_text(TRACE)
     report = make_report(load_subject(directory))
-    told = json.loads(as_json.encode(report))
+    told = described("report", as_json.encode(report))
     assert any("of 2 traces" in note and "traces\ufffd" in note for note in told["notes"])
     assert "of 2 traces" in render(report)
 
@@ -298,7 +299,9 @@ def test_a_run_that_never_trained_has_no_verdict() -> None:
     text = render(make_report(Subject(run.root, run)))
     assert "No verdict" in text
     assert "healthy: 0 of 2 steady steps so far" in text
-    assert json.loads(as_json.encode(make_report(Subject(run.root, run))))["verdict"] is None
+    assert (
+        described("report", as_json.encode(make_report(Subject(run.root, run))))["verdict"] is None
+    )
 
 
 def test_a_healthy_run_is_told_with_its_numbers() -> None:

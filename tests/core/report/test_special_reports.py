@@ -26,6 +26,7 @@ from perftui.trace.memory_snapshot.load import load_memory_snapshot
 from perftui.trace.ncu.load import load_ncu
 from tests.core.report.special_files import MIB, three_lines, write_metrics, write_snapshot
 from tests.core.trace.memory_files import Allocator, snapshot
+from tests.described import described
 from tests.traces.events import Event, cpu, gpu, write
 
 KERNELS = (
@@ -246,7 +247,7 @@ def test_metrics_are_joined_to_the_kernels_of_a_trace(tmp_path: Path) -> None:
     assert re.findall("not in the trace: (.*)", text) == ["copy", "even", "tiny", "blind"]
     block = next(each for each in text.split("\n\n") if each.startswith("What limits"))
     assert max(len(line) for line in block.splitlines()) == 80
-    told = json.loads(as_json.encode(report))["kernel_metrics"]
+    told = described("report", as_json.encode(report))["kernel_metrics"]
     assert [row["name"] for row in told["rows"]] == ["void gemm<64>(float*)", "softmax"]
     assert told["rows"][0]["figures"]["limit"] == "compute"
     assert told["rows"][1]["figures"] is None
@@ -268,4 +269,4 @@ def test_without_metrics_nothing_is_said_of_them(tmp_path: Path) -> None:
     trace = write(tmp_path / "trace.json", [gpu("gemm", 1, 2)])
     report = make_report(load_subject(trace))
     assert "ncu" not in render(report)
-    assert json.loads(as_json.encode(report))["kernel_metrics"] is None
+    assert described("report", as_json.encode(report))["kernel_metrics"] is None

@@ -75,7 +75,8 @@ class SourceFixes:
         from perftui.fixes.apply import apply_patch, patch_store
 
         store = patch_store(self._app.target)
-        self.written = Written(apply_patch(patch, store, option.title), store, option)
+        applied = apply_patch(patch, store, option.title, option.fix)
+        self.written = Written(applied, store, option)
         keys = hint("{diagnosis.undo_fix} undoes, {diagnosis.rerun} runs it again")
         self._done(f"{patch.path.name} written; {keys}")
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from perftui_tui.commands.exit_codes import DONE, INCONCLUSIVE, NO_DIFFERENCE, SLOWER
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import write
+from perftui_tui.commands.output import write, write_object
 from perftui_tui.commands.target import find_target
 
 
@@ -19,7 +19,7 @@ def compare(line: CommandLine) -> int:
     from perftui.experiments.comparison import Verdict
     from perftui.experiments.comparison import compare as compared
     from perftui.facts.fact import Facts
-    from perftui.report.comparison import as_object, text
+    from perftui.report.comparison import as_object, brief_object, brief_text, text
     from perftui.report.subject import SubjectError, load_subject
 
     if len(line.words) != 2:
@@ -34,12 +34,11 @@ def compare(line: CommandLine) -> int:
             raise UsageError(f"{word} is a trace; compare takes recorded runs")
         facts.append(Facts(subject.run, subject.analysis))
     found = compared(*facts)
+    brief = "brief" in line.flags
     if "json" in line.flags:
-        from perftui.report.as_json import encode_object
-
-        write(encode_object(as_object(found)), as_json=True)
+        write_object(brief_object(found) if brief else as_object(found), brief=brief)
     else:
-        write(text(found))
+        write(brief_text(found) if brief else text(found))
     return {
         Verdict.FASTER: DONE,
         Verdict.SLOWER: SLOWER,

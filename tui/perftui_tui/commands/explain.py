@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.output import write
 
 
 def explain(line: CommandLine) -> int:
-    """Print the findings and fixes that are named, or all findings in a list.
+    """Print the findings and fixes that are named, or all findings in a list; JSON holds both.
 
     Raises:
         UsageError: there is none of that name.
     """
     from perftui.report import explain as explaining
 
-    if "json" in line.flags:
-        print(explaining.as_json(), end="")
-        return 0
-    if not line.words:
-        print(explaining.overview())
-        return 0
     unknown = [word for word in line.words if word not in explaining.names()]
     if unknown:
         known = ", ".join(explaining.names())
         raise UsageError(f"{unknown[0]!r} is no finding and no fix; there are {known}")
-    print("\n\n".join(explaining.explain(word) for word in line.words))
+    if "json" in line.flags:
+        write(explaining.as_json(*line.words), as_json=True)
+    elif line.words:
+        write("\n\n".join(map(explaining.explain, line.words)) + "\n")
+    else:
+        write(f"{explaining.overview()}\n")
     return 0

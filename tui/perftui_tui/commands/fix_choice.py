@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,8 +30,8 @@ class Choice:
         return self.run.root
 
 
-def choose(line: CommandLine) -> Choice:
-    """``FIX [RUN]``: the run is the newest where none is named, the fix the first that is offered.
+def choose(line: CommandLine, is_possible: Callable[[FixOption], bool]) -> Choice:
+    """``FIX [RUN]``: the run is the newest where none is named, the fix the first that is possible.
 
     Raises:
         UsageError: there is no such run, or no such fix is offered for it.
@@ -51,7 +52,8 @@ def choose(line: CommandLine) -> Choice:
         raise UsageError(f"{target.path} is a trace: there is no script to change or to run again")
     offered = {option.fix: option for option in report.fixes}
     if name is None and offered:
-        name = next(iter(offered))
+        possible = (fix for fix, option in offered.items() if is_possible(option))
+        name = next(possible, next(iter(offered)))
     if name is None or name not in offered:
         there = ", ".join(offered) or "none"
         asked = f"{name} answers no finding" if name else "there is no fix for what was found"

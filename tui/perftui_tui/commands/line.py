@@ -10,10 +10,12 @@ from pathlib import Path
 
 COMMANDS = (
     *("replay", "attach", "report", "runs", "demo", "keys", "explain"),
-    *("try", "apply", "undo", "compare", "tune"),
+    *("try", "tune", "apply", "undo", "compare", "schema", "skill"),
 )
 DIAGNOSE = "diagnose"
 """Before a script, module or command: it is run for its report alone."""
+AGAIN = "again"
+"""The action of ``diagnose RUN``."""
 FLAGS = (
     "headless",
     "nvtx",
@@ -27,6 +29,7 @@ FLAGS = (
     "syncs",
     "ascii",
     "json",
+    "brief",
     "dry-run",
 )
 VALUES = (
@@ -71,7 +74,8 @@ class CommandLine:
     arguments of a command of ours."""
 
     action: str
-    """``script``, ``module``, ``command``, one of ``COMMANDS``, ``help`` or ``version``."""
+    """``script``, ``module``, ``command``, ``AGAIN``, one of ``COMMANDS``, ``help`` or
+    ``version``."""
     words: tuple[str, ...] = ()
     flags: frozenset[str] = frozenset()
     values: dict[str, str] = field(default_factory=dict)
@@ -135,11 +139,11 @@ def parse(arguments: list[str]) -> CommandLine:
                 return CommandLine("version")
             line = CommandLine("module" if word == "-m" else "command")
         elif not line.action:
-            line = CommandLine("script", (word,)) if reports else _target(word)
+            line = _diagnosed(word) if reports else _target(word)
             words += line.words
         else:
             words.append(word)
-        if line.action not in COMMANDS:
+        if line.action not in (*COMMANDS, AGAIN):
             words += rest
     if not arguments:
         return CommandLine("help")
@@ -201,6 +205,11 @@ def _percent(value: str) -> float:
 def _suggestion(name: str) -> str:
     near = difflib.get_close_matches(name.lstrip("-"), (*FLAGS, *VALUES, "help", "version"), 1, 0.6)
     return f", did you mean --{near[0]}?" if near else ""
+
+
+def _diagnosed(word: str) -> CommandLine:
+    """A script, or where a directory is named the run in it, which is repeated."""
+    return CommandLine(AGAIN if Path(word).is_dir() else "script", (word,))
 
 
 def _target(word: str) -> CommandLine:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from perftui_tui.commands.line import UsageError
 
@@ -43,6 +45,18 @@ def write(text: str, *, as_json: bool = False) -> None:
     except OSError as error:
         _leave_stdout()
         raise UsageError(f"the output cannot be written: {error.strerror or error}") from error
+
+
+def write_object(plain: Mapping[str, Any], *, brief: bool = False) -> None:
+    """Write plain values as JSON, on one line where they are to be brief.
+
+    Raises:
+        UsageError: stdout does not take it.
+        BrokenPipeError: its reader has gone.
+    """
+    from perftui.report.as_json import encode_object
+
+    write(encode_object(plain, on_one_line=brief), as_json=True)
 
 
 def _leave_stdout() -> None:

@@ -13,6 +13,7 @@ from perftui_tui.commands.target import Target, find_target
 
 if TYPE_CHECKING:
     from perftui.report.kind import Kind
+    from perftui.report.report import Report
     from perftui.trace.ncu.model import KernelMetrics
     from perftui.trace.nsys.exporting import Exporting
 
@@ -37,11 +38,24 @@ def print_report(target: Target, line: CommandLine) -> int:
     special, metrics = kind(target), read_metrics(target, line)
     as_json = "json" in line.flags
     if special is None:
-        text = _diagnosis(target, metrics, line.number("top"), as_json=as_json)
-    else:
-        text = _special(target.path, special, as_json=as_json)
-    write(text, as_json=as_json)
+        form = _form(as_json=as_json, brief="brief" in line.flags)
+        write(form(_report(target, metrics, line.number("top"))), as_json=as_json)
+        return 0
+    if "brief" in line.flags:
+        raise UsageError(f"--brief is of findings, and {target.path} is a {special.value}")
+    write(_special(target.path, special, as_json=as_json), as_json=as_json)
     return 0
+
+
+def _form(*, as_json: bool, brief: bool) -> Callable[[Report], str]:
+    if brief:
+        from perftui.report.brief import brief_json, brief_text
+
+        return brief_json if as_json else brief_text
+    from perftui.report.as_json import encode
+    from perftui.report.text import render
+
+    return encode if as_json else render
 
 
 def kind(target: Target) -> Kind | None:
@@ -68,13 +82,9 @@ def _special(path: Path, special: Kind, *, as_json: bool) -> str:
         raise UsageError(str(error)) from error
 
 
-def _diagnosis(
-    target: Target, measured: KernelMetrics | None, top: int | None, *, as_json: bool
-) -> str:
-    from perftui.report.as_json import encode
+def _report(target: Target, measured: KernelMetrics | None, top: int | None) -> Report:
     from perftui.report.report import make_report
     from perftui.report.subject import SubjectError, load_subject, paths_of
-    from perftui.report.text import render
 
     try:
         subject = load_subject(target.path, _export_progress(target.path.name), target.rank or 0)
@@ -82,10 +92,9 @@ def _diagnosis(
             raise UsageError(f"--ncu joins metrics to a trace, and {target.path} holds none")
         notes = (*target.notes, *subject.notes)
         subject = replace(subject, notes=notes, beside=paths_of(target.ranks))
-        made = make_report(subject, measured, top)
+        return make_report(subject, measured, top)
     except (SubjectError, OSError) as error:
         raise UsageError(str(error)) from error
-    return encode(made) if as_json else render(made)
 
 
 def _export_progress(name: str) -> Callable[[Exporting], None]:

@@ -93,14 +93,19 @@ def launch_of(line: CommandLine) -> Launch:
         command=command,
         cwd=here,
         runs=runs.absolute(),
-        options=_options(line),
+        options=options_of_line(line),
         stack_samples_per_second=STACK_RATE if stack_rate is None else stack_rate,
         rows=size.lines,
         columns=size.columns,
     )
 
 
-def _options(line: CommandLine) -> AgentOptions:
+def options_of_line(line: CommandLine) -> AgentOptions:
+    """The options of the recording that are given, all others as usual.
+
+    Raises:
+        UsageError: two of them cannot be meant together.
+    """
     from perftui.wire.options import AgentOptions
 
     flags = line.flags

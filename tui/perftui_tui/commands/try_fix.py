@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from perftui_tui.commands.exit_codes import ERROR, code_of
 from perftui_tui.commands.fix_choice import Choice, choose
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import log, write
+from perftui_tui.commands.output import log, write, write_object
 
 if TYPE_CHECKING:
     from perftui.experiments.trial.trial import Progress
@@ -23,7 +23,7 @@ def try_fix(line: CommandLine) -> int:
     """
     from perftui.experiments.trial.trial import TrialError
 
-    choice = choose(line)
+    choice = choose(line, lambda option: option.is_triable)
     if not choice.option.is_triable:
         raise UsageError(f"{choice.option.fix} cannot be tried: {choice.option.why_not_tried}")
     steps = line.number("max-steps") or _steps(choice)
@@ -34,7 +34,7 @@ def try_fix(line: CommandLine) -> int:
     except TrialError as error:
         log(f"perftui: {error}")
         return ERROR
-    write(_told(choice, progress, as_json="json" in line.flags), as_json="json" in line.flags)
+    _print(choice, progress, line)
     return code_of(progress.verdict.outcome)
 
 
@@ -89,11 +89,11 @@ def _line(progress: Progress) -> str:
     return f"pair {len(progress.pairs)}: {before} -> {after} a step, {pair.ratio:.2f}x"
 
 
-def _told(choice: Choice, progress: Progress, *, as_json: bool) -> str:
-    from perftui.report.trial import as_object, text
+def _print(choice: Choice, progress: Progress, line: CommandLine) -> None:
+    from perftui.report.trial import as_object, brief_object, brief_text, text
 
-    if not as_json:
-        return text(choice.option, choice.run, progress)
-    from perftui.report.as_json import encode_object
-
-    return encode_object(as_object(choice.option, choice.run, progress))
+    brief, of = "brief" in line.flags, (choice.option, choice.run, progress)
+    if "json" in line.flags:
+        write_object(brief_object(*of) if brief else as_object(*of), brief=brief)
+    else:
+        write(brief_text(*of) if brief else text(*of))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perftui_tui.commands.exit_codes import DONE, ERROR
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import log, write
+from perftui_tui.commands.output import log, write, write_object
 from perftui_tui.commands.target import find_target
 
 
@@ -16,17 +16,25 @@ def undo(line: CommandLine) -> int:
     """
     from perftui.fixes.apply import SourceChangedError, last_applied, patch_store, undoing
     from perftui.fixes.apply import undo as take_back
+    from perftui.report.change import undo_object
 
-    store = patch_store(find_target(line).path)
+    root = find_target(line).path
+    store = patch_store(root)
     applied = last_applied(store)
     if applied is None:
         raise UsageError(f"nothing has been written to the source that {store} knows of")
+    is_dry = "dry-run" in line.flags
     try:
         patch = undoing(applied, store)
-        write(f"{patch.diff()}\n")
-        if "dry-run" not in line.flags:
-            log(f"{take_back(applied, store)} is what it was before {applied.title}")
+        if not is_dry:
+            take_back(applied, store)
     except (SourceChangedError, OSError) as error:
         log(f"perftui: {error}")
         return ERROR
+    if not is_dry:
+        log(f"{patch.path} is what it was before {applied.title}")
+    if "json" in line.flags:
+        write_object(undo_object(applied, patch, root, "dry run" if is_dry else "taken back"))
+    else:
+        write(f"{patch.diff()}\n")
     return DONE

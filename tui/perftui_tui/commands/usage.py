@@ -12,13 +12,16 @@ perftui: why is this training slow, and what to do about it
   perftui report PATH [--json]            print the diagnosis, or the allocations of a snapshot
   perftui [report] TRACE --ncu METRICS.csv  with what limits the kernels, as Nsight Compute says
   perftui diagnose [options] SCRIPT ...   run a training and print the report, without its output
+  perftui diagnose [options] RUN          the same for the run in that directory, run once more
   perftui try [FIX] [RUN]                 what a fix gains, by pairs of runs with it and without
   perftui tune [RUN]                      try all fixes one by one, and keep what is proven
   perftui apply [FIX] [RUN]               write a fix to the source; undo takes it back
   perftui undo [RUN]                      give the source back what it was before the last fix
   perftui compare BEFORE AFTER            which of two runs is faster, and whether that is certain
   perftui runs [DIR]                      list the recorded runs, of DIR or of the project here
-  perftui explain [FINDING]               what a finding means, and what answers it
+  perftui explain [FINDING or FIX]        what a finding or a fix means, and what answers it
+  perftui schema [COMMAND]                JSON Schema of what a command prints with --json
+  perftui skill                           a SKILL.md that tells a coding agent how to use all this
   perftui keys                            print all keys, in the form of the file of your own
   perftui demo                            a small training with a slow data loader
 
@@ -48,7 +51,8 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --theme NAME      dark (default), light, contrast, ansi
   --ascii           draw with ASCII only
   --top N           for report: rows of each table (default: 10 in text, all in JSON)
-  --json            for report, diagnose, try, tune and compare: print JSON
+  --json            for report, diagnose, try, tune, apply, undo, compare and explain: print JSON
+  --brief           for report, diagnose, try and compare: 2,000 bytes at most
   --budget TIME     for tune: begin no further fix after it (90s, 15m, 2h)
   --dry-run         for apply and undo: show the change, write nothing
   --version, --help

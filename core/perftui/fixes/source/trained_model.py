@@ -1,19 +1,19 @@
-"""The one loop that trains in a file, the model in it, and the place before it."""
+"""The model that a file trains, by its name in the loop that does, and what the file mentions."""
 
 from __future__ import annotations
 
 import ast
 
 from perftui.fixes.source.edits import InsertLine, PatchRefusedError
+from perftui.fixes.source.loop_start import Loop, training_loop
 from perftui.fixes.source.program import Program
-from perftui.fixes.source.statements import insert_after
+from perftui.fixes.source.statements import insert_before
 from perftui.fixes.source.step_loop import trains
 
-Loop = ast.For | ast.AsyncFor | ast.While
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
-def training_loop(program: Program) -> Loop:
+def step_loop(program: Program) -> Loop:
     """The innermost loop that trains.
 
     Raises:
@@ -50,24 +50,20 @@ def model_name(program: Program, loop: Loop) -> str:
     return models[0]
 
 
-def insert_before_training(program: Program, text: str) -> InsertLine:
-    """``text``, one line, before the outermost loop around the one that trains.
+def insert_before_training(program: Program, model: str, text: str) -> InsertLine:
+    """``text``, one line about ``model``, before the outermost loop that trains it.
 
     Raises:
-        PatchRefusedError: nothing stands before it, or a name in ``text`` may have no value there.
+        PatchRefusedError: the model may go by another name there, or a name in ``text`` may have
+            no value.
     """
     loop = training_loop(program)
-    for above in program.ancestors(loop):
-        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            break
-        if isinstance(above, _LOOPS):
-            loop = above
-    block = program.block(loop)
-    at = block.index(loop)
-    if not at:
-        raise PatchRefusedError(f"nothing stands before the loop at line {loop.lineno}")
-    before = block[at - 1]
-    return insert_after(program, before.lineno, text)
+    if program.scope(loop) is not program.scope(step_loop(program)):
+        calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call))
+        given = (value for call in calls for value in call.args)
+        if not any(isinstance(value, ast.Name) and value.id == model for value in given):
+            raise PatchRefusedError(f"{model} may go by another name before the training")
+    return insert_before(program, loop, text)
 
 
 def mentions(program: Program, *names: str) -> int | None:

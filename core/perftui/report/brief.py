@@ -1,0 +1,144 @@
+"""A report in at most 2,000 bytes: the verdict, the next command, and what costs most."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from perftui import format as fmt
+from perftui.diagnosis.catalogue import answer_to
+from perftui.diagnosis.model import Finding, Severity
+from perftui.facts.step.steps import step_breakdown
+from perftui.report.as_json import SCHEMA, encode_object
+from perftui.report.blocks import cut
+from perftui.report.finding_json import severity_name
+from perftui.report.finding_key import finding_key
+from perftui.report.fit import LETTERS, fits, fitting_lines, whole
+from perftui.report.next_command import best_fix, comparison_command, next_command, next_of
+from perftui.report.outputs.finding import BriefFinding
+from perftui.report.outputs.report import BriefReport
+from perftui.report.report import Report
+from perftui.trace.text import printable
+
+MOST_FINDINGS = 3
+
+
+def brief_text(report: Report) -> str:
+    """For a person or a log; the next command is on the third line."""
+    return fitting_lines(_lines(report))
+
+
+def brief_json(report: Report) -> str:
+    """One object on one line. Sentences are cut before commands and findings are left out."""
+    return encode_object(brief_object(report), on_one_line=True)
+
+
+def _lines(report: Report) -> Iterator[str]:
+    diagnosis = report.diagnosis
+    top = diagnosis.top
+    yield cut(_heading(report), LETTERS)
+    said = f"{top.severity.name}  {top.headline}" if top else "no verdict: too little is known"
+    yield cut(diagnosis.progress or said, 2 * LETTERS)
+    following, comparing = next_command(report), comparison_command(report)
+    for name, command in (("next", following), ("compare", comparing)):
+        if command:
+            yield printable(f"{name}: {shlex.join(command)}")
+    causes = [one for one in diagnosis.findings if one.severity is not Severity.HEALTHY]
+    for number, finding in enumerate(causes[:MOST_FINDINGS], 1):
+        yield cut(f"{number}. {_named(finding)}", LETTERS)
+        if finding is not top:
+            yield cut(f"   {finding.sentence}", LETTERS)
+        yield from _answer(finding, report, following)
+    if len(causes) > MOST_FINDINGS:
+        yield f"{fmt.several(len(causes) - MOST_FINDINGS, 'more finding')} without --brief"
+
+
+def _heading(report: Report) -> str:
+    run, steady = report.subject.run, step_breakdown(report.facts)
+    name = run.manifest.script if run else str(report.subject.path)
+    if steady is None:
+        return name
+    steps = fmt.several(steady.count, "steady step")
+    return f"{name}: {steps}, mean {fmt.duration(steady.mean)}"
+
+
+def _named(finding: Finding) -> str:
+    """The rule, the place and the cost."""
+    place = _place(finding)
+    whole = f"{fmt.duration(finding.step_ns)} ({fmt.percent(finding.share)})"
+    cost = f"{fmt.duration(finding.cost_ns)} of {whole}"
+    return ", ".join(
+        (
+            f"{finding.rule} ({severity_name(finding)}){f' at {place}' if place else ''}",
+            *((cost,) if finding.cost_ns else ()),
+            f"{finding.confidence.value} confidence",
+        )
+    )
+
+
+def _answer(finding: Finding, report: Report, told: list[str] | None) -> Iterator[str]:
+    """Its best fix, else what to do by hand, and the next command where that is not ``told``."""
+    fix, command = best_fix(finding, report), next_of(finding, report)
+    if fix:
+        more = (fix.why_not,) if fix.is_written else tuple(risk.value for risk in fix.risks)
+        yield cut(f"   fix {fix.fix}: {'; '.join((fix.title, *more))}", LETTERS)
+    elif answer := answer_to(finding.rule):
+        yield cut(f"   to do: {answer}", LETTERS)
+    if command and command != told:
+        yield printable(f"   {shlex.join(command)}")
+
+
+def _place(finding: Finding) -> str | None:
+    place = finding.place
+    return (place.source or place.operator) if place else None
+
+
+def brief_object(report: Report) -> BriefReport:
+    """The same for programs, of as many findings as there is room for."""
+    causes = report.diagnosis.findings
+    for with_commands in (True, False):
+        for letters in (LETTERS, LETTERS // 2, LETTERS // 4):
+            found = _object(report, letters)
+            for finding in causes[:MOST_FINDINGS]:
+                told = _brief_finding(finding, report, letters)
+                found["findings"].append(told if with_commands else {**told, "next": None})
+            found["more_findings"] = len(causes) - len(found["findings"])
+            if fits(found):
+                return found
+    while not fits(found):
+        found["findings"].pop()
+        found["more_findings"] += 1
+    return found
+
+
+def _object(report: Report, letters: int) -> BriefReport:
+    top, steady = report.diagnosis.top, step_breakdown(report.facts)
+    return {
+        "schema": SCHEMA,
+        "path": whole(str(report.subject.path)),
+        "verdict": cut(top.headline, letters) if top else None,
+        "progress": report.diagnosis.progress or None,
+        "steps": report.diagnosis.steady_steps,
+        "step_ns": steady.mean if steady else None,
+        "findings": [],
+        "more_findings": 0,
+        "next": whole(next_command(report)),
+        "compare": whole(comparison_command(report)),
+    }
+
+
+def _brief_finding(finding: Finding, report: Report, letters: int) -> BriefFinding:
+    fix, place = best_fix(finding, report), _place(finding)
+    return {
+        "key": cut(finding_key(finding), letters),
+        "severity": severity_name(finding),
+        "confidence": finding.confidence,
+        "cost_ns": finding.cost_ns,
+        "share": round(finding.share, 4),
+        "place": cut(place, letters) if place else None,
+        "sentence": cut(finding.sentence, letters),
+        "fix": fix.fix if fix else None,
+        "answer": answer_to(finding.rule) or None,
+        "changes_numerics": fix.changes_numerics if fix else False,
+        "next": whole(next_of(finding, report)),
+    }

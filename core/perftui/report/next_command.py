@@ -1,0 +1,134 @@
+"""The exact command that goes on from a report, as words for a shell or a program."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from perftui.diagnosis.judge import more_steps
+from perftui.diagnosis.model import Finding
+from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
+from perftui.fixes.call_source import edited_since
+from perftui.fixes.model import FixOption
+from perftui.report.report import Report
+from perftui.run.layout import is_run_directory
+from perftui.run.manifest import Manifest, Status
+
+PROGRAM = "perftui"
+
+_OPTION = re.compile(r"\((--(?:shapes|stacks|modules|syncs))\)")
+"""An option of the recording that a sentence names as what would show more."""
+
+SPARE = 2
+"""So many steps are recorded for each steady one that is missing: profiled ones are none."""
+
+
+def try_command(fix: str, root: Path) -> list[str]:
+    """Measures a fix."""
+    return [PROGRAM, "try", fix, str(root)]
+
+
+def apply_command(fix: str, root: Path) -> list[str]:
+    """Writes a fix to the source."""
+    return [PROGRAM, "apply", fix, str(root)]
+
+
+def report_command(root: Path) -> list[str]:
+    """Diagnoses a run that is there."""
+    return [PROGRAM, "report", str(root)]
+
+
+def undo_command(root: Path) -> list[str]:
+    """Gives the source back what it was before the fix that was written last."""
+    return [PROGRAM, "undo", str(root)]
+
+
+def again_command(root: Path, *options: str) -> list[str]:
+    """Runs the training of a run again with its source as it is now, and diagnoses that."""
+    return [PROGRAM, "diagnose", *options, str(root)]
+
+
+def next_command(report: Report) -> list[str] | None:
+    """What to do next: about the costliest finding that something can be done about here, else
+    what would raise the confidence in the first."""
+    findings = report.diagnosis.findings
+    found = (next_of(finding, report) for finding in findings)
+    more = (confidence_command(finding, report) for finding in findings)
+    return next((one for one in (*found, *more) if one), None)
+
+
+def next_of(finding: Finding, report: Report) -> list[str] | None:
+    """What to do next about one finding; None where nothing is to be done, or not by a command."""
+    run, fixes = report.subject.run, _fixes_of(finding, report)
+    if run is None:
+        return None
+    if any(_is_outdated(fix, run.manifest) for fix in fixes):
+        return again_command(run.root)
+    if best := best_fix(finding, report):
+        command = try_command if best.is_triable else apply_command
+        return command(best.fix, run.root)
+    return None
+
+
+def best_fix(finding: Finding, report: Report) -> FixOption | None:
+    """The first fix of the finding that can be tried, else the first that can be written, else the
+    first that the source has already."""
+    fixes = _fixes_of(finding, report)
+    found = (
+        *(fix for fix in fixes if fix.is_triable),
+        *(fix for fix in fixes if fix.patch or fix.is_written),
+    )
+    return next(iter(found), None)
+
+
+def _fixes_of(finding: Finding, report: Report) -> list[FixOption]:
+    offered = {fix.fix: fix for fix in report.fixes}
+    return [offered[fix] for fix in finding.fixes if fix in offered]
+
+
+def _is_outdated(fix: FixOption, manifest: Manifest) -> bool:
+    """Whether the source is no longer what ran, so that the finding has to be seen again."""
+    if fix.is_written:
+        return True
+    possible = fix.is_triable or fix.patch is not None
+    return not possible and fix.file is not None and edited_since(Path(fix.file), manifest)
+
+
+def confidence_command(finding: Finding, report: Report) -> list[str] | None:
+    """What would raise the confidence in ``finding``, where a command can: an option of the
+    recording, a longer window, or a longer run of a training that was cut short."""
+    run, wanted = report.subject.run, finding.would_raise_confidence
+    if run is None or not wanted or not run.manifest.status.is_over:
+        return None
+    if named := _OPTION.search(wanted):
+        return again_command(run.root, named[1])
+    if not finding.steps or wanted != more_steps(finding.steps):
+        return None
+    options = []
+    steady, recorded = step_breakdown(report.facts), step_count(report.facts)
+    if steady is None or steady.count != finding.steps:
+        options += ["--window", str(MANY_STEPS)]
+    if _was_cut_short(run.manifest, recorded):
+        steps = recorded + SPARE * (MANY_STEPS - finding.steps)
+        options += ["--max-steps", str(steps)]
+    return again_command(run.root, *options) if options else None
+
+
+def _was_cut_short(manifest: Manifest, steps: int) -> bool:
+    """Whether the script would have gone on: of its own end a longer run is another training."""
+    if manifest.status is not Status.EXITED:
+        return True
+    most = manifest.profile.get("max_steps")
+    # The last step may have been left open.
+    return isinstance(most, int) and steps >= most - 1
+
+
+def comparison_command(report: Report) -> list[str] | None:
+    """Compares the run with the one that it repeats; None where it repeats none that is there."""
+    run = report.subject.run
+    # A run may come from anybody: its parent is the name of a run beside it, never a path.
+    name = Path(run.manifest.parent or "").name if run else ""
+    if run is None or not name or name != run.manifest.parent:
+        return None
+    parent = run.root.parent / name
+    return [PROGRAM, "compare", str(parent), str(run.root)] if is_run_directory(parent) else None

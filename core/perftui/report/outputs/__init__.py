@@ -1,0 +1,1 @@
+"""What the JSON of each command holds: the one description that code and schema share."""

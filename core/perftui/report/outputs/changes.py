@@ -1,0 +1,160 @@
+"""What `try`, `compare`, `apply` and `undo` print as JSON."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypedDict
+
+from msgspec import Meta
+
+from perftui.experiments import comparison
+from perftui.experiments.trial.same_losses import LossCheck
+from perftui.experiments.trial.verdict import Outcome
+from perftui.experiments.tune.journal import Attempt
+from perftui.report.outputs.common import Command, Ns, Ratio, Schema
+from perftui.report.outputs.finding import Numerics
+
+Digest = Annotated[str | None, Meta(description="SHA-256 of the file, hexadecimal.")]
+Notes = Annotated[
+    list[str], Meta(description="What speaks against relying on it, and what was not looked at.")
+]
+InForce = Annotated[
+    list[str], Meta(description="Arguments that differ and are in force: num_workers 0 -> 2.")
+]
+
+
+class PairOutput(TypedDict):
+    """Two runs, without the fix and with it."""
+
+    before_ns: Ns
+    after_ns: Ns
+    ratio: float
+    runs: list[str]
+
+
+class TrialOutput(TypedDict):
+    """`perftui try`: what a fix gains, by pairs of runs with it and without."""
+
+    schema: Schema
+    fix: str
+    title: str
+    run: Annotated[str, Meta(description="Identifier of the run that was repeated.")]
+    outcome: Outcome
+    headline: str
+    ratio: Ratio
+    low: Annotated[float | None, Meta(description="Lower end of the interval of the ratio.")]
+    high: Annotated[float | None, Meta(description="Upper end of the interval of the ratio.")]
+    noise: Annotated[
+        float | None,
+        Meta(description="By how much two runs of the same differ here, as a share."),
+    ]
+    pairs: list[PairOutput]
+    changes: InForce
+    risks: list[str]
+    changes_numerics: Numerics
+    losses: LossCheck
+    notes: Notes
+    next: Annotated[
+        list[str], Meta(description="The exact command to run next; empty where there is none.")
+    ]
+
+
+class TuningOutput(TypedDict):
+    """`perftui tune`: all fixes tried one by one, and what was kept."""
+
+    schema: Schema
+    run: str
+    outcome: Annotated[Outcome, Meta(description="Of all that was kept, together.")]
+    headline: str
+    ratio: Ratio
+    low: Annotated[float | None, Meta(description="Lower end of the interval of the ratio.")]
+    high: Annotated[float | None, Meta(description="Upper end of the interval of the ratio.")]
+    kept: list[Attempt]
+    not_kept: list[Attempt]
+    base: Annotated[str, Meta(description="Directory of the run recorded with all of it.")]
+    undo: Annotated[
+        list[list[str]], Meta(description="The commands that take it back, in this order.")
+    ]
+    losses: LossCheck | None
+
+
+class ComparisonOutput(TypedDict):
+    """`perftui compare`: one run against another."""
+
+    schema: Schema
+    outcome: comparison.Verdict
+    ratio: Ratio
+    reason: str
+    parts_ns: Annotated[
+        dict[str, tuple[int, int]],
+        Meta(description="Mean time of each phase of the step, before and after."),
+    ]
+    changes: InForce
+    notes: Notes
+    next: Command
+
+
+class ApplyOutput(TypedDict):
+    """`perftui apply`: a fix written to the source."""
+
+    schema: Schema
+    fix: str
+    title: str
+    run: str
+    outcome: Literal["written", "dry run", "written already"]
+    file: str | None
+    diff: Annotated[str | None, Meta(description="Unified diff; null where nothing is to do.")]
+    before_sha256: Digest
+    after_sha256: Digest
+    risks: list[str]
+    changes_numerics: Numerics
+    next: Command
+
+
+class UndoOutput(TypedDict):
+    """`perftui undo`: the source as it was before the last fix."""
+
+    schema: Schema
+    fix: Annotated[str | None, Meta(description="Null where an older version wrote it.")]
+    title: str
+    outcome: Literal["taken back", "dry run"]
+    file: str
+    diff: str
+    before_sha256: Digest
+    after_sha256: Digest
+    next: Command
+
+
+class BriefTrial(TypedDict):
+    """`perftui try --json --brief`: at most 2,000 bytes."""
+
+    schema: Schema
+    fix: str
+    outcome: Outcome
+    headline: str
+    ratio: Ratio
+    low: float | None
+    high: float | None
+    noise: float | None
+    pairs: Annotated[int, Meta(description="How many pairs of runs were made.")]
+    changes: InForce
+    risks: list[str]
+    changes_numerics: Numerics
+    losses: LossCheck
+    notes: Notes
+    next: list[str]
+
+
+class BriefComparison(TypedDict):
+    """`perftui compare --json --brief`: at most 2,000 bytes."""
+
+    schema: Schema
+    outcome: comparison.Verdict
+    ratio: Ratio
+    reason: str
+    largest_change: Annotated[
+        str | None, Meta(description="The phase of the step that changed most.")
+    ]
+    largest_change_ns: Annotated[int | None, Meta(description="By how much; below 0 is less time.")]
+    changes: InForce
+    notes: Notes
+    next: Command

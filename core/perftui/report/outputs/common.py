@@ -1,0 +1,19 @@
+"""Kinds of values that several outputs hold."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+Ns = Annotated[int, Meta(description="Nanoseconds.")]
+Share = Annotated[float, Meta(description="A share, 0 to 1.")]
+Command = Annotated[
+    list[str] | None,
+    Meta(description="The exact command to run next, a word each; null where there is none."),
+]
+Ratio = Annotated[
+    float | None,
+    Meta(description="Step before over step after: above 1 is faster; null where not known."),
+]
+Schema = Annotated[int, Meta(description="Grows when a field is removed or changes its meaning.")]

@@ -1,0 +1,202 @@
+"""What `report` and `diagnose` print as JSON, and their brief form."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict
+
+from msgspec import Meta
+
+from perftui.analysis.model import GapCause
+from perftui.diagnosis.model import Abstention
+from perftui.facts.gpu.device_phases import DeviceShare
+from perftui.facts.gpu.sync_calls import SyncCalls
+from perftui.facts.ranks.slow_rank import SlowRank
+from perftui.report.kernel_metrics import TraceMetrics
+from perftui.report.outputs.common import Command, Ns, Schema, Share
+from perftui.report.outputs.finding import BriefFinding, FindingOutput, FixOutput
+from perftui.report.outputs.trace import TraceOutput
+from perftui.report.recorded import Recorded, Snapshot
+from perftui.report.rows import OpRow, Totals
+from perftui.run.manifest import Manifest
+
+Verdict = Annotated[
+    str | None, Meta(description="The costliest finding in a sentence, or that it is healthy.")
+]
+Progress = Annotated[
+    str | None, Meta(description="What is waited for, where it is too early to judge.")
+]
+Against = Annotated[
+    list[str] | None,
+    Meta(description="The command that compares this run with the one that it repeats."),
+]
+
+
+class StepsOutput(TypedDict):
+    """The steps of a run."""
+
+    kind: Annotated[str, Meta(description="train, eval or infer.")]
+    recorded: int
+    steady: Annotated[int, Meta(description="Without warm-up and profiled ones.")]
+    inconsistent: int
+    mean_ns: Ns
+    p5_ns: Ns
+    p50_ns: Ns
+    p95_ns: Ns
+    steps_per_second: float
+    rows: Annotated[dict[str, list[Any]], Meta(description="By column, a value for each step.")]
+
+
+class BreakdownOutput(TypedDict):
+    """Where the mean step went; the parts sum to it."""
+
+    source: str
+    steps: int
+    step_ns: Ns
+    parts_ns: dict[str, int]
+
+
+class LineOutput(TypedDict):
+    """A line of source and the time in which a thread was there."""
+
+    file: str
+    line: int
+    function: str
+    inner: str
+    held: Ns
+    share: Share
+
+
+class LinesOutput(TypedDict):
+    """Lines by the time in which a thread was there, by samples of its stack."""
+
+    covered_ns: Ns
+    samples: int
+    lines: list[LineOutput]
+
+
+class WorkersOutput(LinesOutput):
+    """Where data loader workers were while they made batches."""
+
+    busy_share: Share
+    collate_share: Share
+
+
+class GapLinesOutput(LinesOutput):
+    """Where the main thread was while the GPU idled for one cause."""
+
+    cause: GapCause
+    idle_ns: Ns
+
+
+class CostOutput(TypedDict):
+    """What recording took of the steps, nanoseconds."""
+
+    hooks: int
+    stalls: int
+    slowed: int
+    slowed_at_most: int
+    whole: int
+    total: int
+    at_most: int
+
+
+class GpuMemoryOutput(TypedDict):
+    """GPU memory that PyTorch held, bytes."""
+
+    allocated: int
+    reserved: int
+    peak: int
+    retries: int
+    failures: int
+
+
+class RecordingOutput(TypedDict):
+    """How a run was recorded."""
+
+    options: list[str]
+    cost: CostOutput | None
+    windows: list[Recorded]
+    phases: DeviceShare | None
+    memory: GpuMemoryOutput | None
+    snapshots: list[Snapshot]
+    nsys: list[str]
+
+
+class RankOutput(TypedDict):
+    """The mean steady step of one rank; times in nanoseconds."""
+
+    rank: int
+    host: str
+    train_steps: int
+    steps: int
+    mean: int
+    p50: int
+    p95: int
+    parts: dict[str, int]
+    waits: int
+    peak_memory: int | None
+    caused: int | None
+
+
+class RanksOutput(TypedDict):
+    """Ranks side by side."""
+
+    rows: list[RankOutput]
+    slow_rank: SlowRank | None
+    collectives_ns: Annotated[
+        dict[int, int | None] | None, Meta(description="By rank its time in collectives.")
+    ]
+    waits_ns: Annotated[
+        dict[int, dict[int, int]] | None,
+        Meta(description="By rank that waits and rank that it waits for."),
+    ]
+    spread: float | None
+    shown: int
+
+
+class ReportOutput(TypedDict):
+    """`perftui report` and `perftui diagnose`: what a training loses, and what answers it."""
+
+    schema: Schema
+    path: str
+    run: Annotated[Manifest | None, Meta(description="What was run; null for a trace.")]
+    steps: StepsOutput | None
+    verdict: Verdict
+    progress: Progress
+    findings: list[FindingOutput]
+    fixes: Annotated[list[FixOutput], Meta(description="What answers the findings, each once.")]
+    next: Command
+    compare: Against
+    not_judged: list[Abstention]
+    step_breakdowns: list[BreakdownOutput]
+    main_thread: LinesOutput | None
+    main_thread_in_windows: LinesOutput | None
+    syncs: SyncCalls | None
+    workers: WorkersOutput | None
+    main_thread_in_gaps: list[GapLinesOutput]
+    operators: list[OpRow]
+    modules: list[OpRow]
+    kernels: list[OpRow]
+    totals: dict[str, Totals]
+    trace: TraceOutput | None
+    ranks: RanksOutput | None
+    kernel_metrics: TraceMetrics | None
+    recording: RecordingOutput | None
+    notes: Annotated[
+        list[str], Meta(description="What was passed over, and what the evidence cannot show.")
+    ]
+
+
+class BriefReport(TypedDict):
+    """`perftui report` and `diagnose` with `--json --brief`: at most 2,000 bytes."""
+
+    schema: Schema
+    path: Annotated[str | None, Meta(description="The run or the trace; null where it is long.")]
+    verdict: Verdict
+    progress: Progress
+    steps: Annotated[int, Meta(description="Steady steps that this rests on.")]
+    step_ns: Annotated[int | None, Meta(description="The mean steady step, nanoseconds.")]
+    findings: Annotated[list[BriefFinding], Meta(description="The costliest, three at most.")]
+    more_findings: int
+    next: Command
+    compare: Against

@@ -1,0 +1,148 @@
+"""What trials and comparisons come to, whole and brief."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perftui.experiments.comparison import Verdict, compare
+from perftui.experiments.trial.runs import Arm, TrialRun
+from perftui.experiments.trial.trial import Pair, Progress
+from perftui.experiments.trial.verdict import judge
+from perftui.experiments.tune.journal import Attempt, Journal, Kept
+from perftui.experiments.tune.tune import Tuned
+from perftui.facts.fact import Facts
+from perftui.fixes.apply import apply_patch, patch_store
+from perftui.fixes.model import FixOption, Patch, Risk
+from perftui.report import comparison, trial, tuning
+from perftui.report.as_json import encode_object
+from tests.core.diagnosis.runs import make_run
+from tests.described import described
+
+PATCH = Patch(Path("/p/train.py"), b"", b"x")
+RISKS = (Risk.MEMORY, Risk.NUMERICS)
+OPTION = FixOption("a", "do a", "", RISKS, patch=PATCH, script_word=1)
+ROOT = Path("/p/.perftui/runs/one")
+MS = 1_000_000
+
+
+def progress(ratio: float, pairs: int = 6, notes: tuple[str, ...] = ()) -> Progress:
+    made = tuple(
+        Pair(
+            TrialRun(Arm.BEFORE, ROOT / f"{at}-before", round(ratio * (10 * MS + at))),
+            TrialRun(Arm.AFTER, ROOT / f"{at}-after", 10 * MS + at),
+        )
+        for at in range(pairs)
+    )
+    verdict = judge([pair.ratio for pair in made])
+    return Progress(made, verdict, 0.01, ("num_workers 0 -> 2",), notes)
+
+
+def test_a_trial_that_is_faster_tells_to_write_it() -> None:
+    run = make_run(root=ROOT)
+    found = described("try", trial.as_object(OPTION, run, progress(2.0)))
+    assert (found["outcome"], round(found["ratio"], 3)) == ("faster", 2.0)
+    assert found["next"] == ["perftui", "apply", "a", str(ROOT)]
+    assert found["changes_numerics"] is True
+    assert len(found["pairs"]) == 6
+    assert trial.text(OPTION, run, progress(2.0)).splitlines()[-1] == (
+        f"  next: perftui apply a {ROOT}"
+    )
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1.0])
+def test_one_that_is_not_tells_nothing(ratio: float) -> None:
+    assert described("try", trial.as_object(OPTION, make_run(), progress(ratio)))["next"] == []
+
+
+def test_a_brief_trial_has_the_next_command_second_and_no_single_pairs() -> None:
+    run, made = make_run(root=ROOT), progress(2.0, 14, ("the host was busy: make",))
+    lines = trial.brief_text(OPTION, run, made).splitlines()
+    assert lines[0].startswith("do a: 2.00x faster")
+    assert lines[1] == f"  next: perftui apply a {ROOT}"
+    assert sorted(lines) == sorted(trial.text(OPTION, run, made).splitlines())
+    found = described("brief", trial.brief_object(OPTION, run, made))
+    assert (found["pairs"], found["next"][:2]) == (14, ["perftui", "apply"])
+    assert "the host was busy: make" in found["notes"]
+
+
+def test_a_brief_trial_is_2000_bytes_at_most() -> None:
+    notes = tuple(f"{at} {'note ' * 100}" for at in range(40))
+    long = make_run(root=Path("/" + "r" * 3000))
+    option = replace(OPTION, title="t" * 3000)
+    for run in (make_run(root=ROOT), long):
+        text = trial.brief_text(option, run, progress(2.0, notes=notes))
+        assert text.endswith("\n")
+        assert len(text.encode()) <= 2_000
+        found = trial.brief_object(option, run, progress(2.0, notes=notes))
+        assert len(encode_object(found, on_one_line=True).encode()) <= 2_000
+        assert bool(described("brief", found)["next"]) is (run is not long)
+
+
+def test_names_of_programs_cannot_drive_the_terminal() -> None:
+    made = progress(2.0, notes=("the host was busy: \x1b[2J",))
+    for text in (trial.text, trial.brief_text):
+        assert "\x1b" not in text(OPTION, make_run(), made)
+
+
+def test_a_tuning_tells_what_was_kept() -> None:
+    kept = Attempt("a", "do a", "faster", "2.00x faster", 2.0, kept=Kept.WRITTEN, risks=RISKS)
+    left = Attempt("b", "do b", "slower", "1.10x slower", 0.9)
+    journal = Journal(str(ROOT), str(ROOT), (kept, left))
+    found = described("tune", tuning.as_object(Tuned(journal, progress(2.0)), ROOT))
+    assert [one["fix"] for one in found["kept"] + found["not_kept"]] == ["a", "b"]
+    assert found["undo"] == [["perftui", "undo", str(ROOT)]]
+    nothing = described("tune", tuning.as_object(Tuned(Journal("", ""), None), ROOT))
+    assert (nothing["outcome"], nothing["ratio"]) == ("no difference", None)
+
+
+def runs(tmp_path: Path, first_ms: float, second_ms: float, between: int) -> tuple[Facts, Facts]:
+    began = between - 10**9, between + 10**9
+    return tuple(  # type: ignore[return-value]
+        Facts(
+            make_run(
+                100,
+                {"forward": each},
+                root=tmp_path / ".perftui" / "runs" / name,
+                started_ns=started,
+            )
+        )
+        for each, name, started in zip((first_ms, second_ms), ("one", "two"), began, strict=True)
+    )
+
+
+def test_a_faster_run_is_diagnosed_next(tmp_path: Path) -> None:
+    before, after = runs(tmp_path, 20, 10, 10**18)
+    found = compare(before, after)
+    assert found.verdict is Verdict.FASTER
+    told = described("compare", comparison.as_object(found))
+    assert told["next"] == ["perftui", "report", str(after.run and after.run.root)]
+    brief = described("brief", comparison.brief_object(found))
+    assert (brief["largest_change"], brief["largest_change_ns"]) == ("forward", -10 * MS)
+    text = comparison.brief_text(found).splitlines()
+    assert text[0].startswith("faster 2.00x: ")
+    assert text[1].startswith("  next: perftui report ")
+    assert text[2] == "  forward 20 ms -> 10 ms"
+
+
+def test_a_fix_that_was_written_in_between_and_made_it_slower_is_taken_out(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_bytes(b"a = 1\n")
+    store = patch_store(tmp_path / ".perftui" / "runs" / "two")
+    applied = apply_patch(Patch(script, b"a = 1\n", b"a = 2\n"), store, "a", "a")
+    before, after = runs(tmp_path, 10, 20, applied.applied_ns)
+    told = described("compare", comparison.as_object(compare(before, after)))
+    assert told["outcome"] == "slower"
+    assert told["next"] == ["perftui", "undo", str(after.run and after.run.root)]
+    older = runs(tmp_path, 10, 20, applied.applied_ns - 10**10)
+    assert described("compare", comparison.as_object(compare(*older)))["next"] is None
+
+
+def test_runs_that_tell_nothing_have_no_largest_change(tmp_path: Path) -> None:
+    before, after = runs(tmp_path, 10, 10, 10**18)
+    found = compare(Facts(make_run(count=0)), after)
+    assert described("brief", comparison.brief_object(found))["largest_change"] is None
+    assert comparison.brief_text(found).startswith("inconclusive: ")
+    assert described("compare", comparison.as_object(compare(before, after)))["next"] is None

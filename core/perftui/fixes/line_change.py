@@ -58,16 +58,23 @@ def changed_lines(change: LineChange, facts: Facts) -> SourceChange:
 
 def is_certain(change: LineChange) -> bool:
     """Whether the source, as it is now, can be changed so; cheap to ask again."""
-    path = Path(change.file)
-    try:
-        return _is_certain(path, path.stat().st_mtime_ns, change.line, change.plan)
-    except OSError:
+    if change.file is None or change.line is None:
         return False
+    path = Path(change.file)
+    return _is_certain(path, _modified(path), change.line, change.plan)
+
+
+def _modified(path: Path) -> int:
+    """When the file was last changed, ns, so that what it led to can be kept; 0 where it is not
+    there."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 @lru_cache(maxsize=64)
 def _is_certain(path: Path, _: int, line: int, plan: Plan) -> bool:
-    """The time when the file was last changed is there for the cache."""
     try:
         plan(parse_program(read_source(path)), line)
     except PatchRefusedError:
@@ -93,13 +100,14 @@ def place_of(facts: Facts, *rules: str) -> Place | None:
 def place_of_loop(facts: Facts) -> tuple[str | None, int | None]:
     """File and line of the loop that trains, in the first of the user's own files that has one."""
     for path, _ in own_files(facts):
-        line = _line_of_loop(path)
+        line = _line_of_loop(path, _modified(path))
         if line is not None:
             return str(path), line
     return None, None
 
 
-def _line_of_loop(path: Path) -> int | None:
+@lru_cache(maxsize=64)
+def _line_of_loop(path: Path, _: int) -> int | None:
     try:
         return training_loop(parse_program(read_source(path))).lineno
     except PatchRefusedError:

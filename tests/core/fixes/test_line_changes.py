@@ -137,8 +137,8 @@ SELDOM = {
         ["- if not step % 20:", "+ if not step % 200:"],
     ),
     "by an option": (
-        "for step in range(9):\n    TRAIN\n    if step % args.every == 0:\n        save()  # here\n",
-        ["- if step % args.every == 0:", "+ if step % (10 * args.every) == 0:"],
+        "for step in range(9):\n    TRAIN\n    if step % every.log == 0:\n        save()  # here\n",
+        ["- if step % every.log == 0:", "+ if step % (10 * every.log) == 0:"],
     ),
 }
 

@@ -2,8 +2,8 @@
 
 The recorder names this file in the command where the script was. It runs in the training's own
 interpreter, which need not have perftui, and leaves the ``__main__`` that the script would have
-had. A child that multiprocessing spawns reads the file itself: it runs without the patch, and the note
-that says so is missing.
+had. A child that multiprocessing spawns reads the file itself: it runs without the patch, and the
+note that says so is missing.
 """
 
 from __future__ import annotations

@@ -101,9 +101,9 @@ def _is_bound(program: Program, place: ast.stmt, name: str, before: bool) -> boo
         of_class = isinstance(above, ast.ClassDef) and isinstance(inner, _FUNCTIONS)
         if not of_class and any(bindings & set(_binds(statement)) for statement in ran):
             return True
-        if isinstance(above, (ast.For, ast.AsyncFor)) and inner in above.body:
-            if bindings & set(ast.walk(above.target)):
-                return True
+        is_within = isinstance(above, (ast.For, ast.AsyncFor)) and inner in above.body
+        if is_within and bindings & set(ast.walk(above.target)):
+            return True
         if isinstance(above, _FUNCTIONS):
             if bindings & set(ast.walk(above.args)):
                 return True

@@ -48,8 +48,10 @@ def attention_of(program: Program, function: ast.FunctionDef) -> Attention:
     """
     found = []
     for node in ast.walk(function):
-        factors = _factors(program, node) if isinstance(node, ast.expr) else None
-        if factors is None or program.scope(node) is not function:
+        if not isinstance(node, ast.expr) or program.scope(node) is not function:
+            continue
+        factors = _factors(program, node)
+        if factors is None:
             continue
         local = LocalValues(program, function, node)
         weights = local.followed(factors[0])

@@ -75,7 +75,7 @@ class _Formula:
         Raises:
             _NoFormulaError: it is something else.
         """
-        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
             return float(node.value)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return -self.at(node.operand, x)
@@ -103,7 +103,7 @@ class _Formula:
         if call.keywords or not given:
             raise _NoFormulaError
         if name == "pow" and len(given) == 2:
-            return self.at(given[0], x) ** self.at(given[1], x)
+            return _OPERATORS[ast.Pow](self.at(given[0], x), self.at(given[1], x))
         if len(given) != 1 or name not in _FUNCTIONS:
             raise _NoFormulaError
         return _FUNCTIONS[name](self.at(given[0], x))

@@ -118,8 +118,9 @@ def _refuse_others(program: Program, call: ast.Call) -> None:
     if workers is None or is_literal(workers):
         return
     text, inside = ast.unparse(workers), set(ast.walk(call))
-    for node in ast.walk(program.tree):
-        is_read = isinstance(getattr(node, "ctx", None), ast.Load) and node not in inside
+    names = (node for node in ast.walk(program.tree) if isinstance(node, (ast.Name, ast.Attribute)))
+    for node in names:
+        is_read = isinstance(node.ctx, ast.Load) and node not in inside
         if is_read and ast.unparse(node) == text:
             other = next(
                 (one for one in program.ancestors(node) if isinstance(one, ast.Call)), None

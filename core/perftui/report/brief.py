@@ -64,9 +64,9 @@ def _heading(report: Report) -> str:
 
 def _named(finding: Finding) -> str:
     """The rule, the place and the cost."""
-    place = _place(finding)
-    whole = f"{fmt.duration(finding.step_ns)} ({fmt.percent(finding.share)})"
-    cost = f"{fmt.duration(finding.cost_ns)} of {whole}"
+    place = _place(finding, LETTERS // 2)
+    step = f"{fmt.duration(finding.step_ns)} ({fmt.percent(finding.share)})"
+    cost = f"{fmt.duration(finding.cost_ns)} of {step}"
     return ", ".join(
         (
             f"{finding.rule} ({severity_name(finding)}){f' at {place}' if place else ''}",
@@ -88,9 +88,14 @@ def _answer(finding: Finding, report: Report, told: list[str] | None) -> Iterato
         yield printable(f"   {shlex.join(command)}")
 
 
-def _place(finding: Finding) -> str | None:
+def _place(finding: Finding, letters: int) -> str | None:
+    """The line with its whole path where there is room for it; None where nothing is known."""
     place = finding.place
-    return (place.source or place.operator) if place else None
+    if place is None:
+        return None
+    source = place.source or ""
+    named = source if len(source) <= letters else place.short
+    return cut(named or place.operator or "", letters) or None
 
 
 def brief_object(report: Report) -> BriefReport:
@@ -128,14 +133,14 @@ def _object(report: Report, letters: int) -> BriefReport:
 
 
 def _brief_finding(finding: Finding, report: Report, letters: int) -> BriefFinding:
-    fix, place = best_fix(finding, report), _place(finding)
+    fix = best_fix(finding, report)
     return {
-        "key": cut(finding_key(finding), letters),
+        "key": finding_key(finding),
         "severity": severity_name(finding),
         "confidence": finding.confidence,
         "cost_ns": finding.cost_ns,
         "share": round(finding.share, 4),
-        "place": cut(place, letters) if place else None,
+        "place": _place(finding, letters),
         "sentence": cut(finding.sentence, letters),
         "fix": fix.fix if fix else None,
         "answer": answer_to(finding.rule) or None,

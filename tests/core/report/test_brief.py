@@ -95,10 +95,11 @@ def test_commands_that_leave_no_room_go_before_findings(
     letters: int, findings: int, commands: bool
 ) -> None:
     root = "/" + "r" * letters
-    made = report(root, ["word " * 200] * 5, "/" + "f" * 1000)
+    made = report(root, ["word " * 200] * 5, f"/{'d' * 1000}/f.py")
     found = described("brief", brief_json(made))
     assert (len(found["findings"]), found["more_findings"]) == (findings, 5 - findings)
     assert bool(found["findings"][0]["next"]) is commands
+    assert found["findings"][0]["place"] == "f.py:1"
     # A path or a command is there whole or not at all.
     whole = ["perftui", "try", "fix-1", root]
     assert found["next"] == (whole if letters < 400 else None)

@@ -49,13 +49,19 @@ def run_again(
         launch = repeat_launch(run)
     else:
         launch = rerun_launch(run, option, form)
-    _stop(run.root, cancelled)
+    stop_training(run.root, cancelled)
     if cancelled.is_set():
         raise StartCancelledError
     return start(replace(launch, columns=size[0], rows=size[1]))
 
 
-def _stop(root: Path, cancelled: threading.Event) -> None:
+def stop_training(root: Path, cancelled: threading.Event) -> None:
+    """Ask the training at ``root`` to stop where it goes on, and wait until it has, or until
+    ``cancelled`` is set.
+
+    Raises:
+        StillRunningError: it did not stop within ``STOP_SECONDS``.
+    """
     if run_state(root).status.is_over:
         return
     request(RunLayout(root), STOP)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perftui_tui.dialogs.run import running_script
 from perftui_tui.keys.keymap import hint
 from perftui_tui.reading.trial_state import Stage, TrialState
 
@@ -71,11 +72,8 @@ class PairedTrials:
         self, run: RunSnapshot, option: FixOption, steps: int, run_seconds: float | None
     ) -> None:
         """Try ``option`` on the training of ``run``, which is stopped first where it goes on."""
-        from perftui.run.run_state import run_state
-
         self._cancelled = threading.Event()
-        goes_on = not run_state(run.root).status.is_over
-        stage = Stage.WAITING if goes_on else Stage.RUNNING
+        stage = Stage.WAITING if running_script(run.root) is not None else Stage.RUNNING
         self.state = TrialState(run.root, option, steps, self._clock(), run_seconds, stage)
         self._is_unseen, self.is_leaving = True, False
         state, cancelled = self.state, self._cancelled
@@ -185,9 +183,9 @@ class PairedTrials:
         directory = trials_of(run.root)
         if state.stage is Stage.WAITING:
             stop_training(run.root, cancelled)
+            if cancelled.is_set():
+                raise StartCancelledError
             self._set(stage=Stage.RUNNING, began=self._clock())
-        if cancelled.is_set():
-            raise StartCancelledError
         for progress in trial(run, state.option, directory, state.steps, cancelled):
             self._set(progress=progress, last_pair=self._clock())
             self._keep(run.root, state.option, directory, progress)

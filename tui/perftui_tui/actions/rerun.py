@@ -13,7 +13,6 @@ from perftui.run.layout import RunLayout
 from perftui.run.reader import RunSnapshot
 from perftui.run.requests import STOP, request
 from perftui.run.run_state import run_state, wait_until_over
-from perftui_tui.keys.keymap import hint
 
 STOP_SECONDS = 60.0
 """How long a training may take to stop: it may be saving a checkpoint."""
@@ -67,8 +66,4 @@ def stop_training(root: Path, cancelled: threading.Event) -> None:
     request(RunLayout(root), STOP)
     manifest = wait_until_over(root, STOP_SECONDS, cancelled)
     if not manifest.status.is_over and not cancelled.is_set():
-        raise StillRunningError(
-            hint(
-                "the training has not stopped; stop it yourself, then press {diagnosis.rerun} again"
-            )
-        )
+        raise StillRunningError("the training has not stopped; stop it yourself, then try again")

@@ -63,7 +63,18 @@ def trial_rows(state: TrialState, now: float, cells: int) -> list[Row]:
         before, after = (format_ns(one.step_ns) for one in (pair.before, pair.after))
         ratio = f"{pair.ratio:.2f}x"
         rows.append(row(f"{number:>6}{before:>12}{after:>12}{ratio:>9}"))
-    return rows
+    return [*rows, *_basis(state, cells)]
+
+
+def _basis(state: TrialState, cells: int) -> list[Row]:
+    """What the pairs rest on: whether the change is in force, and what the machine does alone."""
+    progress = state.progress
+    if progress is None:
+        return []
+    said = [f"in force: {', '.join(progress.changes)}"] if progress.changes else []
+    if progress.noise is not None:
+        said.append(f"two runs of the same differ by {fmt.percent(progress.noise)} here")
+    return [line for text in said for line in wrap(text, cells, "dim")]
 
 
 def result(state: TrialState) -> Span:

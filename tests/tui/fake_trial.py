@@ -45,7 +45,8 @@ class FakeTrial:
 
     def let(self, pairs: int) -> None:
         """Let so many pairs come to their end."""
-        self._pairs.release(pairs)
+        for _ in range(pairs):
+            self._pairs.release()
 
     def __call__(
         self,

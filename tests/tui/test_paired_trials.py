@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from perftui.experiments.trial.proof import keep_proof, read_proof
 from perftui.experiments.trial.trial import TrialError
+from perftui.facts.fact import Facts, UnknownError
 from perftui.run.layout import RunLayout, trials_of
 from perftui.run.manifest import Status
 from perftui.run.requests import take_requests
@@ -72,7 +73,7 @@ def details(app: PerftuiApp) -> str:
 
 async def until_told(app: PerftuiApp, pilot: Pilot[None], words: str) -> None:
     """Wait for a notification, which is too long for one row of a narrow screen."""
-    await until(pilot, lambda: words in [one.message for one in app._notifications], words)
+    await until(pilot, lambda: any(words in one.message for one in app._notifications), words)
 
 
 def stage(app: PerftuiApp) -> Stage | None:
@@ -119,11 +120,11 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
         await press_shown(pilot, "X", "shows it")
         await until_shown(pilot, "Trial by pairs of runs")
         trial.let(3)
+        await until_told(app, pilot, "num_workers 0 -> 4: 2.10x faster (2.00 to 2.20)")
         await until_shown(pilot, "6 pairs in 0:")
         assert "2.10x faster (2.00 to 2.20)" in text_of(app)
         await press_shown(pilot, "escape", "close")
         await shown_alone(app, pilot)
-        await until_told(app, pilot, "num_workers 0 -> 4: 2.10x faster (2.00 to 2.20)")
         assert not app.screen.query_one(LINE).display
         await pilot.press("4")
         await until(pilot, lambda: "by 6 pairs of runs" in details(app), "the proof")
@@ -192,10 +193,10 @@ async def test_a_trial_that_fails_says_why(ended: Path, trial: FakeTrial, error:
     async with opened(ended, (120, 40)) as (app, pilot):
         await prove(pilot)
         trial.let(1)
-        await until_shown(pilot, f"failed: {error}")
-        assert stage(app) is Stage.FAILED
-        assert app.is_running
         await until_told(app, pilot, f"num_workers 0 -> 4: failed: {error}")
+        assert stage(app) is Stage.FAILED
+        assert f"failed: {error}" in " ".join(rows_of(app, "#body"))
+        assert app.is_running
 
 
 async def test_an_error_that_nobody_expected_ends_the_trial_too(
@@ -301,7 +302,8 @@ async def test_no_other_run_is_started_beside_a_trial(ended: Path, trial: FakeTr
         await pilot.press("4")
         await until_shown(pilot, "Evidence")
         await pilot.press("r")
-        await until_shown(pilot, "another run would disturb it: X can stop it")
+        refused = "a trial runs, and another run would disturb it: X can stop it"
+        await until_told(app, pilot, refused)
         assert len(app.screen_stack) == 1
 
 
@@ -312,27 +314,28 @@ async def test_nothing_is_tried_beside_a_training_that_runs(ended: Path, trial: 
         await until(pilot, lambda: app.snapshot and app.snapshot.source == ended)
         app.own = live
         await pilot.press("a")
-        await until_shown(pilot, "two trainings would disturb each other")
+        await until_told(app, pilot, "two trainings would disturb each other")
         assert len(app.screen_stack) == 1
 
 
 async def test_a_run_of_too_few_steps_says_why_there_is_no_proof(
-    tmp_path: Path, script: Path
+    ended: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = tmp_path / "runs"
-    live = write_run(runs, steps=3, script=script, loader_line=4, cwd=str(tmp_path))
-    async with opened(live, (120, 40)) as (app, pilot):
-        assert app.snapshot is not None
-        if not any(app.snapshot.options.values()):
-            pytest.skip("no fix is offered for so few steps")
+    def unknown(run: Facts) -> int:
+        raise UnknownError("no step is steady yet")
+
+    monkeypatch.setattr("perftui.experiments.trial.runs.steps_of_each", unknown)
+    async with opened(ended, (120, 40)) as (app, pilot):
         await pilot.press("a")
         await until_shown(pilot, "Run again?")
+        await until_shown(pilot, "need more steps: no step is steady yet")
         assert "prove it:" not in text_of(app)
-        assert "need more steps" in text_of(app)
+        await pilot.press("p")
+        assert app.trials.pairs.state is None
 
 
 @pytest.mark.keys("app.trial")
 async def test_without_a_trial_the_key_says_what_offers_one(ended: Path) -> None:
-    async with opened(ended, (120, 40)) as (_, pilot):
+    async with opened(ended, (120, 40)) as (app, pilot):
         await pilot.press("X")
-        await until_shown(pilot, "there was no trial by pairs of runs yet: 4 and then a offer one")
+        await until_told(app, pilot, "no trial by pairs of runs yet: 4 and then a offer one")

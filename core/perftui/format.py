@@ -15,6 +15,17 @@ def duration(ns: float) -> str:
     return f"{ns:.0f} ns"
 
 
+def rough_time(seconds: float) -> str:
+    """How long something may take: ``40 s``, ``4 min``, ``1 h 20 min``; never finer than ten
+    seconds, which nobody knows beforehand."""
+    if seconds < 55:
+        return f"{max(10, 10 * round(seconds / 10))} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"
+
+
 def size(count: float) -> str:
     """``78.1 GiB``, ``512 MiB``, ``12 B``."""
     for unit_size, unit in _SIZES:

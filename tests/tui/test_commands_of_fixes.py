@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 
+from perftui.experiments.trial.proof import read_proof
 from perftui.experiments.trial.verdict import Outcome
+from perftui.run.layout import trials_of
 from perftui.run.manifest import Status
 from perftui_tui.cli import main
 from perftui_tui.commands.exit_codes import code_of
 from perftui_tui.commands.line import DIAGNOSE, UsageError, parse
+from tests.tui.fake_trial import FASTER, FakeTrial
 from tests.tui.recorded import START, write_run
 from tests.tui.traces import write_trace
 
@@ -82,6 +86,21 @@ def test_what_is_not_offered_is_refused_with_what_is(
     assert main([command, "anomaly-off", str(run)]) == 2
     said = capsys.readouterr().err
     assert f"anomaly-off answers no finding of {run.name}; offered: loader-workers" in said
+
+
+def test_what_a_trial_proved_is_kept_for_the_app(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = FakeTrial(*FASTER)
+    fake.let(len(FASTER))
+    monkeypatch.setattr("perftui.experiments.trial.trial.trial", fake)
+    assert main(["try", "loader-workers", str(run)]) == 0
+    told = capsys.readouterr()
+    assert re.search(r"steps, with it and without; about \d+ min at least", told.err)
+    assert told.out.startswith("num_workers 0 -> 4: 2.10x faster (2.00 to 2.20)\n")
+    kept = read_proof(trials_of(run), "loader-workers")
+    assert kept is not None
+    assert (kept.headline, len(kept.pairs)) == ("2.10x faster (2.00 to 2.20)", 6)
 
 
 def test_a_trace_has_nothing_to_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

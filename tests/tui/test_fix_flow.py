@@ -132,14 +132,13 @@ async def test_a_fix_written_during_a_run_can_still_be_undone(tmp_path: Path, sc
 async def test_words_in_dialogs_are_broken_once(ended: Path, columns: int) -> None:
     async with opened(ended, (columns, 40)) as (app, pilot):
         await show_diagnosis(app, pilot)
-        for key, title, begin, end in (
-            ("question_mark", "Help: diagnosis", 0, "On this screen"),
-            ("a", "Run again?", 1, "Command"),
+        for key, title, part, rows in (
+            ("question_mark", "Help: diagnosis", "#body", slice(0, 6)),
+            ("a", "Run again?", "#below", slice(None)),
         ):
             await pilot.press(key)
             await until_shown(pilot, title)
-            body = [plain(line) for line in app.screen.query_one("#body", RowView).rows]
-            prose = body[begin : next(at for at, line in enumerate(body) if end in line)]
+            prose = [plain(line) for line in app.screen.query_one(part, RowView).rows[rows]]
             assert len(prose) > 1
             assert not any(CONTINUED in line for line in prose)
             await pilot.press("escape")

@@ -15,8 +15,11 @@ from textual.pilot import Pilot
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui.trace.multi_rank.choice import choose_rank
+from perftui_tui.actions.paired_trials import PairedTrials
 from perftui_tui.app import PerftuiApp
+from perftui_tui.reading.trial_state import TrialState
 from tests.tui.driving import text_of, until, until_shown
+from tests.tui.fake_trial import UNCLEAR, progress_of
 from tests.tui.op_traces import write_op_trace
 from tests.tui.recorded import NOW, START, write_run
 from tests.tui.test_memory_screen import OVER, three_lines
@@ -219,6 +222,29 @@ def test_a_script_that_failed_at_once(snap_compare: Compare, tmp_path: Path) -> 
 @pytest.mark.parametrize("key", ["question_mark", "a"])
 def test_dialogs(snap_compare: Compare, tmp_path: Path, key: str) -> None:
     assert picture(snap_compare, write_run(tmp_path), "overview", (120, 40), key)
+
+
+@pytest.mark.parametrize("size", SIZES[:2], ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("keys", [("X",), ()], ids=["open", "below"])
+def test_a_trial_by_pairs(
+    snap_compare: Compare, tmp_path: Path, keys: tuple[str, ...], size: tuple[int, int]
+) -> None:
+    """While it runs: in full, and as the line under a screen."""
+    root = write_run(tmp_path)
+    app = PerftuiApp(root, clock=lambda: NOW)
+
+    async def under_way(pilot: Pilot[None]) -> None:
+        await settled("diagnosis")(pilot)
+        assert app.snapshot is not None
+        option = next(iter(app.snapshot.options.values()))[0]
+        so_far = {"progress": progress_of(*UNCLEAR), "last_pair": 300.0}
+        app.trials.pairs = PairedTrials(app, app.source_fixes, clock=lambda: 310.0)
+        app.trials.pairs.state = TrialState(root, option, 80, 60.0, 30.0, **so_far)
+        app.refresh_trial()
+        await pilot.press(*keys)
+        await pilot.pause(0.3)
+
+    assert snap_compare(app, terminal_size=size, run_before=under_way)
 
 
 @pytest.mark.parametrize("theme", ["perftui-light", "perftui-contrast", "perftui-ansi"])

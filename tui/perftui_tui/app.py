@@ -249,8 +249,13 @@ class PerftuiApp(ReadingApp):
         self.requests.capture(snapshot)
 
     async def action_quit(self) -> None:
-        """Leave, after asking what to do with a running training."""
-        if isinstance(self.screen, leaving.QuitDialog):
+        """Leave, after asking what to do with a running training or trial."""
+        if isinstance(self.screen, (leaving.QuitDialog, leaving.QuitTrialDialog)):
+            return
+        pairs = self.trials.pairs
+        if pairs.state is not None and pairs.is_running and not pairs.is_leaving:
+            title, count = pairs.state.option.title, len(pairs.state.pairs)
+            self.push_screen(leaving.QuitTrialDialog(title, count), self._leave_trial)
             return
         script = self._running_script()
         if script is None:
@@ -258,16 +263,9 @@ class PerftuiApp(ReadingApp):
         else:
             self.push_screen(leaving.QuitDialog(script, self.own or self.target), self._leave)
 
-    def _running_script(self) -> str | None:
-        """The script that still runs; None where nothing does.
-
-        Before the first snapshot the manifest is asked: a training must not be left by accident.
-        """
-        if self.own is None or self.own == self.attached_to:
-            return None
-        if self.newest is not None and self.newest.source == self.own:
-            return self.newest.title if self.newest.phase.is_live else None
-        return leaving.running_script(self.own)
+    def _leave_trial(self, answer: str | None) -> None:
+        if answer == leaving.STOP:
+            self.trials.pairs.stop_and_leave()
 
     def _leave(self, answer: str | None) -> None:
         if answer == leaving.STOP:

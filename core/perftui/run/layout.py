@@ -8,6 +8,9 @@ from pathlib import Path
 RUNS_DIRECTORY = Path(".perftui") / "runs"
 """Where runs are kept, beside the script, unless ``--runs`` says otherwise."""
 
+TRIALS = "trials"
+"""Where the runs of trials are kept: apart from those that the user made."""
+
 _HOSTS = "hosts"
 
 PRIVATE_MODE = 0o700
@@ -146,6 +149,13 @@ class RankLayout:
 def is_run_directory(path: Path) -> bool:
     """Whether ``path`` is a run directory (it holds a manifest)."""
     return RunLayout(path).manifest.is_file()
+
+
+def trials_of(root: Path) -> Path:
+    """Where the trials of the run at ``root`` are kept: beside its runs directory where that is the
+    usual one, else in the run."""
+    is_usual = root.parent.parts[-len(RUNS_DIRECTORY.parts) :] == RUNS_DIRECTORY.parts
+    return (root.parent.parent if is_usual else root) / TRIALS / root.name
 
 
 def create_run_directory(runs: Path, run_id: str) -> RunLayout:

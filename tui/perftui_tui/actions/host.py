@@ -59,6 +59,12 @@ class Host(Protocol):
     def refresh_bar(self) -> None:
         """Draw the position in a run that is played again."""
 
+    def refresh_trial(self) -> None:
+        """Draw how a trial by pairs of runs stands."""
+
+    def exit(self) -> None:
+        """Leave the app."""
+
     def ask(self, dialog: ChoiceDialog, answered: Callable[[str | None], None]) -> None:
         """Show ``dialog``, unless another one is open."""
 

@@ -13,7 +13,6 @@ from perftui.run.layout import RunLayout
 from perftui.run.reader import RunSnapshot
 from perftui.run.requests import STOP, request
 from perftui.run.run_state import run_state, wait_until_over
-from perftui_tui.keys.keymap import hint
 
 STOP_SECONDS = 60.0
 """How long a training may take to stop: it may be saving a checkpoint."""
@@ -49,20 +48,22 @@ def run_again(
         launch = repeat_launch(run)
     else:
         launch = rerun_launch(run, option, form)
-    _stop(run.root, cancelled)
+    stop_training(run.root, cancelled)
     if cancelled.is_set():
         raise StartCancelledError
     return start(replace(launch, columns=size[0], rows=size[1]))
 
 
-def _stop(root: Path, cancelled: threading.Event) -> None:
+def stop_training(root: Path, cancelled: threading.Event) -> None:
+    """Ask the training at ``root`` to stop where it goes on, and wait until it has, or until
+    ``cancelled`` is set.
+
+    Raises:
+        StillRunningError: it did not stop within ``STOP_SECONDS``.
+    """
     if run_state(root).status.is_over:
         return
     request(RunLayout(root), STOP)
     manifest = wait_until_over(root, STOP_SECONDS, cancelled)
     if not manifest.status.is_over and not cancelled.is_set():
-        raise StillRunningError(
-            hint(
-                "the training has not stopped; stop it yourself, then press {diagnosis.rerun} again"
-            )
-        )
+        raise StillRunningError("the training has not stopped; stop it yourself, then try again")

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui.experiments.fewest_steps import FEWEST_STEPS
-from perftui_tui.dialogs.choice import YES, Prose
-from perftui_tui.dialogs.fix import TrialDialog, describe
-from perftui_tui.look.rows import Row, row
+from perftui_tui.actions.paired_trials import PairedTrials
+from perftui_tui.dialogs.choice import YES
+from perftui_tui.dialogs.fix import PAIRS, RunAgainDialog, TryDialog
+from perftui_tui.dialogs.run import running_script
+from perftui_tui.keys.keymap import hint
 
 if TYPE_CHECKING:
     from textual.geometry import Size
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from perftui_tui.actions.host import Host
     from perftui_tui.actions.recorder_requests import RecorderRequests
     from perftui_tui.actions.source_fixes import SourceFixes
+    from perftui_tui.reading.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Trials:
         self._baseline = baseline
         self._source_fixes = source_fixes
         self._requests = requests
+        self.pairs = PairedTrials(app, source_fixes)
+        """Trials by pairs of runs, which prove what a single run cannot."""
         self.change: Change | None = None
         """What was tried last."""
         self.is_starting = False
@@ -61,6 +66,7 @@ class Trials:
     def cancel(self) -> None:
         """Start nothing any more."""
         self._cancelled.set()
+        self.pairs.cancel()
 
     def compare_when_steady(self) -> None:
         """Go to the comparison once a trial has enough steps, unless paused or a dialog is open."""
@@ -74,9 +80,12 @@ class Trials:
             app.action_show("compare")
 
     def offer(self, finding: Finding | None, option: FixOption | None = None) -> None:
-        """Offer ``option``, by default the best fix of ``finding``, and start it on yes."""
-        from perftui.experiments.rerun import Form
+        """Offer ``option``, by default the best fix of ``finding``, and try it as is answered.
 
+        While a trial by pairs runs that is shown instead."""
+        if self.pairs.is_running:
+            self.pairs.show()
+            return
         snapshot = self._app.snapshot
         if snapshot is None or snapshot.run is None:
             self._app.warn(NO_RUN)
@@ -86,7 +95,7 @@ class Trials:
         if option is None or not option.is_triable:
             self._app.warn(_why_no_trial(option, options))
             return
-        self._ask(snapshot.run, Change(option.title, option, Form.OVERRIDE), describe(option))
+        self._ask_how(snapshot, snapshot.run, option)
 
     def run_again(self) -> None:
         """Run again with what was tried last, or with the source as it is now."""
@@ -102,28 +111,53 @@ class Trials:
             change = Change(f"{name} as written", written.option, Form.SOURCE)
         elif change is None or change.form is Form.SOURCE:
             change = Change("the source as it is now")
-        self._ask(snapshot.run, change, [row("With ", (change.label, "bold"))])
-
-    def _ask(self, run: RunSnapshot, change: Change, body: list[Row | Prose]) -> None:
-        snapshot = self._app.snapshot
-        if snapshot is None:
-            return
-        if self.is_starting:
-            self._app.warn("a run is being started already: wait until it shows")
-            return
-        if run.root != self._app.target:
-            self._app.warn("the new run has not shown anything yet: wait until it does")
-            return
+        run, chosen = snapshot.run, change
 
         def answered(answer: str | None) -> None:
             if answer == YES:
-                self._start(run, change)
+                self._start(run, chosen)
 
-        running = snapshot.goes_on
-        steady = snapshot.diagnosis.steady_steps
-        if running and steady < FEWEST_STEPS:
-            body = [*body, (), Prose(_too_early(steady), "warn")]
-        self._app.ask(TrialDialog(body, run.manifest.command, running), answered)
+        if self._may_start(run):
+            dialog = RunAgainDialog(chosen.label, run.manifest.command, _warnings(snapshot))
+            self._app.ask(dialog, answered)
+
+    def _ask_how(self, snapshot: Snapshot, run: RunSnapshot, option: FixOption) -> None:
+        """Ask whether one run is made with a fix, or pairs of runs."""
+        from perftui.experiments.rerun import Form
+        from perftui_tui.actions.trial_plan import plan_of
+
+        if not self._may_start(run):
+            return
+        plan = plan_of(snapshot)
+
+        def answered(answer: str | None) -> None:
+            if answer == YES:
+                self._start(run, Change(option.title, option, Form.OVERRIDE))
+            elif answer == PAIRS and plan.steps is not None:
+                self.pairs.start(run, option, plan.steps, plan.run_seconds)
+
+        command, warnings = run.manifest.command, _warnings(snapshot)
+        self._app.ask(TryDialog(option, command, plan.label, plan.note, warnings), answered)
+
+    def _may_start(self, run: RunSnapshot) -> bool:
+        """Whether a training may be started now; where not, the reason is shown."""
+        own = self._app.own
+        busy = running_script(own) if own is not None and own != run.root else None
+        reason = ""
+        if self.is_starting:
+            reason = "a run is being started already: wait until it shows"
+        elif run.root != self._app.target:
+            reason = "the new run has not shown anything yet: wait until it does"
+        elif self.pairs.is_running:
+            reason = hint("a trial runs, and another run would disturb it: {app.trial} can stop it")
+        elif busy is not None:
+            reason = (
+                f"{busy} still runs, and two trainings would disturb each other: "
+                "wait for its end or stop it, then try again"
+            )
+        if reason:
+            self._app.warn(reason)
+        return not reason
 
     def _start(self, run: RunSnapshot, change: Change) -> None:
         self.is_starting, self.change = True, change
@@ -166,6 +200,15 @@ class Trials:
 
 
 NO_RUN = "a trace cannot be run again: start the script with perftui"
+
+
+def _warnings(snapshot: Snapshot) -> list[str]:
+    """What to know before a run is started in place of one that goes on."""
+    if not snapshot.goes_on:
+        return []
+    steady = snapshot.diagnosis.steady_steps
+    first = "The running training is stopped first: two at once would disturb each other."
+    return [first, _too_early(steady)] if steady < FEWEST_STEPS else [first]
 
 
 def _too_early(steady: int) -> str:

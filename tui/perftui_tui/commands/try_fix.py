@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,34 +52,36 @@ def _steps(choice: Choice) -> int:
 def _time(choice: Choice, steps: int) -> str:
     """How long that takes at least, as far as the steps of the recorded run tell."""
     from perftui import format as fmt
+    from perftui.experiments.trial.duration import run_seconds
     from perftui.experiments.trial.trial import FEWEST_RUNS
-    from perftui.facts.step.steps import steady_step
 
-    steady = steady_step.or_none(choice.facts)
-    return (
-        f"; {fmt.duration(FEWEST_RUNS * steps * steady.mean)} of steps at least" if steady else ""
-    )
+    seconds = run_seconds(choice.facts, steps)
+    return f"; about {fmt.rough_time(FEWEST_RUNS * seconds)} at least" if seconds else ""
 
 
 def _run(choice: Choice, steps: int) -> Progress:
     from perftui.experiments.trial.trial import trial
+    from perftui.run.layout import trials_of
 
-    made = trial(choice.run, choice.option, trials_of(choice.root), steps, threading.Event())
+    directory = trials_of(choice.root)
+    made = trial(choice.run, choice.option, directory, steps, threading.Event())
     progress = None
     for progress in made:
         log(_line(progress))
+        _keep(choice, progress, directory)
     if progress is None:
         raise UsageError("no pair of runs came to its end")
     return progress
 
 
-def trials_of(root: Path) -> Path:
-    """Where the runs of trials are kept: apart from those that the user made."""
-    from perftui.run.layout import RUNS_DIRECTORY
+def _keep(choice: Choice, progress: Progress, directory: Path) -> None:
+    """Write what is proven so far, for the app to show with the fix."""
+    from perftui.experiments.trial.proof import keep_proof
 
-    runs = Path(RUNS_DIRECTORY)
-    is_usual = root.parent.parts[-len(runs.parts) :] == runs.parts
-    return (root.parent.parent if is_usual else root) / "trials" / root.name
+    try:
+        keep_proof(choice.option, progress, directory, time.time_ns())
+    except OSError as error:
+        log(f"perftui: the result cannot be kept in {directory}: {error.strerror or error}")
 
 
 def _line(progress: Progress) -> str:

@@ -56,7 +56,9 @@ def yes_or_no(keys: tuple[str, ...], yes: str, no: str) -> tuple[Choice, Choice]
 
 
 class ChoiceDialog(ModalScreen[str]):
-    """Shows ``body`` and waits for a key of one of ``choices``, or a click on it."""
+    """Shows ``body`` and waits for a key of one of ``choices``, or a click on it.
+
+    What is in ``below`` stands under the choices: what to know before one of them is taken."""
 
     DEFAULT_CSS = """
     ChoiceDialog { align: center middle; }
@@ -66,13 +68,21 @@ class ChoiceDialog(ModalScreen[str]):
     }
     ChoiceDialog #body { height: auto; max-height: 100h; background: $panel; }
     ChoiceDialog #choices { background: $panel; margin-top: 1; overflow: hidden hidden; }
+    ChoiceDialog #below { height: auto; max-height: 100h; background: $panel; margin-top: 1; }
     """
 
-    def __init__(self, title: str, body: Sequence[Row | Prose], choices: Sequence[Choice]) -> None:
+    def __init__(
+        self,
+        title: str,
+        body: Sequence[Row | Prose],
+        choices: Sequence[Choice],
+        below: Sequence[Row | Prose] = (),
+    ) -> None:
         super().__init__()
         self._title = title
         self._body = tuple(body)
         self._choices = tuple(choices)
+        self._below = tuple(below)
 
     def compose(self) -> ComposeResult:
         """The body, which scrolls where it is long, and the answers."""
@@ -80,6 +90,14 @@ class ChoiceDialog(ModalScreen[str]):
             frame.border_title = self._title
             yield RowView(id="body")
             yield RowView(id="choices")
+            if self._below:
+                yield RowView(id="below")
+
+    def change(self, body: Sequence[Row | Prose], choices: Sequence[Choice]) -> None:
+        """Show something else in the place of both."""
+        self._body, self._choices = tuple(body), tuple(choices)
+        if self.is_mounted:
+            self._lay_out()
 
     def on_mount(self) -> None:
         """Fill both parts, now that their sizes can be set."""
@@ -89,28 +107,37 @@ class ChoiceDialog(ModalScreen[str]):
         """Fold what is shown to the new width."""
         self._lay_out()
 
+    @property
+    def cells(self) -> int:
+        """The width that rows of the body may have."""
+        return min(LARGEST_WIDTH, int(self.app.size.width * SHARE)) - FRAME_CELLS
+
     def _lay_out(self) -> None:
-        body, choices = self.query_one("#body", RowView), self.query_one("#choices", RowView)
-        width, height = self.app.size
-        cells = min(LARGEST_WIDTH, int(width * SHARE)) - FRAME_CELLS
-        rows = [folded for part in self._body for folded in _folded(part, cells)]
-        room = max(3, int(height * SHARE) - len(self._choices) - FRAME_ROWS)
-        body.styles.height = min(len(rows), room)
+        choices = self.query_one("#choices", RowView)
+        height, cells = self.app.size.height, self.cells
+        parts = [(self.query_one("#body", RowView), _rows(self._body, cells))]
+        if self._below:
+            parts.append((self.query_one("#below", RowView), _rows(self._below, cells)))
+        room = max(3, int(height * SHARE) - len(self._choices) - FRAME_ROWS - len(parts) + 1)
+        needed = [len(rows) for _, rows in parts]
+        for (view, rows), given in zip(parts, _shared(needed, room), strict=True):
+            view.styles.height = given
+            view.rows = rows
         choices.styles.height = len(self._choices)
-        body.rows = rows
         choices.rows = [
             row((f" {choice.keys[0]:<6}", "key"), " ", choice.label) for choice in self._choices
         ]
         frame = self.query_one(Vertical)
-        widest = max(NARROWEST, *(width_of(one) for one in (*rows, *choices.rows)))
-        frame.styles.width = min(widest, cells) + FRAME_CELLS
-        frame.border_subtitle = "up and down scroll" if len(rows) > room else ""
+        shown = (*choices.rows, *(line for _, rows in parts for line in rows))
+        frame.styles.width = min(max(NARROWEST, *map(width_of, shown)), cells) + FRAME_CELLS
+        frame.border_subtitle = "up and down scroll" if sum(needed) > room else ""
 
     def on_key(self, event: events.Key) -> None:
         """Answer, or scroll the body."""
         scroll = {"down": 1, "up": -1, "pagedown": 10, "pageup": -10}.get(event.key)
         if scroll is not None:
-            self.query_one("#body", RowView).scroll_relative(y=scroll, animate=False)
+            for part in self.query("#body, #below").results(RowView):
+                part.scroll_relative(y=scroll, animate=False)
             event.stop()
         for choice in self._choices:
             if event.key in choice.keys or event.character in choice.keys:
@@ -123,6 +150,20 @@ class ChoiceDialog(ModalScreen[str]):
         choices = self.query_one("#choices", RowView)
         if choices.region.contains(event.screen_x, event.screen_y):
             self.dismiss(self._choices[event.screen_y - choices.region.y].result)
+
+
+def _rows(parts: Sequence[Row | Prose], cells: int) -> list[Row]:
+    return [folded for part in parts for folded in _folded(part, cells)]
+
+
+def _shared(needed: Sequence[int], room: int) -> list[int]:
+    """Rows for the body and for what is below the choices, which gets a third at least where both
+    need more than there is."""
+    if len(needed) == 1:
+        return [min(needed[0], room)]
+    body, below = needed
+    below = min(below, max(room - body, room // 3))
+    return [min(body, room - below), below]
 
 
 def _folded(part: Row | Prose, cells: int) -> list[Row]:

@@ -6,22 +6,49 @@ import shlex
 from collections.abc import Sequence
 
 from perftui.fixes.model import FixOption, Patch, Risk
-from perftui_tui.dialogs.choice import ChoiceDialog, Prose, yes_or_no
+from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose, yes_or_no
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.rows import Row, row
 
 
-class TrialDialog(ChoiceDialog):
+class RunAgainDialog(ChoiceDialog):
     """Asks before a training is started again. Returns YES or NO."""
 
-    def __init__(
-        self, change: Sequence[Row | Prose], command: Sequence[str], is_running: bool
-    ) -> None:
-        body = [*change, (), row(("Command", "bold")), Prose(shlex.join(command), indent="  ")]
-        if is_running:
-            warning = "The running training is stopped first: two at once would disturb each other."
-            body += [(), Prose(warning, "warn")]
+    def __init__(self, label: str, command: Sequence[str], warnings: Sequence[str] = ()) -> None:
+        body = [row("With ", (label, "bold")), *_what_runs(command, warnings)]
         super().__init__("Run again?", body, yes_or_no(("enter", "y"), "run it", "not now"))
+
+
+PAIRS = "pairs"
+"""The answer to prove a fix by pairs of runs."""
+
+MOST_RISKS = 3
+"""So many can be read before a key is pressed; the others stand on the Diagnosis screen."""
+
+
+class TryDialog(ChoiceDialog):
+    """Asks how a fix is tried. Returns YES for one run, PAIRS, or NO.
+
+    ``pairs`` is what pairs of runs take, empty where there can be none; ``note`` says more of it,
+    or why."""
+
+    def __init__(
+        self,
+        option: FixOption,
+        command: Sequence[str],
+        pairs: str,
+        note: str,
+        warnings: Sequence[str] = (),
+    ) -> None:
+        body = [row((option.title, "bold")), *_what_runs(command, warnings)]
+        one, no = yes_or_no(("enter", "y"), "one run with it, compared with this one", "not now")
+        proof = (Choice(("p",), f"prove it: {pairs}", PAIRS),) if pairs else ()
+        below = [*short_risks(option.risks), Prose(note), Prose(option.explanation, "dim")]
+        super().__init__("Run again?", body, (one, *proof, no), below)
+
+
+def _what_runs(command: Sequence[str], warnings: Sequence[str]) -> list[Row | Prose]:
+    return [Prose(shlex.join(command)), *(Prose(warning, "warn") for warning in warnings)]
 
 
 class WriteDialog(ChoiceDialog):
@@ -43,9 +70,13 @@ class UndoDialog(ChoiceDialog):
         super().__init__("Undo the fix?", [*body, *diff_rows(patch)], choices)
 
 
-def describe(option: FixOption) -> list[Row | Prose]:
-    """A fix before it is tried: what changes, why, at which risk."""
-    return [row((option.title, "bold")), Prose(option.explanation), risk(option.risks)]
+def short_risks(risks: Sequence[Risk]) -> list[Prose]:
+    """A row for each risk of a fix, of many the first."""
+    if len(risks) <= MOST_RISKS:
+        return [risk((each,)) for each in risks] or [risk(())]
+    more = len(risks) - MOST_RISKS + 1
+    shown = [risk((each,)) for each in risks[: MOST_RISKS - 1]]
+    return [*shown, Prose(f"{more} more: see the Diagnosis screen", "warn", " " * 6, "Risk")]
 
 
 def risk(risks: Sequence[Risk], indent: str = "") -> Prose:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui.format import several
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose, yes_or_no
 from perftui_tui.look.rows import row
 from perftui_tui.look.units import format_bytes
@@ -39,6 +40,22 @@ class QuitDialog(ChoiceDialog):
         choices = (
             Choice(("l", "enter"), "leave it running; `perftui attach` opens it again", LEAVE),
             Choice(("s",), "stop the training (interrupt, as ctrl+c in a shell)", STOP),
+            Choice(("escape", "c", "q"), "stay here", CANCEL),
+        )
+        super().__init__("Quit perftui?", body, choices)
+
+
+class QuitTrialDialog(ChoiceDialog):
+    """Stop a trial by pairs of runs, or stay. Returns STOP or CANCEL."""
+
+    def __init__(self, title: str, pairs: int) -> None:
+        so_far = f"{several(pairs, 'pair')} of runs so far." if pairs else "The first pair runs."
+        body = (
+            row(("A trial still runs: ", "bold"), title),
+            Prose(f"{so_far} It needs this window: leaving stops it and its training."),
+        )
+        choices = (
+            Choice(("s",), "stop the trial and quit", STOP),
             Choice(("escape", "c", "q"), "stay here", CANCEL),
         )
         super().__init__("Quit perftui?", body, choices)

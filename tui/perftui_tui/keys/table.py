@@ -88,6 +88,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
             "Charts to study: steps, memory, machine (or click a pane)",
             False,
         ),
+        Key("X", "trial", "Trial", "The trial by pairs of runs: how it stands, and its end", False),
         *(
             Key(str(digit), f"show('{name}')", title, f"The {title} screen", False)
             for digit, (name, title) in enumerate(zip(SCREENS, LONG_NAMES, strict=True), 1)
@@ -134,7 +135,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
     ),
     "overview": (
         Key("enter", "why", "Why", "The evidence behind the first finding"),
-        Key("a", "try_fix", "Try fix", "Run again with the best fix of the first finding"),
+        Key("a", "try_fix", "Try fix", "Try the best fix of the first finding"),
         Key("t", "show_gap", "Gap", "Show the largest or selected gap on the timeline"),
         Key("down,j", "select_gap(1)", "Next gap", "The next gap of the list (of a trace)", False),
         Key("up,k", "select_gap(-1)", "Previous gap", "The gap before", False),
@@ -225,7 +226,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("up,k", "select(-1)", "Previous", "The finding before", False),
         Key("right,l", "choose_fix(1)", "Fix", "The next fix of this finding", False),
         Key("left,h", "choose_fix(-1)", "Fix", "The fix before", False),
-        Key("a", "try_fix", "Try", "Run again with this fix; the source stays as it is"),
+        Key("a", "try_fix", "Try", "Try this fix, in one run or by pairs; the source stays"),
         Key("w", "write_fix", "Write", "Show this fix as a diff, and write it to the source"),
         Key("u", "undo_fix", "Undo", "Restore the source byte for byte"),
         Key("r", "rerun", "Run again", "Run again with the last fix, or the source as it is"),

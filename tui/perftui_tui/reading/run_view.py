@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perftui.diagnosis.diagnose import diagnosis
+from perftui.experiments.trial.proof import Proof, read_proof
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.data_loader.worker_lines import loader_lines
@@ -23,6 +24,8 @@ from perftui.facts.source.main_thread import main_thread, window_thread
 from perftui.facts.step.own_cost import recording_cost
 from perftui.facts.step.step_breakdown import run_breakdown
 from perftui.facts.step.steps import step_breakdown, step_count, step_kind
+from perftui.fixes.model import FixOption
+from perftui.run.layout import trials_of
 from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
 from perftui.run.table import Table
 from perftui_tui.reading.allocations import AllocationReader
@@ -188,8 +191,16 @@ def picture(
         train=train,
         problems=(*problems, *((unread,) if unread else ()), *problems_of(run)),
         allocations=memory,
-        options=fixes.of(found.findings, facts),
+        options=(options := fixes.of(found.findings, facts)),
+        proofs=_proofs(run.root, options),
     )
+
+
+def _proofs(root: Path, options: dict[str, tuple[FixOption, ...]]) -> dict[str, Proof]:
+    """What trials of the ``options`` came to, by fix."""
+    directory = trials_of(root)
+    fixes = {option.fix for found in options.values() for option in found}
+    return {fix: proof for fix in fixes if (proof := read_proof(directory, fix))}
 
 
 def _breakdown(facts: Facts, train: Table | None) -> DrawnStep | None:

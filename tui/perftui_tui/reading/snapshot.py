@@ -13,6 +13,7 @@ from perftui.fixes.model import FixOption
 
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
+    from perftui.experiments.trial.proof import Proof
     from perftui.facts.fact import Fact, Facts
     from perftui.report.memory import MemoryReport
     from perftui.run.manifest import Manifest
@@ -82,6 +83,8 @@ class Snapshot:
     """GPU memory by call site, from a snapshot of the allocator; None without one."""
     options: Mapping[str, tuple[FixOption, ...]] = field(default_factory=dict)
     """What can be done about a finding, by its rule, best first."""
+    proofs: Mapping[str, Proof] = field(default_factory=dict)
+    """What trials by pairs of runs came to, by fix."""
 
     def ask(self, fact: Fact[T]) -> T | None:
         """The value of ``fact``, None where it is unknown or nothing has been read."""
@@ -90,6 +93,11 @@ class Snapshot:
     def fixes(self, finding: Finding) -> tuple[FixOption, ...]:
         """What can be done about ``finding``, best first."""
         return self.options.get(finding.rule, ())
+
+    def proof(self, option: FixOption) -> Proof | None:
+        """What a trial of ``option`` came to; None where that very change was not tried."""
+        found = self.proofs.get(option.fix)
+        return found if found is not None and found.title == option.title else None
 
     @property
     def is_memory_alone(self) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from textual.reactive import reactive
 
+from perftui_tui.dialogs.run import running_script
 from perftui_tui.reading import messages
 from perftui_tui.reading.output_source import OutputSource
 from perftui_tui.reading.output_tail import Output
@@ -100,6 +101,27 @@ class ReadingApp(NavigatingApp):
         self.is_replay = False
         self.own, self.attached_to = root, None
         self.open(root)
+
+    def _running_script(self) -> str | None:
+        """The script of the own run that still runs; None where it does not.
+
+        Before the first snapshot the manifest is asked: a training must not be left by accident.
+        """
+        if self.own is None or self.own == self.attached_to:
+            return None
+        if self.newest is not None and self.newest.source == self.own:
+            return self.newest.title if self.newest.phase.is_live else None
+        return running_script(self.own)
+
+    def action_trial(self) -> None:
+        """Show the trial that runs, or the last one."""
+        self.trials.pairs.show()
+
+    def refresh_trial(self) -> None:
+        """Draw how the trial stands."""
+        screen = self._base_screen()
+        if screen is not None and screen.is_composed:
+            screen.show_trial()
 
     def show_rank(self, rank: int) -> None:
         """Show another rank of the run on all screens."""

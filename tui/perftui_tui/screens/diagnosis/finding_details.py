@@ -13,14 +13,12 @@ from perftui.facts.gpu.sync_calls import syncs
 from perftui.facts.source.lines import LinesByTime
 from perftui.facts.source.main_thread import main_thread, window_thread
 from perftui.fixes.model import FixOption
-from perftui_tui.dialogs.choice import labelled
-from perftui_tui.dialogs.fix import diff_rows, risk
-from perftui_tui.keys.keymap import hint
 from perftui_tui.look.format import quantity, share
-from perftui_tui.look.rows import Row, crop, fold, row, wrap
+from perftui_tui.look.rows import Row, crop, row, wrap
 from perftui_tui.look.units import format_ns
 from perftui_tui.panes.findings import headlines
 from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.screens.diagnosis.fix_details import fix_rows
 
 LABEL_WIDTH = 24
 """Cells for the names of rules, and of facts where none is longer."""
@@ -75,7 +73,7 @@ def details(
         if snapshot.run is None:
             rows += [row(("Fix", "bold")), *wrap(NO_FIX_FOR_A_TRACE, cells, "dim", "  ")]
         else:
-            rows += _fixes(options, chosen, written, cells)
+            rows += fix_rows(snapshot, finding, options, chosen, written, cells)
     more = [*_main_thread(snapshot, cells), *_syncs(snapshot, cells), *_not_judged(snapshot, cells)]
     # Each of these begins with a blank row.
     return [*rows, *more] if rows else more[1:]
@@ -153,41 +151,6 @@ def _fact(fact: Figure, labels: int) -> Row:
     source = fact.place.source if fact.place else None
     place = f"   {source}" if source and source != value else ""
     return row((f"  {fact.label:<{labels}} ", "dim"), value, (limit, "warn"), (place, "dim"))
-
-
-def _fixes(options: Sequence[FixOption], chosen: int, written: str | None, cells: int) -> list[Row]:
-    if not options:
-        return [row(("Fix", "bold")), row(("  none is known for this", "dim"))]
-    chosen = min(chosen, len(options) - 1)
-    several = hint("Fixes ({diagnosis.choose_fix(-1)} and {diagnosis.choose_fix(1)} choose)")
-    rows = [row(("Fix" if len(options) == 1 else several, "bold"))]
-    for at, option in enumerate(options):
-        mark, style = (">", "accent") if at == chosen else (" ", "")
-        place = f"   {option.file}:{option.line}" if option.file and option.line else ""
-        rows.append(crop(row((f" {mark} {option.title}", style), (place, "dim")), cells))
-        if at == chosen:
-            rows += _option(option, written, cells)
-    return rows
-
-
-def _option(option: FixOption, written: str | None, cells: int) -> list[Row]:
-    is_written = written == option.fix
-    rows = wrap(option.explanation, cells, "", "     ")
-    if option.is_possible:
-        rows += labelled(risk(option.risks, "     "), cells)
-    can = ["{diagnosis.try_fix} tries it"] if option.is_triable else []
-    if option.patch and not is_written:
-        can.append("{diagnosis.write_fix} writes it")
-    if can:
-        rows.append(row("     ", (hint("  ".join(can)), "accent")))
-    if is_written:
-        text = "written to the source: {diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it"
-        rows.append(row("     ", (hint(text), "good")))
-    elif option.why_not:
-        rows += wrap(option.why_not, cells, "warn", "     ")
-    lines = [row(line) for line in option.advice.splitlines()]
-    lines += diff_rows(option.patch) if option.patch is not None else []
-    return rows + [row("     ", *folded) for line in lines for folded in fold(line, cells - 5)]
 
 
 def _not_judged(snapshot: Snapshot, cells: int) -> list[Row]:

@@ -28,10 +28,12 @@ class DiagnosisScreen(RunScreen):
     HELP = (
         "Every finding with the numbers behind it and the thresholds they crossed, what it costs "
         "in each step, and the best speed-up that removing it could give (Amdahl: step / (step - "
-        "cost)). Below are its fixes: {diagnosis.try_fix} tries one for a single run without "
-        "touching the source; {diagnosis.write_fix} shows it as a diff and writes it; "
-        "{diagnosis.undo_fix} puts the source back byte for byte. At the end are the rules that "
-        "could not judge, and why."
+        "cost)). Below are its fixes, each with its gain, risk and proof. {diagnosis.try_fix} "
+        "tries one without touching the source: for a single run, or by pairs of runs with it and "
+        "without until it is known what it gains; {app.trial} shows how such a trial stands, and "
+        "its result stays with the fix. {diagnosis.write_fix} shows a fix as a diff and writes "
+        "it; {diagnosis.undo_fix} puts the source back byte for byte. At the end are the rules "
+        "that could not judge, and why."
     )
     BINDINGS = bindings("diagnosis")
 
@@ -98,6 +100,7 @@ class DiagnosisScreen(RunScreen):
         """Draw both parts."""
         listed = self.query_one("#finding-list", RowView)
         detailed = self.query_one("#finding-details", RowView)
+        snapshot = self.session.trials.pairs.with_proofs(snapshot)
         listed.rows = listing(snapshot, self._at, listed.content_size.width)
         written, cells = self.session.source_fixes.fix, detailed.content_size.width - 1
         detailed.rows = details(

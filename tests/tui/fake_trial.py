@@ -1,0 +1,71 @@
+"""A trial by pairs that makes no runs: its ratios are known, and each pair waits to be let go."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from perftui.experiments.trial.runs import Arm, TrialRun
+from perftui.experiments.trial.trial import Pair, Progress, TrialCancelledError
+from perftui.experiments.trial.verdict import is_decided, judge
+from perftui.fixes.model import FixOption
+from perftui.run.reader import RunSnapshot
+
+MS = 1_000_000
+FASTER = (2.0, 2.1, 2.15, 2.05, 2.2, 2.1)
+UNCLEAR = (0.9, 1.2, 1.1, 0.95, 1.05, 1.1)
+
+
+def progress_of(*ratios: float, notes: tuple[str, ...] = ()) -> Progress:
+    """A trial whose pairs had these ratios, with 150 ms a step after the change."""
+    pairs = tuple(
+        Pair(
+            TrialRun(Arm.BEFORE, Path("before"), round(150 * MS * ratio)),
+            TrialRun(Arm.AFTER, Path("after"), 150 * MS),
+        )
+        for ratio in ratios
+    )
+    return Progress(pairs, judge([pair.ratio for pair in pairs]), notes=notes)
+
+
+class FakeTrial:
+    """Stands in for ``perftui.experiments.trial.trial.trial``."""
+
+    def __init__(self, *ratios: float) -> None:
+        self.ratios = ratios
+        self.error: Exception | None = None
+        """Raised in place of the first pair."""
+        self.stopped = threading.Event()
+        """Set once the training of a cancelled trial has ended."""
+        self.may_stop = threading.Event()
+        self.may_stop.set()
+        self.asked: list[tuple[Path, str, Path, int]] = []
+        self._pairs = threading.Semaphore(0)
+
+    def let(self, pairs: int) -> None:
+        """Let so many pairs come to their end."""
+        for _ in range(pairs):
+            self._pairs.release()
+
+    def __call__(
+        self,
+        run: RunSnapshot,
+        option: FixOption,
+        directory: Path,
+        steps: int,
+        cancelled: threading.Event,
+    ) -> Iterator[Progress]:
+        self.asked.append((run.root, option.fix, directory, steps))
+        for count in range(1, len(self.ratios) + 1):
+            while not self._pairs.acquire(timeout=0.02):
+                if cancelled.is_set():
+                    assert self.may_stop.wait(30)
+                    self.stopped.set()
+                    raise TrialCancelledError
+            if self.error is not None:
+                raise self.error
+            progress = progress_of(*self.ratios[:count])
+            yield progress
+            if is_decided(progress.verdict):
+                return

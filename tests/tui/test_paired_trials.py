@@ -1,0 +1,341 @@
+"""Trials by pairs of runs in the app: asked for, followed, stopped, left, and what stays."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from perftui.experiments.trial.proof import keep_proof, read_proof
+from perftui.experiments.trial.trial import TrialError
+from perftui.facts.fact import Facts, UnknownError
+from perftui.run.layout import RunLayout, trials_of
+from perftui.run.manifest import Status
+from perftui.run.requests import take_requests
+from perftui_tui.app import PerftuiApp
+from perftui_tui.look.rows import plain
+from perftui_tui.reading.trial_state import Stage
+from perftui_tui.widgets.row_view import RowView
+from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.fake_trial import FASTER, UNCLEAR, FakeTrial, progress_of
+from tests.tui.recorded import START, write_run
+from tests.tui.shown_keys import press_shown
+from tests.tui.test_fix_flow import SCRIPT
+from tests.tui.test_running_again import end
+
+ENDED = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
+LINE = "#trial-line"
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    os.utime(path, ns=(START - 10**9, START - 10**9))
+    return path
+
+
+@pytest.fixture
+def ended(tmp_path: Path, script: Path) -> Path:
+    runs = tmp_path / ".perftui" / "runs"
+    return write_run(runs, script=script, loader_line=4, cwd=str(tmp_path), **ENDED)
+
+
+@pytest.fixture
+def trial(monkeypatch: pytest.MonkeyPatch) -> FakeTrial:
+    made = FakeTrial(*FASTER)
+    monkeypatch.setattr("perftui.experiments.trial.trial.trial", made)
+    return made
+
+
+async def prove(pilot: Pilot[None]) -> None:
+    """Ask for a trial by pairs of the first fix."""
+    await pilot.press("a")
+    await until_shown(pilot, "Run again?")
+    await press_shown(pilot, "p", "prove it")
+    await until_shown(pilot, "Trial by pairs of runs")
+
+
+async def shown_alone(app: PerftuiApp, pilot: Pilot[None]) -> None:
+    await until(pilot, lambda: len(app.screen_stack) == 1, "no dialog")
+
+
+def rows_of(app: PerftuiApp, part: str) -> list[str]:
+    return [plain(line) for line in app.screen.query_one(part, RowView).rows]
+
+
+def details(app: PerftuiApp) -> str:
+    return " ".join(line.strip() for line in rows_of(app, "#finding-details"))
+
+
+async def until_told(app: PerftuiApp, pilot: Pilot[None], words: str) -> None:
+    """Wait for a notification, which is too long for one row of a narrow screen."""
+    await until(pilot, lambda: any(words in one.message for one in app._notifications), words)
+
+
+def stage(app: PerftuiApp) -> Stage | None:
+    state = app.trials.pairs.state
+    return state.stage if state else None
+
+
+async def test_the_offer_says_first_what_runs_and_how_long(ended: Path) -> None:
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await pilot.press("a")
+        await until_shown(pilot, "Run again?")
+        body, choices, below = (rows_of(app, part) for part in ("#body", "#choices", "#below"))
+        assert body == ["num_workers 0 -> 4", "/usr/bin/python3 train.py --lr 0.1"]
+        one, pairs, _ = choices
+        assert one == " enter  one run with it, compared with this one"
+        assert re.fullmatch(r" p      prove it: 13 runs or more, about \d+ min", pairs)
+        assert 1 <= sum("Risk" in line for line in below) <= 3
+        top = [view.region.y for view in app.screen.query("#body, #choices, #below")]
+        assert top == sorted(top)
+
+
+@pytest.mark.keys("diagnosis.try_fix", "app.trial")
+async def test_pairs_come_in_and_end_in_a_headline_that_stays(
+    ended: Path, trial: FakeTrial
+) -> None:
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await pilot.press("4")
+        await until_shown(pilot, "Evidence")
+        await prove(pilot)
+        await until_shown(pilot, "the first pair is running")
+        await until_shown(pilot, "first run is not counted")
+        trial.let(3)
+        await until_shown(pilot, "not yet known: 3 more pairs would tell")
+        text = text_of(app)
+        assert "2.10x faster so far (the middle of 3)" in text
+        assert re.search(r"2 +315 ms +150 ms +2\.10x", text)
+        assert "to pair 6" in text
+        await press_shown(pilot, "escape", "close this: the trial goes on")
+        await shown_alone(app, pilot)
+        # It is followed from any screen.
+        for key in "146":
+            await pilot.press(key)
+            await until_shown(pilot, "pair 4 of 6   2.10x faster")
+        await press_shown(pilot, "X", "shows it")
+        await until_shown(pilot, "Trial by pairs of runs")
+        trial.let(3)
+        await until_told(app, pilot, "num_workers 0 -> 4: 2.10x faster (2.00 to 2.20)")
+        await until_shown(pilot, "6 pairs in 0:")
+        assert "2.10x faster (2.00 to 2.20)" in text_of(app)
+        await press_shown(pilot, "escape", "close")
+        await shown_alone(app, pilot)
+        assert not app.screen.query_one(LINE).display
+        await pilot.press("4")
+        await until(pilot, lambda: "by 6 pairs of runs" in details(app), "the proof")
+        assert trial.asked == [(ended, "loader-workers", trials_of(ended), 78)]
+    # It is known when the run is opened again.
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await pilot.press("4")
+        await until_shown(pilot, "> num_workers 0 -> 4   2.10x faster (2.00 to 2.20)")
+        proof = r"Proof 2\.10x faster \(2\.00 to 2\.20\), by 6 pairs of runs, 20\d\d-"
+        assert re.search(proof, text_of(app))
+
+
+async def test_a_fix_without_proof_says_what_may_be_expected(ended: Path) -> None:
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await pilot.press("4")
+        await until_shown(pilot, "Evidence")
+        await until_shown(pilot, "> num_workers 0 -> 4   up to about 1.66x faster")
+        assert "Proof none yet" in text_of(app)
+
+
+async def test_what_another_command_proved_is_shown(ended: Path) -> None:
+    async with opened(ended, (120, 60)) as (app, _):
+        assert app.snapshot is not None
+        (option,) = next(iter(app.snapshot.options.values()))[:1]
+    progress = progress_of(*UNCLEAR, notes=("the host was busy: stress",))
+    keep_proof(option, progress, trials_of(ended), START)
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await pilot.press("4")
+        await until_shown(pilot, "num_workers 0 -> 4   not clear (0.90 to 1.20): 3 more pairs")
+        await until_shown(pilot, "the host was busy: stress")
+
+
+@pytest.mark.parametrize("pairs", [0, 2])
+async def test_a_trial_is_stopped_with_its_training(
+    ended: Path, trial: FakeTrial, pairs: int
+) -> None:
+    trial.may_stop.clear()
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await prove(pilot)
+        trial.let(pairs)
+        said = "pairs would tell" if pairs else "the first pair is running"
+        await until_shown(pilot, said)
+        await press_shown(pilot, "s", "stop the trial, and its training")
+        await shown_alone(app, pilot)
+        await until_shown(pilot, "stopping: its training is ending")
+        # A second trial waits until the first has let go of the machine.
+        await pilot.press("a")
+        await until_shown(pilot, "Trial by pairs of runs")
+        assert "stop the trial" not in text_of(app)
+        trial.may_stop.set()
+        await until_shown(pilot, f"stopped after {pairs} pairs")
+        assert trial.stopped.is_set()
+        assert stage(app) is Stage.STOPPED
+        await pilot.press("escape")
+        await shown_alone(app, pilot)
+        await pilot.press("a")
+        await until_shown(pilot, "Run again?")
+    assert read_proof(trials_of(ended), "loader-workers") is None
+
+
+@pytest.mark.parametrize(
+    "error", [TrialError("a run after the change ended with exit code 1: see there"), OSError("no")]
+)
+async def test_a_trial_that_fails_says_why(ended: Path, trial: FakeTrial, error: Exception) -> None:
+    trial.error = error
+    async with opened(ended, (120, 40)) as (app, pilot):
+        await prove(pilot)
+        trial.let(1)
+        await until_told(app, pilot, f"num_workers 0 -> 4: failed: {error}")
+        assert stage(app) is Stage.FAILED
+        assert f"failed: {error}" in " ".join(rows_of(app, "#body"))
+        assert app.is_running
+
+
+async def test_an_error_that_nobody_expected_ends_the_trial_too(
+    ended: Path, trial: FakeTrial
+) -> None:
+    trial.error = KeyError("surprise")
+    async with opened(ended, (120, 40)) as (app, pilot):
+        await prove(pilot)
+        trial.let(1)
+        await until_shown(pilot, "failed: it ended with an error of its own")
+        await until_shown(pilot, "surprise")
+        assert not app.trials.pairs.is_running
+
+
+async def test_the_end_is_shown_until_somebody_has_looked(ended: Path, trial: FakeTrial) -> None:
+    async with opened(ended, (120, 40)) as (app, pilot):
+        await prove(pilot)
+        await pilot.press("escape")
+        trial.let(6)
+        await until(pilot, lambda: stage(app) is Stage.DONE, "the end")
+        await pilot.press("6")
+        line = app.screen.query_one(LINE, RowView)
+        await until(pilot, lambda: "2.10x faster (2.00 to 2.20)" in str(line.rows), "the result")
+        await pilot.click(LINE)
+        await until_shown(pilot, "Trial by pairs of runs")
+        await pilot.press("enter")
+        await until(pilot, lambda: not line.display, "the line gone")
+
+
+async def test_a_proven_fix_is_written_from_its_trial(
+    ended: Path, trial: FakeTrial, script: Path
+) -> None:
+    async with opened(ended, (120, 40)) as (app, pilot):
+        await prove(pilot)
+        assert "write the fix" not in text_of(app)
+        trial.let(6)
+        await press_shown(pilot, "w", "write the fix")
+        await until_shown(pilot, "Write the fix?")
+        await pilot.press("enter")
+        await until_shown(pilot, "train.py written")
+    assert "num_workers=" in script.read_text()
+
+
+@pytest.mark.keys("app.quit")
+async def test_leaving_asks_and_stops_the_training_first(ended: Path, trial: FakeTrial) -> None:
+    trial.may_stop.clear()
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await prove(pilot)
+        trial.let(1)
+        await pilot.press("escape")
+        await shown_alone(app, pilot)
+        await pilot.press("q")
+        await until_shown(pilot, "A trial still runs: num_workers 0 -> 4")
+        await press_shown(pilot, "escape", "stay here")
+        await shown_alone(app, pilot)
+        assert stage(app) is Stage.RUNNING
+        await pilot.press("q")
+        await press_shown(pilot, "s", "stop the trial and quit")
+        await until_shown(pilot, "stopping: its training is ending")
+        assert not app._exit
+        trial.may_stop.set()
+        await until(pilot, lambda: app._exit, "the app's end")
+    assert trial.stopped.is_set()
+
+
+async def test_leaving_from_the_trial_asks_as_well(ended: Path, trial: FakeTrial) -> None:
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await prove(pilot)
+        await pilot.press("ctrl+q", "ctrl+q")
+        await until_shown(pilot, "A trial still runs")
+        await pilot.press("s")
+        await until(pilot, lambda: app._exit, "the app's end")
+    assert trial.stopped.is_set()
+
+
+async def test_an_app_that_is_ended_stops_its_trial(ended: Path, trial: FakeTrial) -> None:
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await prove(pilot)
+        app.exit()
+    assert trial.stopped.wait(10)
+
+
+async def test_a_running_training_is_stopped_before_its_trial(
+    tmp_path: Path, script: Path, trial: FakeTrial
+) -> None:
+    live = write_run(tmp_path / "runs", script=script, loader_line=4, cwd=str(tmp_path))
+    async with opened(live, (120, 40)) as (_, pilot):
+        await pilot.press("a")
+        await until_shown(pilot, "is stopped first")
+        await pilot.press("p")
+        await until_shown(pilot, "waiting for the running training to stop")
+        assert trial.asked == []
+        end(live)
+        await until_shown(pilot, "the first pair is running")
+        await until(pilot, lambda: trial.asked, "the trial")
+    assert [request.kind for request in take_requests(RunLayout(live))] == ["stop"]
+
+
+async def test_no_other_run_is_started_beside_a_trial(ended: Path, trial: FakeTrial) -> None:
+    async with opened(ended, (120, 40)) as (app, pilot):
+        await prove(pilot)
+        await pilot.press("escape")
+        await pilot.press("4")
+        await until_shown(pilot, "Evidence")
+        await pilot.press("r")
+        refused = "a trial runs, and another run would disturb it: X can stop it"
+        await until_told(app, pilot, refused)
+        assert len(app.screen_stack) == 1
+
+
+async def test_nothing_is_tried_beside_a_training_that_runs(ended: Path, trial: FakeTrial) -> None:
+    live = write_run(ended.parent, run_id="20231114-231320-train")
+    async with opened(live, (120, 40)) as (app, pilot):
+        app.open_run(ended, is_live=False)
+        await until(pilot, lambda: app.snapshot and app.snapshot.source == ended)
+        app.own = live
+        await pilot.press("a")
+        await until_told(app, pilot, "two trainings would disturb each other")
+        assert len(app.screen_stack) == 1
+
+
+async def test_a_run_of_too_few_steps_says_why_there_is_no_proof(
+    ended: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(run: Facts) -> int:
+        raise UnknownError("no step is steady yet")
+
+    monkeypatch.setattr("perftui.experiments.trial.runs.steps_of_each", unknown)
+    async with opened(ended, (120, 40)) as (app, pilot):
+        await pilot.press("a")
+        await until_shown(pilot, "Run again?")
+        await until_shown(pilot, "need more steps: no step is steady yet")
+        assert "prove it:" not in text_of(app)
+        await pilot.press("p")
+        assert app.trials.pairs.state is None
+
+
+@pytest.mark.keys("app.trial")
+async def test_without_a_trial_the_key_says_what_offers_one(ended: Path) -> None:
+    async with opened(ended, (120, 40)) as (app, pilot):
+        await pilot.press("X")
+        await until_told(app, pilot, "no trial by pairs of runs yet: 4 and then a offer one")

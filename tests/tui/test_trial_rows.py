@@ -1,0 +1,131 @@
+"""How a trial by pairs is shown at each of its stages, and how long it is said to take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perftui.experiments.trial.verdict import Outcome, TrialVerdict
+from perftui.fixes.model import FixOption, Risk
+from perftui_tui.dialogs.choice import Prose
+from perftui_tui.dialogs.fix import short_risks
+from perftui_tui.look.rows import plain, width
+from perftui_tui.panes.trial import trial_line, trial_rows
+from perftui_tui.reading.trial_state import Stage, TrialState
+from tests.tui.fake_trial import FASTER, UNCLEAR, progress_of
+
+OPTION = FixOption("loader-workers", "num_workers 0 -> 4", "")
+BEGUN = TrialState(Path("run"), OPTION, 80, began=100.0, run_seconds=10.0)
+
+
+def after(*ratios: float, each: float = 10.0, **changes: object) -> TrialState:
+    """A trial with pairs of these ratios, whose runs took ``each`` seconds."""
+    last = BEGUN.began + (1 + 2 * len(ratios)) * each
+    found = replace(BEGUN, progress=progress_of(*ratios), last_pair=last)
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
+def shown(state: TrialState, now: float = 200.0, cells: int = 62) -> list[str]:
+    return [plain(line).rstrip() for line in trial_rows(state, now, cells)]
+
+
+def test_nothing_is_known_before_the_first_pair() -> None:
+    lines = shown(BEGUN, 110.0)
+    assert lines[:3] == [
+        "num_workers 0 -> 4",
+        "the first pair is running",
+        "0:10 so far; about 2 min to pair 6",
+    ]
+    assert "80 steps" in " ".join(lines)
+    assert not any("ratio" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("state", "now", "left"),
+    [
+        # Thirteen runs of 10 s from the start.
+        (BEGUN, 100.0, 130.0),
+        (BEGUN, 115.0, 115.0),
+        # Three runs have taken longer than thought: so will the others.
+        (BEGUN, 160.0, 10 * 20.0),
+        (replace(BEGUN, run_seconds=None), 160.0, None),
+        # The runs themselves are believed rather than the one that was recorded.
+        (after(*FASTER[:2], each=20.0), 200.0, 8 * 20.0),
+        (after(*FASTER[:5], each=20.0), 330.0, 30.0),
+        (after(*FASTER[:5], each=20.0), 420.0, 0.0),
+        (after(*UNCLEAR), 230.0, 60.0),
+    ],
+)
+def test_the_time_that_is_left_is_that_of_the_runs(
+    state: TrialState, now: float, left: float | None
+) -> None:
+    assert state.left(now) == left
+
+
+def test_where_nothing_tells_the_time_that_is_said() -> None:
+    lines = shown(replace(BEGUN, run_seconds=None))
+    assert "1:40 so far; how long it takes is known after the first pair" in lines
+
+
+def test_an_estimate_says_what_is_still_needed() -> None:
+    lines = shown(after(*UNCLEAR, 1.0))
+    assert "not clear (0.90 to 1.20): 2 more pairs would tell" in lines
+    assert not any("so far (the middle" in line for line in lines)
+    numbers = [line.split()[0] for line in lines if line.endswith("x") and " ms " in line]
+    assert numbers == ["7", "6", "5", "4", "3", "2", "1"]
+
+
+def test_what_is_slower_is_not_called_faster() -> None:
+    assert "2.00x slower so far (the middle of 2)" in shown(after(0.5, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (after(stage=Stage.WAITING), "waiting for the running training to stop"),
+        (after(1.1, stage=Stage.STOPPING), "stopping: its training is ending"),
+        (after(1.1, stage=Stage.STOPPED, ended=150.0), "stopped after 1 pair"),
+        (
+            after(*UNCLEAR, stage=Stage.STOPPED, ended=150.0),
+            "stopped after 6 pairs: not clear (0.90 to 1.20): 3 more pairs would tell",
+        ),
+        (after(stage=Stage.FAILED, ended=150.0, problem="no disk"), "failed: no disk"),
+        (after(*FASTER, stage=Stage.DONE, ended=150.0), "2.10x faster (2.00 to 2.20)"),
+    ],
+)
+def test_each_stage_says_what_it_is(state: TrialState, words: str) -> None:
+    assert words in " ".join(shown(state))
+    assert words in plain(trial_line(state, 200.0, 160))
+    # A dialog has 49 cells in the narrowest terminal.
+    for cells in (49, 80, 200):
+        assert width(trial_line(state, 200.0, cells)) == cells
+        assert all(width(line) <= cells for line in trial_rows(state, 200.0, cells))
+
+
+def test_a_failure_does_not_hide_what_was_measured_before() -> None:
+    state = after(*UNCLEAR, stage=Stage.FAILED, ended=300.0, problem="exit code 1")
+    lines = " ".join(shown(state))
+    assert "before that: not clear (0.90 to 1.20): 3 more pairs would tell" in lines
+    assert lines.count("exit code 1") == 1
+
+
+def test_a_change_that_did_not_arrive_is_told_in_words() -> None:
+    verdict = TrialVerdict(Outcome.NO_EFFECT, "no effect: num_workers was refused")
+    progress = replace(progress_of(1.0, notes=("the host was busy: stress",)), verdict=verdict)
+    lines = shown(replace(BEGUN, progress=progress, stage=Stage.DONE, ended=150.0))
+    assert "no effect: num_workers was refused" in lines
+    assert "the host was busy: stress" in lines
+
+
+def test_of_many_risks_three_rows_are_shown_before_a_trial() -> None:
+    rows = short_risks(tuple(Risk)[:5])
+    assert len(rows) == 3
+    assert rows[-1].text == "3 more: see the Diagnosis screen"
+    assert [row.text for row in short_risks(tuple(Risk)[:3])] == [
+        risk.value for risk in tuple(Risk)[:3]
+    ]
+    (none,) = short_risks(())
+    assert isinstance(none, Prose)
+    assert none.text.startswith("none known")

@@ -12,7 +12,6 @@ from perftui_tui.commands.exit_codes import ERROR, NO_DIFFERENCE, code_of
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import log, write
 from perftui_tui.commands.target import find_target
-from perftui_tui.commands.try_fix import trials_of
 
 if TYPE_CHECKING:
     from perftui.experiments.tune.tune import Tuned
@@ -60,6 +59,7 @@ def _steps(root: Path) -> int:
 def _run(root: Path, steps: int, deadline: float) -> Tuned:
     from perftui.experiments.tune.journal import Attempt
     from perftui.experiments.tune.tune import Trying, Tuned, tune
+    from perftui.run.layout import trials_of
 
     directory = trials_of(root)
     for told in tune(root, directory, steps, _offers, threading.Event(), deadline):

@@ -30,6 +30,8 @@ def text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
         lines.append(f"  two runs of the same differ by {fmt.percent(progress.noise)} here")
     lines += [f"  {note}" for note in (*progress.notes, progress.losses.sentence)]
     lines += [f"  risk: {risk.value}" for risk in option.risks]
+    if by_hand := _by_hand(option):
+        lines.append(f"  by hand: {by_hand}")
     return "\n".join((*map(printable, lines), *_next_line(option, run, progress))) + "\n"
 
 
@@ -48,9 +50,15 @@ def brief_object(option: FixOption, run: RunSnapshot, progress: Progress) -> Bri
     for name in ("title", "run"):
         del found[name]
     found["headline"] = cut(found["headline"], LETTERS)
+    found["advice"] = whole(found["advice"])
     found["next"] = whole(found["next"]) or []
     cut_lists(found, "notes", "changes", "risks")
     return cast(BriefTrial, found)
+
+
+def _by_hand(option: FixOption) -> str | None:
+    """The line to write, where we cannot: None where there is a patch."""
+    return option.advice or None if option.patch is None else None
 
 
 def _next_line(option: FixOption, run: RunSnapshot, progress: Progress) -> list[str]:
@@ -86,6 +94,7 @@ def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> TrialO
         "changes_numerics": option.changes_numerics,
         "losses": msgspec.to_builtins(progress.losses),
         "notes": list(progress.notes),
+        "advice": _by_hand(option),
         "next": _next(option, run, progress),
     }
 

@@ -18,6 +18,7 @@ from perftui.fixes.apply import apply_patch, patch_store
 from perftui.fixes.model import FixOption, Patch, Risk
 from perftui.report import comparison, trial, tuning
 from perftui.report.as_json import encode_object
+from perftui.run.manifest import Override
 from tests.core.diagnosis.runs import make_run
 from tests.described import described
 
@@ -50,6 +51,15 @@ def test_a_trial_that_is_faster_tells_to_write_it() -> None:
     assert trial.text(OPTION, run, progress(2.0)).splitlines()[-1] == (
         f"  next: perftui apply a {ROOT}"
     )
+
+
+def test_what_cannot_be_written_is_told_as_somebody_would_write_it() -> None:
+    option = replace(OPTION, patch=None, override=Override("x", {}), advice="At a.py:3: f(x=2)")
+    found = described("try", trial.as_object(option, make_run(), progress(2.0)))
+    assert (found["advice"], found["next"]) == ("At a.py:3: f(x=2)", [])
+    assert described("brief", trial.brief_object(option, make_run(), progress(2.0)))["advice"]
+    assert "  by hand: At a.py:3: f(x=2)\n" in trial.text(option, make_run(), progress(2.0))
+    assert described("try", trial.as_object(OPTION, make_run(), progress(2.0)))["advice"] is None
 
 
 @pytest.mark.parametrize("ratio", [0.5, 1.0])

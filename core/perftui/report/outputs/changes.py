@@ -21,6 +21,10 @@ InForce = Annotated[
     list[str], Meta(description="Arguments that differ and are in force: num_workers 0 -> 2.")
 ]
 
+Advice = Annotated[
+    str | None, Meta(description="What to write by hand, where perftui apply cannot.")
+]
+
 
 class PairOutput(TypedDict):
     """Two runs, without the fix and with it."""
@@ -53,6 +57,7 @@ class TrialOutput(TypedDict):
     changes_numerics: Numerics
     losses: LossCheck
     notes: Notes
+    advice: Advice
     next: Annotated[
         list[str], Meta(description="The exact command to run next; empty where there is none.")
     ]
@@ -141,6 +146,7 @@ class BriefTrial(TypedDict):
     changes_numerics: Numerics
     losses: LossCheck
     notes: Notes
+    advice: Advice
     next: list[str]
 
 

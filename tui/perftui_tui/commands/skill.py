@@ -32,7 +32,8 @@ run it as it stands. `key` names one cause in every run: compare findings by it,
    That takes minutes. The source is not touched. `perftui tune RUN --json --budget 30m` tries all
    fixes and writes those that are proven.
 3. Only after `faster`: `perftui apply FIX RUN --json` writes it and prints the diff, with
-   `--dry-run` the diff alone. `perftui undo RUN` takes it back byte for byte.
+   `--dry-run` the diff alone. `perftui undo RUN` takes it back byte for byte. Where `next` is empty
+   after `faster`, write what `advice` says by hand.
 4. `perftui diagnose --json --brief RUN` runs the same training with the source as it is now;
    `compare` in its answer is the command that sets it against the run before.
 5. Go on with what costs most now. Stop at `healthy`. Where no finding has a `next`, read `answer`

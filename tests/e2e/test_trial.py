@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_the_report_is_all_that_is_printed(recorded: tuple[Path, dict[str, objec
 
 
 def test_a_run_is_repeated_and_compared_by_the_commands_that_are_told(
-    recorded: tuple[Path, dict[str, object]], tmp_path: Path
+    recorded: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     root, report = recorded
     assert report["next"] == ["perftui", "try", "loader-workers", str(root)]
@@ -79,12 +80,13 @@ def test_a_run_is_repeated_and_compared_by_the_commands_that_are_told(
     again = Path(found["path"])
     assert found["compare"] == ["perftui", "compare", str(root), str(again)]
     assert RunReader(again).poll().manifest.parent == root.name
-    assert found["findings"][0]["key"] == "input-in-main-thread@train.py:<module>"
+    assert found["findings"][0]["key"] == report["findings"][0]["key"]
     compared = subprocess.run(
         [*perftui, *found["compare"][1:], "--json"], capture_output=True, check=False
     )
-    assert described("compare", compared.stdout.decode())["outcome"] != "faster"
-    assert compared.returncode in (4, 5)
+    # On a busy machine the same may look faster or slower: what matters is that they are compared.
+    assert described("compare", compared.stdout.decode())["changes"] == []
+    assert compared.returncode in (0, 3, 4, 5)
 
 
 def test_a_fix_is_tried_by_pairs_of_runs(

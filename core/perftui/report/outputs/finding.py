@@ -15,7 +15,8 @@ SeverityName = Literal["critical", "warning", "info", "healthy"]
 Key = Annotated[
     str,
     Meta(
-        description="Rule and place (rule@file:function): the same in every run for the same cause."
+        description="Rule and place (rule@file:function): the same in every run that names the "
+        "same place, however its lines have moved."
     ),
 ]
 Numerics = Annotated[

@@ -87,6 +87,30 @@ def test_find_try_compare_write_and_undo(perftui: Perftui, script: Path, tmp_pat
     assert waits[1] < 0.8 * waits[0]
 
 
+def test_leaving_a_trial_by_pairs_leaves_no_training_behind(
+    perftui: Perftui, script: Path, tmp_path: Path
+) -> None:
+    app = perftui("train.py")
+    app.wait_for(lambda screen: steady_steps(screen) >= 30 and "a try it" in screen)
+    app.press("a")
+    app.wait_for("is stopped first")
+    app.press("p")
+    app.wait_for("the first pair is running")
+    (first,) = runs_of(tmp_path)
+    assert first.manifest.status.is_over
+    trials = tmp_path / ".perftui" / "trials" / first.root.name
+    app.wait_for(lambda _: trials.exists() and any(trials.iterdir()))
+    app.press("q")
+    app.wait_for("X shows it")
+    app.press("q")
+    app.wait_for("A trial still runs")
+    app.press("s")
+    app.wait()
+    (tried,) = (RunReader(root).poll() for root in trials.iterdir())
+    assert tried.manifest.status.is_over
+    assert tried.manifest.parent == first.manifest.run_id
+
+
 def test_a_run_whose_app_is_killed_goes_on_and_is_replayed_whole(
     perftui: Perftui, script: Path, tmp_path: Path
 ) -> None:

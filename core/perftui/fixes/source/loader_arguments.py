@@ -19,38 +19,43 @@ of workers that stands in the same call. Beside a variable persistence is made t
 
 
 def _planned(
-    program: Program, call: ast.Call, arguments: Mapping[str, Literal]
+    spec: CallSpec, program: Program, call: ast.Call, arguments: Mapping[str, Literal]
 ) -> Mapping[str, Edit]:
     """Arguments of ``NEEDS_WORKERS`` are left out beside others where they are not certain to be
     valid."""
     others = [name for name in arguments if name not in NEEDS_WORKERS]
-    edits = each_changed(LOADER, program, call, {name: arguments[name] for name in others})
+    edits = each_changed(spec, program, call, {name: arguments[name] for name in others})
     # What only goes along with others is left out where it is not certain.
     left_out = (PatchRefusedError,) if others else ()
     for name in (name for name in arguments if name in NEEDS_WORKERS):
         with contextlib.suppress(*left_out):
-            edits |= _beside_workers(program, call, name, arguments[name], edits)
+            edits |= _beside_workers(spec, program, call, name, arguments[name], edits)
     return edits
 
 
 def _beside_workers(
-    program: Program, call: ast.Call, name: str, value: Literal, edits: Mapping[str, Edit]
+    spec: CallSpec,
+    program: Program,
+    call: ast.Call,
+    name: str,
+    value: Literal,
+    edits: Mapping[str, Edit],
 ) -> Mapping[str, Edit]:
     """An argument that needs workers, where the call itself has how many there are or will be."""
-    given = argument(call, "num_workers", LOADER.positions["num_workers"])
+    given = argument(call, "num_workers", spec.positions["num_workers"])
     workers = edits.get("num_workers")
     replaced = isinstance(given, ast.Constant) and (workers is not None or given.value)
     added = isinstance(workers, AddKeyword) and workers.at == program.span(call)
     if replaced or added:
-        return each_changed(LOADER, program, call, {name: value})
+        return each_changed(spec, program, call, {name: value})
     text = f"{ast.unparse(given)} > 0" if given is not None else ""
     present = argument(call, name, None)
     # Asked for a second time it returns the same.
     is_there = present is not None and ast.unparse(present) == text
-    absent = Decided(LOADER.defaults.get(name), program.span(call), name)
+    absent = Decided(spec.defaults.get(name), program.span(call), name)
     if is_there or name != PERSISTENT or value is not True or not _is_variable(given):
         raise PatchRefusedError("no number of workers stands in the call itself")
-    if decided(program, call, LOADER, name, bool) != absent:
+    if decided(program, call, spec, name, bool) != absent:
         # To be False it may have been given for the case of no workers.
         raise PatchRefusedError(f"{name} is given, and so is a variable number of workers")
     return {name: AddKeyword(absent.place, name, text)}

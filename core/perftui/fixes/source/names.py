@@ -78,9 +78,8 @@ def _is_bound(program: Program, place: ast.stmt, name: str, before: bool) -> boo
         of_class = isinstance(above, ast.ClassDef) and isinstance(inner, _FUNCTIONS)
         if not of_class and any(bindings & set(_binds(statement)) for statement in ran):
             return True
-        if isinstance(above, (ast.For, ast.AsyncFor)) and inner in above.body:
-            if bindings & set(ast.walk(above.target)):
-                return True
+        if isinstance(above, (ast.For, ast.AsyncFor)) and _turns(above, inner, bindings):
+            return True
         if isinstance(above, _FUNCTIONS):
             if bindings & set(ast.walk(above.args)):
                 return True
@@ -88,6 +87,11 @@ def _is_bound(program: Program, place: ast.stmt, name: str, before: bool) -> boo
                 return False
         inner = above
     return False
+
+
+def _turns(loop: ast.For | ast.AsyncFor, inner: ast.AST, bindings: set[ast.AST]) -> bool:
+    """Whether ``loop`` has given the name a value where ``inner`` runs."""
+    return inner in loop.body and bool(bindings & set(ast.walk(loop.target)))
 
 
 def _until(above: ast.AST, inner: ast.AST, including: bool) -> list[ast.stmt]:

@@ -47,10 +47,8 @@ def optimizer_spec(argument: str) -> CallSpec:
 
 
 def _planned(
-    program: Program, call: ast.Call, arguments: Mapping[str, Literal]
+    spec: CallSpec, program: Program, call: ast.Call, arguments: Mapping[str, Literal]
 ) -> Mapping[str, Edit]:
-    (argument,) = arguments
-    spec = optimizer_spec(argument)
     name = spec.names[qualified_name(program, call.func) or ""].rsplit(".", 1)[-1]
     positions = {"foreach": _POSITIONS[name]} if name in _POSITIONS else {}
     return each_changed(replace(spec, positions=positions), program, call, arguments)

@@ -47,7 +47,7 @@ def offered(fix: Fix, change: CallChange | LineChange, facts: Facts) -> FixOptio
     return FixOption(
         fix=fix.id,
         title=change.title,
-        explanation=fix.explanation,
+        explanation=" ".join((fix.explanation, *_told(change, written))),
         risks=change.risks if is_possible else (),
         override=override,
         patch=written.patch,
@@ -58,6 +58,12 @@ def offered(fix: Fix, change: CallChange | LineChange, facts: Facts) -> FixOptio
         argv=written.argv,
         script_word=_script_word(facts),
     )
+
+
+def _told(change: CallChange | LineChange, written: SourceChange) -> tuple[str, ...]:
+    if isinstance(change, CallChange):
+        return () if change.why_not else change.told(written.patch)
+    return written.patch.told if written.patch else ()
 
 
 def _script_word(facts: Facts) -> int | None:

@@ -38,6 +38,7 @@ def loader_change(
         risks=risks,
         why_not=why_not,
         uncertain="" if loader.certain else several,
+        others=loader.others,
     )
 
 

@@ -115,16 +115,16 @@ SELDOM = {
         for step in range(9):
             TRAIN
             with open(path) as file:
-                weights = net()
+                weights = net.state_dict()
                 dump(weights, file)  # here
         """,
         [
             "- with open(path) as file:",
-            "- weights = net()",
+            "- weights = net.state_dict()",
             "- dump(weights, file)",
             "+ if step % 10 == 0:",
             "+ with open(path) as file:",
-            "+ weights = net()",
+            "+ weights = net.state_dict()",
             "+ dump(weights, file)",
         ],
     ),
@@ -137,8 +137,8 @@ SELDOM = {
         ["- if not step % 20:", "+ if not step % 200:"],
     ),
     "by an option": (
-        "for step in range(9):\n    TRAIN\n    if step % args.every == 0:\n        save()  # here\n",
-        ["- if step % args.every == 0:", "+ if step % (10 * args.every) == 0:"],
+        "for i in range(9):\n    TRAIN\n    if i % args.every == 0:\n        save()  # here\n",
+        ["- if i % args.every == 0:", "+ if i % (10 * args.every) == 0:"],
     ),
 }
 
@@ -248,7 +248,7 @@ REFUSED = {
     ),
     "it leaves the loop": (
         seldom,
-        "for i in range(9):\n    TRAIN\n    if done(loss):\n        break  # here\n",
+        "for i in range(9):\n    TRAIN\n    if args.once:\n        break  # here\n",
         "leaves the loop",
     ),
     "it changes the model": (
@@ -300,11 +300,12 @@ REFUSED = {
         """
         import torch
         def f():
+            net.eval()
             for x in y:
                 total = net(x)  # here
             total.backward()
         """,
-        "goes backward, too",
+        "may go backward through total",
     ),
     "another checkpoint": (called_directly, "checkpoint(f, x)  # here\n", "torch's checkpoint"),
 }

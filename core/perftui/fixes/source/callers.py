@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from perftui.fixes.source.program import Program, called_name
+from perftui.fixes.source.program import Function, Program, called_name
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 _HARMLESS = frozenset(
     {"staticmethod", "no_grad", "inference_mode", "enable_grad", "record", "wraps"}
 )
@@ -33,7 +32,7 @@ def calls_of(program: Program, function: Function) -> list[ast.Call] | None:
     if len(named) != 1:
         return None
     if isinstance(above, ast.ClassDef):
-        uses = [node for node in ast.walk(program.tree) if _is_attribute(node, function.name)]
+        uses = [node for node in program.nodes if _is_attribute(node, function.name)]
         return _called(program, uses)
     return _by_name(program, function.name) if program.bindings(function.name) == named else None
 

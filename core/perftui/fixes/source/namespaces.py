@@ -39,7 +39,7 @@ def is_set(program: Program, attribute: str) -> bool:
         or any(not is_only_read(program, call) for call in program.calls("vars"))
         or any(
             not is_only_read(program, node)
-            for node in ast.walk(program.tree)
+            for node in program.nodes
             if isinstance(node, ast.Attribute)
             and node.attr == "__dict__"
             and ast.unparse(node.value) != "self"
@@ -133,7 +133,7 @@ def _functions(program: Program) -> list[ast.FunctionDef]:
 def _stores(program: Program, attribute: str) -> list[ast.Attribute]:
     return [
         node
-        for node in ast.walk(program.tree)
+        for node in program.nodes
         if isinstance(node, ast.Attribute)
         and node.attr == attribute
         and not isinstance(node.ctx, ast.Load)

@@ -84,6 +84,6 @@ def attributes(program: Program, name: str, context: type[ast.expr_context]) -> 
     """Every attribute of that name in the file that is read (``ast.Load``), or set."""
     return [
         node
-        for node in ast.walk(program.tree)
+        for node in program.nodes
         if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, context)
     ]

@@ -375,6 +375,7 @@ def test_a_loader_for_each_split_is_changed_and_told(path, source) -> None:
         "for n in range(2):\n    x = DataLoader(data)  # here\n",
         "x = [DataLoader(d) for d in (1, 2, 3, 4, 5)]  # here\n",
         "for e in y:\n    x = {s: DataLoader(s) for s in ['a', 'b']}  # here\n",
+        "def epoch():\n    x = DataLoader(data)  # here\nfor e in range(9):\n    epoch()\n",
     ],
 )
 def test_a_loader_that_a_loop_makes_again_and_again_is_left_alone(path, source) -> None:
@@ -416,6 +417,15 @@ TOLD = {
     "a function that makes others": (
         "def f(d, w=0):\n    return DataLoader(d, num_workers=w)  # here\na = f(1)\nb = f(2)\n",
         "train.py:5 and train.py:4 read the same value: it changes for them, too.",
+    ),
+    "a comment": (
+        "x = DataLoader(a, num_workers=4)  # 4 are enough  # here\n",
+        "The comment at train.py:2 still says 4.",
+    ),
+    "a help text": (
+        'p.add_argument("--w", type=int, default=4, help="workers (default: 4)")\n'
+        "args = p.parse_args()\n" + LOADED,
+        "The help text at train.py:2 still says 4.",
     ),
     "made again": (
         "x = DataLoader(a)  # here\nfor e in y:\n    if e == 5:\n        x = DataLoader(b)\n",

@@ -175,6 +175,18 @@ LAYOUTS = {
         )
         """,
     ),
+    "a comment behind the bracket": (
+        """\
+        loader = DataLoader(
+            data, batch_size=4,
+            drop_last=True)  # single images break it
+        """,
+        """\
+        loader = DataLoader(
+            data, batch_size=4,
+            drop_last=True, num_workers=2, persistent_workers=True)  # single images break it
+        """,
+    ),
     "tabs": (
         "def make():\n\treturn DataLoader(\n\t\tdata,\n\t\tbatch_size=4,\n\t)\n",
         "def make():\n\treturn DataLoader(\n\t\tdata,\n\t\tbatch_size=4,\n"

@@ -102,7 +102,18 @@ def _contexts(program: Program, call: ast.Call) -> list[Context]:
             break
     loops = list(_loops(program, call))
     again = loops[1:] if loops and _few(program, loops[0]) is not None else loops
-    return [*found, *([Context.LOOP] if again else [])]
+    return [*found, *([Context.LOOP] if again or _called_in_loops(program, call) else [])]
+
+
+def _called_in_loops(program: Program, call: ast.Call) -> bool:
+    """Whether the function around ``call`` is called in loops of the file and nowhere else."""
+    around = (one for one in program.ancestors(call) if isinstance(one, _FUNCTIONS))
+    name = getattr(next(around, None), "name", "")
+    calls = program.calls(name) if len(program.functions.get(name, ())) == 1 else []
+    loops = [list(_loops(program, one)) for one in calls]
+    return bool(loops) and all(
+        each and not (len(each) == 1 and _few(program, each[0]) is not None) for each in loops
+    )
 
 
 def _loops(program: Program, call: ast.Call) -> Iterator[ast.AST]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 
 from perftui.fixes.source.calls import CallSpec, each_of_few
+from perftui.fixes.source.edits import Edit, ReplaceLiteral
 from perftui.fixes.source.names import qualified_name
 from perftui.fixes.source.program import Program
 from perftui.fixes.source.readers import is_shown
@@ -21,6 +23,30 @@ def consequences(
     shared = _shared(program, call, spec, readers, file)
     found = (_several(program, call, spec), shared, _made_again(program, call, spec, file, shared))
     return tuple(sentence for sentence in found if sentence)
+
+
+def stale_texts(program: Program, edits: Iterable[Edit], file: str) -> tuple[str, ...]:
+    """Sentences about comments and help texts that name a value which ``edits`` replace."""
+    found = []
+    for edit in edits:
+        if not isinstance(edit, ReplaceLiteral):
+            continue
+        line = edit.at[0]
+        old = program.lines[line - 1][edit.at[1] : edit.at[3]]
+        word = re.compile(rf"(?<![\w.]){re.escape(old)}(?![\w.]*\w)")
+        if word.search(program.comments(line, line)):
+            found.append(f"The comment at {file}:{line} still says {old}.")
+        found += [
+            f"The help text at {file}:{call.lineno} still says {old}."
+            for call in program.calls("add_argument")
+            if call.lineno <= line <= (call.end_lineno or line) and word.search(_help(call))
+        ]
+    return tuple(found)
+
+
+def _help(call: ast.Call) -> str:
+    texts = (keyword.value for keyword in call.keywords if keyword.arg == "help")
+    return " ".join(str(one.value) for one in texts if isinstance(one, ast.Constant))
 
 
 def _several(program: Program, call: ast.Call, spec: CallSpec) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from perftui.fixes.model import Patch
 from perftui.fixes.source.call_arguments import decided, each_changed
 from perftui.fixes.source.calls import CallSpec, call_at
-from perftui.fixes.source.consequences import consequences
+from perftui.fixes.source.consequences import consequences, stale_texts
 from perftui.fixes.source.edits import Edit, Literal, PatchRefusedError, Span
 from perftui.fixes.source.names import qualified_name
 from perftui.fixes.source.program import Program, parse_program, read_source
@@ -52,8 +52,10 @@ def call_patch(
     target = spec.names[qualified_name(program, call.func) or ""]
     after, lines = written(source, list(edits.values()))
     given = {name: arguments[name] for name in edits}
-    told = consequences(program, call, spec, _readers(program, call, spec, edits, given), path.name)
-    return Patch(path, source, after, given, target, lines[at], told)
+    readers = _readers(program, call, spec, edits, given)
+    told = consequences(program, call, spec, readers, path.name)
+    stale = stale_texts(program, edits.values(), path.name)
+    return Patch(path, source, after, given, target, lines[at], (*told, *stale))
 
 
 def _readers(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from perftui.fixes.source.edits import PatchRefusedError
-from perftui.fixes.source.known_calls import is_pure
+from perftui.fixes.source.known_calls import is_pure, words
 from perftui.fixes.source.names import qualified_name
 from perftui.fixes.source.program import Program, assigned_value, called_name
 from perftui.fixes.source.training_calls import TRAINS
@@ -24,6 +24,8 @@ _CHANGES = TRAINS | {
 """Methods and functions after which a training goes on otherwise."""
 _OF_COLLECTIONS = frozenset({"add", "discard"})
 """They change a set, and are harmless with a tensor, whose result is read then."""
+_KEEPS = frozenset({"save", "checkpoint", "copy", "copyfile", "dump", "write"})
+_BEST = re.compile(r"best|improved", re.I)
 _MODES = frozenset({"train", "eval"})
 _RANDOM = re.compile(r"rand(n|int|perm)?(_like)?$|.*[a-z0-9]_$")
 """Draws of random numbers, and methods of tensors that work in place."""
@@ -52,6 +54,7 @@ def refuse_unless_observer(
     """
     _refuse_names_used_elsewhere(program, statement)
     _refuse_lasting_mode(program, statement)
+    _refuse_best(program, statement)
     for node, depth in reached(program, statement):
         why = _change(program, statement, node, may_evaluate)
         if not why and not depth and isinstance(node, ast.Call) and program.own_functions(node):
@@ -137,6 +140,22 @@ def _refuse_lasting_mode(program: Program, statement: ast.stmt) -> None:
     others = (mode for one in block if one is not statement for mode in _modes(program, one))
     if "train" not in others:
         raise PatchRefusedError(f"line {statement.lineno} leaves the model in evaluation")
+
+
+def _refuse_best(program: Program, statement: ast.stmt) -> None:
+    """Nothing where it is not for ``statement`` to keep what was best so far: left out once, that
+    would be lost, as later steps are compared with it."""
+    for node, _ in reached(program, statement):
+        read: list[ast.expr] = []
+        if isinstance(node, (ast.If, ast.IfExp)):
+            read = [node.test]
+        elif isinstance(node, ast.Call) and words(called_name(node)) & _KEEPS:
+            read = [*node.args, *(keyword.value for keyword in node.keywords)]
+        for one in read:
+            if isinstance(one, (ast.Name, ast.Attribute, ast.Compare)) and _BEST.search(
+                ast.unparse(one)
+            ):
+                raise PatchRefusedError(f"line {node.lineno} keeps what was best so far")
 
 
 def _modes(program: Program, statement: ast.stmt) -> set[str]:

@@ -27,7 +27,10 @@ def trains(program: Program, node: ast.AST) -> bool:
 
 def trains_each_turn(program: Program, loop: ast.AST) -> bool:
     """Whether each turn of ``loop`` is a training step, and not several in a loop of its own."""
-    return _is_step(set(_names(program, loop, into_loops=False)))
+    direct = set(_names(program, loop, into_loops=False))
+    # A loop over epochs steps a schedule and clears gradients itself.
+    goes_back = "backward" in set(_names(program, loop, into_loops=True))
+    return "backward" in direct if goes_back else _is_step(direct)
 
 
 def updates(program: Program, loop: ast.AST) -> bool:

@@ -153,6 +153,60 @@ LOOPS = (
         ),
     ),
     Form(
+        "a checkpoint that may be the best",
+        "less-often",
+        """
+        for epoch in range(9):
+            for x, y in loader:
+                TRAIN
+            is_best = validate(model) > best
+            best = max(best, is_best)
+            save_checkpoint({"net": model.state_dict(), "best": best}, is_best)  # here
+        """,
+        refused="keeps what was best so far",
+    ),
+    Form(
+        "epochs that step a schedule",
+        "less-often",
+        """
+        for epoch in range(9):
+            optimizer.zero_grad()
+            for x, y in loader:
+                TRAIN
+            scheduler.step()
+            print(epoch)  # here
+        """,
+        ("if epoch % 10 == 0 or epoch == 8:", "print(epoch)"),
+    ),
+    Form(
+        "micro-batches of a step",
+        "less-often",
+        """
+        for step in range(9):
+            for i, (x, y) in enumerate(parts):
+                loss = f(model(x), y)
+                loss.backward()
+                print(loss.item())  # here
+            optimizer.step()
+            optimizer.zero_grad()
+        """,
+        refused="a step is several turns of the loop",
+    ),
+    Form(
+        "evaluation that never ends",
+        "evaluate-less-often",
+        """
+        def evaluate():
+            model.eval()
+            print(f(model(held_out), truth))  # here
+        model.train()
+        for i, (x, y) in enumerate(loader):
+            TRAIN
+            evaluate()
+        """,
+        refused="leaves the model in evaluation",
+    ),
+    Form(
         "epochs counted from one",
         "less-often",
         """

@@ -36,6 +36,16 @@ OPTIMIZERS = (
         ("optimizers = [AdamW(net.parameters(), lr=1e-3, fused=True) for net in nets]",),
     ),
     Form(
+        "an embedding with sparse gradients",
+        "fused",
+        """
+        import torch
+        words = torch.nn.Embedding(9, 3, sparse=True)
+        opt = torch.optim.SGD(words.parameters(), lr=1e-3)  # here
+        """,
+        refused="gradients are sparse at line 2",
+    ),
+    Form(
         "foreach is given",
         "fused",
         "import torch\nopt = torch.optim.Adam(p, lr=1e-3, foreach=True)  # here\n",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +47,22 @@ class CallChange:
     """Why it would be wrong or useless here; then neither tried nor written."""
     uncertain: str = ""
     """Why the source must not be changed, though a run may try it."""
+    others: tuple[str, ...] = ()
+    """``file:line`` of other calls that the same fix is about, which stay as they are."""
+
+    def told(self, patch: Patch | None) -> tuple[str, ...]:
+        """What else changes and what is left to be done, for a person: of ``patch``, and of the
+        other calls that it does not reach."""
+        sentences = patch.told if patch else ()
+        short = (f"{Path(file).name}:{line}" for file, _, line in map(_parted, self.others))
+        said = " ".join(sentences)
+        left = [name for name in short if not re.search(rf"{re.escape(name)}\b", said)]
+        if not left:
+            return sentences
+        noun = f"{self.spec.noun}s" if len(left) > 1 else f"{self.spec.noun}"
+        made = f"The {noun} made at {' and '.join(left)} {'feed' if len(left) > 1 else 'feeds'}"
+        stays = "stay as they are" if len(left) > 1 else "stays as it is"
+        return (*sentences, f"{made} the training, too, and {stays}: this is half of the fix.")
 
     @property
     def as_written(self) -> Mapping[str, Literal]:
@@ -61,6 +78,10 @@ class SourceChange:
     argv: tuple[str, ...] | None = None
     why_not: str = ""
     """Why there is no patch."""
+
+
+def _parted(place: str) -> tuple[str, str, str]:
+    return place.rpartition(":")
 
 
 def source_change(change: CallChange, facts: Facts) -> SourceChange:
@@ -157,7 +178,7 @@ def _suffices(
 ) -> bool:
     """Whether the call takes the option's value as it stands, without losing other arguments."""
     try:
-        edits = spec.plan(program, call, arguments) if spec.plan else {}
+        edits = spec.plan(spec, program, call, arguments) if spec.plan else {}
     except PatchRefusedError:
         # That the source cannot be changed is no reason against a command, unless it would raise.
         return all(value != 0 for value in arguments.values())

@@ -70,7 +70,7 @@ def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
     return FixOption(
         fix=fix.id,
         title=change.title,
-        explanation=fix.explanation,
+        explanation=" ".join((fix.explanation, *_told(change, written))),
         risks=change.risks if is_possible else (),
         override=override,
         patch=written.patch,
@@ -96,6 +96,12 @@ def _of_environment(fix: Fix, change: EnvironmentChange) -> FixOption:
         why_not="it is set where the training is started",
         advice=f"{change.words} before the command",
     )
+
+
+def _told(change: CallChange | LineChange, written: SourceChange) -> tuple[str, ...]:
+    if isinstance(change, CallChange):
+        return () if change.why_not else change.told(written.patch)
+    return written.patch.told if written.patch else ()
 
 
 def _script_word(facts: Facts) -> int | None:

@@ -17,6 +17,7 @@ from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.names import qualified_name
 from perftui.fixes.source.program import Program
 from perftui.fixes.source.statements import remove
+from perftui.fixes.source.training_calls import LOOPS, trains
 
 
 def leave_out(*names: str) -> Plan:
@@ -40,7 +41,9 @@ def no_sleep(program: Program, line: int) -> Sequence[Edit]:
     edits = _left_out(("time.sleep",), program, line)
     sleeping = (c for c in program.calls("sleep") if c.lineno == line)
     for above in (one for call in sleeping for one in program.ancestors(call)):
-        if isinstance(above, ast.While) and not isinstance(above.test, ast.Constant):
+        if isinstance(above, ast.ExceptHandler):
+            raise PatchRefusedError(f"line {above.lineno} waits before it tries again")
+        if isinstance(above, LOOPS) and not trains(program, above):
             raise PatchRefusedError(f"the loop at line {above.lineno} waits for something by it")
     return edits
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, is_certain, place_of
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
+from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.observers import refuse_unless_observer
 from perftui.fixes.source.program import Program
 from perftui.fixes.source.statements import wrap
-from perftui.fixes.source.step_loop import step_counter, step_statement
+from perftui.fixes.source.step_condition import every, holder, rarer, refuse_own_count
+from perftui.fixes.source.step_counter import last_turn, step_counter
+from perftui.fixes.source.step_loop import step_statement
 
 SELDOM = 10
 """So many times as seldom: what took most of the step takes a tenth of that then."""
@@ -21,44 +22,33 @@ SELDOM = 10
 
 def seldom(program: Program, line: int, *, may_evaluate: bool = False) -> Sequence[Edit]:
     """What leads to ``line`` in the loop over steps, put under ``if step % 10 == 0``; where it
-    stands under such a condition already, that becomes rarer."""
+    stands under such a condition already, that becomes rarer. In a loop over epochs the last turn
+    does it, too."""
     found = step_statement(program, line)
-    statement = found.statement
-    condition = _every(statement)
-    refuse_unless_observer(program, statement, may_evaluate=may_evaluate)
+    condition = every(program, found)
     if condition is not None:
-        return (_rarer(program, condition),)
-    counter = step_counter(found.loop)
+        if found.of_many:
+            raise PatchRefusedError(
+                f"line {condition.lineno} counts turns of many steps: rarer is yours to say"
+            )
+        around = holder(condition, program)
+        refuse_unless_observer(program, around, may_evaluate=may_evaluate)
+        return (rarer(program, around, condition, SELDOM),)
+    statement = found.statement
+    refuse_unless_observer(program, statement, may_evaluate=may_evaluate)
+    refuse_own_count(program, statement)
+    counter = step_counter(program, found)
+    header = f"if {counter} % {SELDOM} == 0"
+    if found.of_many:
+        # Of few turns, as of epochs, the last is the one whose results are kept.
+        header += f" or {counter} == {last_turn(found, counter)}"
     first, last = statement.lineno, statement.end_lineno or statement.lineno
-    return (wrap(program, first, last, f"if {counter} % {SELDOM} == 0"),)
+    return (wrap(program, first, last, header),)
 
 
 def evaluated_seldom(program: Program, line: int) -> Sequence[Edit]:
     """As ``seldom``, of what may switch a model to evaluation and back."""
     return seldom(program, line, may_evaluate=True)
-
-
-def _every(statement: ast.stmt) -> ast.expr | None:
-    """The ``20`` of ``if step % 20 == 0:`` or of ``if not step % 20:``; None of anything else."""
-    if not isinstance(statement, ast.If) or statement.orelse:
-        return None
-    test = statement.test
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
-        test = test.left
-    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test = test.operand
-    else:
-        return None
-    is_rest = isinstance(test, ast.BinOp) and isinstance(test.op, ast.Mod)
-    return test.right if isinstance(test, ast.BinOp) and is_rest else None
-
-
-def _rarer(program: Program, every: ast.expr) -> Edit:
-    if isinstance(every, ast.Constant) and type(every.value) is int:
-        return ReplaceExpression(program.span(every), str(SELDOM * every.value))
-    if isinstance(every, (ast.Name, ast.Attribute)):
-        return ReplaceExpression(program.span(every), f"({SELDOM} * {ast.unparse(every)})")
-    raise PatchRefusedError(f"line {every.lineno} is not certain to count steps")
 
 
 def _change(facts: Facts, rules: Sequence[str], title: str, evaluates: bool) -> LineChange | None:
@@ -70,8 +60,9 @@ def _change(facts: Facts, rules: Sequence[str], title: str, evaluates: bool) -> 
         place.file,
         place.line,
         evaluated_seldom if evaluates else seldom,
-        f"{place.short}: only every {SELDOM} steps",
-        (Risk.SELDOM,),
+        f"{place.short}: only every {SELDOM}th time",
+        # A data loader that is gone through draws a random number, also in its order.
+        (Risk.SELDOM, Risk.ORDER) if evaluates else (Risk.SELDOM,),
     )
 
 
@@ -94,7 +85,8 @@ LESS_OFTEN = Fix(
     what="log, print or save every tenth time only",
     explanation=(
         "What the script does beside training, and what no step needs, is done every tenth time. "
-        "Logs have a tenth of the entries, and a crash loses up to ten times as many steps."
+        "Logs have a tenth of the entries, a crash loses up to ten times as many steps, and what "
+        "the last steps would have written may be missing."
     ),
     change=_observe,
 )

@@ -51,6 +51,8 @@ class Patch:
     """Public qualified name of what is called, such as ``torch.utils.data.DataLoader``."""
     line: int | None = None
     """Where in ``path`` that call begins once the patch is in the source."""
+    told: tuple[str, ...] = ()
+    """Sentences for a person: what else changes with it, and what it leaves to be done."""
 
     def diff(self) -> str:
         """Unified diff, for a person; undecodable bytes are shown escaped."""

@@ -33,7 +33,15 @@ def called_directly(program: Program, _: int) -> Sequence[Edit]:
     calls = [call for call in program.calls() if qualified_name(program, call.func) == _NAME]
     if not calls:
         raise PatchRefusedError("no line is certain to call torch's checkpoint")
+    for call in calls:
+        if program.comments(call.lineno, call.end_lineno or call.lineno) and _is_long(call):
+            raise PatchRefusedError(f"a comment stands in the call at line {call.lineno}")
     return [ReplaceExpression(program.span(call), _direct(call)) for call in calls]
+
+
+def _is_long(call: ast.Call) -> bool:
+    """Over several lines, where a comment would be lost."""
+    return call.end_lineno != call.lineno
 
 
 def _direct(call: ast.Call) -> str:

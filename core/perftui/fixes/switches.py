@@ -27,8 +27,8 @@ def _call(name: str, argument: str, *modules: str) -> CallSpec:
     )
 
 
-_SET_THREADS = _call("set_num_threads", "threads")
-_SET_ANOMALY = _call("set_detect_anomaly", "mode", "torch.autograd", "torch.autograd.anomaly_mode")
+THREADS_CALL = _call("set_num_threads", "threads")
+ANOMALY_CALL = _call("set_detect_anomaly", "mode", "torch.autograd", "torch.autograd.anomaly_mode")
 _SET_DETERMINISTIC = _call("use_deterministic_algorithms", "mode")
 _SET_ONEDNN = _call("set_flags", "_enabled", "torch.backends.mkldnn")
 
@@ -73,7 +73,7 @@ def _threads(facts: Facts) -> CallChange | None:
     )
     return _change(
         called,
-        _SET_THREADS,
+        THREADS_CALL,
         {"threads": wanted},
         f"threads {cores.threads} -> {wanted}",
         f"{variable}={wanted}" if variable and not called else f"torch.set_num_threads({wanted})",
@@ -91,7 +91,7 @@ def _anomaly(facts: Facts) -> CallChange | None:
         return None
     return _change(
         place,
-        _SET_ANOMALY,
+        ANOMALY_CALL,
         {"anomaly": False},
         "anomaly detection off",
         "torch.autograd.set_detect_anomaly(False), or no detect_anomaly()",

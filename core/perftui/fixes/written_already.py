@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from perftui.facts.fact import Facts
@@ -47,7 +46,9 @@ def _calls_have_it(change: CallChange) -> bool:
         program = parse_program(read_source(Path(change.file or "")))
         names = change.spec.names
         calls = [call for call in program.calls() if qualified_name(program, call.func) in names]
-        plan = change.spec.plan or partial(each_changed, change.spec)
-        return bool(calls) and not any(plan(program, call, change.as_written) for call in calls)
+        plan = change.spec.plan or each_changed
+        return bool(calls) and not any(
+            plan(change.spec, program, call, change.as_written) for call in calls
+        )
     except PatchRefusedError:
         return False

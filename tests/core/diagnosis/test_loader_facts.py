@@ -34,12 +34,22 @@ def test_no_loader_is_no_facts() -> None:
         ([EVAL, {**TRAIN, "shuffle": True}], (3, False)),
         ([TRAIN, EVAL], (3, False)),
         ([EVAL, TRAIN], (9, False)),
-        ([TRAIN, EVAL, {"id": 1, "role": "train"}, {"id": 2, "role": "train"}], (3, False)),
+        ([TRAIN, EVAL, {"id": 1, "role": "train"}, {"id": 2, "role": "train"}], (3, True)),
     ],
     ids=["alone", "role", "roles", "shuffles", "first", "first-eval", "two that train"],
 )
 def test_the_training_loader_is_told_by_role_then_shuffling_then_order(events, expected) -> None:
     assert chosen(*events) == expected
+
+
+def test_other_calls_whose_loaders_train_are_known() -> None:
+    roles = [{"id": 1, "role": "train"}, {"id": 2, "role": "train"}]
+    facts = loader_of(TRAIN, EVAL, *roles)
+    assert facts is not None
+    assert facts.others == ("/p/train.py:9",)
+    alone = loader_of(TRAIN, EVAL, roles[0])
+    assert alone is not None
+    assert alone.others == ()
 
 
 def test_of_loaders_made_by_one_call_the_newest_counts() -> None:

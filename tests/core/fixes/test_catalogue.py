@@ -194,6 +194,30 @@ def test_a_loader_that_is_only_likely_is_not_patched(script) -> None:
     assert options(finding, evidence)[0].why_not.startswith("several loaders")
 
 
+def test_one_of_two_loaders_that_train_is_told_as_half_a_fix(script) -> None:
+    script.write_text(SCRIPT + "later = DataLoader(more)\n")
+    facts = {"num_workers": 0, "file": str(script), "start_method": "fork"}
+    made = ({**facts, "id": 1, "line": 2}, {**facts, "id": 2, "line": 3})
+    roles = tuple({"id": number, "role": "train"} for number in (1, 2))
+    evidence = Facts(make_run(phases=PHASES, loaders=(*made, *roles)), None)
+    finding = diagnosis(evidence).top
+    assert finding is not None
+    option = options(finding, evidence)[0]
+    assert option.patch is not None
+    assert option.explanation.endswith(
+        "The loader made at train.py:3 feeds the training, too, and stays as it is: "
+        "this is half of the fix."
+    )
+
+
+def test_a_default_that_others_read_is_told(script) -> None:
+    script.write_text(OPTION + "valid = DataLoader(data, num_workers=args.workers)\n")
+    option = workers(script)
+    assert option.explanation.endswith(
+        "valid at train.py:7 reads the same value: it changes for it, too."
+    )
+
+
 OPTION = """\
 from torch.utils.data import DataLoader
 loader = DataLoader(data, num_workers=args.workers)
@@ -263,7 +287,8 @@ def test_a_module_has_options_too(script) -> None:
     script.write_text(OPTION.replace("args.workers)", "int(args.workers))"))
     option = workers(script, command=("python", "-m", "train", "x"))
     assert option.argv == ("python", "-m", "train", "--workers", "4", "x")
-    assert option.patch is None
+    assert option.patch is not None
+    assert b'"--workers", type=int, default=4' in option.patch.after
 
 
 def test_pinning_is_offered_with_a_gpu(script) -> None:

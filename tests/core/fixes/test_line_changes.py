@@ -119,16 +119,16 @@ SELDOM = {
         for step in range(9):
             TRAIN
             with open(path) as file:
-                weights = net()
+                weights = net.state_dict()
                 dump(weights, file)  # here
         """,
         [
             "- with open(path) as file:",
-            "- weights = net()",
+            "- weights = net.state_dict()",
             "- dump(weights, file)",
             "+ if step % 10 == 0:",
             "+ with open(path) as file:",
-            "+ weights = net()",
+            "+ weights = net.state_dict()",
             "+ dump(weights, file)",
         ],
     ),
@@ -315,7 +315,7 @@ REFUSED = {
     ),
     "it leaves the loop": (
         seldom,
-        "for i in range(9):\n    TRAIN\n    if done(loss):\n        break  # here\n",
+        "for i in range(9):\n    TRAIN\n    if args.once:\n        break  # here\n",
         "leaves the loop",
     ),
     "it changes the model": (
@@ -367,11 +367,12 @@ REFUSED = {
         """
         import torch
         def f():
+            net.eval()
             for x in y:
                 total = net(x)  # here
             total.backward()
         """,
-        "goes backward, too",
+        "may go backward through total",
     ),
     "two models": (
         compiled,

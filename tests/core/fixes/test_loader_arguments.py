@@ -175,6 +175,18 @@ LAYOUTS = {
         )
         """,
     ),
+    "a comment behind the bracket": (
+        """\
+        loader = DataLoader(
+            data, batch_size=4,
+            drop_last=True)  # single images break it
+        """,
+        """\
+        loader = DataLoader(
+            data, batch_size=4,
+            drop_last=True, num_workers=2, persistent_workers=True)  # single images break it
+        """,
+    ),
     "tabs": (
         "def make():\n\treturn DataLoader(\n\t\tdata,\n\t\tbatch_size=4,\n\t)\n",
         "def make():\n\treturn DataLoader(\n\t\tdata,\n\t\tbatch_size=4,\n"
@@ -314,14 +326,12 @@ REFUSED = {
     "unpacked positions": (HEAD + "x = DataLoader(*args)\n", "unpacks positional"),
     "a parameter": (
         HEAD + "def f(workers):\n    return DataLoader(data, num_workers=workers)\n",
-        "not certain where workers"),
+        r"f\(\) is called in another file"),
     "set twice": (
-        HEAD + "w = 0\nw = 1\nx = DataLoader(data, num_workers=w)\n", "not certain where w"),
-    "set in a block": (
-        HEAD + "if big:\n    w = 0\nx = DataLoader(data, num_workers=w)\n", "inside a block"),
+        HEAD + "w = 0\nw = 1\nx = DataLoader(data, num_workers=w)\n", "w is set 2 times"),
     "set by exec": (
         HEAD + "w = 0\nexec(open('c').read())\nx = DataLoader(data, num_workers=w)\n", "exec"),
-    "computed": (HEAD + "x = DataLoader(data, num_workers=int(o.w))\n", "is computed"),
+    "computed": (HEAD + "x = DataLoader(data, num_workers=len(o.w))\n", "is computed"),
     "an attribute of self": (
         HEAD + "class T:\n    def f(self):\n        return DataLoader(data, num_workers=self.w)\n",
         "parse_args"),
@@ -346,14 +356,11 @@ REFUSED = {
     "a conditional dict": (
         HEAD + "kw = {'num_workers': 1} if cuda else {}\nx = DataLoader(data, **kw)\n",
         "may come from"),
-    "a dict under if": (
-        HEAD + "if cuda:\n    kw = {'num_workers': 1}\nx = DataLoader(data, **kw)\n",
-        "may come from"),
     "a dict that is updated": (
         HEAD + "kw = {'shuffle': True}\nkw.update(cuda_kw)\nx = DataLoader(data, **kw)\n",
         "may come from"),
-    "a dict two calls share": (
-        HEAD + "kw = {'num_workers': 0}\nx = DataLoader(a, **kw); y = other(b, **kw)\n",
+    "a dict that another function is given": (
+        HEAD + "kw = {'num_workers': 0}\nadapt(kw)\nx = DataLoader(a, **kw)\n",
         "may come from"),
     "a dict that is a parameter": (
         HEAD + "def f(kw):\n    return DataLoader(data, **kw)\n", "may come from"),

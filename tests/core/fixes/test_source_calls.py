@@ -108,7 +108,7 @@ def test_a_keyword_is_taken_out(path, before, after) -> None:
     path.write_text(HEAD + before)
     name = "find_unused_parameters"
 
-    without = replace(DDP, plan=lambda p, c, _: {name: removed(p, c, name)})
+    without = replace(DDP, plan=lambda _, p, c, __: {name: removed(p, c, name)})
 
     def made() -> str:
         patch = call_patch(path, 2, without, {name: False})

@@ -50,6 +50,8 @@ class LoaderFacts:
     """Numbers of all loaders that the same call has made, as in the rows of their workers."""
     certain: bool = True
     """Whether this loader is known to feed the training; else it is the likeliest."""
+    others: tuple[str, ...] = ()
+    """``file:line`` of other calls whose loaders are known to feed the training as well."""
 
     @property
     def source(self) -> str | None:
@@ -77,10 +79,18 @@ def training_loader(facts: Facts) -> LoaderFacts | None:
     shuffled = [data for data in loaders if data.get("shuffle")]
     likely = trained or shuffled or loaders
     of_first_call = [data for data in likely if _call(data) == _call(likely[0])]
-    certain = len({_call(data) for data in trained or loaders}) == 1
+    calls = list(dict.fromkeys(_call(data) for data in trained or loaders))
+    others = [fmt.source(*call) for call in calls if trained and call != _call(likely[0])]
     numbers = tuple(data["id"] for data in of_first_call if isinstance(data.get("id"), int))
     known = fields_of(LoaderFacts, of_first_call[-1])
-    return LoaderFacts(**{**known, "numbers": numbers, "certain": certain})
+    return LoaderFacts(
+        **{
+            **known,
+            "numbers": numbers,
+            "certain": len(calls) == 1 or bool(trained),
+            "others": tuple(other for other in others if other),
+        }
+    )
 
 
 def _call(data: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -40,6 +40,7 @@ def loader_change(
         risks=risks,
         why_not=why_not,
         uncertain="" if loader.certain else several,
+        others=loader.others,
     )
 
 

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Mapping
 
 from perftui.fixes.source.calls import CallSpec
-from perftui.fixes.source.declared_options import option_behind
 from perftui.fixes.source.edits import (
     Decided,
     Edit,
@@ -15,7 +14,10 @@ from perftui.fixes.source.edits import (
     RemoveKeyword,
     is_literal,
 )
-from perftui.fixes.source.program import Program, assigned_value
+from perftui.fixes.source.followed_values import followed
+from perftui.fixes.source.origins import Wanted
+from perftui.fixes.source.program import Program
+from perftui.fixes.source.unpacked_dicts import from_dict
 
 _COMPUTED = (ast.Call, ast.Await, ast.NamedExpr, ast.Yield, ast.YieldFrom)
 
@@ -41,6 +43,8 @@ def decided(
 ) -> Decided:
     """What decides the argument ``name`` of ``call``; an option has to be one for a ``kind``.
 
+    Where the source leaves several, ``spec.seen`` tells which of them the run had.
+
     Raises:
         PatchRefusedError: that is not certain.
     """
@@ -48,15 +52,14 @@ def decided(
     unpacked = [keyword.value for keyword in call.keywords if keyword.arg is None]
     if not spec.follows:
         _refuse_unclear(call, name, given, unpacked)
-    elif given is not None and not is_literal(given):
-        return _followed(program, name, given, kind)
-    elif given is None and len(unpacked) > 1:
+    wanted = Wanted(name, kind, spec.seen.get(name))
+    default = spec.defaults.get(name)
+    if given is not None:
+        return followed(program, given, wanted)
+    if len(unpacked) > 1:
         raise PatchRefusedError(f"{name} may be in any of {len(unpacked)} unpacked dicts")
-    elif given is None and unpacked:
-        given = _in_dict(program, call, name, unpacked[0])
-    if given is None:
-        return Decided(spec.defaults.get(name), program.span(call), name)
-    return program.literal(given)
+    found = from_dict(program, unpacked[0], wanted, default) if unpacked else None
+    return found or Decided(default, program.span(call), name)
 
 
 def changed(
@@ -113,77 +116,3 @@ def _refuse_unclear(
         raise PatchRefusedError(f"{name} is given by position")
     if given is not None and not is_literal(given):
         raise PatchRefusedError(f"{name}={ast.unparse(given)} is not a literal")
-
-
-def _followed(program: Program, name: str, given: ast.expr, kind: type[object]) -> Decided:
-    if isinstance(given, ast.Name):
-        return program.literal(_module_constant(program, name, given))
-    option = option_behind(program, given, kind)
-    if isinstance(option, str):
-        raise PatchRefusedError(f"{name}={ast.unparse(given)}: {option}")
-    return option.decided(program)
-
-
-def _module_constant(program: Program, name: str, given: ast.Name) -> ast.expr:
-    """The literal of a variable that the module sets once, at its top level, and nothing else."""
-    bindings = program.bindings(given.id)
-    value = assigned_value(program, bindings[0]) if len(bindings) == 1 else None
-    if value is None or not is_literal(value):
-        raise PatchRefusedError(f"{name}={given.id}: not certain where {given.id} gets its value")
-    if not isinstance(_statement_parent(program, value), ast.Module):
-        raise PatchRefusedError(f"{name}={given.id}: {given.id} is set inside a block")
-    if program.calls("exec", "globals", "setattr"):
-        raise PatchRefusedError(
-            f"{name}={given.id}: the file may set {given.id} by exec or globals"
-        )
-    return value
-
-
-def _in_dict(program: Program, call: ast.Call, name: str, unpacked: ast.expr) -> ast.expr | None:
-    """The literal under ``name`` in ``**unpacked``, a dict that is written once and used once."""
-    entries = _entries(program, call, name, unpacked)
-    values = [value for key, value in entries if key == name]
-    if len(values) > 1:
-        raise PatchRefusedError(f"{name} is set twice")
-    if values and not is_literal(values[0]):
-        raise PatchRefusedError(f"{name} comes from {ast.unparse(values[0])} in a dict")
-    return values[0] if values else None
-
-
-def _entries(
-    program: Program, call: ast.Call, name: str, unpacked: ast.expr
-) -> list[tuple[str, ast.expr]]:
-    unknown = PatchRefusedError(f"{name} may come from **{ast.unparse(unpacked)}")
-    value: ast.expr | None = unpacked
-    if isinstance(unpacked, ast.Name):
-        bindings = program.bindings(unpacked.id)
-        value = assigned_value(program, bindings[0]) if len(bindings) == 1 else None
-        # Any other use may change the dict, or make another call share it.
-        if value is None or len(program.loads(unpacked.id)) != 1:
-            raise unknown
-        block = _statement_parent(program, value)
-        if block not in (program.tree, program.scope(call)):
-            raise unknown
-    entries = _literal_entries(value)
-    if entries is None:
-        raise unknown
-    return entries
-
-
-def _literal_entries(value: ast.expr | None) -> list[tuple[str, ast.expr]] | None:
-    """Entries of a dict display or a ``dict(...)`` call whose keys are all written out."""
-    if isinstance(value, ast.Dict):
-        keys = [key.value if isinstance(key, ast.Constant) else None for key in value.keys]
-        pairs = list(zip(keys, value.values, strict=True))
-    elif isinstance(value, ast.Call) and ast.unparse(value.func) == "dict" and not value.args:
-        pairs = [(keyword.arg, keyword.value) for keyword in value.keywords]
-    else:
-        return None
-    named = [(key, entry) for key, entry in pairs if isinstance(key, str)]
-    return named if len(named) == len(pairs) else None
-
-
-def _statement_parent(program: Program, value: ast.expr) -> ast.AST:
-    """What holds the statement around ``value``: a module, a function, an ``if``..."""
-    statement = next(a for a in program.ancestors(value) if isinstance(a, ast.stmt))
-    return program.parents[statement]

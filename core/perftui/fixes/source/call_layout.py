@@ -7,11 +7,14 @@ import libcst as cst
 from perftui.fixes.source.edits import PatchRefusedError
 
 
-def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
+def with_keyword(
+    call: cst.Call, name: str, value: cst.BaseExpression, *, commented: bool = False
+) -> cst.Call:
     """``call`` with ``name=value`` after its last argument, before any ``**kwargs``.
 
     One argument a line stays one a line, a trailing comma stays, comments stay with the argument
-    they follow, and ``a = b`` keeps its spaces.
+    they follow, and ``a = b`` keeps its spaces. ``commented``: a comment stands behind the closing
+    bracket; where the last argument is on its line, it may be about that, and they stay together.
     """
     args = list(call.args)
     at = next((i for i, arg in enumerate(args) if arg.star == "**"), len(args))
@@ -20,7 +23,9 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Ca
         comma = _plain(args[at - 1].comma) if at else _first_separator(call)
         args.insert(at, added.with_changes(comma=comma))
     elif args:
-        args[-1:] = _appended(args, added, _separator(call, args))
+        is_beside = commented and not _breaks(args[-1])
+        separator = _plain(cst.MaybeSentinel.DEFAULT) if is_beside else _separator(call, args)
+        args[-1:] = _appended(args, added, separator)
     else:
         args = [added]
     return call.with_changes(args=args)
@@ -64,6 +69,13 @@ def without_keyword(call: cst.Call, name: str) -> cst.Call:
     else:
         args[-1] = last.with_changes(comma=comma, whitespace_after_arg=space)
     return call.with_changes(args=args)
+
+
+def _breaks(last: cst.Arg) -> bool:
+    """Whether a line ends between the last argument and the closing bracket."""
+    comma = last.comma
+    after = comma.whitespace_after if isinstance(comma, cst.Comma) else last.whitespace_after_arg
+    return isinstance(after, cst.ParenthesizedWhitespace)
 
 
 def _has_comment(node: cst.CSTNode) -> bool:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from perftui.fixes.source.edits import Edit, Literal, PatchRefusedError
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Program, called_name
+from perftui.fixes.source.program import Program, assigned_value, called_name
 
-_LOOPS = (
-    *(ast.For, ast.AsyncFor, ast.While),
-    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
-)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While, *_COMPREHENSIONS)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_FEW = 4
+"""Turns of a loop over values that are written out, such as "train" and "val": what it makes is
+made once for each of them."""
 
-
-Plan = Callable[[Program, ast.Call, Mapping[str, Literal]], Mapping[str, Edit]]
+Plan = Callable[["CallSpec", Program, ast.Call, Mapping[str, Literal]], Mapping[str, Edit]]
 """The edits that give a call its arguments, by the argument; those that it has are left out."""
 
 
@@ -56,6 +56,8 @@ class CallSpec:
     """Part of the names, in lower case, of what may be taken for such a call."""
     plan: Plan | None = None
     """Stands in for an edit of each argument by itself."""
+    seen: Mapping[str, Literal] = field(default_factory=dict)
+    """What the script itself gave in a run, as far as that is known."""
 
 
 def call_at(program: Program, line: int, spec: CallSpec) -> ast.Call:
@@ -84,21 +86,64 @@ def _no_such_call(calls: list[ast.Call], line: int, spec: CallSpec) -> str:
     return f"line {line} does not call {spec.what}"
 
 
+def each_of_few(program: Program, call: ast.Call) -> ast.expr | None:
+    """The few values that are written out, for each of which ``call`` makes one; else None."""
+    loops = list(_loops(program, call))
+    return _few(program, loops[0]) if loops else None
+
+
 def _contexts(program: Program, call: ast.Call) -> list[Context]:
     """Contexts in which ``call`` stands within its function, innermost first."""
     found: list[Context] = []
-    child: ast.AST = call
     for above in program.ancestors(call):
         if isinstance(above, ast.Call) and called_name(above) in ("iter", "next"):
             found.append(Context.ONE_PASS)
-        if isinstance(above, _LOOPS) and not _evaluated_once(above, child):
-            found.append(Context.LOOP)
         if isinstance(above, _FUNCTIONS):
             break
+    loops = list(_loops(program, call))
+    again = loops[1:] if loops and _few(program, loops[0]) is not None else loops
+    return [*found, *([Context.LOOP] if again or _called_in_loops(program, call) else [])]
+
+
+def _called_in_loops(program: Program, call: ast.Call) -> bool:
+    """Whether the function around ``call`` is called in loops of the file and nowhere else."""
+    around = (one for one in program.ancestors(call) if isinstance(one, _FUNCTIONS))
+    name = getattr(next(around, None), "name", "")
+    calls = program.calls(name) if len(program.functions.get(name, ())) == 1 else []
+    loops = [list(_loops(program, one)) for one in calls]
+    return bool(loops) and all(
+        each and not (len(each) == 1 and _few(program, each[0]) is not None) for each in loops
+    )
+
+
+def _loops(program: Program, call: ast.Call) -> Iterator[ast.AST]:
+    """Loops and comprehensions of the function that run ``call`` in each turn, innermost first."""
+    child: ast.AST = call
+    for above in program.ancestors(call):
+        if isinstance(above, _LOOPS) and not _evaluated_once(above, child):
+            yield above
+        if isinstance(above, _FUNCTIONS):
+            return
         child = above
-    return found
+
+
+def _few(program: Program, loop: ast.AST) -> ast.expr | None:
+    """The values that ``loop`` goes through, where they are a few that are written out."""
+    over: ast.expr | None = None
+    if isinstance(loop, ast.For):
+        over = loop.iter
+    elif isinstance(loop, _COMPREHENSIONS) and len(loop.generators) == 1:
+        over = loop.generators[0].iter
+    if isinstance(over, ast.Name):
+        bindings = program.bindings(over.id)
+        over = assigned_value(program, bindings[0]) if len(bindings) == 1 else None
+    if not isinstance(over, (ast.List, ast.Tuple, ast.Set)) or len(over.elts) > _FEW:
+        return None
+    return over if all(isinstance(one, ast.Constant) for one in over.elts) else None
 
 
 def _evaluated_once(loop: ast.AST, child: ast.AST) -> bool:
-    """Whether ``child`` is what a ``for`` statement goes through."""
+    """Whether ``child`` is what a loop goes through."""
+    if isinstance(loop, _COMPREHENSIONS):
+        return child is loop.generators[0]
     return isinstance(loop, (ast.For, ast.AsyncFor)) and child is loop.iter

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perftui.fixes.source.edits import Decided, PatchRefusedError, is_literal
-from perftui.fixes.source.program import Program, assigned_value, called_name
+from perftui.fixes.source.namespaces import is_namespace, is_set
+from perftui.fixes.source.program import Program
 
 _WORDS: dict[type[object] | None, tuple[str, str]] = {
     int: ("does not take one whole number", "a whole number"),
@@ -77,12 +78,12 @@ def option_behind(program: Program, value: ast.expr, kind: type[object]) -> Decl
     Certain is: ``args`` is only ever the result of ``parse_args`` (or a parameter of that name),
     exactly one option of the file stores to ``x``, and nothing else sets it.
     """
-    if not isinstance(value, ast.Attribute) or not isinstance(value.value, ast.Name):
+    if not isinstance(value, ast.Attribute) or not _is_path(value.value):
         return f"{ast.unparse(value)} is computed"
     name = ast.unparse(value)
-    if not _is_namespace(program, value.value.id):
-        return f"{value.value.id} is not certain to come from parse_args() in this file"
-    if _is_set(program, value.attr):
+    if not is_namespace(program, value.value):
+        return f"{ast.unparse(value.value)} is not certain to come from parse_args() in this file"
+    if is_set(program, value.attr):
         return f"{name} is set elsewhere in the file"
     options = [option for option in declared_options(program) if option.dest == value.attr]
     if len(options) != 1:
@@ -132,24 +133,6 @@ def _dest(flags: tuple[str, ...], given: ast.expr | None) -> str:
     return first.lstrip("-").replace("-", "_")
 
 
-def _is_namespace(program: Program, name: str) -> bool:
-    bindings = program.bindings(name)
-    parsed = [binding for binding in bindings if _is_parse_args(assigned_value(program, binding))]
-    passed = [binding for binding in bindings if isinstance(binding, ast.arg)]
-    return bool(parsed) and len(parsed) + len(passed) == len(bindings)
-
-
-def _is_parse_args(value: ast.expr | None) -> bool:
-    return isinstance(value, ast.Call) and called_name(value) == "parse_args"
-
-
-def _is_set(program: Program, attribute: str) -> bool:
-    """Whether anything but the parser may set ``attribute`` of some object."""
-    if program.calls("setattr", "set_defaults", "add_subparsers", "vars", "exec"):
-        return True
-    return any(
-        isinstance(node, ast.Attribute)
-        and node.attr == attribute
-        and not isinstance(node.ctx, ast.Load)
-        for node in ast.walk(program.tree)
-    )
+def _is_path(value: ast.expr) -> bool:
+    """A name, or an attribute of one: ``args``, ``self.args``."""
+    return isinstance(value.value if isinstance(value, ast.Attribute) else value, ast.Name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Literal = bool | int | float | str | None
 Span = tuple[int, int, int, int]
@@ -95,6 +95,8 @@ class Decided:
     keyword: str | None = None
     quote: str = '"'
     """The quotation mark of the literal that stands there."""
+    readers: tuple[ast.expr, ...] = field(default=(), compare=False)
+    """What else in the file reads the value, and gets another one with it."""
 
     def is_a(self, kind: type[object] | None) -> bool:
         """Whether the value is of ``kind``: True is no number, but 1 does for 1.0."""

@@ -32,17 +32,17 @@ _OF_WORKERS = (*NEEDS_WORKERS, "timeout", "multiprocessing_context")
 
 
 def _planned(
-    program: Program, call: ast.Call, arguments: Mapping[str, Literal]
+    spec: CallSpec, program: Program, call: ast.Call, arguments: Mapping[str, Literal]
 ) -> Mapping[str, Edit]:
     """Arguments of ``NEEDS_WORKERS`` are left out beside others where they are not certain to be
     valid."""
     others = [name for name in arguments if name not in NEEDS_WORKERS]
-    edits = each_changed(LOADER, program, call, {name: arguments[name] for name in others})
+    edits = each_changed(spec, program, call, {name: arguments[name] for name in others})
     # What only goes along with others is left out where it is not certain.
     left_out = (PatchRefusedError,) if others else ()
     for name in (name for name in arguments if name in NEEDS_WORKERS):
         with contextlib.suppress(*left_out):
-            edits |= _beside_workers(program, call, name, arguments[name], edits)
+            edits |= _beside_workers(spec, program, call, name, arguments[name], edits)
     if arguments.get("num_workers") == 0 and edits:
         _refuse_others(program, call)
         edits |= _without_workers(program, call)
@@ -50,15 +50,20 @@ def _planned(
 
 
 def _beside_workers(
-    program: Program, call: ast.Call, name: str, value: Literal, edits: Mapping[str, Edit]
+    spec: CallSpec,
+    program: Program,
+    call: ast.Call,
+    name: str,
+    value: Literal,
+    edits: Mapping[str, Edit],
 ) -> Mapping[str, Edit]:
     """An argument that needs workers, where the call itself has how many there are or will be."""
-    given = argument(call, "num_workers", LOADER.positions["num_workers"])
+    given = argument(call, "num_workers", spec.positions["num_workers"])
     workers = edits.get("num_workers")
     replaced = isinstance(given, ast.Constant) and (workers is not None or given.value)
     added = isinstance(workers, AddKeyword) and workers.at == program.span(call)
     if replaced or added:
-        return each_changed(LOADER, program, call, {name: value})
+        return each_changed(spec, program, call, {name: value})
     text = f"{ast.unparse(given)} > 0" if given is not None else ""
     if name == PREFETCH:
         text = f"{value} if {text} else None"
@@ -66,12 +71,12 @@ def _beside_workers(
     # Asked for a second time it returns the same.
     is_there = present is not None and ast.unparse(present) == text
     if not is_there and name == PREFETCH and _is_given(program, call, name):
-        return each_changed(LOADER, program, call, {name: value})
+        return each_changed(spec, program, call, {name: value})
     may_be_written = name == PREFETCH or value is True
     if is_there or not may_be_written or not _is_variable(given):
         raise PatchRefusedError("no number of workers stands in the call itself")
-    absent = Decided(LOADER.defaults.get(name), program.span(call), name)
-    if decided(program, call, LOADER, name, type(value)) != absent:
+    absent = Decided(spec.defaults.get(name), program.span(call), name)
+    if decided(program, call, spec, name, type(value)) != absent:
         # To be False it may have been given for the case of no workers.
         raise PatchRefusedError(f"{name} is given, and so is a variable number of workers")
     return {name: AddKeyword(absent.place, name, text)}

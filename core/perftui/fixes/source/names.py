@@ -44,7 +44,7 @@ def module_name(program: Program, module: str) -> str:
     Raises:
         PatchRefusedError: no import certainly gives it one.
     """
-    imports = (node for node in ast.walk(program.tree) if isinstance(node, ast.alias))
+    imports = (node for node in program.nodes if isinstance(node, ast.alias))
     for name in (alias.asname or alias.name.split(".")[0] for alias in imports):
         if qualified_name(program, ast.Name(name)) == module:
             return name
@@ -99,9 +99,9 @@ def _is_bound(program: Program, place: ast.stmt, name: str, before: bool) -> boo
         ran = _until(above, inner, including=has_run)
         # The names of a class are not those of its methods.
         of_class = isinstance(above, ast.ClassDef) and isinstance(inner, _FUNCTIONS)
-        if not of_class and any(bindings & set(_binds(statement)) for statement in ran):
+        if not of_class and any(bindings & set(certainly_binds(statement)) for statement in ran):
             return True
-        if bindings & set(_turns(above, inner)):
+        if isinstance(above, (ast.For, ast.AsyncFor)) and _turns(above, inner, bindings):
             return True
         if isinstance(above, _FUNCTIONS):
             if bindings & set(ast.walk(above.args)):
@@ -112,10 +112,9 @@ def _is_bound(program: Program, place: ast.stmt, name: str, before: bool) -> boo
     return False
 
 
-def _turns(above: ast.AST, inner: ast.AST) -> Iterator[ast.AST]:
-    """What has a value in each turn of the loop ``above``, where ``inner`` stands in its body."""
-    if isinstance(above, (ast.For, ast.AsyncFor)) and inner in above.body:
-        yield from ast.walk(above.target)
+def _turns(loop: ast.For | ast.AsyncFor, inner: ast.AST, bindings: set[ast.AST]) -> bool:
+    """Whether ``loop`` has given the name a value where ``inner`` runs."""
+    return inner in loop.body and bool(bindings & set(ast.walk(loop.target)))
 
 
 def _until(above: ast.AST, inner: ast.AST, including: bool) -> list[ast.stmt]:
@@ -125,7 +124,7 @@ def _until(above: ast.AST, inner: ast.AST, including: bool) -> list[ast.stmt]:
     return block[: block.index(inner) + including] if isinstance(inner, ast.stmt) and block else []
 
 
-def _binds(statement: ast.stmt) -> Iterator[ast.AST]:
+def certainly_binds(statement: ast.stmt) -> Iterator[ast.AST]:
     """Nodes by which ``statement`` certainly gives names a value when it runs."""
     if isinstance(statement, _BINDING):
         yield statement
@@ -135,3 +134,6 @@ def _binds(statement: ast.stmt) -> Iterator[ast.AST]:
             yield from ast.walk(target)
     elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
         yield statement.target
+    elif isinstance(statement, (ast.With, ast.AsyncWith)):
+        for item in statement.items:
+            yield from ast.walk(item.optional_vars) if item.optional_vars else ()

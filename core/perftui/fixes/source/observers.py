@@ -7,30 +7,38 @@ import re
 from collections.abc import Iterator
 
 from perftui.fixes.source.edits import PatchRefusedError
-from perftui.fixes.source.program import Program, called_name
-from perftui.fixes.source.step_loop import TRAINS
+from perftui.fixes.source.known_calls import is_pure, words
+from perftui.fixes.source.names import qualified_name
+from perftui.fixes.source.program import Program, assigned_value, called_name
+from perftui.fixes.source.training_calls import TRAINS
+from perftui.fixes.source.value_flow import later_reads, names_bound
 
 _LEAVES = (ast.Return, ast.Break, ast.Continue, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)
 _CHANGES = TRAINS | {
     *("requires_grad_", "load_state_dict", "register_buffer", "register_hook", "backward"),
-    *(
-        "update",
-        "set_epoch",
-        "seed",
-        "manual_seed",
-        "set_rng_state",
-        "shuffle",
-        "choice",
-        "choices",
-    ),
-    *("add", "append", "appendleft", "extend", "insert", "pop", "popleft", "remove", "clear"),
-    *("setdefault", "put", "put_nowait", "send"),
+    *("update", "set_epoch", "seed", "manual_seed", "set_rng_state", "shuffle", "choice"),
+    *("choices", "append", "appendleft", "extend", "insert", "pop", "popleft", "remove"),
+    *("clear", "setdefault", "put", "put_nowait", "send", "reset", "next", "setattr", "exit"),
     *("sample", "randint", "random", "normal", "uniform", "multinomial", "bernoulli", "dropout"),
 }
 """Methods and functions after which a training goes on otherwise."""
+_OF_COLLECTIONS = frozenset({"add", "discard"})
+"""They change a set, and are harmless with a tensor, whose result is read then."""
+_KEEPS = frozenset({"save", "checkpoint", "copy", "copyfile", "dump", "write"})
+_BEST = re.compile(r"best|improved", re.I)
 _MODES = frozenset({"train", "eval"})
-_RANDOM = re.compile(r"rand(n|int|perm)?(_like)?$|.*_$")
+_RANDOM = re.compile(r"rand(n|int|perm)?(_like)?$|.*[a-z0-9]_$")
 """Draws of random numbers, and methods of tensors that work in place."""
+_FRESH = (
+    *(ast.Dict, ast.List, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp, ast.BinOp),
+    *(ast.JoinedStr, ast.Constant, ast.Tuple),
+)
+_MAKES = frozenset(
+    {
+        *("list", "dict", "set", "sorted", "open", "deepcopy", "clone", "defaultdict", "deque"),
+        *("zeros", "ones", "empty", "full", "stack", "cat"),
+    }
+)
 _DEEPEST = 4
 
 
@@ -39,38 +47,36 @@ def refuse_unless_observer(
 ) -> None:
     """Nothing where ``statement`` changes nothing that a training step reads.
 
-    ``may_evaluate``: it may switch a model to evaluation and back.
+    ``may_evaluate``: it may switch a model to evaluation and back, and call models.
 
     Raises:
         PatchRefusedError: it may change something; the message says what.
     """
     _refuse_names_used_elsewhere(program, statement)
-    allowed = _MODES if may_evaluate else frozenset()
-    for node in _reached(program, statement, _DEEPEST):
-        why = _change(program, statement, node, allowed)
+    _refuse_lasting_mode(program, statement)
+    _refuse_best(program, statement)
+    for node, depth in reached(program, statement):
+        why = _change(program, statement, node, may_evaluate)
+        if not why and not depth and isinstance(node, ast.Call) and program.own_functions(node):
+            why = f"calls {called_name(node)}(), which goes deep"
         if why:
             line = getattr(node, "lineno", statement.lineno)
             raise PatchRefusedError(f"line {line} may be needed in every step: it {why}")
 
 
-def _reached(program: Program, node: ast.AST, depth: int) -> Iterator[ast.AST]:
-    """``node`` and what is below it, and in the file's own functions that it calls."""
+def reached(
+    program: Program, node: ast.AST, depth: int = _DEEPEST
+) -> Iterator[tuple[ast.AST, int]]:
+    """``node`` and what is below it, and in the file's own functions that it calls; with each how
+    many calls deeper it would be followed."""
     for below in ast.walk(node):
-        yield below
+        yield below, depth
         if isinstance(below, ast.Call) and depth:
-            for function in _functions(program, called_name(below)):
-                yield from _reached(program, function, depth - 1)
+            for function in program.own_functions(below):
+                yield from reached(program, function, depth - 1)
 
 
-def _functions(program: Program, name: str) -> list[ast.stmt]:
-    return [
-        one
-        for one in program.statements()
-        if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)) and one.name == name
-    ]
-
-
-def _change(program: Program, statement: ast.stmt, node: ast.AST, allowed: frozenset[str]) -> str:
+def _change(program: Program, statement: ast.stmt, node: ast.AST, may_evaluate: bool) -> str:
     """What ``node`` may change for the training; empty where nothing."""
     own = program.scope(node) is program.scope(statement) if node in program.parents else True
     if isinstance(node, _LEAVES) and own:
@@ -78,39 +84,87 @@ def _change(program: Program, statement: ast.stmt, node: ast.AST, allowed: froze
     if isinstance(node, (ast.Global, ast.Nonlocal)):
         return f"sets {', '.join(node.names)}"
     if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
-        return "" if _is_local(program, node) else f"sets {ast.unparse(node)}"
+        return "" if _is_local(program, statement, node) else f"sets {ast.unparse(node)}"
     if isinstance(node, ast.Call):
-        name = called_name(node)
-        changes = name in _CHANGES or (name in _MODES and name not in allowed)
-        changes = changes or _RANDOM.match(name) is not None
-        if changes and not _is_local(program, node.func):
-            return f"calls {name}()"
+        return _called(program, statement, node, may_evaluate)
     return ""
 
 
-def _is_local(program: Program, node: ast.expr) -> bool:
-    """Whether what is changed was made in the same function, other than the module."""
+def _called(program: Program, statement: ast.stmt, call: ast.Call, may_evaluate: bool) -> str:
+    name, qualified = called_name(call), qualified_name(program, call.func) or ""
+    if qualified.partition(".")[0] in ("os", "shutil") and name in ("remove", "rmtree"):
+        return ""
+    changes = name in _CHANGES or (name in _MODES and not may_evaluate)
+    is_alone = isinstance(program.parents.get(call), ast.Expr)
+    changes = changes or _RANDOM.match(name) is not None or (name in _OF_COLLECTIONS and is_alone)
+    if changes:
+        return "" if _is_local(program, statement, call.func) else f"calls {name}()"
+    if may_evaluate or program.own_functions(call) or is_pure(name, qualified):
+        return ""
+    return f"calls {ast.unparse(call.func)[:40]}(), of which it is not known what it does"
+
+
+def _is_local(program: Program, statement: ast.stmt, node: ast.expr) -> bool:
+    """Whether what is changed was made by ``statement``, or by the function that it calls."""
     inner = node
     if isinstance(inner, ast.Name):
         return False
     while isinstance(inner, (ast.Attribute, ast.Subscript)):
         inner = inner.value
     scope = program.scope(node)
-    if not isinstance(inner, ast.Name) or isinstance(scope, ast.Module):
+    if not isinstance(inner, ast.Name) or isinstance(scope, ast.ClassDef):
         return False
     made = [one for one in program.bindings(inner.id) if program.scope(one) is scope]
-    return bool(made) and not any(isinstance(one, ast.arg) for one in made)
+    if scope is program.scope(statement):
+        inside = set(ast.walk(statement))
+        made = made if all(one in inside for one in made) else []
+    return bool(made) and all(_is_fresh(program, one) for one in made)
+
+
+def _is_fresh(program: Program, binding: ast.AST) -> bool:
+    """Whether ``binding`` is set to something that nobody else has."""
+    value = assigned_value(program, binding)
+    if isinstance(value, ast.Call):
+        name = called_name(value)
+        module = (qualified_name(program, value.func) or "").partition(".")[0]
+        return name[:1].isupper() or name in _MAKES or module in ("hashlib", "io", "collections")
+    return isinstance(value, _FRESH)
+
+
+def _refuse_lasting_mode(program: Program, statement: ast.stmt) -> None:
+    """Nothing where a model that ``statement`` switches to evaluation is switched back by it, or
+    by each turn of the loop around it."""
+    if "train" in _modes(program, statement) or "eval" not in _modes(program, statement):
+        return
+    block = program.block(statement)
+    others = (mode for one in block if one is not statement for mode in _modes(program, one))
+    if "train" not in others:
+        raise PatchRefusedError(f"line {statement.lineno} leaves the model in evaluation")
+
+
+def _refuse_best(program: Program, statement: ast.stmt) -> None:
+    """Nothing where it is not for ``statement`` to keep what was best so far: left out once, that
+    would be lost, as later steps are compared with it."""
+    for node, _ in reached(program, statement):
+        read: list[ast.expr] = []
+        if isinstance(node, (ast.If, ast.IfExp)):
+            read = [node.test]
+        elif isinstance(node, ast.Call) and words(called_name(node)) & _KEEPS:
+            read = [*node.args, *(keyword.value for keyword in node.keywords)]
+        for one in read:
+            if isinstance(one, (ast.Name, ast.Attribute, ast.Compare)) and _BEST.search(
+                ast.unparse(one)
+            ):
+                raise PatchRefusedError(f"line {node.lineno} keeps what was best so far")
+
+
+def _modes(program: Program, statement: ast.stmt) -> set[str]:
+    calls = (node for node, _ in reached(program, statement) if isinstance(node, ast.Call))
+    named = (call for call in calls if isinstance(call.func, ast.Attribute))
+    return {called_name(call) for call in named} & _MODES
 
 
 def _refuse_names_used_elsewhere(program: Program, statement: ast.stmt) -> None:
-    inside = set(ast.walk(statement))
-    bound = {
-        node.id
-        for node in inside
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-    }
-    scope = program.scope(statement)
-    for name in sorted(bound):
-        for use in program.loads(name):
-            if use not in inside and program.scope(use) is scope:
-                raise PatchRefusedError(f"line {use.lineno} reads {name}, which it sets")
+    for name in sorted(names_bound(program, statement)):
+        for use in later_reads(program, statement, name):
+            raise PatchRefusedError(f"line {use.lineno} reads {name}, which it sets")

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from perftui.fixes.source.call_arguments import each_changed
 from perftui.fixes.source.calls import CallSpec
-from perftui.fixes.source.edits import Edit, Literal
+from perftui.fixes.source.edits import Edit, Literal, PatchRefusedError
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import Program, called_name
 
 HAVE: Mapping[str, tuple[str, ...]] = {
     "fused": ("Adagrad", "Adam", "AdamW", "SGD"),
@@ -46,11 +46,21 @@ def optimizer_spec(argument: str) -> CallSpec:
     )
 
 
+def _is_sparse(call: ast.Call) -> bool:
+    """Whether ``call`` makes an embedding whose gradients may be sparse, which torch has no fused
+    update for."""
+    given = next((keyword.value for keyword in call.keywords if keyword.arg == "sparse"), None)
+    is_off = isinstance(given, ast.Constant) and not given.value
+    return given is not None and not is_off and "Embedding" in called_name(call)
+
+
 def _planned(
-    program: Program, call: ast.Call, arguments: Mapping[str, Literal]
+    spec: CallSpec, program: Program, call: ast.Call, arguments: Mapping[str, Literal]
 ) -> Mapping[str, Edit]:
     (argument,) = arguments
-    spec = optimizer_spec(argument)
+    sparse = next(filter(_is_sparse, program.calls()), None)
+    if sparse is not None and argument == "fused":
+        raise PatchRefusedError(f"gradients are sparse at line {sparse.lineno}: nothing fuses them")
     name = spec.names[qualified_name(program, call.func) or ""].rsplit(".", 1)[-1]
     positions = {"foreach": _POSITIONS[name]} if name in _POSITIONS else {}
     return each_changed(replace(spec, positions=positions), program, call, arguments)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from perftui.fixes.model import Patch
 from perftui.fixes.source.call_arguments import decided, each_changed
 from perftui.fixes.source.calls import CallSpec, call_at
+from perftui.fixes.source.consequences import consequences, stale_texts
 from perftui.fixes.source.edits import Edit, Literal, PatchRefusedError, Span
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import parse_program, read_source
+from perftui.fixes.source.program import Program, parse_program, read_source
 from perftui.fixes.source.proof import proved
 
 
@@ -34,19 +36,39 @@ def call_patch(
     source = read_source(path)
     program = parse_program(source)
     call = call_at(program, line, spec)
-    for name, value in arguments.items():
-        had = (seen or {}).get(name)
-        found = None if had is None else decided(program, call, spec, name, type(value)).value
-        if found != had:
-            raise PatchRefusedError(f"the source says {name}={found!r}, but the run had {had!r}")
-    edits = (spec.plan or partial(each_changed, spec))(program, call, arguments)
+    spec = replace(spec, seen={k: v for k, v in (seen or {}).items() if v is not None})
+    for name, had in spec.seen.items():
+        found = (
+            decided(program, call, spec, name, type(arguments[name])) if name in arguments else None
+        )
+        if found and found.value != had:
+            raise PatchRefusedError(
+                f"the source says {name}={found.value!r}, but the run had {had!r}"
+            )
+    edits = (spec.plan or each_changed)(spec, program, call, arguments)
     if not edits:
         raise PatchRefusedError("the call already has these arguments")
     at = program.span(call)
     target = spec.names[qualified_name(program, call.func) or ""]
     after, lines = written(source, list(edits.values()))
     given = {name: arguments[name] for name in edits if name in arguments}
-    return Patch(path, source, after, given, target, lines[at])
+    readers = _readers(program, call, spec, edits, given)
+    told = consequences(program, call, spec, readers, path.name)
+    stale = stale_texts(program, edits.values(), path.name)
+    return Patch(path, source, after, given, target, lines[at], (*told, *stale))
+
+
+def _readers(
+    program: Program,
+    call: ast.Call,
+    spec: CallSpec,
+    edits: Mapping[str, Edit],
+    given: Mapping[str, Literal],
+) -> Iterator[ast.expr]:
+    """What else reads the values that ``edits`` change outside of ``call``."""
+    for name, edit in edits.items():
+        if name in given and edit.at != program.span(call):
+            yield from decided(program, call, spec, name, type(given[name])).readers
 
 
 def written(source: bytes, edits: Sequence[Edit]) -> tuple[bytes, Mapping[Span, int]]:

@@ -8,18 +8,22 @@ import io
 import re
 import threading
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from perftui.fixes.source.edits import Decided, PatchRefusedError, Span, literal_value
 
+_Node = TypeVar("_Node")
 _PARSING = threading.Lock()
 _NAMED = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler),
     *(ast.MatchAs, ast.MatchStar),
 )
 """What gives a value to its own ``name``, where it has one."""
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -60,9 +64,78 @@ class Program:
         """The function, class or module whose body holds ``node``."""
         return next(above for above in self.ancestors(node) if isinstance(above, _SCOPES))
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of the tree."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
+    def _statements(self) -> list[ast.stmt]:
+        return [node for node in self.nodes if isinstance(node, ast.stmt)]
+
+    @cached_property
+    def _calls(self) -> list[ast.Call]:
+        return [node for node in self.nodes if isinstance(node, ast.Call)]
+
+    @cached_property
+    def _bindings(self) -> dict[str, list[ast.AST]]:
+        return _by_name((_bound(node), node) for node in self.nodes)
+
+    @cached_property
+    def _loads(self) -> dict[str, list[ast.Name]]:
+        names = (node for node in self.nodes if isinstance(node, ast.Name))
+        return _by_name((node.id, node) for node in names if isinstance(node.ctx, ast.Load))
+
     def statements(self) -> list[ast.stmt]:
         """Every statement of the file."""
-        return [node for node in ast.walk(self.tree) if isinstance(node, ast.stmt)]
+        return list(self._statements)
+
+    @cached_property
+    def functions(self) -> dict[str, list[Function]]:
+        """Functions and methods of the file by name."""
+        named = (node for node in self._statements if isinstance(node, Function))
+        return _by_name((node.name, node) for node in named)
+
+    def own_functions(self, call: ast.Call) -> list[Function]:
+        """Functions of the file that ``call`` may be of: methods by their names alone, the
+        ``__init__`` of a class that is called, nothing for a function of an imported module."""
+        named = self.functions.get(called_name(call), [])
+        if isinstance(call.func, ast.Name):
+            classes = self.classes.get(call.func.id, [])
+            inits = [
+                one for one in self.functions.get("__init__", ()) if self.parents[one] in classes
+            ]
+            return [*(one for one in named if not self._is_method(one)), *inits]
+        root: ast.AST = call.func
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if isinstance(root, ast.Name) and root.id in self.imported:
+            return []
+        return [one for one in named if self._is_method(one)]
+
+    def _is_method(self, function: Function) -> bool:
+        return isinstance(self.parents[function], ast.ClassDef)
+
+    @cached_property
+    def classes(self) -> dict[str, list[ast.ClassDef]]:
+        """Classes of the file by name."""
+        named = (node for node in self._statements if isinstance(node, ast.ClassDef))
+        return _by_name((node.name, node) for node in named)
+
+    @cached_property
+    def imported(self) -> frozenset[str]:
+        """Names that imports give."""
+        aliases = (node for node in self.nodes if isinstance(node, ast.alias))
+        return frozenset(one.asname or one.name.split(".")[0] for one in aliases)
+
+    def comments(self, first: int, last: int) -> str:
+        """Comments on the lines from ``first`` to ``last``, all in one."""
+        text = "\n".join(self.lines) + "\n"
+        return " ".join(
+            token.string
+            for token in tokenize.generate_tokens(io.StringIO(text).readline)
+            if token.type == tokenize.COMMENT and first <= token.start[0] <= last
+        )
 
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
         """The statements among which ``statement`` stands."""
@@ -71,20 +144,15 @@ class Program:
 
     def bindings(self, name: str) -> list[ast.AST]:
         """Every node in the file, in any scope, that gives ``name`` a value."""
-        return [node for node in ast.walk(self.tree) if name == _bound(node)]
+        return list(self._bindings.get(name, ()))
 
     def loads(self, name: str) -> list[ast.Name]:
         """Every use of ``name`` in the file."""
-        return [
-            node
-            for node in ast.walk(self.tree)
-            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
-        ]
+        return list(self._loads.get(name, ()))
 
     def calls(self, *names: str) -> list[ast.Call]:
         """Calls of a plain name or a method among ``names``, all where there is none."""
-        calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
-        return [call for call in calls if not names or called_name(call) in names]
+        return [call for call in self._calls if not names or called_name(call) in names]
 
 
 def parse_program(source: bytes) -> Program:
@@ -153,6 +221,14 @@ def assigned_value(program: Program, target: ast.AST) -> ast.expr | None:
     if isinstance(statement, ast.AnnAssign) and statement.target is target:
         return statement.value
     return None
+
+
+def _by_name(pairs: Iterable[tuple[str | None, _Node]]) -> dict[str, list[_Node]]:
+    found: dict[str, list[_Node]] = {}
+    for name, node in pairs:
+        if name is not None:
+            found.setdefault(name, []).append(node)
+    return found
 
 
 def _bound(node: ast.AST) -> str | None:

@@ -5,7 +5,9 @@ LibCST takes longer to import than the app's first picture to make, so this is i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+import tokenize
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import libcst as cst
@@ -40,11 +42,17 @@ def edited(source: bytes, edits: Sequence[Edit]) -> bytes:
     if module.bytes != source:
         raise PatchRefusedError("the file cannot be written back byte for byte")
     try:
-        return MetadataWrapper(module).visit(_Editor(edits)).bytes
+        return MetadataWrapper(module).visit(_Editor(edits, _comments(source))).bytes
     except UnicodeEncodeError as error:
         raise PatchRefusedError(
             f"the file's encoding, {error.encoding}, has no such text"
         ) from error
+
+
+def _comments(source: bytes) -> Mapping[int, int]:
+    """The column at which a comment begins, by its line."""
+    tokens = tokenize.tokenize(io.BytesIO(source).readline)
+    return {token.start[0]: token.start[1] for token in tokens if token.type == tokenize.COMMENT}
 
 
 class _Editor(cst.CSTTransformer):
@@ -52,8 +60,9 @@ class _Editor(cst.CSTTransformer):
 
     METADATA_DEPENDENCIES = (PositionProvider,)
 
-    def __init__(self, edits: Sequence[Edit]) -> None:
+    def __init__(self, edits: Sequence[Edit], comments: Mapping[int, int]) -> None:
         super().__init__()
+        self._comments = comments
         # From the end of a block, where indices of what comes before stay as they are.
         self._edits = sorted(edits, key=lambda edit: edit.at, reverse=True)
 
@@ -65,7 +74,8 @@ class _Editor(cst.CSTTransformer):
             span = self._span(original_node)
             for edit in self._edits:
                 if edit.at == span:
-                    updated_node = _expression(edit, updated_node)
+                    commented = self._comments.get(span[2], -1) >= span[3]
+                    updated_node = _expression(edit, updated_node, commented)
         return updated_node
 
     def _block(
@@ -100,12 +110,13 @@ def _insert(body: list[Any], at: int, edit: InsertLine) -> None:
     body.insert(at, new.with_changes(leading_lines=lines[:blank]))
 
 
-def _expression(edit: Edit, node: Any) -> Any:
+def _expression(edit: Edit, node: Any, commented: bool) -> Any:
     if isinstance(edit, (ReplaceLiteral, ReplaceExpression)):
         new: Any = cst.parse_expression(edit.text)
         return new.with_changes(lpar=(*node.lpar, *new.lpar), rpar=(*new.rpar, *node.rpar))
     if isinstance(node, cst.Call) and isinstance(edit, AddKeyword):
-        return with_keyword(node, edit.name, cst.parse_expression(edit.text))
+        value = cst.parse_expression(edit.text)
+        return with_keyword(node, edit.name, value, commented=commented)
     if isinstance(node, cst.Call) and isinstance(edit, RemoveKeyword):
         return without_keyword(node, edit.name)
     return node

@@ -8,22 +8,22 @@ from perftui.fixes.source.edits import InsertLine, PatchRefusedError
 from perftui.fixes.source.loop_start import Loop, training_loop
 from perftui.fixes.source.program import Program
 from perftui.fixes.source.statements import insert_before
-from perftui.fixes.source.step_loop import trains
+from perftui.fixes.source.training_calls import trains_each_turn
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 def step_loop(program: Program) -> Loop:
-    """The innermost loop that trains.
+    """The loop of which each turn is a training step.
 
     Raises:
         PatchRefusedError: there is none, or more than one.
     """
-    loops = [node for node in program.statements() if isinstance(node, _LOOPS) and trains(node)]
-    inner = [one for one in loops if not any(one in program.ancestors(other) for other in loops)]
-    if len(inner) != 1:
-        raise PatchRefusedError(f"{len(inner)} loops of the file train")
-    return inner[0]
+    loops = (node for node in program.statements() if isinstance(node, _LOOPS))
+    training = [loop for loop in loops if trains_each_turn(program, loop)]
+    if len(training) != 1:
+        raise PatchRefusedError(f"{len(training)} loops of the file train")
+    return training[0]
 
 
 def model_name(program: Program, loop: Loop) -> str:

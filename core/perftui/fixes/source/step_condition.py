@@ -1,0 +1,155 @@
+"""The condition under which a loop does something only at some of its steps."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
+from perftui.fixes.source.observers import reached
+from perftui.fixes.source.program import Function, Program
+from perftui.fixes.source.readers import attributes
+from perftui.fixes.source.step_counter import counters
+from perftui.fixes.source.step_loop import StepStatement
+
+_COUNTS = re.compile(r"(step|iter|batch|count|idx|index|update|episode)|^(i|j|n|it|k|t)$")
+_RANK = re.compile(r"rank|main|master|is_initialized|is_available|verbose|isinstance|len|hasattr")
+"""Calls in conditions that hold for all steps or for none."""
+
+
+def every(program: Program, found: StepStatement) -> ast.expr | None:
+    """The ``20`` of ``if step % 20 == 0:`` on the way to the line, from the line outwards; None
+    where nothing on that way depends on the step.
+
+    Raises:
+        PatchRefusedError: something on it does, and not certainly by counting steps.
+    """
+    for node, inner in zip(found.path, (None, *found.path), strict=False):
+        if not isinstance(node, ast.If):
+            continue
+        counted = _rests(node.test)
+        if len(counted) == 1 and not node.orelse:
+            _refuse_other_count(program, found, counted[0])
+            return counted[0].right
+        if counted or _varies(program, found, node) or _is_else(node, inner):
+            raise PatchRefusedError(
+                f"line {node.lineno} decides in which steps, and it is not certain how"
+            )
+    return None
+
+
+def holder(right: ast.expr, program: Program) -> ast.If:
+    """The ``if`` whose condition ``every`` has found."""
+    return next(one for one in program.ancestors(right) if isinstance(one, ast.If))
+
+
+def rarer(program: Program, around: ast.If, right: ast.expr, times: int) -> Edit:
+    """The edit after which the condition of ``around`` holds so many ``times`` as seldom.
+
+    Raises:
+        PatchRefusedError: a comment names the number, or what is done reckons with it.
+    """
+    text = ast.unparse(right)
+    inside = [node for one in around.body for node in ast.walk(one)]
+    if text != "1" and any(_is_alike(node, right) for node in inside):
+        raise PatchRefusedError(f"line {around.lineno} does something with {text}, its number")
+    if isinstance(right, ast.Constant) and type(right.value) is int:
+        beside = program.comments(around.lineno - 1, around.body[0].lineno)
+        if re.search(rf"\b{text}\b", beside):
+            raise PatchRefusedError(f"a comment at line {around.lineno} says {text}: change both")
+        return ReplaceExpression(program.span(right), str(times * right.value))
+    if isinstance(right, (ast.Name, ast.Attribute)):
+        return ReplaceExpression(program.span(right), f"({times} * {text})")
+    raise PatchRefusedError(f"line {right.lineno} is not certain to count steps")
+
+
+def _is_alike(node: ast.AST, other: ast.expr) -> bool:
+    return isinstance(node, ast.expr) and ast.dump(node) == ast.dump(other)
+
+
+def refuse_own_count(program: Program, statement: ast.stmt) -> None:
+    """Nothing where neither ``statement`` nor what it calls does something at some steps only.
+
+    Raises:
+        PatchRefusedError: it does: a condition around it might never hold together with that.
+    """
+    for node, _ in reached(program, statement):
+        if isinstance(node, (ast.If, ast.IfExp)) and any(
+            isinstance(below, ast.BinOp) and isinstance(below.op, ast.Mod) and _is_number(below)
+            for below in ast.walk(node.test)
+        ):
+            raise PatchRefusedError(f"line {node.lineno} counts steps by itself")
+
+
+def _is_number(rest: ast.BinOp) -> bool:
+    """``"%d" % x`` is no rest of a division."""
+    return not (isinstance(rest.left, ast.Constant) and isinstance(rest.left.value, str))
+
+
+def _rests(test: ast.expr) -> list[ast.BinOp]:
+    """``step % 20`` of ``step % 20 == 0``, of ``not step % 20`` and of what stands beside ``and``;
+    of anything else that divides with a rest two, which is not one."""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    found: list[ast.BinOp] = []
+    for part in parts:
+        rests = [
+            node
+            for node in ast.walk(part)
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_number(node)
+        ]
+        plain = part
+        if isinstance(part, ast.Compare) and len(part.ops) == 1 and isinstance(part.ops[0], ast.Eq):
+            plain = part.left
+        elif isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not):
+            plain = part.operand
+        found += rests if rests in ([], [plain]) else [*rests, *rests]
+    return found
+
+
+def _refuse_other_count(program: Program, found: StepStatement, rest: ast.BinOp) -> None:
+    """Nothing where the left of ``rest`` counts steps of the loop, not of one around it."""
+    names = [node for node in ast.walk(rest.left) if isinstance(node, (ast.Name, ast.Attribute))]
+    own = set(counters(program, found.loop))
+    bound = {n.id for n in ast.walk(found.loop) if isinstance(n, ast.Name) and _is_set(n)}
+    for node in names:
+        name = node.id if isinstance(node, ast.Name) else node.attr
+        around = next((one for one in program.ancestors(rest) if isinstance(one, Function)), None)
+        is_here = around is None or found.loop in program.ancestors(rest)
+        known = name in own or (name in bound if is_here else True)
+        if known or (isinstance(node, ast.Attribute) and _COUNTS.search(name)):
+            return
+    raise PatchRefusedError(f"line {rest.lineno} is not certain to count the steps of the loop")
+
+
+def _is_set(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _is_else(node: ast.If, inner: ast.stmt | None) -> bool:
+    return inner is not None and inner in node.orelse and isinstance(node.test, ast.Compare)
+
+
+def _varies(program: Program, found: StepStatement, node: ast.If) -> bool:
+    """Whether the condition of ``node`` may hold in some steps only."""
+    bound = {n.id for n in ast.walk(found.loop) if isinstance(n, ast.Name) and _is_set(n)}
+    scope = program.scope(node)
+    if scope is not program.scope(found.loop):
+        bound = {n.arg for n in ast.walk(scope) if isinstance(n, ast.arg) and n.arg != "self"}
+        bound |= {n.id for n in ast.walk(scope) if isinstance(n, ast.Name) and _is_set(n)}
+    for below in ast.walk(node.test):
+        if isinstance(below, ast.Name) and below.id in bound:
+            return True
+        if isinstance(below, ast.Call) and not _RANK.search(ast.unparse(below.func)):
+            return True
+        if isinstance(below, ast.Attribute) and _is_stored(program, below.attr):
+            return True
+    return False
+
+
+def _is_stored(program: Program, attribute: str) -> bool:
+    """Whether an attribute of that name is set anywhere but where objects are made."""
+    return any(
+        not isinstance(program.scope(node), Function)
+        or getattr(program.scope(node), "name", "") != "__init__"
+        for node in attributes(program, attribute, ast.Store)
+    )

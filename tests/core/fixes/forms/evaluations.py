@@ -1,0 +1,240 @@
+"""Evaluation beside training, and calls that hold a loop up."""
+
+from __future__ import annotations
+
+from tests.core.fixes.forms.form import Form
+
+EVALUATIONS = (
+    Form(
+        "an accuracy over the test set",
+        "no-grad",
+        """
+        import torch
+        def test(model, loader):
+            model.eval()
+            right = 0
+            for x, y in loader:
+                out = model(x)  # here
+                right += (out.argmax(1) == y).sum().item()
+            print(right)
+        """,
+        (
+            "with torch.no_grad():",
+            "for x, y in loader:",
+            "out = model(x)",
+            "right += (out.argmax(1) == y).sum().item()",
+        ),
+    ),
+    Form(
+        "in the function that trains",
+        "no-grad",
+        """
+        import torch
+        for epoch in range(9):
+            model.train()
+            for x, y in loader:
+                TRAIN
+            model.eval()
+            total = 0
+            for x, y in held_out:
+                loss = f(model(x), y)  # here
+                total += loss.item()
+            print(total)
+        """,
+        (
+            "with torch.no_grad():",
+            "for x, y in held_out:",
+            "loss = f(model(x), y)",
+            "total += loss.item()",
+        ),
+    ),
+    Form(
+        "a forward pass over time",
+        "no-grad",
+        """
+        import torch
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                for t in range(x.shape[1]):
+                    h = self.cell(x[:, t], h)  # here
+                return h
+        """,
+        refused="nothing says that the loop",
+    ),
+    Form(
+        "a loss that is kept for backward",
+        "no-grad",
+        """
+        import torch
+        model.eval()
+        total = 0
+        for x, y in loader:
+            total = total + f(model(x), y)  # here
+        total.backward()
+        """,
+        refused="may go backward through total",
+    ),
+    Form(
+        "a loss that a caller differentiates",
+        "no-grad",
+        """
+        import torch
+        def validation_loss(model, loader):
+            total = 0
+            for x, y in loader:
+                total = total + f(model(x), y)  # here
+            return total
+        loss = validation_loss(model, held_out)
+        loss.backward()
+        """,
+        refused="may go backward through loss",
+    ),
+    Form(
+        "an attack on the model",
+        "no-grad",
+        """
+        import torch
+        def test(model, loader):
+            for x, y in loader:
+                x.requires_grad_()
+                out = model(x)  # here
+        """,
+        refused="calls requires_grad_()",
+    ),
+    Form(
+        "epochs that train and evaluate",
+        "no-grad",
+        """
+        import torch
+        from engine import train_one_epoch
+        def evaluate_all():
+            for epoch in range(9):
+                train_one_epoch(model)
+                show(model(x))  # here
+        """,
+        refused="calls train_one_epoch()",
+    ),
+    Form(
+        "without gradients already",
+        "no-grad",
+        """
+        import torch
+        @torch.no_grad()
+        def test(model, loader):
+            for x, y in loader:
+                out = model(x)  # here
+        """,
+        refused="records no gradients already",
+    ),
+    Form(
+        "batches that are handed on",
+        "no-grad",
+        """
+        import torch
+        def predictions(model, loader):
+            for x, y in loader:
+                yield model(x)  # here
+        """,
+        refused="hands on what the loop computes",
+    ),
+    Form(
+        "evaluation in each epoch",
+        "evaluate-less-often",
+        """
+        epochs = 9
+        for epoch in range(epochs):
+            for x, y in loader:
+                TRAIN
+            evaluate(model, held_out)  # here
+        """,
+        (
+            "if epoch % 10 == 0 or epoch == epochs - 1:",
+            "evaluate(model, held_out)",
+        ),
+    ),
+    Form(
+        "evaluation that a schedule needs",
+        "evaluate-less-often",
+        """
+        for epoch in range(epochs):
+            for x, y in loader:
+                TRAIN
+            accuracy = evaluate(model, held_out)  # here
+            scheduler.step(accuracy)
+        """,
+        refused="reads accuracy, which it sets",
+    ),
+    Form(
+        "garbage in each step",
+        "collect",
+        """
+        import gc
+        for x, y in loader:
+            TRAIN
+            gc.collect()  # here
+        """,
+        ("optimizer.zero_grad()",),
+    ),
+    Form(
+        "garbage whose count is printed",
+        "collect",
+        """
+        import gc
+        for x, y in loader:
+            TRAIN
+            print(gc.collect())  # here
+        """,
+        refused="uses what gc.collect returns",
+    ),
+    Form(
+        "a pause in each step",
+        "sleep",
+        """
+        import time
+        for x, y in loader:
+            TRAIN
+            time.sleep(0.1)  # here
+        """,
+        ("optimizer.zero_grad()",),
+    ),
+    Form(
+        "a wait for a file",
+        "sleep",
+        """
+        import time
+        for x, y in loader:
+            TRAIN
+            while True:
+                if ready():
+                    break
+                time.sleep(0.1)  # here
+        """,
+        refused="waits for something by it",
+    ),
+    Form(
+        "a pause before another try",
+        "sleep",
+        """
+        import time
+        for x, y in loader:
+            TRAIN
+            try:
+                upload(loss)
+            except OSError:
+                time.sleep(1)  # here
+        """,
+        refused="waits before it tries again",
+    ),
+    Form(
+        "freed memory in each step",
+        "empty-cache",
+        """
+        import torch
+        for x, y in loader:
+            TRAIN
+            if True:
+                torch.cuda.empty_cache()  # here
+        """,
+        ("pass",),
+    ),
+)

@@ -35,7 +35,8 @@ class Risk(str, enum.Enum):
     @property
     def is_numeric(self) -> bool:
         """Whether the same samples in the same order may give other numbers."""
-        return self in (Risk.NUMERICS, Risk.REPEATABLE, Risk.PRECISION)
+        rounded = (Risk.NUMERICS, Risk.REPEATABLE, Risk.PRECISION, Risk.HALF)
+        return self in (*rounded, Risk.NORMS, Risk.DROPOUT)
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ def _keep(
         store = patch_store(run.root)
         originals = dict(journal.originals)
         originals.setdefault(str(option.patch.path), _saved(option.patch, store))
-        applied = apply_patch(option.patch, store, option.title)
+        applied = apply_patch(option.patch, store, option.title, option.fix)
         root = record(rerun_launch(run, option, Form.SOURCE), steps, cancelled)
         if not missed(facts_of(root)):
             kept = replace(attempt, kept=Kept.WRITTEN, path=applied.path)

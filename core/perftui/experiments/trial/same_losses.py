@@ -57,7 +57,7 @@ def check_losses(
     own = max((_difference(first, run)[0] for run in before[1:]), default=0.0)
     if own > CLOSE:
         return LossCheck(
-            Agreement.NOT_CHECKED, "losses not checked: they differ from run to run without it, too"
+            Agreement.NOT_CHECKED, "losses not checked: they differ between runs without it, too"
         )
     apart, step = max(_difference(first, run) for run in after)
     if apart > ROUNDING and len(before) < FEWEST:
@@ -70,7 +70,7 @@ def check_losses(
     which = f"loss {step + 1} is {first[step]:.6g} before and {after[0][step]:.6g} after"
     if not MAY_DIFFER.isdisjoint(risks):
         return LossCheck(
-            Agreement.NOT_CHECKED, f"losses not checked: the fix may change them, {which}"
+            Agreement.NOT_CHECKED, f"losses not checked: the fix may change them: {which}"
         )
     if not MAY_ROUND.isdisjoint(risks) and apart <= CLOSE:
         return LossCheck(Agreement.ROUNDED, f"losses differ by rounding: {which}")

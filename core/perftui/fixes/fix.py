@@ -36,8 +36,12 @@ def option(fix: Fix, facts: Facts) -> FixOption | None:
 def offered(fix: Fix, change: CallChange | LineChange, facts: Facts) -> FixOption:
     """``change`` as it can be tried and written for a run; reads and parses source files."""
     override: Override | None = None
+    script_word = _script_word(facts)
     if isinstance(change, LineChange):
-        written, override = changed_lines(change, facts), change.override
+        written = changed_lines(change, facts)
+        # Where the text can be tried, that is what would be written.
+        if written.patch is None or script_word is None:
+            override = change.override
     elif change.why_not:
         written = SourceChange(why_not=change.why_not)
     else:
@@ -56,7 +60,7 @@ def offered(fix: Fix, change: CallChange | LineChange, facts: Facts) -> FixOptio
         file=change.file,
         line=change.line,
         argv=written.argv,
-        script_word=_script_word(facts),
+        script_word=script_word,
     )
 
 

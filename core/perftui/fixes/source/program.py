@@ -71,7 +71,7 @@ class Program:
 
     def bindings(self, name: str) -> list[ast.AST]:
         """Every node in the file, in any scope, that gives ``name`` a value."""
-        return [node for node in ast.walk(self.tree) if name == _bound(node)]
+        return [node for node in ast.walk(self.tree) if name == bound_name(node)]
 
     def loads(self, name: str) -> list[ast.Name]:
         """Every use of ``name`` in the file."""
@@ -155,7 +155,7 @@ def assigned_value(program: Program, target: ast.AST) -> ast.expr | None:
     return None
 
 
-def _bound(node: ast.AST) -> str | None:
+def bound_name(node: ast.AST) -> str | None:
     """The name that ``node`` binds by itself, its children left out."""
     if isinstance(node, ast.Name):
         return None if isinstance(node.ctx, ast.Load) else node.id

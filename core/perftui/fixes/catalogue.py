@@ -5,6 +5,7 @@ from __future__ import annotations
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
 from perftui.fixes.attention import ATTENTION
+from perftui.fixes.backward_once import BACKWARD_ONCE
 from perftui.fixes.compiling import COMPILE_DYNAMIC
 from perftui.fixes.data_loader.loader import PERSISTENT, PIN
 from perftui.fixes.data_loader.no_workers import NO_WORKERS
@@ -32,7 +33,7 @@ FIXES: tuple[Fix, ...] = (
     *(LESS_OFTEN, NO_GRAD, EVALUATE_LESS),
     *(RECOMPUTE, COMPILE_DYNAMIC),
     *(SCHEDULE, FREEZE, REQUIRES_GRAD),
-    *(ATTENTION, ELEMENTWISE),
+    *(ATTENTION, ELEMENTWISE, BACKWARD_ONCE),
 )
 
 CATALOGUE = {fix.id: fix for fix in FIXES}

@@ -98,7 +98,8 @@ def _refuse_unlike(program: Program, loop: ast.For, call: ast.Call) -> None:
         if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == _loss(call):
             raise PatchRefusedError(f"line {node.lineno} changes the loss")
         if trains or reads or isinstance(node, _LEAVES):
-            raise PatchRefusedError(f"line {node.lineno} may need the gradients of each turn")
+            at = getattr(node, "lineno", loop.lineno)
+            raise PatchRefusedError(f"line {at} may need the gradients of each turn")
     if loop.orelse:
         raise PatchRefusedError("the loop has an else")
     scope = program.scope(loop)

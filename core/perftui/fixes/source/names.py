@@ -101,8 +101,9 @@ def _is_bound(program: Program, place: ast.stmt, name: str, before: bool) -> boo
         of_class = isinstance(above, ast.ClassDef) and isinstance(inner, _FUNCTIONS)
         if not of_class and any(bindings & set(_binds(statement)) for statement in ran):
             return True
-        is_within = isinstance(above, (ast.For, ast.AsyncFor)) and inner in above.body
-        if is_within and bindings & set(ast.walk(above.target)):
+        in_loop = isinstance(above, (ast.For, ast.AsyncFor)) and inner in above.body
+        target = getattr(above, "target", None)
+        if in_loop and target is not None and bindings & set(ast.walk(target)):
             return True
         if isinstance(above, _FUNCTIONS):
             if bindings & set(ast.walk(above.args)):

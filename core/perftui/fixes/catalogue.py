@@ -7,6 +7,7 @@ from perftui.facts.fact import Facts
 from perftui.fixes.allocator import EXPANDABLE_SEGMENTS
 from perftui.fixes.attention import ATTENTION
 from perftui.fixes.autocast import AUTOCAST
+from perftui.fixes.backward_once import BACKWARD_ONCE
 from perftui.fixes.data_loader.loader import PERSISTENT, PIN
 from perftui.fixes.data_loader.no_workers import NO_WORKERS
 from perftui.fixes.data_loader.num_workers import WORKERS
@@ -39,7 +40,7 @@ FIXES: tuple[Fix, ...] = (
     *(TF32, AUTOCAST, CUDNN_BENCHMARK, CHANNELS_LAST),
     *(BUCKET_VIEW, ALL_USED, EXPANDABLE_SEGMENTS),
     *(SCHEDULE, FREEZE, REQUIRES_GRAD),
-    *(ATTENTION, ELEMENTWISE),
+    *(ATTENTION, ELEMENTWISE, BACKWARD_ONCE),
 )
 
 CATALOGUE = {fix.id: fix for fix in FIXES}

@@ -14,15 +14,19 @@ from perftui.fixes.source.formula import OneOperator, activation
 from perftui.fixes.source.layer_norm import layer_norm
 from perftui.fixes.source.local_values import LocalValues
 from perftui.fixes.source.names import spelling
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import Program, called_name
 from perftui.fixes.source.statements import remove
 
 _FUNCTIONS = "torch.nn.functional"
+
+_IN_THEM = frozenset({"tanh", "erf", "exp", "sigmoid", "mean"})
+"""Functions of which each that is known calls one."""
 
 
 def one_operator(program: Program, _: int) -> Sequence[Edit]:
     """Each activation and each layer norm that the functions of the file write out, as a call."""
     functions = [one for one in program.statements() if isinstance(one, ast.FunctionDef)]
+    functions = [one for one in functions if _may_hold_one(one)]
     found = [
         _fused(program, function, node)
         for function in functions
@@ -33,6 +37,12 @@ def one_operator(program: Program, _: int) -> Sequence[Edit]:
         why = next((one for one in found if isinstance(one, str)), "")
         raise PatchRefusedError(why or "no line is certain to be an activation or a layer norm")
     return edits
+
+
+def _may_hold_one(function: ast.FunctionDef) -> bool:
+    """Whether it is worth the time to look."""
+    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
+    return not _IN_THEM.isdisjoint(map(called_name, calls))
 
 
 def _outermost(program: Program, function: ast.FunctionDef) -> Iterator[ast.BinOp]:

@@ -58,8 +58,12 @@ def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
     if isinstance(change, EnvironmentChange):
         return _of_environment(fix, change)
     override: Override | None = None
+    script_word = _script_word(facts)
     if isinstance(change, LineChange):
-        written, override = changed_lines(change, facts), change.override
+        written = changed_lines(change, facts)
+        # Where the text can be tried, that is what would be written.
+        if written.patch is None or script_word is None:
+            override = change.override
     elif change.why_not:
         written = SourceChange(why_not=change.why_not)
     else:
@@ -79,7 +83,7 @@ def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
         file=change.file,
         line=change.line,
         argv=written.argv,
-        script_word=_script_word(facts),
+        script_word=script_word,
         is_written=is_written,
     )
 

@@ -37,7 +37,7 @@ class LineChange:
     """What to write by hand."""
     risks: tuple[Risk, ...] = ()
     override: Override | None = None
-    """What does the same for one run, where the source is not certain."""
+    """What does the same for one run, where the text is not certain or cannot be tried."""
 
 
 def changed_lines(change: LineChange, facts: Facts) -> SourceChange:

@@ -69,6 +69,14 @@ def test_an_override_that_nobody_applied_proves_nothing() -> None:
     assert reason(FUSED_TRIED) == "the run does not say what became of the change"
 
 
+def test_parameters_are_looked_at_in_the_third_step() -> None:
+    asked = Override("parameters", {"requires_grad": False}, fix="requires-grad-off")
+    assert reason(asked, events=(set_up(),)) == (
+        "requires_grad=False did not reach the training: the training has made fewer than three "
+        "steps"
+    )
+
+
 def test_a_run_that_goes_on_may_still_come_to_the_call() -> None:
     assert reason(FUSED_TRIED, events=(set_up(),), status=Status.RUNNING).endswith(
         "nothing was made at train.py:7 so far"

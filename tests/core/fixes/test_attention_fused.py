@@ -283,3 +283,46 @@ def test_the_planted_trainings_are_mended(name: str, line: str, wanted: str) -> 
     after = changed(fused, marked)
     assert wanted in [text.strip() for text in after.split("\n")]
     assert "softmax" not in after.split("class Block")[0].split("class ")[1]
+
+
+BRANCH = """
+import math
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.attn_dropout = nn.Dropout(config.dropout)
+        size = config.block_size
+        self.register_buffer("bias", torch.tril(torch.ones(size, size)).view(1, 1, size, size))
+
+    def forward(self, x):
+        B, T, C = x.size()
+        q, k, v = self.c_attn(x).split(self.n_embd, dim=2)
+        k = k.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
+        if self.flash:
+            y = fused(q, k, v)
+        else:
+            # manual implementation of attention
+            att = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
+            att = att.masked_fill(self.bias[:,:,:T,:T] == 0, float('-inf'))
+            att = F.softmax(att, dim=-1)  # here
+            att = self.attn_dropout(att)
+            y = att @ v # (B, nh, T, T) x (B, nh, T, hs) -> (B, nh, T, hs)
+        y = y.transpose(1, 2).contiguous().view(B, T, C)
+        return self.resid_dropout(self.c_proj(y))
+"""
+
+
+def test_attention_in_a_branch_keeps_its_comments() -> None:
+    lines = changed(fused, BRANCH).split("\n")
+    at = lines.index("        else:")
+    assert lines[at + 1 : at + 4] == [
+        "            # manual implementation of attention",
+        "            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, "
+        "dropout_p=self.attn_dropout.p if self.attn_dropout.training else 0.0) "
+        "# (B, nh, T, T) x (B, nh, T, hs) -> (B, nh, T, hs)",
+        "        y = y.transpose(1, 2).contiguous().view(B, T, C)",
+    ]

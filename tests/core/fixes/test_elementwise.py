@@ -23,11 +23,11 @@ def function(*lines: str) -> str:
 ACTIVATIONS = {
     "as in the paper": (
         ("return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))",),
-        "F.gelu(x, approximate='tanh')",
+        'F.gelu(x, approximate="tanh")',
     ),
     "with a constant": (
         ("y = 0.7978845608 * (x + 0.044715 * torch.pow(x, 3))", "return 0.5 * x * (1 + y.tanh())"),
-        "F.gelu(x, approximate='tanh')",
+        'F.gelu(x, approximate="tanh")',
     ),
     "with numpy": (
         (
@@ -35,7 +35,7 @@ ACTIVATIONS = {
             "y = c * (x + 0.044715 * x * x * x)",
             "return x / 2 * (torch.tanh(y) + 1.0)",
         ),
-        "F.gelu(x, approximate='tanh')",
+        'F.gelu(x, approximate="tanh")',
     ),
     "exact": (("return x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))",), "F.gelu(x)"),
     "exact, in steps": (
@@ -94,6 +94,11 @@ NORMS = {
         "v = (x - m).pow(2).mean(dim=-1, keepdim=True)",
         "return (x - m) / (v + self.eps) ** 0.5 * self.weight + self.bias",
     ),
+    "all in one": (
+        "c = x - x.mean(-1, keepdim=True)",
+        "spread = (c * c).mean(-1, keepdim=True)",
+        "return c / (spread + 1e-5).sqrt() * self.weight + self.bias",
+    ),
     "by var": (
         "m = x.mean(-1, keepdim=True)",
         "v = x.var(-1, keepdim=True, unbiased=False)",
@@ -110,7 +115,8 @@ def norm(*lines: str) -> str:
 def test_a_layer_norm_is_one_call_with_the_same_result(lines: tuple[str, ...]) -> None:
     source = norm(*lines)
     after = changed(one_operator, source)
-    call = "F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)"
+    eps = "1e-05" if "1e-5" in lines[-1] else "self.eps"
+    call = f"F.layer_norm(x, self.weight.shape, self.weight, self.bias, {eps})"
     assert after.split("forward(self, x):\n")[1] == f"        return {call}\n"
     torch = pytest.importorskip("torch")
     x = torch.randn(3, 5, 8, generator=torch.Generator().manual_seed(0))
@@ -176,6 +182,15 @@ def test_the_planted_trainings_are_mended() -> None:
     marked = source.replace("torch.manual_seed(0)\n", "torch.manual_seed(0)  # here\n", 1)
     added = [line for line in difference(one_operator, marked) if line.startswith("+")]
     assert added == [
-        "+ return nn.functional.gelu(x, approximate='tanh')",
+        '+ return nn.functional.gelu(x, approximate="tanh")',
         "+ return nn.functional.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)",
     ]
+
+
+def test_parameters_that_are_set_together_are_known() -> None:
+    source = (PLANTED / "gelu_by_hand.py").read_text().replace("  # planted", "")
+    marked = source.replace("torch.manual_seed(0)\n", "torch.manual_seed(0)  # here\n", 1)
+    assert (
+        "+ return nn.functional.layer_norm(x, self.scale.shape, self.scale, self.shift, 1e-05)"
+        in difference(one_operator, marked)
+    )

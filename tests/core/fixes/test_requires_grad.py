@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import options
 from perftui.fixes.model import Risk
 from perftui.fixes.requires_grad import without_gradients
 from perftui.fixes.source.edits import PatchRefusedError
 from perftui.run.manifest import Override
-from tests.core.diagnosis.cpu_runs import judged
+from tests.core.diagnosis.cpu_runs import judged, staged
 from tests.core.diagnosis.test_operator_work import backward, floats
 from tests.core.fixes.test_line_changes import changed
 
@@ -135,3 +137,21 @@ def test_it_can_be_tried_whatever_the_source_says() -> None:
     assert option.title == "no gradients of 40 parameters in no optimizer"
     assert option.why_not == "the run names no line of the script's own for it"
     assert options(finding, backward()) == ()
+
+
+def test_where_the_source_is_certain_its_text_is_tried(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(script().replace("  # here", ""))
+    facts = backward(note=floats(unused=40, unused_elements=3_000_000))
+    assert facts.run is not None
+    (rank,) = facts.run.ranks
+    lines = staged(("train.py", 9, "forward"), ("train.py", 12, "backward"))
+    manifest = replace(facts.run.manifest, cwd=str(tmp_path))
+    run = replace(facts.run, manifest=manifest, ranks=(replace(rank, stacks=lines),))
+    given = Facts(run, facts.analysis)
+    finding = judged(given, "unused-gradients")
+    assert finding is not None
+    (option,) = options(finding, given)
+    assert (option.override, option.line, option.script_word) == (None, 8, 1)
+    assert option.patch is not None
+    assert b"backbone.requires_grad_(False)" in option.patch.after

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 Literal = bool | int | float | str | None
@@ -83,6 +84,16 @@ Edit = (
     | InsertLine
     | WrapBlock
 )
+
+
+def from_the_end(edits: Iterable[Edit]) -> list[Edit]:
+    """``edits`` so that what is made in a block leaves the places of those after it as they are:
+    from its end on, and at one statement first what comes behind it."""
+    return sorted(edits, key=_place, reverse=True)
+
+
+def _place(edit: Edit) -> tuple[Span, bool]:
+    return edit.at, not (isinstance(edit, InsertLine) and edit.before)
 
 
 @dataclass(frozen=True)

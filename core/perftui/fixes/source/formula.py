@@ -37,7 +37,7 @@ _OF_NUMBERS = ("math.", "numpy.")
 
 ACTIVATIONS: Mapping[str, Callable[[float], float]] = {
     "gelu({})": lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2))),
-    "gelu({}, approximate='tanh')": lambda x: (
+    'gelu({}, approximate="tanh")': lambda x: (
         0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     ),
     "silu({})": lambda x: x / (1 + math.exp(-x)),

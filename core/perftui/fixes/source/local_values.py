@@ -6,7 +6,7 @@ import ast
 
 from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import Program, assigned_value, bound_name
 
 
 class LocalValues:
@@ -18,6 +18,7 @@ class LocalValues:
         self._end = end
         self._last = next(one for one in program.ancestors(end) if isinstance(one, ast.stmt))
         self._block = program.block(self._last)
+        self._bound: dict[ast.stmt, set[str | None]] = {}
         self._used: list[ast.Assign] = []
 
     def followed(self, node: ast.expr) -> ast.expr:
@@ -99,12 +100,15 @@ class LocalValues:
 
     def _number(self, node: ast.expr) -> int:
         """Which statement of the block ``node`` is in; the last, of what stands elsewhere."""
-        around = next((one for one in self._block if node in set(ast.walk(one))), self._last)
-        return self._block.index(around)
+        for above in self._program.ancestors(node):
+            if above in self._block:
+                return self._block.index(above)
+        return self._block.index(self._last)
 
     def _binds(self, statement: ast.stmt, name: str) -> bool:
-        within = set(ast.walk(statement))
-        return any(binding in within for binding in self._program.bindings(name))
+        if statement not in self._bound:
+            self._bound[statement] = {bound_name(node) for node in ast.walk(statement)}
+        return name in self._bound[statement]
 
     def _is_here(self, use: ast.AST) -> bool:
         return self._function in set(self._program.ancestors(use))
@@ -156,7 +160,15 @@ def own_attribute(program: Program, node: ast.expr) -> ast.expr | None:
         and one.attr == node.attr
         and not isinstance(one.ctx, ast.Load)
     ]
-    statement = program.parents[stores[0]] if len(stores) == 1 else None
-    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        return statement.value
-    return None
+    return assigned(program, stores[0]) if len(stores) == 1 else None
+
+
+def assigned(program: Program, target: ast.expr) -> ast.expr | None:
+    """The value of ``target = value``, also where both are one of several, ``a, b = c, d``."""
+    above = program.parents[target]
+    if not isinstance(above, ast.Tuple):
+        return assigned_value(program, target)
+    value = assigned_value(program, above)
+    if not isinstance(value, ast.Tuple) or len(value.elts) != len(above.elts):
+        return None
+    return value.elts[above.elts.index(target)]

@@ -79,7 +79,7 @@ class Program:
 
     @cached_property
     def _bindings(self) -> dict[str, list[ast.AST]]:
-        return _by_name((_bound(node), node) for node in self.nodes)
+        return _by_name((bound_name(node), node) for node in self.nodes)
 
     @cached_property
     def _loads(self) -> dict[str, list[ast.Name]]:
@@ -231,7 +231,7 @@ def _by_name(pairs: Iterable[tuple[str | None, _Node]]) -> dict[str, list[_Node]
     return found
 
 
-def _bound(node: ast.AST) -> str | None:
+def bound_name(node: ast.AST) -> str | None:
     """The name that ``node`` binds by itself, its children left out."""
     if isinstance(node, ast.Name):
         return None if isinstance(node.ctx, ast.Load) else node.id

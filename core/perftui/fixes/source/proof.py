@@ -19,6 +19,7 @@ from perftui.fixes.source.edits import (
     ReplaceLiteral,
     Span,
     WrapBlock,
+    from_the_end,
     is_literal,
 )
 from perftui.fixes.source.program import Program, parse_program
@@ -46,8 +47,7 @@ class _Meant(ast.NodeTransformer):
 
     def __init__(self, program: Program, edits: Sequence[Edit]) -> None:
         self._program = program
-        # From the end of a block, where indices of what comes before stay as they are.
-        self._edits = sorted(edits, key=lambda edit: edit.at, reverse=True)
+        self._edits = from_the_end(edits)
         self.made: list[Edit] = []
 
     def visit(self, node: ast.AST) -> ast.AST:

@@ -25,6 +25,7 @@ from perftui.fixes.source.edits import (
     ReplaceLiteral,
     Span,
     WrapBlock,
+    from_the_end,
 )
 
 
@@ -63,8 +64,7 @@ class _Editor(cst.CSTTransformer):
     def __init__(self, edits: Sequence[Edit], comments: Mapping[int, int]) -> None:
         super().__init__()
         self._comments = comments
-        # From the end of a block, where indices of what comes before stay as they are.
-        self._edits = sorted(edits, key=lambda edit: edit.at, reverse=True)
+        self._edits = from_the_end(edits)
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:  # LibCST's types are dynamic
         """``updated_node`` with the edits made in it."""

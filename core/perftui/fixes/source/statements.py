@@ -55,6 +55,17 @@ def insert_before(
     return InsertLine(program.span(statement), text, before=True)
 
 
+def insert_behind(
+    program: Program, statement: ast.stmt, text: str, known: Collection[str] = ()
+) -> InsertLine:
+    """``text``, one line, behind ``statement``; names in ``known`` are defined by another edit.
+
+    Raises:
+        PatchRefusedError: the line would not run, or a name that it reads may have no value there.
+    """
+    return _inserted(program, statement, text, known)
+
+
 def insert_after_imports(program: Program, text: str) -> InsertLine:
     """``text``, one line, after the last of the imports at the top of the file.
 
@@ -103,14 +114,16 @@ def remove(program: Program, statement: ast.stmt) -> RemoveStatement:
     return RemoveStatement(program.span(statement))
 
 
-def _inserted(program: Program, statement: ast.stmt, text: str) -> InsertLine:
+def _inserted(
+    program: Program, statement: ast.stmt, text: str, known: Collection[str] = ()
+) -> InsertLine:
     chain = _chain(program, statement)
     last, after = chain[-1], program.block(statement)
     if isinstance(last, _LEAVING):
         raise PatchRefusedError(f"nothing that comes after line {last.end_lineno} is run")
     if any(_is_future(node) for node in after[after.index(last) + 1 :]):
         raise PatchRefusedError("nothing may come before an import from __future__")
-    refuse_unbound(program, last, text)
+    refuse_unbound(program, last, text, known=known)
     return InsertLine(program.span(chain[0]), text)
 
 

@@ -157,5 +157,6 @@ BACKWARD_AGAIN = Rule(
     ),
     lost=_backward_again,
     limits=_LIMITS,
+    fixes=("backward-once",),
     answer="sum the losses and call backward once",
 )

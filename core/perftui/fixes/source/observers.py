@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from perftui.fixes.source.edits import PatchRefusedError
-from perftui.fixes.source.known_calls import is_pure, words
+from perftui.fixes.source.known_calls import is_pure, looks_on, words
 from perftui.fixes.source.names import qualified_name
 from perftui.fixes.source.program import Program, assigned_value, called_name
 from perftui.fixes.source.training_calls import TRAINS
@@ -100,6 +100,8 @@ def _called(program: Program, statement: ast.stmt, call: ast.Call, may_evaluate:
     if changes:
         return "" if _is_local(program, statement, call.func) else f"calls {name}()"
     if may_evaluate or program.own_functions(call) or is_pure(name, qualified):
+        return ""
+    if isinstance(call.func, ast.Attribute) and looks_on(ast.unparse(call.func.value), name):
         return ""
     return f"calls {ast.unparse(call.func)[:40]}(), of which it is not known what it does"
 

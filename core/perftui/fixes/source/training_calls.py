@@ -17,12 +17,17 @@ _WORDS = re.compile(
     r"|^(train|fit|update)|fine_?tun"
 )
 """Names of functions of other files that may train."""
+_EPOCH = re.compile(r"(train|fit)_(one_)?epoch$|train_(model|loop|step|batch)$")
 _UPDATES = re.compile(r"step$|.*optimi[sz]e|add_$|sub_$|copy_$|update")
 
 
 def trains(program: Program, node: ast.AST) -> bool:
-    """Whether a training step is in ``node`` or in what it calls of this file."""
-    return _is_step(set(_names(program, node, into_loops=True)))
+    """Whether a training step is in ``node``, in what it calls of this file, or in a function of
+    another file that is named for it."""
+    called = set(_names(program, node, into_loops=True))
+    return _is_step(called) or any(
+        name not in program.functions and _EPOCH.match(name) for name in called
+    )
 
 
 def trains_each_turn(program: Program, loop: ast.AST) -> bool:

@@ -82,6 +82,8 @@ def _settings(program: Program, use: ast.Name) -> Iterator[ast.stmt]:
             for before in block[: block.index(inner)]:
                 if _sets(before, use.id):
                     yield before
+        if isinstance(above, (ast.With, ast.AsyncWith)) and _sets(above, use.id):
+            yield above
         if isinstance(above, (ast.For, ast.AsyncFor)) and inner in above.body:
             targets = (node for node in ast.walk(above.target) if isinstance(node, ast.Name))
             yield from (above for node in targets if node.id == use.id)

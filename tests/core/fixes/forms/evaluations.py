@@ -106,13 +106,13 @@ EVALUATIONS = (
         "no-grad",
         """
         import torch
-        from engine import train_one_epoch
+        from engine import update_all
         def evaluate_all():
             for epoch in range(9):
-                train_one_epoch(model)
+                update_all(model)
                 show(model(x))  # here
         """,
-        refused="calls train_one_epoch()",
+        refused="calls update_all()",
     ),
     Form(
         "without gradients already",

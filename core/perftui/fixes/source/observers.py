@@ -148,16 +148,18 @@ def _refuse_best(program: Program, statement: ast.stmt) -> None:
     """Nothing where it is not for ``statement`` to keep what was best so far: left out once, that
     would be lost, as later steps are compared with it."""
     for node, _ in reached(program, statement):
-        read: list[ast.expr] = []
-        if isinstance(node, (ast.If, ast.IfExp)):
-            read = [node.test]
-        elif isinstance(node, ast.Call) and words(called_name(node)) & _KEEPS:
-            read = [*node.args, *(keyword.value for keyword in node.keywords)]
-        for one in read:
-            if isinstance(one, (ast.Name, ast.Attribute, ast.Compare)) and _BEST.search(
-                ast.unparse(one)
-            ):
-                raise PatchRefusedError(f"line {node.lineno} keeps what was best so far")
+        for one in _deciding(node):
+            if _BEST.search(ast.unparse(one)):
+                raise PatchRefusedError(f"line {one.lineno} keeps what was best so far")
+
+
+def _deciding(node: ast.AST) -> Iterator[ast.expr]:
+    """What decides whether ``node`` does something, or whether what it saves is kept."""
+    if isinstance(node, (ast.If, ast.IfExp)):
+        yield node.test
+    elif isinstance(node, ast.Call) and words(called_name(node)) & _KEEPS:
+        given = (*node.args, *(keyword.value for keyword in node.keywords))
+        yield from (one for one in given if isinstance(one, (ast.Name, ast.Attribute, ast.Compare)))
 
 
 def _modes(program: Program, statement: ast.stmt) -> set[str]:

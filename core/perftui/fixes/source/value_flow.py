@@ -64,7 +64,7 @@ def _is_set_anew(program: Program, statement: ast.stmt, use: ast.Name) -> bool:
         if _place(statement) < _place(setting):
             return True
         is_later = _place(statement) > _place(use)
-        within = setting is shared or shared in program.ancestors(setting)
+        within = setting is shared or shared in set(program.ancestors(setting))
         if is_later and (shared is None or within):
             return True
     return False

@@ -49,6 +49,26 @@ EVALUATIONS = (
         ),
     ),
     Form(
+        "means that are gathered",
+        "no-grad",
+        """
+        import torch
+        from meters import AverageMeter
+        def validate(loader):
+            losses = AverageMeter()
+            for x, y in loader:
+                loss = f(model(x), y)  # here
+                losses.update(loss.item(), x.size(0))
+            return losses.avg
+        """,
+        (
+            "with torch.no_grad():",
+            "for x, y in loader:",
+            "loss = f(model(x), y)",
+            "losses.update(loss.item(), x.size(0))",
+        ),
+    ),
+    Form(
         "a forward pass over time",
         "no-grad",
         """

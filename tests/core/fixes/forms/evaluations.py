@@ -243,7 +243,7 @@ EVALUATIONS = (
             except OSError:
                 time.sleep(1)  # here
         """,
-        refused="waits before it tries again",
+        refused="is for what went wrong",
     ),
     Form(
         "freed memory in each step",
@@ -256,5 +256,18 @@ EVALUATIONS = (
                 torch.cuda.empty_cache()  # here
         """,
         ("pass",),
+    ),
+    Form(
+        "freed memory after there was none",
+        "empty-cache",
+        """
+        import torch
+        for x, y in loader:
+            try:
+                TRAIN
+            except torch.cuda.OutOfMemoryError:
+                torch.cuda.empty_cache()  # here
+        """,
+        refused="is for what went wrong",
     ),
 )

@@ -10,7 +10,7 @@ from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, changed_lines, place_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
-from perftui.fixes.source.observers import refuse_unless_observer
+from perftui.fixes.source.observers import observers
 from perftui.fixes.source.program import Program
 from perftui.fixes.source.statements import wrap
 from perftui.fixes.source.step_condition import every, rarer, rarer_within, refuse_own_count
@@ -39,9 +39,12 @@ def seldom(program: Program, line: int, *, may_evaluate: bool = False) -> Sequen
         inside = condition.inside
         if trains(program, inside):
             raise PatchRefusedError(f"line {line} is part of the training step")
-        refuse_unless_observer(program, inside, may_evaluate=may_evaluate)
-        return (_under(program, inside, rarer_within(condition, SELDOM)),)
-    refuse_unless_observer(program, condition.around, may_evaluate=may_evaluate)
+        within = observers(program, inside, may_evaluate=may_evaluate)
+        return (_under(within, rarer_within(condition, SELDOM), program),)
+    around = observers(program, condition.around, may_evaluate=may_evaluate)
+    if len(around) > 1:
+        line = around[-1].lineno
+        raise PatchRefusedError(f"line {line} reads what line {around[0].lineno} sets")
     return (rarer(program, condition, SELDOM),)
 
 
@@ -50,18 +53,20 @@ def _now_and_then(program: Program, found: StepStatement, may_evaluate: bool) ->
     statement = found.statement
     if trains(program, statement):
         raise PatchRefusedError(f"line {statement.lineno} is part of the training step")
-    refuse_unless_observer(program, statement, may_evaluate=may_evaluate)
-    refuse_own_count(program, statement)
+    together = observers(program, statement, may_evaluate=may_evaluate)
+    for one in together:
+        refuse_own_count(program, one)
     counter = step_counter(program, found)
     header = f"if {counter} % {SELDOM} == 0"
     if found.of_many:
         # Of few turns, as of epochs, the last is the one whose results are kept.
         header += f" or {counter} == {last_turn(found, counter)}"
-    return _under(program, statement, header)
+    return _under(together, header, program)
 
 
-def _under(program: Program, statement: ast.stmt, header: str) -> Edit:
-    return wrap(program, statement.lineno, statement.end_lineno or statement.lineno, header)
+def _under(statements: Sequence[ast.stmt], header: str, program: Program) -> Edit:
+    first, last = statements[0], statements[-1]
+    return wrap(program, first.lineno, last.end_lineno or last.lineno, header)
 
 
 def evaluated_seldom(program: Program, line: int) -> Sequence[Edit]:

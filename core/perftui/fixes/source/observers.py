@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.known_calls import is_pure, looks_on, words
@@ -40,21 +40,30 @@ _MAKES = frozenset(
     }
 )
 _DEEPEST = 4
+_MOST_READERS = 6
+"""Statements between what sets a name and what reads it."""
 
 
-def refuse_unless_observer(
+def observers(
     program: Program, statement: ast.stmt, *, may_evaluate: bool = False
-) -> None:
-    """Nothing where ``statement`` changes nothing that a training step reads.
+) -> list[ast.stmt]:
+    """``statement``, and what behind it in its block reads what it sets: all of that changes
+    nothing that a training step reads.
 
-    ``may_evaluate``: it may switch a model to evaluation and back, and call models.
+    ``may_evaluate``: ``statement`` may switch a model to evaluation and back, and call models.
 
     Raises:
-        PatchRefusedError: it may change something; the message says what.
+        PatchRefusedError: something may change; the message says what.
     """
-    _refuse_names_used_elsewhere(program, statement)
-    _refuse_lasting_mode(program, statement)
-    _refuse_best(program, statement)
+    found = _with_readers(program, statement)
+    _refuse_best(program, found)
+    for one in found:
+        _refuse_lasting_mode(program, one)
+        _refuse_changes(program, one, may_evaluate=may_evaluate and one is statement)
+    return found
+
+
+def _refuse_changes(program: Program, statement: ast.stmt, *, may_evaluate: bool) -> None:
     for node, depth in reached(program, statement):
         why = _change(program, statement, node, may_evaluate)
         if not why and not depth and isinstance(node, ast.Call) and program.own_functions(node):
@@ -144,12 +153,15 @@ def _refuse_lasting_mode(program: Program, statement: ast.stmt) -> None:
         raise PatchRefusedError(f"line {statement.lineno} leaves the model in evaluation")
 
 
-def _refuse_best(program: Program, statement: ast.stmt) -> None:
-    """Nothing where it is not for ``statement`` to keep what was best so far: left out once, that
-    would be lost, as later steps are compared with it."""
-    for node, _ in reached(program, statement):
+def _refuse_best(program: Program, statements: Sequence[ast.stmt]) -> None:
+    """Nothing where it is not for ``statements`` to keep what was best so far: left out once, that
+    would be lost, as later steps are compared with it. What they compare themselves may be kept."""
+    own = {name for one in statements for name in names_bound(program, one)}
+    for node in (node for one in statements for node, _ in reached(program, one)):
         for one in _deciding(node):
-            if _BEST.search(ast.unparse(one)):
+            said = [n for n in ast.walk(one) if isinstance(n, (ast.Name, ast.Attribute))]
+            best = [n for n in said if _BEST.search(getattr(n, "id", getattr(n, "attr", "")))]
+            if not all(isinstance(n, ast.Name) and n.id in own for n in best):
                 raise PatchRefusedError(f"line {one.lineno} keeps what was best so far")
 
 
@@ -168,7 +180,24 @@ def _modes(program: Program, statement: ast.stmt) -> set[str]:
     return {called_name(call) for call in named} & _MODES
 
 
-def _refuse_names_used_elsewhere(program: Program, statement: ast.stmt) -> None:
-    for name in sorted(names_bound(program, statement)):
-        for use in later_reads(program, statement, name):
-            raise PatchRefusedError(f"line {use.lineno} reads {name}, which it sets")
+def _with_readers(program: Program, statement: ast.stmt) -> list[ast.stmt]:
+    """``statement`` and those behind it in its block, up to the last that reads what they set."""
+    block = program.block(statement)
+    first = last = block.index(statement)
+    while True:
+        found = block[first : last + 1]
+        inside = {node for one in found for node in ast.walk(one)}
+        end = last
+        for one in found:
+            for name in sorted(names_bound(program, one)):
+                for use in later_reads(program, one, name):
+                    if use in inside:
+                        continue
+                    around = next((s for s in program.ancestors(use) if s in block), None)
+                    at = block.index(around) if isinstance(around, ast.stmt) else -1
+                    if at < first or at > first + _MOST_READERS:
+                        raise PatchRefusedError(f"line {use.lineno} reads {name}, which it sets")
+                    end = max(end, at)
+        if end == last:
+            return found
+        last = end

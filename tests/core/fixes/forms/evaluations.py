@@ -182,7 +182,78 @@ EVALUATIONS = (
             accuracy = evaluate(model, held_out)  # here
             scheduler.step(accuracy)
         """,
-        refused="reads accuracy, which it sets",
+        refused="calls step()",
+    ),
+    Form(
+        "evaluation whose result is printed",
+        "evaluate-less-often",
+        """
+        def main(epochs):
+            for epoch in range(epochs):
+                train(model)
+                loss, accuracy = evaluate(model, held_out)  # here
+                took = time.time() - started
+                print(f"{epoch}: {accuracy:.3f}, {took}")
+        def train(model):
+            started = time.time()
+            for x, y in loader:
+                TRAIN
+        """,
+        (
+            "if epoch % 10 == 0 or epoch == epochs - 1:",
+            "loss, accuracy = evaluate(model, held_out)",
+            "took = time.time() - started",
+            'print(f"{epoch}: {accuracy:.3f}, {took}")',
+        ),
+    ),
+    Form(
+        "evaluation whose best is kept",
+        "evaluate-less-often",
+        """
+        def main(epochs, best=0):
+            for epoch in range(epochs):
+                train(model)
+                accuracy = evaluate(model, held_out)  # here
+                if accuracy > best:
+                    best = accuracy
+                    torch.save(model.state_dict(), "best.pt")
+        def train(model):
+            for x, y in loader:
+                TRAIN
+        """,
+        (
+            "if epoch % 10 == 0 or epoch == epochs - 1:",
+            "accuracy = evaluate(model, held_out)",
+            "if accuracy > best:",
+            "best = accuracy",
+            'torch.save(model.state_dict(), "best.pt")',
+        ),
+    ),
+    Form(
+        "evaluation that ends the training",
+        "evaluate-less-often",
+        """
+        for epoch in range(9):
+            for x, y in loader:
+                TRAIN
+            loss = evaluate(model, held_out)  # here
+            stopping(loss)
+        """,
+        refused="not known what it does",
+    ),
+    Form(
+        "evaluation whose results are kept",
+        "evaluate-less-often",
+        """
+        best = 0
+        for epoch in range(9):
+            for x, y in loader:
+                TRAIN
+            accuracy = evaluate(model, held_out)  # here
+            best = max(best, accuracy)
+        print(best)
+        """,
+        refused="reads best, which it sets",
     ),
     Form(
         "garbage in each step",

@@ -12,7 +12,8 @@ from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
 from perftui.fixes.source.program import Program, called_name
 from perftui.fixes.source.statements import insert_before, insert_behind, remove
-from perftui.fixes.source.step_loop import TRAINS, statement_at
+from perftui.fixes.source.step_loop import statement_at
+from perftui.fixes.source.training_calls import TRAINS
 
 _NAMES = ("losses", "all_losses", "summed_losses")
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)

@@ -33,6 +33,11 @@ def _left_out(names: Sequence[str], program: Program, line: int) -> Sequence[Edi
     statement = program.parents[calls[0]]
     if not isinstance(statement, ast.Expr):
         raise PatchRefusedError(f"line {line} uses what {names[0]} returns")
+    handler = next(
+        (n for n in program.ancestors(statement) if isinstance(n, ast.ExceptHandler)), None
+    )
+    if handler is not None:
+        raise PatchRefusedError(f"line {line} is for what went wrong, at line {handler.lineno}")
     return (remove(program, statement),)
 
 
@@ -41,8 +46,6 @@ def no_sleep(program: Program, line: int) -> Sequence[Edit]:
     edits = _left_out(("time.sleep",), program, line)
     sleeping = (c for c in program.calls("sleep") if c.lineno == line)
     for above in (one for call in sleeping for one in program.ancestors(call)):
-        if isinstance(above, ast.ExceptHandler):
-            raise PatchRefusedError(f"line {above.lineno} waits before it tries again")
         if isinstance(above, LOOPS) and not trains(program, above):
             raise PatchRefusedError(f"the loop at line {above.lineno} waits for something by it")
     return edits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 
 from perftui.facts.fact import Facts
@@ -9,12 +10,13 @@ from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, is_certain, place_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
-from perftui.fixes.source.observers import refuse_unless_observer
+from perftui.fixes.source.observers import observers
 from perftui.fixes.source.program import Program
 from perftui.fixes.source.statements import wrap
-from perftui.fixes.source.step_condition import every, holder, rarer, refuse_own_count
+from perftui.fixes.source.step_condition import every, rarer, rarer_within, refuse_own_count
 from perftui.fixes.source.step_counter import last_turn, step_counter
-from perftui.fixes.source.step_loop import step_statement
+from perftui.fixes.source.step_loop import StepStatement, step_statement
+from perftui.fixes.source.training_calls import trains
 
 SELDOM = 10
 """So many times as seldom: what took most of the step takes a tenth of that then."""
@@ -26,24 +28,45 @@ def seldom(program: Program, line: int, *, may_evaluate: bool = False) -> Sequen
     does it, too."""
     found = step_statement(program, line)
     condition = every(program, found)
-    if condition is not None:
-        if found.of_many:
-            raise PatchRefusedError(
-                f"line {condition.lineno} counts turns of many steps: rarer is yours to say"
-            )
-        around = holder(condition, program)
-        refuse_unless_observer(program, around, may_evaluate=may_evaluate)
-        return (rarer(program, around, condition, SELDOM),)
+    if condition is None:
+        return (_now_and_then(program, found, may_evaluate),)
+    if found.of_many:
+        number = condition.around.lineno
+        raise PatchRefusedError(
+            f"line {number} counts turns of many steps: how much rarer is yours to say"
+        )
+    if trains(program, condition.around):
+        inside = condition.inside
+        if trains(program, inside):
+            raise PatchRefusedError(f"line {line} is part of the training step")
+        within = observers(program, inside, may_evaluate=may_evaluate)
+        return (_under(within, rarer_within(condition, SELDOM), program),)
+    around = observers(program, condition.around, may_evaluate=may_evaluate)
+    if len(around) > 1:
+        line = around[-1].lineno
+        raise PatchRefusedError(f"line {line} reads what line {around[0].lineno} sets")
+    return (rarer(program, condition, SELDOM),)
+
+
+def _now_and_then(program: Program, found: StepStatement, may_evaluate: bool) -> Edit:
+    """What is done in every turn of the loop."""
     statement = found.statement
-    refuse_unless_observer(program, statement, may_evaluate=may_evaluate)
-    refuse_own_count(program, statement)
+    if trains(program, statement):
+        raise PatchRefusedError(f"line {statement.lineno} is part of the training step")
+    together = observers(program, statement, may_evaluate=may_evaluate)
+    for one in together:
+        refuse_own_count(program, one)
     counter = step_counter(program, found)
     header = f"if {counter} % {SELDOM} == 0"
     if found.of_many:
         # Of few turns, as of epochs, the last is the one whose results are kept.
         header += f" or {counter} == {last_turn(found, counter)}"
-    first, last = statement.lineno, statement.end_lineno or statement.lineno
-    return (wrap(program, first, last, header),)
+    return _under(together, header, program)
+
+
+def _under(statements: Sequence[ast.stmt], header: str, program: Program) -> Edit:
+    first, last = statements[0], statements[-1]
+    return wrap(program, first.lineno, last.end_lineno or last.lineno, header)
 
 
 def evaluated_seldom(program: Program, line: int) -> Sequence[Edit]:

@@ -452,8 +452,16 @@ def test_what_else_changes_or_is_left_is_told(path, source, sentence) -> None:
         "if c:\n    x = DataLoader(a)  # here\nelif d:\n    x = DataLoader(b)\n",
         "def f():\n    x = DataLoader(a)  # here\ndef g():\n    x = DataLoader(b)\n",
         PARSED + LOADED + "print(args.w)\nx = DataLoader(b, num_workers=args.w)\n",
+        "x = [\n    DataLoader(a),  # here\n    DataLoader(b),\n]\n",
     ],
-    ids=["another name", "instead", "instead of it too", "another function", "with the same value"],
+    ids=[
+        "another name",
+        "instead",
+        "instead of it too",
+        "another function",
+        "with the same value",
+        "beside it",
+    ],
 )
 def test_a_loader_that_stands_instead_is_no_other_half(path, source) -> None:
     assert not any("half" in sentence for sentence in patch_of(path, source).told)

@@ -310,7 +310,7 @@ REFUSED = {
     ),
     "its result is read": (
         seldom,
-        "for i in range(9):\n    TRAIN\n    best = f(model)  # here\n    print(best)\n",
+        "for i in range(9):\n    TRAIN\n    best = str(loss)  # here\nprint(best)\n",
         "line 4 reads best",
     ),
     "it leaves the loop": (

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from perftui.fixes.source.program import Function, Program, called_name
+from perftui.fixes.source.readers import attributes
 
 _HARMLESS = frozenset(
     {"staticmethod", "no_grad", "inference_mode", "enable_grad", "record", "wraps"}
@@ -32,8 +33,7 @@ def calls_of(program: Program, function: Function) -> list[ast.Call] | None:
     if len(named) != 1:
         return None
     if isinstance(above, ast.ClassDef):
-        uses = [node for node in program.nodes if _is_attribute(node, function.name)]
-        return _called(program, uses)
+        return _called(program, attributes(program, function.name, ast.Load))
     return _by_name(program, function.name) if program.bindings(function.name) == named else None
 
 
@@ -85,10 +85,6 @@ def _called(program: Program, uses: Sequence[ast.expr]) -> list[ast.Call] | None
 
 def _is_call_of(node: ast.AST, use: ast.expr) -> bool:
     return isinstance(node, ast.Call) and node.func is use
-
-
-def _is_attribute(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == name
 
 
 def _decorator(node: ast.expr) -> str:

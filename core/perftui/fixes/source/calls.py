@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from perftui.fixes.source.edits import Edit, Literal, PatchRefusedError
 from perftui.fixes.source.names import qualified_name
 from perftui.fixes.source.program import Program, assigned_value, called_name
+from perftui.fixes.source.training_calls import LOOPS, trains, trains_each_turn
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, *_COMPREHENSIONS)
@@ -100,9 +101,25 @@ def _contexts(program: Program, call: ast.Call) -> list[Context]:
             found.append(Context.ONE_PASS)
         if isinstance(above, _FUNCTIONS):
             break
+    again = _makes_again(program, call) or _called_in_loops(program, call)
+    return [*found, *([Context.LOOP] if again else [])]
+
+
+def _makes_again(program: Program, call: ast.Call) -> bool:
+    """Whether loops of its function run ``call`` again and again, those aside that go through a
+    few values or in which each turn trains for many epochs, as one over folds does."""
     loops = list(_loops(program, call))
     again = loops[1:] if loops and _few(program, loops[0]) is not None else loops
-    return [*found, *([Context.LOOP] if again or _called_in_loops(program, call) else [])]
+    return any(not _trains_for_epochs(program, one, call) for one in again)
+
+
+def _trains_for_epochs(program: Program, loop: ast.AST, call: ast.Call) -> bool:
+    inner = (node for node in ast.walk(loop) if node is not loop and isinstance(node, LOOPS))
+    return any(
+        trains(program, one) and not trains_each_turn(program, one)
+        for one in inner
+        if call not in set(ast.walk(one))
+    )
 
 
 def _called_in_loops(program: Program, call: ast.Call) -> bool:
@@ -110,10 +127,7 @@ def _called_in_loops(program: Program, call: ast.Call) -> bool:
     around = (one for one in program.ancestors(call) if isinstance(one, _FUNCTIONS))
     name = getattr(next(around, None), "name", "")
     calls = program.calls(name) if len(program.functions.get(name, ())) == 1 else []
-    loops = [list(_loops(program, one)) for one in calls]
-    return bool(loops) and all(
-        each and not (len(each) == 1 and _few(program, each[0]) is not None) for each in loops
-    )
+    return bool(calls) and all(_makes_again(program, one) for one in calls)
 
 
 def _loops(program: Program, call: ast.Call) -> Iterator[ast.AST]:

@@ -49,7 +49,7 @@ PURE = frozenset(
         *("add_figure", "add_graph", "add_video", "add_embedding", "set_postfix", "set_title"),
         *("set_postfix_str", "set_description", "set_description_str", "set_xlabel", "set_ylabel"),
         *("imshow", "subplot", "subplots", "legend", "xlabel", "ylabel", "axis", "hist", "scatter"),
-        *("collect", "Image", "fromarray", "Histogram", "Table", "Figure"),
+        *("collect", "key_averages", "table", "Image", "fromarray", "Histogram", "Table", "Figure"),
     }
 )
 """Functions and methods that read, or write outside of the training."""
@@ -104,6 +104,7 @@ _TRAINS = frozenset(
         *("sample", "replay", "ema", "sync", "schedule", "lr", "init", "resume", "backward"),
     }
 )
+_ONLOOKER = re.compile(r"(^|[._])(vis|viz|visdom|writer|logger|pbar|tb|wandb|bar|experiment)$")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
@@ -111,6 +112,12 @@ def observes(name: str) -> bool:
     """Whether ``name`` says that it logs, prints, draws or saves, and nothing more."""
     said = words(name)
     return bool(said & _OBSERVES) and not said & _TRAINS
+
+
+def looks_on(receiver: str, name: str) -> bool:
+    """Whether ``receiver`` is named as what draws, logs or shows progress, and ``name`` as nothing
+    that changes it."""
+    return _ONLOOKER.search(receiver) is not None and not words(name) & _TRAINS
 
 
 def words(name: str) -> set[str]:

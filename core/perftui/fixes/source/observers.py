@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from perftui.fixes.source.edits import PatchRefusedError
-from perftui.fixes.source.known_calls import is_pure, words
+from perftui.fixes.source.known_calls import is_pure, looks_on, words
 from perftui.fixes.source.names import qualified_name
 from perftui.fixes.source.program import Program, assigned_value, called_name
 from perftui.fixes.source.training_calls import TRAINS
@@ -40,21 +40,30 @@ _MAKES = frozenset(
     }
 )
 _DEEPEST = 4
+_MOST_READERS = 6
+"""Statements between what sets a name and what reads it."""
 
 
-def refuse_unless_observer(
+def observers(
     program: Program, statement: ast.stmt, *, may_evaluate: bool = False
-) -> None:
-    """Nothing where ``statement`` changes nothing that a training step reads.
+) -> list[ast.stmt]:
+    """``statement``, and what behind it in its block reads what it sets: all of that changes
+    nothing that a training step reads.
 
-    ``may_evaluate``: it may switch a model to evaluation and back, and call models.
+    ``may_evaluate``: ``statement`` may switch a model to evaluation and back, and call models.
 
     Raises:
-        PatchRefusedError: it may change something; the message says what.
+        PatchRefusedError: something may change; the message says what.
     """
-    _refuse_names_used_elsewhere(program, statement)
-    _refuse_lasting_mode(program, statement)
-    _refuse_best(program, statement)
+    found = _with_readers(program, statement)
+    _refuse_best(program, found)
+    for one in found:
+        _refuse_lasting_mode(program, one)
+        _refuse_changes(program, one, may_evaluate=may_evaluate and one is statement)
+    return found
+
+
+def _refuse_changes(program: Program, statement: ast.stmt, *, may_evaluate: bool) -> None:
     for node, depth in reached(program, statement):
         why = _change(program, statement, node, may_evaluate)
         if not why and not depth and isinstance(node, ast.Call) and program.own_functions(node):
@@ -101,6 +110,8 @@ def _called(program: Program, statement: ast.stmt, call: ast.Call, may_evaluate:
         return "" if _is_local(program, statement, call.func) else f"calls {name}()"
     if may_evaluate or program.own_functions(call) or is_pure(name, qualified):
         return ""
+    if isinstance(call.func, ast.Attribute) and looks_on(ast.unparse(call.func.value), name):
+        return ""
     return f"calls {ast.unparse(call.func)[:40]}(), of which it is not known what it does"
 
 
@@ -142,20 +153,25 @@ def _refuse_lasting_mode(program: Program, statement: ast.stmt) -> None:
         raise PatchRefusedError(f"line {statement.lineno} leaves the model in evaluation")
 
 
-def _refuse_best(program: Program, statement: ast.stmt) -> None:
-    """Nothing where it is not for ``statement`` to keep what was best so far: left out once, that
-    would be lost, as later steps are compared with it."""
-    for node, _ in reached(program, statement):
-        read: list[ast.expr] = []
-        if isinstance(node, (ast.If, ast.IfExp)):
-            read = [node.test]
-        elif isinstance(node, ast.Call) and words(called_name(node)) & _KEEPS:
-            read = [*node.args, *(keyword.value for keyword in node.keywords)]
-        for one in read:
-            if isinstance(one, (ast.Name, ast.Attribute, ast.Compare)) and _BEST.search(
-                ast.unparse(one)
-            ):
-                raise PatchRefusedError(f"line {node.lineno} keeps what was best so far")
+def _refuse_best(program: Program, statements: Sequence[ast.stmt]) -> None:
+    """Nothing where it is not for ``statements`` to keep what was best so far: left out once, that
+    would be lost, as later steps are compared with it. What they compare themselves may be kept."""
+    own = {name for one in statements for name in names_bound(program, one)}
+    for node in (node for one in statements for node, _ in reached(program, one)):
+        for one in _deciding(node):
+            said = [n for n in ast.walk(one) if isinstance(n, (ast.Name, ast.Attribute))]
+            best = [n for n in said if _BEST.search(getattr(n, "id", getattr(n, "attr", "")))]
+            if not all(isinstance(n, ast.Name) and n.id in own for n in best):
+                raise PatchRefusedError(f"line {one.lineno} keeps what was best so far")
+
+
+def _deciding(node: ast.AST) -> Iterator[ast.expr]:
+    """What decides whether ``node`` does something, or whether what it saves is kept."""
+    if isinstance(node, (ast.If, ast.IfExp)):
+        yield node.test
+    elif isinstance(node, ast.Call) and words(called_name(node)) & _KEEPS:
+        given = (*node.args, *(keyword.value for keyword in node.keywords))
+        yield from (one for one in given if isinstance(one, (ast.Name, ast.Attribute, ast.Compare)))
 
 
 def _modes(program: Program, statement: ast.stmt) -> set[str]:
@@ -164,7 +180,24 @@ def _modes(program: Program, statement: ast.stmt) -> set[str]:
     return {called_name(call) for call in named} & _MODES
 
 
-def _refuse_names_used_elsewhere(program: Program, statement: ast.stmt) -> None:
-    for name in sorted(names_bound(program, statement)):
-        for use in later_reads(program, statement, name):
-            raise PatchRefusedError(f"line {use.lineno} reads {name}, which it sets")
+def _with_readers(program: Program, statement: ast.stmt) -> list[ast.stmt]:
+    """``statement`` and those behind it in its block, up to the last that reads what they set."""
+    block = program.block(statement)
+    first = last = block.index(statement)
+    while True:
+        found = block[first : last + 1]
+        inside = {node for one in found for node in ast.walk(one)}
+        end = last
+        for one in found:
+            for name in sorted(names_bound(program, one)):
+                for use in later_reads(program, one, name):
+                    if use in inside:
+                        continue
+                    around = next((s for s in program.ancestors(use) if s in block), None)
+                    at = block.index(around) if isinstance(around, ast.stmt) else -1
+                    if at < first or at > first + _MOST_READERS:
+                        raise PatchRefusedError(f"line {use.lineno} reads {name}, which it sets")
+                    end = max(end, at)
+        if end == last:
+            return found
+        last = end

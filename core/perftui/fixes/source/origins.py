@@ -49,7 +49,8 @@ def origins(program: Program, value: ast.expr, wanted: Wanted) -> tuple[Origin, 
     if isinstance(value, ast.Attribute):
         given = stored(program, value)
         same = attributes(program, value.attr, ast.Load)
-        return given and (Origin(given, tuple(node for node in same if node is not value)),)
+        others = tuple(node for node in same if node is not value)
+        return (Origin(given, others),) if given else None
     if isinstance(value, ast.Subscript):
         return _item(program, value, wanted)
     if isinstance(value, ast.IfExp):
@@ -86,16 +87,17 @@ def _parameter(
     calls = calls_of(program, function) if function else None
     if function is not None and calls == []:
         raise unclear(wanted, value, f"{function.name}() is called in another file: give it there")
+    unknown = unclear(wanted, value, f"not certain where {value.id} gets its value")
+    if function is None or calls is None:
+        raise unknown
     found: list[Origin] = []
-    for call in calls or ():
-        given = function and given_for(program, call, function, parameter.arg)
-        if function is None or given is None:
-            break
+    for call in calls:
+        given = given_for(program, call, function, parameter.arg)
+        if given is None:
+            raise unknown
         # Each call that leaves it to the default gets the new one.
-        sharing = calls if calls and is_default(function, given) else ()
+        sharing = calls if is_default(function, given) else ()
         found.append(Origin(given, (*others, *(one for one in sharing if one is not call))))
-    if not found or len(found) != len(calls or ()):
-        raise unclear(wanted, value, f"not certain where {value.id} gets its value")
     return tuple(found)
 
 

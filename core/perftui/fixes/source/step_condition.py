@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import dataclass
 
 from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
 from perftui.fixes.source.observers import reached
@@ -13,24 +14,37 @@ from perftui.fixes.source.step_counter import counters
 from perftui.fixes.source.step_loop import StepStatement
 
 _COUNTS = re.compile(r"(step|iter|batch|count|idx|index|update|episode)|^(i|j|n|it|k|t)$")
-_RANK = re.compile(r"rank|main|master|is_initialized|is_available|verbose|isinstance|len|hasattr")
+_RANK = re.compile(
+    r"rank|main|master|primary|chief|leader|is_initialized|is_available|verbose|isinstance|len|hasattr"
+)
 """Calls in conditions that hold for all steps or for none."""
 
 
-def every(program: Program, found: StepStatement) -> ast.expr | None:
-    """The ``20`` of ``if step % 20 == 0:`` on the way to the line, from the line outwards; None
-    where nothing on that way depends on the step.
+@dataclass(frozen=True)
+class Every:
+    """A condition that holds every so many steps, on the way to a line."""
+
+    around: ast.If
+    rest: ast.BinOp
+    """``step % 20``."""
+    inside: ast.stmt
+    """What stands in ``around`` on that way."""
+
+
+def every(program: Program, found: StepStatement) -> Every | None:
+    """``if step % 20 == 0:`` on the way to the line, from the line outwards; None where nothing on
+    that way depends on the step.
 
     Raises:
         PatchRefusedError: something on it does, and not certainly by counting steps.
     """
-    for node, inner in zip(found.path, (None, *found.path), strict=False):
+    for node, inner in zip(found.path, (found.path[0], *found.path), strict=False):
         if not isinstance(node, ast.If):
             continue
         counted = _rests(node.test)
-        if len(counted) == 1 and not node.orelse:
+        if len(counted) == 1 and not node.orelse and (inner in node.body or inner is node):
             _refuse_other_count(program, found, counted[0])
-            return counted[0].right
+            return Every(node, counted[0], inner)
         if counted or _varies(program, found, node) or _is_else(node, inner):
             raise PatchRefusedError(
                 f"line {node.lineno} decides in which steps, and it is not certain how"
@@ -38,28 +52,43 @@ def every(program: Program, found: StepStatement) -> ast.expr | None:
     return None
 
 
-def holder(right: ast.expr, program: Program) -> ast.If:
-    """The ``if`` whose condition ``every`` has found."""
-    return next(one for one in program.ancestors(right) if isinstance(one, ast.If))
-
-
-def rarer(program: Program, around: ast.If, right: ast.expr, times: int) -> Edit:
-    """The edit after which the condition of ``around`` holds so many ``times`` as seldom.
+def rarer(program: Program, condition: Every, times: int) -> Edit:
+    """The edit after which ``condition`` holds so many ``times`` as seldom.
 
     Raises:
         PatchRefusedError: a comment names the number, or what is done reckons with it.
     """
+    around, right = condition.around, condition.rest.right
     text = ast.unparse(right)
     inside = [node for one in around.body for node in ast.walk(one)]
     if text != "1" and any(_is_alike(node, right) for node in inside):
         raise PatchRefusedError(f"line {around.lineno} does something with {text}, its number")
+    beside = program.comments(around.lineno - 1, around.body[0].lineno)
+    if isinstance(right, ast.Constant) and re.search(rf"\b{text}\b", beside):
+        raise PatchRefusedError(f"a comment at line {around.lineno} says {text}: change both")
+    return ReplaceExpression(program.span(right), _times(right, times))
+
+
+def rarer_within(condition: Every, times: int) -> str:
+    """The header under which what stands in ``condition``, which also trains, is done so many
+    ``times`` as seldom."""
+    right = ast.parse(_times(condition.rest.right, times), mode="eval").body
+    rest = ast.BinOp(condition.rest.left, ast.Mod(), right)
+    return f"if {ast.unparse(ast.Compare(rest, [ast.Eq()], [_remainder(condition)]))}"
+
+
+def _remainder(condition: Every) -> ast.expr:
+    for node in ast.walk(condition.around.test):
+        if isinstance(node, ast.Compare) and node.left is condition.rest:
+            return node.comparators[0]
+    return ast.Constant(0)
+
+
+def _times(right: ast.expr, times: int) -> str:
     if isinstance(right, ast.Constant) and type(right.value) is int:
-        beside = program.comments(around.lineno - 1, around.body[0].lineno)
-        if re.search(rf"\b{text}\b", beside):
-            raise PatchRefusedError(f"a comment at line {around.lineno} says {text}: change both")
-        return ReplaceExpression(program.span(right), str(times * right.value))
+        return str(times * right.value)
     if isinstance(right, (ast.Name, ast.Attribute)):
-        return ReplaceExpression(program.span(right), f"({times} * {text})")
+        return f"({times} * {ast.unparse(right)})"
     raise PatchRefusedError(f"line {right.lineno} is not certain to count steps")
 
 
@@ -87,15 +116,15 @@ def _is_number(rest: ast.BinOp) -> bool:
 
 
 def _rests(test: ast.expr) -> list[ast.BinOp]:
-    """``step % 20`` of ``step % 20 == 0``, of ``not step % 20`` and of what stands beside ``and``;
-    of anything else that divides with a rest two, which is not one."""
-    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    """``step % 20`` of ``step % 20 == 0``, of ``not step % 20`` and of what stands beside ``and``
+    or ``or``; of anything else that divides with a rest two, which is not one."""
+    parts = test.values if isinstance(test, ast.BoolOp) else [test]
     found: list[ast.BinOp] = []
     for part in parts:
         rests = [
             node
             for node in ast.walk(part)
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_number(node)
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _counts(node)
         ]
         plain = part
         if isinstance(part, ast.Compare) and len(part.ops) == 1 and isinstance(part.ops[0], ast.Eq):
@@ -104,6 +133,11 @@ def _rests(test: ast.expr) -> list[ast.BinOp]:
             plain = part.operand
         found += rests if rests in ([], [plain]) else [*rests, *rests]
     return found
+
+
+def _counts(rest: ast.BinOp) -> bool:
+    """Whether it is a rest of numbers, which ``"%d" % x`` is not, and not of a rank's."""
+    return _is_number(rest) and "rank" not in ast.unparse(rest.left).lower()
 
 
 def _refuse_other_count(program: Program, found: StepStatement, rest: ast.BinOp) -> None:
@@ -125,8 +159,17 @@ def _is_set(node: ast.Name) -> bool:
     return isinstance(node.ctx, ast.Store)
 
 
-def _is_else(node: ast.If, inner: ast.stmt | None) -> bool:
-    return inner is not None and inner in node.orelse and isinstance(node.test, ast.Compare)
+def _is_else(node: ast.If, inner: ast.stmt) -> bool:
+    return inner in node.orelse and isinstance(node.test, ast.Compare) and not _asks_none(node.test)
+
+
+def _asks_none(node: ast.AST) -> bool:
+    """``x is None`` or ``x is not None``: what is there or not is so for all steps, mostly."""
+    return (
+        isinstance(node, ast.Compare)
+        and isinstance(node.ops[0], (ast.Is, ast.IsNot))
+        and isinstance(node.comparators[0], ast.Constant)
+    )
 
 
 def _varies(program: Program, found: StepStatement, node: ast.If) -> bool:
@@ -136,20 +179,21 @@ def _varies(program: Program, found: StepStatement, node: ast.If) -> bool:
     if scope is not program.scope(found.loop):
         bound = {n.arg for n in ast.walk(scope) if isinstance(n, ast.arg) and n.arg != "self"}
         bound |= {n.id for n in ast.walk(scope) if isinstance(n, ast.Name) and _is_set(n)}
+    asked = [one for one in ast.walk(node.test) if _asks_none(one)]
+    steady = {below for one in asked for below in ast.walk(one)}
     for below in ast.walk(node.test):
+        if below in steady and not isinstance(below, ast.Call):
+            continue
         if isinstance(below, ast.Name) and below.id in bound:
             return True
         if isinstance(below, ast.Call) and not _RANK.search(ast.unparse(below.func)):
             return True
-        if isinstance(below, ast.Attribute) and _is_stored(program, below.attr):
+        if isinstance(below, ast.Attribute) and _is_stored(program, found, below.attr):
             return True
     return False
 
 
-def _is_stored(program: Program, attribute: str) -> bool:
-    """Whether an attribute of that name is set anywhere but where objects are made."""
-    return any(
-        not isinstance(program.scope(node), Function)
-        or getattr(program.scope(node), "name", "") != "__init__"
-        for node in attributes(program, attribute, ast.Store)
-    )
+def _is_stored(program: Program, found: StepStatement, attribute: str) -> bool:
+    """Whether the loop sets an attribute of that name, itself or by what it calls."""
+    stores = set(attributes(program, attribute, ast.Store))
+    return bool(stores) and any(node in stores for node, _ in reached(program, found.loop))

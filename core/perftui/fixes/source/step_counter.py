@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.program import Program, assigned_value, called_name
+from perftui.fixes.source.readers import attributes
 from perftui.fixes.source.step_loop import Loop, StepStatement
 from perftui.fixes.source.training_calls import LOOPS
 
@@ -80,7 +81,7 @@ def _adds_one(node: ast.stmt) -> bool:
     return (
         isinstance(node, ast.AugAssign)
         and isinstance(node.op, ast.Add)
-        and isinstance(node.target, ast.Name)
+        and isinstance(node.target, (ast.Name, ast.Attribute))
         and _is_one(node.value)
     )
 
@@ -90,7 +91,7 @@ def _counted(program: Program, target: ast.expr, over: ast.expr) -> str:
     that is set once; else empty."""
     if isinstance(over, ast.Name):
         bindings = program.bindings(over.id)
-        over = (assigned_value(program, bindings[0]) if len(bindings) == 1 else None) or over
+        over = (_given(program, bindings[0]) if len(bindings) == 1 else None) or over
     while isinstance(over, ast.Call) and called_name(over) in _BARS and over.args:
         if called_name(over) == "trange":
             break
@@ -109,11 +110,20 @@ def _counted(program: Program, target: ast.expr, over: ast.expr) -> str:
     return ""
 
 
+def _given(program: Program, binding: ast.AST) -> ast.expr | None:
+    """What ``binding`` is set to, by an assignment or ``with ... as``."""
+    above = program.parents[binding]
+    return (
+        above.context_expr if isinstance(above, ast.withitem) else assigned_value(program, binding)
+    )
+
+
 def _refuse_set_again(program: Program, loop: Loop, name: str) -> None:
     within = set(ast.walk(loop))
     own = set(ast.walk(loop.target)) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
     adding = [node.target for node in loop.body if _adds_one(node)]  # type: ignore[attr-defined]
-    for node in program.bindings(name):
+    stored = attributes(program, name.rpartition(".")[2], ast.Store) if "." in name else []
+    for node in (*program.bindings(name), *stored):
         if node in within and node not in own and node not in adding:
             line = getattr(node, "lineno", loop.lineno)
             raise PatchRefusedError(f"line {line} sets {name}, which counts the steps")

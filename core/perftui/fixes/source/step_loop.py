@@ -72,7 +72,7 @@ def _in_loop(program: Program, node: ast.stmt, path: list[ast.stmt]) -> StepStat
 
 
 def _step_of(program: Program, node: ast.stmt, loop: Loop, path: list[ast.stmt]) -> StepStatement:
-    if trains(program, path[-1]):
+    if trains(program, path[0]):
         raise PatchRefusedError(f"line {node.lineno} is part of the training step")
     of_many = not trains_each_turn(program, loop)
     if not of_many and not updates(program, loop):

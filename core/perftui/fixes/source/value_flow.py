@@ -64,7 +64,7 @@ def _is_set_anew(program: Program, statement: ast.stmt, use: ast.Name) -> bool:
         if _place(statement) < _place(setting):
             return True
         is_later = _place(statement) > _place(use)
-        within = setting is shared or shared in program.ancestors(setting)
+        within = setting is shared or shared in set(program.ancestors(setting))
         if is_later and (shared is None or within):
             return True
     return False
@@ -82,6 +82,8 @@ def _settings(program: Program, use: ast.Name) -> Iterator[ast.stmt]:
             for before in block[: block.index(inner)]:
                 if _sets(before, use.id):
                     yield before
+        if isinstance(above, (ast.With, ast.AsyncWith)) and _sets(above, use.id):
+            yield above
         if isinstance(above, (ast.For, ast.AsyncFor)) and inner in above.body:
             targets = (node for node in ast.walk(above.target) if isinstance(node, ast.Name))
             yield from (above for node in targets if node.id == use.id)

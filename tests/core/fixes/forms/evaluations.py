@@ -49,6 +49,26 @@ EVALUATIONS = (
         ),
     ),
     Form(
+        "means that are gathered",
+        "no-grad",
+        """
+        import torch
+        from meters import AverageMeter
+        def validate(loader):
+            losses = AverageMeter()
+            for x, y in loader:
+                loss = f(model(x), y)  # here
+                losses.update(loss.item(), x.size(0))
+            return losses.avg
+        """,
+        (
+            "with torch.no_grad():",
+            "for x, y in loader:",
+            "loss = f(model(x), y)",
+            "losses.update(loss.item(), x.size(0))",
+        ),
+    ),
+    Form(
         "a forward pass over time",
         "no-grad",
         """
@@ -106,13 +126,13 @@ EVALUATIONS = (
         "no-grad",
         """
         import torch
-        from engine import train_one_epoch
+        from engine import update_all
         def evaluate_all():
             for epoch in range(9):
-                train_one_epoch(model)
+                update_all(model)
                 show(model(x))  # here
         """,
-        refused="calls train_one_epoch()",
+        refused="calls update_all()",
     ),
     Form(
         "without gradients already",
@@ -162,7 +182,78 @@ EVALUATIONS = (
             accuracy = evaluate(model, held_out)  # here
             scheduler.step(accuracy)
         """,
-        refused="reads accuracy, which it sets",
+        refused="calls step()",
+    ),
+    Form(
+        "evaluation whose result is printed",
+        "evaluate-less-often",
+        """
+        def main(epochs):
+            for epoch in range(epochs):
+                train(model)
+                loss, accuracy = evaluate(model, held_out)  # here
+                took = time.time() - started
+                print(f"{epoch}: {accuracy:.3f}, {took}")
+        def train(model):
+            started = time.time()
+            for x, y in loader:
+                TRAIN
+        """,
+        (
+            "if epoch % 10 == 0 or epoch == epochs - 1:",
+            "loss, accuracy = evaluate(model, held_out)",
+            "took = time.time() - started",
+            'print(f"{epoch}: {accuracy:.3f}, {took}")',
+        ),
+    ),
+    Form(
+        "evaluation whose best is kept",
+        "evaluate-less-often",
+        """
+        def main(epochs, best=0):
+            for epoch in range(epochs):
+                train(model)
+                accuracy = evaluate(model, held_out)  # here
+                if accuracy > best:
+                    best = accuracy
+                    torch.save(model.state_dict(), "best.pt")
+        def train(model):
+            for x, y in loader:
+                TRAIN
+        """,
+        (
+            "if epoch % 10 == 0 or epoch == epochs - 1:",
+            "accuracy = evaluate(model, held_out)",
+            "if accuracy > best:",
+            "best = accuracy",
+            'torch.save(model.state_dict(), "best.pt")',
+        ),
+    ),
+    Form(
+        "evaluation that ends the training",
+        "evaluate-less-often",
+        """
+        for epoch in range(9):
+            for x, y in loader:
+                TRAIN
+            loss = evaluate(model, held_out)  # here
+            stopping(loss)
+        """,
+        refused="not known what it does",
+    ),
+    Form(
+        "evaluation whose results are kept",
+        "evaluate-less-often",
+        """
+        best = 0
+        for epoch in range(9):
+            for x, y in loader:
+                TRAIN
+            accuracy = evaluate(model, held_out)  # here
+            best = max(best, accuracy)
+        print(best)
+        """,
+        refused="reads best, which it sets",
     ),
     Form(
         "garbage in each step",
@@ -223,7 +314,7 @@ EVALUATIONS = (
             except OSError:
                 time.sleep(1)  # here
         """,
-        refused="waits before it tries again",
+        refused="is for what went wrong",
     ),
     Form(
         "freed memory in each step",
@@ -236,5 +327,18 @@ EVALUATIONS = (
                 torch.cuda.empty_cache()  # here
         """,
         ("pass",),
+    ),
+    Form(
+        "freed memory after there was none",
+        "empty-cache",
+        """
+        import torch
+        for x, y in loader:
+            try:
+                TRAIN
+            except torch.cuda.OutOfMemoryError:
+                torch.cuda.empty_cache()  # here
+        """,
+        refused="is for what went wrong",
     ),
 )

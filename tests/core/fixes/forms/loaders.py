@@ -165,6 +165,19 @@ LOADERS = (
         refused="made in a loop",
     ),
     Form(
+        "a loader for each fold",
+        "workers",
+        """
+        from torch.utils.data import DataLoader
+        for fold in range(5):
+            loader = DataLoader(parts[fold], batch_size=4)  # here
+            for epoch in range(9):
+                for x, y in loader:
+                    TRAIN
+        """,
+        ("loader = DataLoader(parts[fold], batch_size=4, num_workers=3, persistent_workers=True)",),
+    ),
+    Form(
         "one batch only",
         "workers",
         "from torch.utils.data import DataLoader\n"

@@ -60,7 +60,60 @@ LOOPS = (
             if step % 50 == 0 or step == steps - 1:
                 print(loss.item())  # here
         """,
+        ("if step % 500 == 0 or step == steps - 1:",),
+    ),
+    Form(
+        "in the last step only",
+        "less-often",
+        """
+        for step in range(steps):
+            TRAIN
+            if step == steps - 1:
+                print(loss.item())  # here
+        """,
         refused="decides in which steps",
+    ),
+    Form(
+        "in the step of a generator",
+        "less-often",
+        """
+        opt = parser.parse_args()
+        for i, (x, y) in enumerate(loader):
+            TRAIN
+            if i % opt.n_critic == 0:
+                g_loss.backward()
+                optimizer.step()
+                print(g_loss.item())  # here
+        """,
+        ("if i % (10 * opt.n_critic) == 0:", "print(g_loss.item())"),
+    ),
+    Form(
+        "in the step after several micro-batches",
+        "less-often",
+        """
+        def fit(every):
+            for step, (x, y) in enumerate(loader):
+                loss = f(model(x), y)
+                loss.backward()
+                if (step + 1) % every == 0:
+                    optimizer.step()
+                    optimizer.zero_grad()
+                    print(loss.item())  # here
+        """,
+        ("if (step + 1) % (10 * every) == 0:", "print(loss.item())"),
+    ),
+    Form(
+        "a counter of the trainer",
+        "less-often",
+        """
+        class Trainer:
+            def fit(self):
+                while self.step < self.steps:
+                    TRAIN
+                    bar.set_description(f"{loss.item():.3f}")  # here
+                    self.step += 1
+        """,
+        ("if self.step % 10 == 0:", 'bar.set_description(f"{loss.item():.3f}")'),
     ),
     Form(
         "when it is better",

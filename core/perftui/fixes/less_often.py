@@ -13,8 +13,9 @@ from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.observers import observers, saves
 from perftui.fixes.source.program import Program
+from perftui.fixes.source.rarer import rarer, rarer_within
 from perftui.fixes.source.statements import wrap
-from perftui.fixes.source.step_condition import every, rarer, rarer_within, refuse_own_count
+from perftui.fixes.source.step_condition import every, refuse_own_count
 from perftui.fixes.source.step_counter import last_turn, step_counter
 from perftui.fixes.source.step_loop import StepStatement, step_statement
 from perftui.fixes.source.training_calls import trains

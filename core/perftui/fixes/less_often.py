@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections.abc import Sequence
 
 from perftui.facts.fact import Facts
@@ -10,10 +11,11 @@ from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, is_certain, place_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
-from perftui.fixes.source.observers import observers
+from perftui.fixes.source.observers import observers, saves
 from perftui.fixes.source.program import Program
+from perftui.fixes.source.rarer import rarer, rarer_within
 from perftui.fixes.source.statements import wrap
-from perftui.fixes.source.step_condition import every, rarer, rarer_within, refuse_own_count
+from perftui.fixes.source.step_condition import every, refuse_own_count
 from perftui.fixes.source.step_counter import last_turn, step_counter
 from perftui.fixes.source.step_loop import StepStatement, step_statement
 from perftui.fixes.source.training_calls import trains
@@ -58,9 +60,11 @@ def _now_and_then(program: Program, found: StepStatement, may_evaluate: bool) ->
         refuse_own_count(program, one)
     counter = step_counter(program, found)
     header = f"if {counter} % {SELDOM} == 0"
-    if found.of_many:
-        # Of few turns, as of epochs, the last is the one whose results are kept.
-        header += f" or {counter} == {last_turn(found, counter)}"
+    # The last of few turns, as of epochs, is the one whose results are kept; so it is of what saves
+    # and evaluates, where the loop says which turn that is.
+    with contextlib.suppress(*(() if found.of_many else (PatchRefusedError,))):
+        if found.of_many or may_evaluate or any(map(saves, together)):
+            header += f" or {counter} == {last_turn(found, counter)}"
     return _under(together, header, program)
 
 

@@ -25,6 +25,7 @@ _CHANGES = TRAINS | {
 _OF_COLLECTIONS = frozenset({"add", "discard"})
 """They change a set, and are harmless with a tensor, whose result is read then."""
 _KEEPS = frozenset({"save", "checkpoint", "copy", "copyfile", "dump", "write"})
+_SAVES = frozenset({"save", "checkpoint", "dump"})
 _BEST = re.compile(r"best|improved", re.I)
 _MODES = frozenset({"train", "eval"})
 _RANDOM = re.compile(r"rand(n|int|perm)?(_like)?$|.*[a-z0-9]_$")
@@ -163,6 +164,12 @@ def _refuse_best(program: Program, statements: Sequence[ast.stmt]) -> None:
             best = [n for n in said if _BEST.search(getattr(n, "id", getattr(n, "attr", "")))]
             if not all(isinstance(n, ast.Name) and n.id in own for n in best):
                 raise PatchRefusedError(f"line {one.lineno} keeps what was best so far")
+
+
+def saves(statement: ast.stmt) -> bool:
+    """Whether ``statement`` saves something."""
+    calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call))
+    return any(words(called_name(call)) & _SAVES for call in calls)
 
 
 def _deciding(node: ast.AST) -> Iterator[ast.expr]:

@@ -185,7 +185,7 @@ LOOPS = (
             torch.save({"net": model.state_dict(), "step": step}, f"{step}.pt")  # here
         """,
         (
-            "if step % 10 == 0:",
+            "if step % 10 == 0 or step == 999:",
             'torch.save({"net": model.state_dict(), "step": step}, f"{step}.pt")',
         ),
     ),

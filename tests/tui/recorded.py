@@ -35,7 +35,7 @@ def manifest(**changes: Any) -> Manifest:
     base = Manifest(
         run_id="20231114-221320-train",
         command=("/usr/bin/python3", "train.py", "--lr", "0.1"),
-        cwd="/home/you/vision",
+        cwd="/home/ada/vision",
         started_ns=START,
         host="node1",
         cpu_count=16,
@@ -85,7 +85,7 @@ def loader_data(workers: int, script: Path | None, line: int) -> dict[str, Any]:
         "dataset": "Pictures",
         "is_iterable": False,
         "start_method": "fork",
-        "file": str(script) if script else "/home/you/vision/train.py",
+        "file": str(script) if script else "/home/ada/vision/train.py",
         "line": line,
         "override": "applied" if workers else None,
     }

@@ -1,0 +1,32 @@
+"""A dialog that is told to show something else, at any time of its life."""
+
+from __future__ import annotations
+
+from textual.app import App
+
+from perftui_tui.dialogs.choice import Choice, ChoiceDialog
+from perftui_tui.look.rows import row
+from perftui_tui.widgets.row_view import RowView
+
+CHOICES = (Choice(("enter",), "Go on", "yes"),)
+
+
+async def test_it_shows_something_else() -> None:
+    app: App[None] = App()
+    async with app.run_test() as pilot:
+        dialog = ChoiceDialog("A question", [row("before")], CHOICES)
+        await app.push_screen(dialog)
+        dialog.change([row("after")], CHOICES)
+        await pilot.pause()
+        assert dialog.query_one("#body", RowView).rows == [row("after")]
+
+
+async def test_it_is_told_before_it_has_parts_and_after_it_lost_them() -> None:
+    app: App[None] = App()
+    async with app.run_test():
+        dialog = ChoiceDialog("A question", [row("before")], CHOICES)
+        dialog.change([row("early")], CHOICES)
+        await app.push_screen(dialog)
+        await dialog.query("#choices").remove()
+        dialog.change([row("late")], CHOICES)
+        assert dialog.query_one("#body", RowView).rows == [row("early")]

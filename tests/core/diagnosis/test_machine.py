@@ -10,7 +10,7 @@ import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
-from perftui.diagnosis.symptoms.script.python_in_model import python_in_model
+from perftui.diagnosis.symptoms.script.python_in_model import python_in_model, without_profiler
 from perftui.facts.fact import Facts
 from perftui.facts.source.own_samples import waiting
 from perftui.run.stack_samples import LOCK_COLUMNS, STACK_COLUMNS, STACK_TEXT
@@ -111,6 +111,24 @@ def test_waiting_for_the_lock_is_no_python_of_the_model() -> None:
     assert lost() == 2 * MS
     assert lost(stacks=held(0.9, idle=0.05)) == pytest.approx(1.5 * MS)
     assert lost(stacks=held(0.9, idle=0.2)) is None
+
+
+@pytest.mark.parametrize(
+    ("profiled", "calls", "left"),
+    [
+        (10, 1000, 4.0),
+        # Of 4.8 ms of the profiled step half of what it is longer by is the profiler's.
+        (12, 1000, 3.8),
+        (14, 2000, 3.6),
+        (9, 1000, 4.0),
+        # Few operators cannot have cost the profiler as much.
+        (12, 10, 4.0),
+    ],
+)
+def test_what_the_profiler_takes_between_operators_is_no_python_of_the_model(
+    profiled: int, calls: int, left: float
+) -> None:
+    assert without_profiler(4 * MS, profiled * MS, 10 * MS, calls) == left * MS
 
 
 def test_python_of_a_window_that_something_held_up_is_not_judged() -> None:

@@ -54,7 +54,7 @@ def python_in_model(facts: Facts) -> Lost | None:
     # Between operators the training thread also waits for a lock that another thread holds.
     lock = python_lock.or_none(facts)
     mean, calls = judged.of.mean, len(found.rows) // max(found.steps.steps, 1)
-    cost = _without_profiler(sum(python.values()), found.steps.step_ns, mean, calls)
+    cost = without_profiler(sum(python.values()), found.steps.step_ns, mean, calls)
     cost -= round(lock.waited * mean) if lock else 0
     if not python or cost <= 0:
         return None
@@ -79,7 +79,7 @@ def python_in_model(facts: Facts) -> Lost | None:
     )
 
 
-def _without_profiler(cost: int, profiled: int, mean: int, calls: int) -> int:
+def without_profiler(cost: int, profiled: int, mean: int, calls: int) -> int:
     """``cost`` of the mean step without what the profiler takes between operators: half of that by
     which profiled steps are longer, as the other half lies within them."""
     longer = min(max(profiled - mean, 0), calls * USUAL_CALL_NS)

@@ -15,9 +15,9 @@ from perftui.fixes.line_change import LineChange, Plan, place_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import Loop, Program
 from perftui.fixes.source.statements import remove
-from perftui.fixes.source.training_calls import LOOPS, trains
+from perftui.fixes.source.training_calls import trains
 
 
 def leave_out(*names: str) -> Plan:
@@ -46,7 +46,7 @@ def no_sleep(program: Program, line: int) -> Sequence[Edit]:
     edits = _left_out(("time.sleep",), program, line)
     sleeping = (c for c in program.calls("sleep") if c.lineno == line)
     for above in (one for call in sleeping for one in program.ancestors(call)):
-        if isinstance(above, LOOPS) and not trains(program, above):
+        if isinstance(above, Loop) and not trains(program, above):
             raise PatchRefusedError(f"the loop at line {above.lineno} waits for something by it")
     return edits
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from perftui.fixes.source.edits import Edit, Literal, PatchRefusedError
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Program, assigned_value, called_name
-from perftui.fixes.source.training_calls import LOOPS, trains, trains_each_turn
+from perftui.fixes.source.program import Loop, Program, assigned_value, called_name
+from perftui.fixes.source.training_calls import trains, trains_each_turn
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_LOOPS = (ast.For, ast.AsyncFor, ast.While, *_COMPREHENSIONS)
+_REPEATING = (Loop, *_COMPREHENSIONS)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _FEW = 4
 """Turns of a loop over values that are written out, such as "train" and "val": what it makes is
@@ -114,7 +114,7 @@ def _makes_again(program: Program, call: ast.Call) -> bool:
 
 
 def _trains_for_epochs(program: Program, loop: ast.AST, call: ast.Call) -> bool:
-    inner = (node for node in ast.walk(loop) if node is not loop and isinstance(node, LOOPS))
+    inner = (node for node in ast.walk(loop) if node is not loop and isinstance(node, Loop))
     return any(
         trains(program, one) and not trains_each_turn(program, one)
         for one in inner
@@ -134,7 +134,7 @@ def _loops(program: Program, call: ast.Call) -> Iterator[ast.AST]:
     """Loops and comprehensions of the function that run ``call`` in each turn, innermost first."""
     child: ast.AST = call
     for above in program.ancestors(call):
-        if isinstance(above, _LOOPS) and not _evaluated_once(above, child):
+        if isinstance(above, _REPEATING) and not _evaluated_once(above, child):
             yield above
         if isinstance(above, _FUNCTIONS):
             return

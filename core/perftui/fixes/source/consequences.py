@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator
 from perftui.fixes.source.calls import CallSpec, each_of_few
 from perftui.fixes.source.edits import Edit, ReplaceLiteral
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import Loop, Program
 from perftui.fixes.source.readers import is_shown
 
 _MOST = 3
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 def consequences(
@@ -122,9 +121,9 @@ def _follows(program: Program, first: ast.Call, other: ast.Call) -> bool:
     own = list(_branches(program, other))
     if any((node, not is_body) in branches for node, is_body in own):
         return False
-    loops = {one for one in program.ancestors(first) if isinstance(one, _LOOPS)}
+    loops = {one for one in program.ancestors(first) if isinstance(one, Loop)}
     in_later_loop = any(
-        isinstance(one, _LOOPS) and one not in loops for one in program.ancestors(other)
+        isinstance(one, Loop) and one not in loops for one in program.ancestors(other)
     )
     return in_later_loop or set(own) <= branches
 

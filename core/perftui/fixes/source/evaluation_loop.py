@@ -10,9 +10,9 @@ from perftui.fixes.source.gradient_flow import refuse_differentiated
 from perftui.fixes.source.known_calls import words
 from perftui.fixes.source.names import qualified_name
 from perftui.fixes.source.observers import reached
-from perftui.fixes.source.program import Function, Program, called_name
-from perftui.fixes.source.step_loop import Loop, statement_at
-from perftui.fixes.source.training_calls import LOOPS, may_train, trains
+from perftui.fixes.source.program import Function, Loop, Program, called_name
+from perftui.fixes.source.step_loop import statement_at
+from perftui.fixes.source.training_calls import may_train, trains
 
 _EVALUATES = frozenset(
     {
@@ -33,11 +33,11 @@ def evaluation_loop(program: Program, line: int) -> Loop:
             it computes may be needed.
     """
     node: ast.AST = statement_at(program, line)
-    loops = [node] if isinstance(node, LOOPS) else []
+    loops = [node] if isinstance(node, Loop) else []
     for above in program.ancestors(node):
         if isinstance(above, Function) or trains(program, above):
             break
-        if isinstance(above, LOOPS):
+        if isinstance(above, Loop):
             loops.append(above)
     if not loops or trains(program, loops[-1]):
         raise PatchRefusedError(f"line {line} is in no loop that only evaluates")

@@ -5,12 +5,8 @@ from __future__ import annotations
 import ast
 
 from perftui.fixes.source.edits import PatchRefusedError
-from perftui.fixes.source.program import Program, called_name
+from perftui.fixes.source.program import Function, Loop, Program, called_name
 
-Loop = ast.For | ast.AsyncFor | ast.While
-
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEEPEST = 5
 """Functions between the loop and the backward pass."""
 
@@ -37,9 +33,9 @@ def _outermost(program: Program, call: ast.Call) -> Loop:
     for _ in range(_DEEPEST):
         function = None
         for above in program.ancestors(node) if node is not None else ():
-            if isinstance(above, _LOOPS):
+            if isinstance(above, Loop):
                 found = above
-            elif isinstance(above, _FUNCTIONS):
+            elif isinstance(above, Function):
                 function = above
                 break
         if function is None or _sets_up(function):
@@ -60,12 +56,12 @@ def _sets_up(function: ast.AST) -> bool:
     )
 
 
-def _only_use(program: Program, function: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST | None:
+def _only_use(program: Program, function: Function) -> ast.AST | None:
     """The only place of the file that names ``function``; None where there are none or several."""
     named = [
         one
         for one in program.statements()
-        if isinstance(one, _FUNCTIONS) and one.name == function.name
+        if isinstance(one, Function) and one.name == function.name
     ]
     uses: list[ast.Name] | list[ast.Attribute] = program.loads(function.name)
     if isinstance(program.parents[function], ast.ClassDef):

@@ -6,10 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from perftui.fixes.source.edits import PatchRefusedError
-from perftui.fixes.source.program import Program, assigned_value, called_name
+from perftui.fixes.source.program import Loop, Program, assigned_value, called_name
 from perftui.fixes.source.readers import attributes
-from perftui.fixes.source.step_loop import Loop, StepStatement
-from perftui.fixes.source.training_calls import LOOPS
+from perftui.fixes.source.step_loop import StepStatement
 
 _BARS = ("tqdm", "track", "trange", "progress_bar", "prange")
 
@@ -132,4 +131,4 @@ def _refuse_set_again(program: Program, loop: Loop, name: str) -> None:
 def _continues(program: Program, node: ast.AST, loop: Loop) -> bool:
     if not isinstance(node, ast.Continue):
         return False
-    return next(one for one in program.ancestors(node) if isinstance(one, LOOPS)) is loop
+    return next(one for one in program.ancestors(node) if isinstance(one, Loop)) is loop

@@ -6,10 +6,9 @@ import ast
 from dataclasses import dataclass
 
 from perftui.fixes.source.edits import PatchRefusedError
-from perftui.fixes.source.program import Function, Program
-from perftui.fixes.source.training_calls import LOOPS, trains, trains_each_turn, updates
+from perftui.fixes.source.program import Function, Loop, Program
+from perftui.fixes.source.training_calls import trains, trains_each_turn, updates
 
-Loop = ast.For | ast.AsyncFor | ast.While
 _DEEPEST = 4
 """Functions between the loop and the line."""
 
@@ -65,7 +64,7 @@ def _in_loop(program: Program, node: ast.stmt, path: list[ast.stmt]) -> StepStat
             path.append(child)
         if isinstance(above, Function):
             return None
-        if isinstance(above, LOOPS) and child in above.body and trains(program, above):
+        if isinstance(above, Loop) and child in above.body and trains(program, above):
             return _step_of(program, node, above, path)
         child = above
     return None

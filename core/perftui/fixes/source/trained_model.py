@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 
 from perftui.fixes.source.edits import InsertLine, PatchRefusedError
-from perftui.fixes.source.loop_start import Loop, training_loop
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.loop_start import training_loop
+from perftui.fixes.source.program import Loop, Program
 from perftui.fixes.source.statements import insert_before
 from perftui.fixes.source.training_calls import trains_each_turn
-
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 def step_loop(program: Program) -> Loop:
@@ -19,7 +17,7 @@ def step_loop(program: Program) -> Loop:
     Raises:
         PatchRefusedError: there is none, or more than one.
     """
-    loops = (node for node in program.statements() if isinstance(node, _LOOPS))
+    loops = (node for node in program.statements() if isinstance(node, Loop))
     training = [loop for loop in loops if trains_each_turn(program, loop)]
     if len(training) != 1:
         raise PatchRefusedError(f"{len(training)} loops of the file train")

@@ -6,12 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from perftui.fixes.source.program import Program, called_name
+from perftui.fixes.source.program import Loop, Program, called_name
 
 TRAINS = frozenset({"backward", "step", "zero_grad"})
 """Methods that a training step calls."""
 
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _WORDS = re.compile(
     r"(^|_)(train|fit|learn|optimi[sz]e|backprop|backward|update|attack|adapt|meta|inner)(_|$)"
     r"|^(train|fit|update)|fine_?tun"
@@ -102,5 +101,5 @@ def _calls(
 def _below(node: ast.AST, into_loops: bool) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
         yield child
-        if into_loops or not isinstance(child, LOOPS):
+        if into_loops or not isinstance(child, Loop):
             yield from _below(child, into_loops)

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from perftui.fixes.source.names import certainly_binds
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import Loop, Program
 from perftui.fixes.source.scopes import bindings_of
-from perftui.fixes.source.training_calls import LOOPS
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -57,7 +56,7 @@ def _is_set_anew(program: Program, statement: ast.stmt, use: ast.Name) -> bool:
     """Whether on each way from ``statement`` to ``use`` the name gets another value."""
     if program.scope(use) is not program.scope(statement):
         return False
-    loops = [one for one in program.ancestors(use) if isinstance(one, LOOPS)]
+    loops = [one for one in program.ancestors(use) if isinstance(one, Loop)]
     around = set(program.ancestors(statement))
     shared = next((loop for loop in loops if loop in around), None)
     for setting in _settings(program, use):

@@ -72,7 +72,7 @@ def _refuse_view(program: Program, product: ast.expr) -> None:
 
 def _change(facts: Facts) -> LineChange | None:
     place = place_of(facts, "unfused-attention")
-    if place is None or place.file is None or place.line is None:
+    if place is None:
         return None
     return LineChange(
         "attention in one operator",

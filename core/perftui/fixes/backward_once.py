@@ -111,7 +111,7 @@ def _refuse_unlike(program: Program, loop: ast.For, call: ast.Call) -> None:
 
 def _change(facts: Facts) -> LineChange | None:
     place = place_of(facts, "repeated-backward")
-    if place is None or place.file is None or place.line is None:
+    if place is None:
         return None
     return LineChange(
         "one backward pass of the sum of the losses",

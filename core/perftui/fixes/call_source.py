@@ -10,7 +10,7 @@ from pathlib import Path
 
 from perftui.facts.fact import Facts
 from perftui.fixes.command_option import CommandOption
-from perftui.fixes.launched_script import launched_script
+from perftui.fixes.launched_script import script_of
 from perftui.fixes.model import Patch, Risk
 from perftui.fixes.source.call_arguments import argument
 from perftui.fixes.source.calls import CallSpec, call_at
@@ -135,7 +135,7 @@ def _command(
 ) -> tuple[tuple[str, ...] | None, str]:
     """The command with the script's own option for the first of the arguments, and why its
     default must not be changed, empty where it decides."""
-    script = launched_script(manifest.command, Path(manifest.cwd)) if manifest else None
+    script = script_of(manifest)
     # The options of another file's parser are not certain to be those of the command.
     if manifest is None or script is None or script.path.resolve() != path.resolve():
         return None, ""

@@ -7,8 +7,7 @@ from functools import partial
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
-from perftui.fixes.launched_script import script_of
-from perftui.fixes.line_change import LineChange, is_told
+from perftui.fixes.line_change import LineChange, script_told
 from perftui.fixes.model import Risk
 from perftui.fixes.source.call_arguments import each_changed
 from perftui.fixes.source.calls import CallSpec
@@ -43,16 +42,16 @@ all_used = partial(wrapped_with, {"find_unused_parameters": False})
 
 
 def _bucket_view(facts: Facts) -> LineChange | None:
-    script = script_of(facts.manifest)
-    if script is None or not is_told(facts, "bucket-copies"):
+    script = script_told(facts, "bucket-copies")
+    if script is None:
         return None
     advice = "DistributedDataParallel(..., gradient_as_bucket_view=True)"
     return LineChange("gradients in buckets", script, 1, bucket_view, advice)
 
 
 def _all_used(facts: Facts) -> LineChange | None:
-    script = script_of(facts.manifest)
-    if script is None or not is_told(facts, "unused-parameters-search"):
+    script = script_told(facts, "unused-parameters-search")
+    if script is None:
         return None
     advice = "DistributedDataParallel(..., find_unused_parameters=False)"
     return LineChange("no search for unused", script, 1, all_used, advice, (Risk.UNUSED,))

@@ -86,7 +86,7 @@ def _fused(program: Program, function: ast.FunctionDef, node: ast.BinOp) -> Sequ
 
 def _change(facts: Facts) -> LineChange | None:
     place = place_of(facts, "memory-bound-elementwise")
-    if place is None or place.file is None or place.line is None:
+    if place is None:
         return None
     return LineChange(
         "activations and norms in one operator each",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from perftui.facts.fact import Facts
 from perftui.fixes.call_source import CallChange, SourceChange, source_change
-from perftui.fixes.launched_script import launched_script
+from perftui.fixes.launched_script import script_of
 from perftui.fixes.line_change import LineChange, changed_lines
 from perftui.fixes.model import FixOption, Risk
 from perftui.fixes.written_already import WRITTEN, stands_in_source
@@ -110,6 +109,5 @@ def _told(change: CallChange | LineChange, written: SourceChange) -> tuple[str, 
 
 def _script_word(facts: Facts) -> int | None:
     """Which word of the run's command is the path of its script; None where none is."""
-    manifest = facts.manifest
-    script = launched_script(manifest.command, Path(manifest.cwd)) if manifest else None
+    script = script_of(facts.manifest)
     return script.word if script else None

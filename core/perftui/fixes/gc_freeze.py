@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.script.gc_pauses import gc_pauses
 from perftui.facts.settings import settings
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, place_of_loop
+from perftui.fixes.line_change import LineChange, is_told, place_of_loop
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.loop_start import training_loop
@@ -38,9 +37,8 @@ def frozen(program: Program, _: int) -> Sequence[Edit]:
 
 
 def _change(facts: Facts) -> LineChange | None:
-    is_told = any(one.rule == "gc-pauses" for one in diagnosis(facts).findings)
     pauses, known = gc_pauses.or_none(facts), settings(facts)
-    if not is_told or pauses is None or pauses.longest_full_mean < LEAST_PAUSE:
+    if not is_told(facts, "gc-pauses") or pauses is None or pauses.longest_full_mean < LEAST_PAUSE:
         return None
     if known is not None and known.gc is not None and known.gc.frozen:
         return None

@@ -52,10 +52,9 @@ def launched_script(command: tuple[str, ...], cwd: Path) -> LaunchedScript | Non
     return _by_path(command, named[0], cwd) if named else None
 
 
-def script_of(manifest: Manifest | None) -> str | None:
-    """The file that a run's command runs; None where that is not certain."""
-    script = launched_script(manifest.command, Path(manifest.cwd)) if manifest else None
-    return str(script.path) if script else None
+def script_of(manifest: Manifest | None) -> LaunchedScript | None:
+    """The script that a run's command runs; None where that is not certain."""
+    return launched_script(manifest.command, Path(manifest.cwd)) if manifest else None
 
 
 def _by_python(command: tuple[str, ...], cwd: Path) -> LaunchedScript | None:

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from perftui.facts.fact import Facts
-from perftui.facts.place import Place
 from perftui.facts.settings import settings
 from perftui.facts.source.line_words import text_of
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, Plan, place_of
+from perftui.fixes.line_change import LineChange, NamedLine, Plan, named_line, place_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.names import qualified_name
@@ -52,18 +51,22 @@ def no_sleep(program: Program, line: int) -> Sequence[Edit]:
 
 
 def _change(
-    place: Place | None, title: str, plan: Plan, advice: str, *risks: Risk
+    place: NamedLine | None, title: str, plan: Plan, advice: str, *risks: Risk
 ) -> LineChange | None:
-    if place is None or place.file is None or place.line is None:
+    if place is None:
         return None
     return LineChange(title, place.file, place.line, plan, f"At {place.short}: {advice}", risks)
 
 
-def _says(place: Place | None, word: str) -> Place | None:
+def _says(place: NamedLine | None, word: str) -> NamedLine | None:
     """``place`` where its line says ``word``."""
-    if place is None or place.file is None or place.line is None:
-        return None
-    return place if word in text_of(place.file, place.line) else None
+    return place if place and word in text_of(place.file, place.line) else None
+
+
+def _called(facts: Facts, rule: str, name: str) -> NamedLine | None:
+    """Where the run saw ``name`` called, where ``rule`` has a finding with a line."""
+    known, found = settings(facts), place_of(facts, rule)
+    return named_line(known.place(name)) if known and found else None
 
 
 def _collect(facts: Facts) -> LineChange | None:
@@ -87,10 +90,8 @@ def _empty_cache(facts: Facts) -> LineChange | None:
 
 
 def _affinity(facts: Facts) -> LineChange | None:
-    known, found = settings(facts), place_of(facts, "cpu-affinity")
-    place = known.place("sched_setaffinity") if known and found else None
     return _change(
-        place,
+        _called(facts, "cpu-affinity", "sched_setaffinity"),
         "all cores",
         leave_out("os.sched_setaffinity"),
         "take sched_setaffinity() out",
@@ -99,10 +100,8 @@ def _affinity(facts: Facts) -> LineChange | None:
 
 
 def _default_dtype(facts: Facts) -> LineChange | None:
-    known, found = settings(facts), place_of(facts, "float64")
-    place = known.place("set_default_dtype") if known and found else None
     return _change(
-        place,
+        _called(facts, "float64", "set_default_dtype"),
         "float32 by default",
         leave_out("torch.set_default_dtype"),
         "take set_default_dtype() out",

@@ -80,7 +80,7 @@ def evaluated_seldom(program: Program, line: int) -> Sequence[Edit]:
 
 def _change(facts: Facts, rules: Sequence[str], title: str, evaluates: bool) -> LineChange | None:
     place = place_of(facts, *rules)
-    if place is None or place.file is None or place.line is None:
+    if place is None:
         return None
     return LineChange(
         title,

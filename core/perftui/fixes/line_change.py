@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.source.source_search import own_files
 from perftui.fixes.call_source import SourceChange, why_not_edited
+from perftui.fixes.launched_script import script_of
 from perftui.fixes.model import Patch, Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.loop_start import training_loop
@@ -87,14 +89,32 @@ def is_told(facts: Facts, *rules: str) -> bool:
     return any(finding.rule in rules for finding in diagnosis(facts).findings)
 
 
-def place_of(facts: Facts, *rules: str) -> Place | None:
-    """The line in the user's own code that the first finding of ``rules`` names; None where none
-    does."""
-    for finding in diagnosis(facts).findings:
-        place = finding.place
-        if finding.rule in rules and place and place.file and place.line:
-            return place
-    return None
+class NamedLine(NamedTuple):
+    """A line of the user's own code."""
+
+    file: str
+    line: int
+    short: str
+    """File name and line, without directories."""
+
+
+def named_line(place: Place | None) -> NamedLine | None:
+    """The line of ``place``; None where it has none."""
+    if place is None or not place.file or not place.line:
+        return None
+    return NamedLine(place.file, place.line, place.short)
+
+
+def place_of(facts: Facts, *rules: str) -> NamedLine | None:
+    """The line that the first finding of ``rules`` names; None where none does."""
+    told = (finding for finding in diagnosis(facts).findings if finding.rule in rules)
+    return next((line for finding in told if (line := named_line(finding.place))), None)
+
+
+def script_told(facts: Facts, *rules: str) -> str | None:
+    """The file that the run's command runs, where any of ``rules`` has a finding; else None."""
+    script = script_of(facts.manifest)
+    return str(script.path) if script and is_told(facts, *rules) else None
 
 
 def place_of_loop(facts: Facts) -> tuple[str | None, int | None]:

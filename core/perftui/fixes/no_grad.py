@@ -26,8 +26,6 @@ def _change(facts: Facts) -> LineChange | None:
     found, place = evaluation(facts), place_of(facts, "evaluation", "slow-steps")
     if found is None or not found.lacks_no_grad or place is None:
         return None
-    if place.file is None or place.line is None:
-        return None
     advice = f"{place.short}: evaluate under torch.no_grad()"
     return LineChange(
         "evaluation without gradients", place.file, place.line, without_gradients, advice

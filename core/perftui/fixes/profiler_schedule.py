@@ -87,7 +87,7 @@ def _name(program: Program, call: ast.Call) -> str | None:
 
 def _change(facts: Facts) -> LineChange | None:
     place = place_of(facts, "profiler-overhead")
-    if place is None or place.file is None or place.line is None or not runs_own_profiler(facts):
+    if place is None or not runs_own_profiler(facts):
         return None
     return LineChange(
         "the script's profiler for three steps",

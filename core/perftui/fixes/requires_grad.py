@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.settings import settings
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, place_of_loop
+from perftui.fixes.line_change import LineChange, is_told, place_of_loop
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit
 from perftui.fixes.source.loop_start import training_loop
@@ -30,10 +29,9 @@ def without_gradients(program: Program, _: int) -> Sequence[Edit]:
 
 
 def _change(facts: Facts) -> LineChange | None:
-    found = next((one for one in diagnosis(facts).findings if one.rule == "unused-gradients"), None)
     known = settings(facts)
     unused = sum(one.unused or 0 for one in (known.parameters or ())) if known else 0
-    if found is None or not unused:
+    if not unused or not is_told(facts, "unused-gradients"):
         return None
     return LineChange(
         f"no gradients of {unused} parameters in no optimizer",

@@ -32,7 +32,7 @@ def dynamic(program: Program, line: int) -> Sequence[Edit]:
 
 def _change(facts: Facts) -> LineChange | None:
     place = place_of(facts, "recompiles")
-    if place is None or place.file is None or place.line is None:
+    if place is None:
         return None
     advice = f"{place.short}: torch.compile(..., dynamic=True)"
     return LineChange(

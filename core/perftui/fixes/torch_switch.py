@@ -7,8 +7,7 @@ from functools import partial
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
-from perftui.fixes.launched_script import script_of
-from perftui.fixes.line_change import LineChange, is_told
+from perftui.fixes.line_change import LineChange, script_told
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.names import module_name
@@ -33,16 +32,16 @@ cudnn_benchmark = partial(switched, ".backends.cudnn.benchmark = True", _CHOICE)
 
 
 def _tf32(facts: Facts) -> LineChange | None:
-    script = script_of(facts.manifest)
-    if script is None or not is_told(facts, "matmul-fp32"):
+    script = script_told(facts, "matmul-fp32")
+    if script is None:
         return None
     advice = 'torch.set_float32_matmul_precision("high") after the imports'
     return LineChange("TF32 on", script, 1, tf32, advice, (Risk.NUMERICS,))
 
 
 def _cudnn_benchmark(facts: Facts) -> LineChange | None:
-    script = script_of(facts.manifest)
-    if script is None or not is_told(facts, "cudnn-benchmark-off"):
+    script = script_told(facts, "cudnn-benchmark-off")
+    if script is None:
         return None
     advice = "torch.backends.cudnn.benchmark = True after the imports"
     risks = (Risk.NUMERICS, Risk.REPEATABLE)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
-from perftui.fixes.launched_script import script_of
-from perftui.fixes.line_change import LineChange, is_told
+from perftui.fixes.line_change import LineChange, script_told
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.names import module_name
@@ -43,8 +42,8 @@ def channels_last(program: Program, _: int) -> Sequence[Edit]:
 
 
 def _compile(facts: Facts) -> LineChange | None:
-    script = script_of(facts.manifest)
-    if script is None or not is_told(facts, "launch-bound", "memory-bound-elementwise"):
+    script = script_told(facts, "launch-bound", "memory-bound-elementwise")
+    if script is None:
         return None
     advice = "model.compile() before the training loop"
     risks = (Risk.START, Risk.NUMERICS, Risk.MEMORY)
@@ -52,8 +51,8 @@ def _compile(facts: Facts) -> LineChange | None:
 
 
 def _channels_last(facts: Facts) -> LineChange | None:
-    script = script_of(facts.manifest)
-    if script is None or not is_told(facts, "layout-conversion"):
+    script = script_told(facts, "layout-conversion")
+    if script is None:
         return None
     advice = "model.to(memory_format=torch.channels_last) before the training loop"
     return LineChange("channels last", script, 1, channels_last, advice, (Risk.NUMERICS,))

@@ -9,7 +9,7 @@ from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import fixes_of
 from perftui.fixes.fix import EnvironmentChange, Fix, offered
-from perftui.fixes.launched_script import launched_script
+from perftui.fixes.launched_script import script_of
 from perftui.fixes.model import FixOption
 
 
@@ -35,7 +35,7 @@ class FixLookup:
         change, manifest = fix.change(facts), facts.manifest
         if change is None:
             return None
-        script = launched_script(manifest.command, Path(manifest.cwd)) if manifest else None
+        script = script_of(manifest)
         file = None if isinstance(change, EnvironmentChange) else change.file
         files = (Path(file) if file else None, script.path if script else None)
         in_force = manifest.overrides if manifest else ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 from perftui import format as fmt
 from perftui.facts.cpu.machine import busy_host, machine_use, ranks_here
@@ -15,7 +14,7 @@ from perftui.fixes.data_loader.loader import loader_change
 from perftui.fixes.data_loader.worker_count import worker_count, worker_cpu
 from perftui.fixes.data_loader.worker_gain import LEAST_GAIN, step_cost
 from perftui.fixes.fix import Fix
-from perftui.fixes.launched_script import launched_script
+from perftui.fixes.launched_script import script_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.program import parse_program, read_source
@@ -138,7 +137,7 @@ def _refused_by_spawn(facts: Facts, loader: LoaderFacts) -> str:
 def _has_main_guard(facts: Facts) -> bool | None:
     """Whether the script is certain to test ``__name__``; None where it cannot be read."""
     manifest = facts.manifest
-    script = launched_script(manifest.command, Path(manifest.cwd)) if manifest else None
+    script = script_of(manifest)
     if script is None:
         return None
     try:

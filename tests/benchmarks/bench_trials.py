@@ -23,11 +23,12 @@ from statistics import median
 from perftui import format as fmt
 from perftui.experiments.rerun import repeat_launch
 from perftui.experiments.trial import runs as trial_runs
+from perftui.experiments.trial.finished import facts_of, run_at
 from perftui.experiments.trial.paired import LOOKS
 from perftui.experiments.trial.runs import Arm, TrialRun, noise, order, shortened, steps_of_each
 from perftui.experiments.trial.trial import measured
 from perftui.experiments.trial.verdict import TrialVerdict, is_decided, judge
-from perftui.experiments.tune.recording import facts_of, record, run_at
+from perftui.experiments.tune.recording import record
 from perftui.recorder.launch import Launch
 
 SCRIPT = """

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from perftui.experiments.trial.finished import TrialCancelledError, TrialError
 from perftui.experiments.trial.runs import Arm
-from perftui.experiments.trial.trial import Progress, TrialCancelledError, TrialError, trial
+from perftui.experiments.trial.trial import Progress, trial
 from perftui.experiments.trial.verdict import Outcome
 from perftui.report.report import make_report
 from perftui.report.subject import load_subject

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from perftui.experiments.rerun import repeat_launch
+from perftui.experiments.trial.finished import facts_of, run_at
 from perftui.experiments.trial.runs import steps_of_each
 from perftui.experiments.trial.trial import Progress, paired_runs
-from perftui.experiments.tune.recording import facts_of, run_at
 from perftui.recorder.launch import Launch
 
 TRAININGS = Path(__file__).parent / "two_causes"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from perftui.experiments.trial.finished import TrialError
 from perftui.experiments.trial.proof import keep_proof, read_proof
-from perftui.experiments.trial.trial import TrialError
 from perftui.facts.fact import Facts, UnknownError
 from perftui.run.layout import RunLayout, trials_of
 from perftui.run.manifest import Status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from perftui.fixes.apply import check_unchanged, patch_store
@@ -26,9 +27,16 @@ def source_override(run: RunSnapshot, option: FixOption) -> Override:
         raise ValueError(option.why_not_tried)
     check_unchanged(patch)
     kept = kept_text(patch_store(run.root), patch.path, patch.after)
-    command = run.manifest.command
-    given = {"source": str(kept), "word": word, "script": command[word]}
-    return Override("source", given, str(patch.path), fix=option.fix)
+    return text_override(run.manifest.command, word, patch.path, kept, option.fix)
+
+
+def text_override(
+    command: Sequence[str], word: int, path: Path, text: Path, fix: str | None = None
+) -> Override:
+    """The override that runs what is in ``text`` in place of ``path``, where ``word`` of the
+    ``command`` names its script."""
+    given = {"source": str(text), "word": word, "script": command[word]}
+    return Override("source", given, str(path), fix=fix)
 
 
 def kept_text(store: Path, path: Path, content: bytes) -> Path:

@@ -9,6 +9,10 @@ from typing import Any
 
 from .spool import OPTIONS_VARIABLE
 
+SPARED_JOURNAL = "journal.jsonl"
+"""In the directory ``spared``, one line of JSON for each file: ``path``, ``copy`` (a name beside
+it, None where the file was not there), and ``time``; for each directory that was made ``made``."""
+
 
 @dataclass(frozen=True)
 class AgentOptions:

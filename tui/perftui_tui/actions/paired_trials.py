@@ -159,7 +159,7 @@ class PairedTrials:
                 self.state = replace(self.state, **changes)
 
     def _run(self, run: RunSnapshot, state: TrialState, cancelled: threading.Event) -> None:
-        from perftui.experiments.trial.trial import TrialCancelledError, TrialError
+        from perftui.experiments.trial.finished import TrialCancelledError, TrialError
         from perftui.run.manifest import ManifestError
         from perftui_tui.actions.rerun import StartCancelledError, StillRunningError
 

@@ -22,7 +22,7 @@ def try_fix(line: CommandLine) -> int:
     Raises:
         UsageError: the fix cannot be tried, or the training is too short.
     """
-    from perftui.experiments.trial.trial import TrialError
+    from perftui.experiments.trial.finished import TrialError
 
     choice = choose(line, lambda option: option.is_triable)
     if not choice.option.is_triable:

@@ -24,7 +24,7 @@ def tune(line: CommandLine) -> int:
     Raises:
         UsageError: there is no such run, or it is too short.
     """
-    from perftui.experiments.trial.trial import TrialError
+    from perftui.experiments.trial.finished import TrialError
     from perftui.report.tuning import as_object, text
 
     root = find_target(line).path.resolve()

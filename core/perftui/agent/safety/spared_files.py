@@ -19,11 +19,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from ...wire.options import SPARED_JOURNAL
 from ..hooks.around import put_around
-
-JOURNAL = "journal.jsonl"
-"""One line of JSON for each file: ``path``, ``copy`` (a name beside the journal, None where the
-file was not there), and ``time``; for each directory that was made ``made``."""
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 
@@ -114,7 +111,9 @@ class SparedFiles:
 
     def _note(self, entry: dict[str, Any]) -> None:
         line = json.dumps({**entry, "time": time.time_ns()}).encode() + b"\n"
-        journal = os.open(self._directory / JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        journal = os.open(
+            self._directory / SPARED_JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+        )
         try:
             os.write(journal, line)
         finally:

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from perftui.run.layout import RunLayout
+from perftui.wire.options import SPARED_JOURNAL
 
-_JOURNAL = "journal.jsonl"
 _RESTORED = "restored.jsonl"
 """Name of the journal once all of it was given back."""
 
@@ -33,7 +33,7 @@ def restore(root: Path) -> None:
         OSError: a file cannot be written; the others are given back all the same.
     """
     spared = RunLayout(root).spared
-    journal = spared / _JOURNAL
+    journal = spared / SPARED_JOURNAL
     if not journal.exists():
         return
     entries = sorted(_entries(journal), key=lambda one: one.time, reverse=True)

@@ -11,34 +11,20 @@ from pathlib import Path
 from perftui.experiments.effect import effective_changes, missed
 from perftui.experiments.rerun import repeat_launch, rerun_launch
 from perftui.experiments.same_work import incomparable
+from perftui.experiments.trial.finished import TrialError, facts_of, finished
 from perftui.experiments.trial.paired import LOOKS
-from perftui.experiments.trial.restore import restore, restore_all
+from perftui.experiments.trial.restore import restore_all
 from perftui.experiments.trial.runs import Arm, TrialRun, noise, order, shortened, step_time
 from perftui.experiments.trial.same_losses import Agreement, LossCheck, check_losses
 from perftui.experiments.trial.verdict import Outcome, TrialVerdict, is_decided, judge
 from perftui.facts.cpu.machine import busy_host
-from perftui.facts.fact import Facts
 from perftui.facts.step.losses import losses
 from perftui.fixes.model import FixOption, Risk
-from perftui.recorder.launch import Launch, start
-from perftui.run.layout import RunLayout
+from perftui.recorder.launch import Launch
 from perftui.run.manifest import Status
-from perftui.run.reader import RunReader, RunSnapshot
-from perftui.run.requests import STOP, request
-from perftui.run.run_state import run_state, wait_until_over
+from perftui.run.reader import RunSnapshot
 
 FEWEST_RUNS, MOST_PAIRS = 1 + 2 * LOOKS[0][0], LOOKS[-1][0]
-
-STOP_SECONDS = 60.0
-"""How long a training may take to stop: it may be saving a checkpoint."""
-
-
-class TrialError(RuntimeError):
-    """The trial cannot go on; the message says why."""
-
-
-class TrialCancelledError(RuntimeError):
-    """Nobody waits for the trial any more; its training was stopped."""
 
 
 @dataclass(frozen=True)
@@ -137,19 +123,11 @@ def measured(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
         TrialCancelledError: ``cancelled`` was set.
         OSError: it cannot be started.
     """
-    root = start(launch)
-    try:
-        manifest = wait_until_over(root, float("inf"), cancelled)
-    finally:
-        # Also where the wait is interrupted.
-        stop(root)
-        restore(root)
-    if cancelled.is_set():
-        raise TrialCancelledError
+    root, manifest = finished(launch, cancelled)
     if manifest.status is not Status.EXITED or manifest.exit_code:
         code = "" if manifest.exit_code is None else f" with exit code {manifest.exit_code}"
         raise TrialError(f"a run {arm.value} the change ended{code}: see {root}")
-    facts = _facts(root)
+    facts = facts_of(root)
     found = step_time(facts)
     if found is None:
         raise TrialError(f"a run {arm.value} the change made too few steps to judge: see {root}")
@@ -159,7 +137,7 @@ def measured(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
 def _progress(
     pairs: list[Pair], runs: list[TrialRun], first: TrialRun, risks: Sequence[Risk]
 ) -> Progress:
-    before, after = (_facts(one.root) for one in (pairs[-1].before, pairs[-1].after))
+    before, after = (facts_of(one.root) for one in (pairs[-1].before, pairs[-1].after))
     floor = noise(runs)
     changes = effective_changes(before, after)
     checked = check_losses(
@@ -180,14 +158,3 @@ def _progress(
 
 def _other_losses(checked: LossCheck) -> str:
     return checked.sentence if checked.agreement is Agreement.DIFFER else ""
-
-
-def stop(root: Path) -> None:
-    """Ask the training to end where it has not, and wait until it has."""
-    if not run_state(root).status.is_over:
-        request(RunLayout(root), STOP)
-        wait_until_over(root, STOP_SECONDS)
-
-
-def _facts(root: Path) -> Facts:
-    return Facts(RunReader(root).poll(), None)

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perftui.experiments.effect import missed
-from perftui.experiments.patched_source import kept_text
+from perftui.experiments.patched_source import kept_text, text_override
 from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
-from perftui.experiments.trial.trial import NO_PAIRS, Progress, TrialError, paired_runs
+from perftui.experiments.trial.finished import TrialError, facts_of, run_at
+from perftui.experiments.trial.trial import NO_PAIRS, Progress, paired_runs
 from perftui.experiments.trial.verdict import Outcome
 from perftui.experiments.tune.journal import (
     Attempt,
@@ -21,12 +22,11 @@ from perftui.experiments.tune.journal import (
     read_journal,
     write_journal,
 )
-from perftui.experiments.tune.recording import facts_of, record, run_at
+from perftui.experiments.tune.recording import record
 from perftui.fixes.apply import apply_patch, patch_store, undo
 from perftui.fixes.launched_script import launched_script
 from perftui.fixes.model import FixOption, Patch
 from perftui.recorder.launch import Launch
-from perftui.run.manifest import Override
 
 Offers = Callable[[Path], Sequence[FixOption]]
 """The fixes for what the run in a directory shows, best first."""
@@ -170,9 +170,8 @@ def _as_it_was(journal: Journal) -> Launch:
     word = script.word if script else None
     if word is None:
         return launch
-    given = {"word": word, "script": launch.command[word]}
     texts = tuple(
-        Override("source", {"source": copy, **given}, path)
+        text_override(launch.command, word, Path(path), Path(copy))
         for path, copy in journal.originals.items()
     )
     return replace(launch, overrides=(*launch.overrides, *texts))

@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.tui.proof import check_presses
+from tests.tui.recorded import SCRIPT, START
 
 os.environ["TEXTUAL_ANIMATIONS"] = "none"
 os.environ.pop("NO_COLOR", None)
@@ -24,3 +26,13 @@ def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
 def presses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """See that a test which is marked with keys has pressed them."""
     yield from check_presses(request, monkeypatch)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """A script whose loader is made in line 4."""
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    # As it was when the run began: a script edited since is not what ran.
+    os.utime(path, ns=(START - 10**9, START - 10**9))
+    return path

@@ -17,6 +17,16 @@ SECOND = 1_000_000_000
 MS = 1_000_000
 NOW = START + 432 * SECOND
 
+ENDED = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
+"""Of a run whose script has ended."""
+
+SCRIPT = """\
+from torch.utils.data import DataLoader
+
+def loader(pictures):
+    return DataLoader(pictures, batch_size=128, shuffle=True)
+"""
+
 GPU_COLUMNS = ("utilization", "memory_used", "memory_total", "power", "temperature")
 MACHINE_COLUMNS = (
     "cpu.utilization",

@@ -15,11 +15,11 @@ from perftui_tui.cli import main
 from perftui_tui.commands.diagnose import launch_again
 from perftui_tui.commands.line import AGAIN, DIAGNOSE, UsageError, parse
 from tests.described import described
-from tests.tui.recorded import START, write_run
-from tests.tui.test_commands_of_fixes import ENDED, OTHER, SCRIPT, run, script
+from tests.tui.recorded import ENDED, SCRIPT, START, write_run
+from tests.tui.test_commands_of_fixes import OTHER, run
 from tests.tui.traces import write_trace
 
-__all__ = ["run", "script"]
+__all__ = ["run"]
 
 Capture = pytest.CaptureFixture[str]
 

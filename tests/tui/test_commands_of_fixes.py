@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 
@@ -12,30 +11,14 @@ import pytest
 from perftui.experiments.trial.proof import read_proof
 from perftui.experiments.trial.verdict import Outcome
 from perftui.run.layout import trials_of
-from perftui.run.manifest import Status
 from perftui_tui.cli import main
 from perftui_tui.commands.exit_codes import code_of
 from perftui_tui.commands.line import DIAGNOSE, UsageError, parse
 from tests.tui.fake_trial import FASTER, FakeTrial
-from tests.tui.recorded import START, write_run
+from tests.tui.recorded import ENDED, SCRIPT, write_run
 from tests.tui.traces import write_trace
 
-SCRIPT = """\
-from torch.utils.data import DataLoader
-
-def loader(pictures):
-    return DataLoader(pictures, batch_size=128, shuffle=True)
-"""
-ENDED = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
 OTHER = "20231114-231320-train"
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    path = tmp_path / "train.py"
-    path.write_text(SCRIPT)
-    os.utime(path, ns=(START - 10**9, START - 10**9))
-    return path
 
 
 @pytest.fixture

@@ -18,25 +18,8 @@ from perftui_tui.look.rows import CONTINUED, plain, width
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, text_of, until, until_shown
-from tests.tui.recorded import NOW, START, write_run
+from tests.tui.recorded import ENDED, NOW, SCRIPT, START, write_run
 from tests.tui.traces import write_trace
-
-SCRIPT = """\
-from torch.utils.data import DataLoader
-
-def loader(pictures):
-    return DataLoader(pictures, batch_size=128, shuffle=True)
-"""
-ENDED = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    path = tmp_path / "train.py"
-    path.write_text(SCRIPT)
-    # As it was when the run began: a script edited since is not what ran.
-    os.utime(path, ns=(START - 10**9, START - 10**9))
-    return path
 
 
 @pytest.fixture

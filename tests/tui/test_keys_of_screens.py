@@ -17,8 +17,8 @@ from perftui_tui.screens.overview.gap_list import GapList
 from perftui_tui.widgets.log_view import LogView
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, text_of, until, until_shown
-from tests.tui.recorded import START, write_run
-from tests.tui.test_fix_flow import SCRIPT, ranked
+from tests.tui.recorded import SCRIPT, START, write_run
+from tests.tui.test_fix_flow import ranked
 from tests.tui.traces import write_trace
 
 ENDED = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}

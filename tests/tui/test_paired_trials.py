@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from perftui.experiments.trial.finished import TrialError
 from perftui.experiments.trial.proof import keep_proof, read_proof
 from perftui.facts.fact import Facts, UnknownError
 from perftui.run.layout import RunLayout, trials_of
-from perftui.run.manifest import Status
 from perftui.run.requests import take_requests
 from perftui_tui.app import PerftuiApp
 from perftui_tui.look.rows import plain
@@ -21,21 +19,11 @@ from perftui_tui.reading.trial_state import Stage
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.fake_trial import FASTER, UNCLEAR, FakeTrial, progress_of
-from tests.tui.recorded import START, write_run
+from tests.tui.recorded import ENDED, START, write_run
 from tests.tui.shown_keys import press_shown
-from tests.tui.test_fix_flow import SCRIPT
 from tests.tui.test_running_again import end
 
-ENDED = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
 LINE = "#trial-line"
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    path = tmp_path / "train.py"
-    path.write_text(SCRIPT)
-    os.utime(path, ns=(START - 10**9, START - 10**9))
-    return path
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Running again: one start at a time, none that nobody would see, in a terminal of our size."""
 
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,27 +10,12 @@ from textual.pilot import Pilot
 
 from perftui.recorder.launch import Launch
 from perftui.run.layout import RunLayout
-from perftui.run.manifest import Status, read_manifest, write_manifest
+from perftui.run.manifest import read_manifest, write_manifest
 from perftui.run.requests import take_requests
 from tests.tui.driving import opened, text_of, until, until_shown
-from tests.tui.recorded import START, write_run
+from tests.tui.recorded import ENDED, write_run
 
-SCRIPT = """\
-from torch.utils.data import DataLoader
-
-def loader(pictures):
-    return DataLoader(pictures, batch_size=128, shuffle=True)
-"""
-ENDED = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
 NEXT = "20231114-231320-train"
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    path = tmp_path / "train.py"
-    path.write_text(SCRIPT)
-    os.utime(path, ns=(START - 10**9, START - 10**9))
-    return path
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from perftui.experiments.trial import runs as trial_runs
 from perftui.experiments.trial.finished import facts_of, run_at
 from perftui.experiments.trial.paired import LOOKS
 from perftui.experiments.trial.runs import Arm, TrialRun, noise, order, shortened, steps_of_each
-from perftui.experiments.trial.trial import measured
+from perftui.experiments.trial.timed import measured
 from perftui.experiments.trial.verdict import TrialVerdict, is_decided, judge
 from perftui.experiments.tune.recording import record
 from perftui.recorder.launch import Launch

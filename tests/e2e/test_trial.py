@@ -17,6 +17,7 @@ from perftui.experiments.trial.verdict import Outcome
 from perftui.report.report import make_report
 from perftui.report.subject import load_subject
 from perftui.run.reader import RunReader
+from perftui.run.worker_curve import read_worker_curve
 from tests.described import described
 
 pytestmark = pytest.mark.subprocess
@@ -94,7 +95,11 @@ def test_a_fix_is_tried_by_pairs_of_runs(
     recorded: tuple[Path, dict[str, object]], tmp_path: Path
 ) -> None:
     root, _ = recorded
-    first, second = tried(root, tmp_path, 2, threading.Event())
+    *counting, first, second = tried(root, tmp_path, 2, threading.Event())
+    # With one core or two there may be nothing to choose among.
+    assert all(not one.pairs and one.workers for one in counting)
+    curve = read_worker_curve(root)
+    assert (curve.points if curve else ()) == second.workers
     assert [len(one.pairs) for one in (first, second)] == [1, 2]
     assert second.verdict.outcome is Outcome.INCONCLUSIVE
     assert second.verdict.headline == "not yet known: 4 more pairs would tell"

@@ -24,6 +24,8 @@ SCHEMA = 1
 def text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
     """The verdict first, then what it rests on and what to do next."""
     lines = [f"{option.title}: {progress.verdict.headline}"]
+    if progress.workers:
+        lines.append(f"  a step {workers_text(progress)}")
     if progress.changes:
         lines.append(f"  in force: {', '.join(progress.changes)}")
     if progress.noise is not None:
@@ -54,6 +56,14 @@ def brief_object(option: FixOption, run: RunSnapshot, progress: Progress) -> Bri
     found["next"] = whole(found["next"]) or []
     cut_lists(found, "notes", "changes", "risks")
     return cast(BriefTrial, found)
+
+
+def workers_text(progress: Progress) -> str:
+    """``takes 12 ms with 1 worker, 9.1 ms with 2``."""
+    first, *others = progress.workers
+    told = [f"{fmt.duration(first.step_ns)} with {fmt.several(first.workers, 'worker')}"]
+    told += [f"{fmt.duration(one.step_ns)} with {one.workers}" for one in others]
+    return f"takes {', '.join(told)}"
 
 
 def _by_hand(option: FixOption) -> str | None:
@@ -89,6 +99,7 @@ def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> TrialO
             }
             for pair in progress.pairs
         ],
+        "workers": [msgspec.to_builtins(one) for one in progress.workers],
         "changes": list(progress.changes),
         "risks": [risk.value for risk in option.risks],
         "changes_numerics": option.changes_numerics,

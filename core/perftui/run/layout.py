@@ -50,6 +50,8 @@ class RunLayout:
     """Reports of Nsight Systems, one for each range of steps, and what nsys said."""
     spared = _Entry("spared")
     """Copies of files that a trial was about to write to, and their journal."""
+    worker_curve = _Entry("worker_curve.json")
+    """The step with several numbers of loader workers, measured by a trial."""
     hosts = _Entry(_HOSTS)
     """Where recorders that joined this run have directories of their own."""
 

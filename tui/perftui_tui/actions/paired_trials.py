@@ -187,8 +187,10 @@ class PairedTrials:
                 raise StartCancelledError
             self._set(stage=Stage.RUNNING, began=self._clock())
         for progress in trial(run, state.option, directory, state.steps, cancelled):
-            self._set(progress=progress, last_pair=self._clock())
-            self._keep(run.root, state.option, directory, progress)
+            option = progress.option or state.option
+            clock = "last_pair" if progress.pairs else "counted"
+            self._set(progress=progress, option=option, **{clock: self._clock()})
+            self._keep(run.root, option, directory, progress)
 
     def _keep(self, root: Path, option: FixOption, directory: Path, progress: Progress) -> None:
         from perftui.experiments.trial.proof import keep_proof

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from perftui_tui.commands.output import log, write, write_object
 
 if TYPE_CHECKING:
     from perftui.experiments.trial.trial import Progress
+    from perftui.fixes.model import FixOption
 
 
 def try_fix(line: CommandLine) -> int:
@@ -35,7 +37,7 @@ def try_fix(line: CommandLine) -> int:
     except TrialError as error:
         log(f"perftui: {error}")
         return ERROR
-    _print(choice, progress, line)
+    _print(replace(choice, option=progress.option or choice.option), progress, line)
     return code_of(progress.verdict.outcome)
 
 
@@ -68,18 +70,18 @@ def _run(choice: Choice, steps: int) -> Progress:
     progress = None
     for progress in made:
         log(_line(progress))
-        _keep(choice, progress, directory)
+        _keep(progress.option or choice.option, progress, directory)
     if progress is None:
         raise UsageError("no pair of runs came to its end")
     return progress
 
 
-def _keep(choice: Choice, progress: Progress, directory: Path) -> None:
+def _keep(option: FixOption, progress: Progress, directory: Path) -> None:
     """Write what is proven so far, for the app to show with the fix."""
     from perftui.experiments.trial.proof import keep_proof
 
     try:
-        keep_proof(choice.option, progress, directory, time.time_ns())
+        keep_proof(option, progress, directory, time.time_ns())
     except OSError as error:
         log(f"perftui: the result cannot be kept in {directory}: {error.strerror or error}")
 
@@ -87,6 +89,10 @@ def _keep(choice: Choice, progress: Progress, directory: Path) -> None:
 def _line(progress: Progress) -> str:
     from perftui import format as fmt
 
+    if not progress.pairs:
+        from perftui.report.trial import workers_text
+
+        return f"a step {workers_text(progress)}"
     pair = progress.pairs[-1]
     before, after = (fmt.duration(one.step_ns) for one in (pair.before, pair.after))
     return f"pair {len(progress.pairs)}: {before} -> {after} a step, {pair.ratio:.2f}x"

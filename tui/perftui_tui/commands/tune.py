@@ -14,6 +14,7 @@ from perftui_tui.commands.output import log, write
 from perftui_tui.commands.target import find_target
 
 if TYPE_CHECKING:
+    from perftui.experiments.trial.trial import Progress
     from perftui.experiments.tune.tune import Tuned
     from perftui.fixes.model import FixOption
 
@@ -64,13 +65,21 @@ def _run(root: Path, steps: int, deadline: float) -> Tuned:
     directory = trials_of(root)
     for told in tune(root, directory, steps, _offers, threading.Event(), deadline):
         if isinstance(told, Trying):
-            count, headline = len(told.progress.pairs), told.progress.verdict.headline
-            log(f"{told.title}, pair {count}: {told.progress.pairs[-1].ratio:.2f}x, {headline}")
+            log(f"{told.title}, {_line(told.progress)}")
         elif isinstance(told, Attempt):
             log(f"{told.title}: {told.headline}{', kept' if told.kept.value != 'no' else ''}")
         elif isinstance(told, Tuned):
             return told
     raise UsageError("the tuning came to no end")
+
+
+def _line(progress: Progress) -> str:
+    from perftui.report.trial import workers_text
+
+    if not progress.pairs:
+        return f"a step {workers_text(progress)}"
+    pair = f"pair {len(progress.pairs)}: {progress.pairs[-1].ratio:.2f}x"
+    return f"{pair}, {progress.verdict.headline}"
 
 
 def _offers(root: Path) -> Sequence[FixOption]:

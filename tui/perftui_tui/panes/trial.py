@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statistics import median
+from typing import TYPE_CHECKING
 
 from perftui import format as fmt
 from perftui_tui.charts.interval import interval_rows
@@ -11,6 +12,9 @@ from perftui_tui.look.format import elapsed
 from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, with_fitting, wrap
 from perftui_tui.look.units import format_ns
 from perftui_tui.reading.trial_state import Stage, TrialState
+
+if TYPE_CHECKING:
+    from perftui.experiments.trial.trial import Progress
 
 BAR_CELLS = 44
 """Fits the narrowest dialog, and shows two per cent at a ratio of 2."""
@@ -56,7 +60,8 @@ def trial_rows(state: TrialState, now: float, cells: int) -> list[Row]:
     if state.stage.is_over and not state.pairs:
         return rows
     if not state.pairs:
-        return [*rows, (), *wrap(_first(state), cells, "dim")]
+        workers = wrap(" ".join(_workers(state.progress)), cells) if state.progress else []
+        return [*rows, *workers, (), *wrap(_first(state), cells, "dim")]
     head = f"{'pair':>6}{'before':>12}{'after':>12}{'ratio':>9}"
     rows += [(), row((head, "bold"))]
     for number, pair in reversed(list(enumerate(state.pairs, 1))):
@@ -71,10 +76,18 @@ def _basis(state: TrialState, cells: int) -> list[Row]:
     progress = state.progress
     if progress is None:
         return []
-    said = [f"in force: {', '.join(progress.changes)}"] if progress.changes else []
+    said = _workers(progress)
+    said += [f"in force: {', '.join(progress.changes)}"] if progress.changes else []
     if progress.noise is not None:
         said.append(f"two runs of the same differ by {fmt.percent(progress.noise)} here")
     return [line for text in said for line in wrap(text, cells, "dim")]
+
+
+def _workers(progress: Progress) -> list[str]:
+    """What a step takes with several numbers of workers, where that was measured."""
+    from perftui.report.trial import workers_text
+
+    return [f"a step {workers_text(progress)}"] if progress.workers else []
 
 
 def result(state: TrialState) -> Span:

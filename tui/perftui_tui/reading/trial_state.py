@@ -49,6 +49,8 @@ class TrialState:
     """How long each run takes, by the one that was recorded; None where that is not known."""
     stage: Stage = Stage.RUNNING
     progress: Progress | None = None
+    counted: float | None = None
+    """When the newest run was over that finds the number of workers, before all pairs."""
     last_pair: float | None = None
     """When the newest pair was there."""
     ended: float | None = None
@@ -63,7 +65,7 @@ class TrialState:
     @property
     def verdict(self) -> TrialVerdict | None:
         """What they come to; None before the first."""
-        return self.progress.verdict if self.progress else None
+        return self.progress.verdict if self.progress and self.pairs else None
 
     @property
     def look(self) -> int:
@@ -83,10 +85,11 @@ class TrialState:
         tells. A pair that takes longer than those before makes it more."""
         count = len(self.pairs)
         runs = PAIR_RUNS if count else FIRST_RUNS
-        since = now - (self.last_pair if self.last_pair is not None else self.began)
+        first = self.began if self.counted is None else self.counted
+        since = now - (first if self.last_pair is None else self.last_pair)
         each = self.run_seconds
         if self.last_pair is not None:
-            each = (self.last_pair - self.began) / (FIRST_RUNS + PAIR_RUNS * (count - 1))
+            each = (self.last_pair - first) / (FIRST_RUNS + PAIR_RUNS * (count - 1))
         if each is None:
             return None
         each = max(each, since / runs)

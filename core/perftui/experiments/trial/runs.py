@@ -55,14 +55,15 @@ def order() -> Iterator[tuple[Arm, Arm]]:
         yield pair if number % 2 == 0 else pair[::-1]
 
 
-def steps_of_each(run: Facts) -> int:
-    """How many training steps the runs of a trial should make, by one that was recorded.
+def steps_of_each(run: Facts, seconds: float | None = None) -> int:
+    """How many training steps the runs of a trial should make, by one that was recorded: so many
+    ``seconds`` of steady ones, by default ``RUN_SECONDS``.
 
     Raises:
         UnknownError: it has too few steps to know.
     """
     steady = steady_step(run)
-    wanted = round(RUN_SECONDS * 1e9 / max(steady.mean, 1))
+    wanted = round((seconds or RUN_SECONDS) * 1e9 / max(steady.mean, 1))
     return WARM_UP + min(max(wanted, FEWEST_STEPS), MANY_STEPS)
 
 

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from perftui.experiments.effect import effective_changes, missed
 from perftui.experiments.rerun import repeat_launch, rerun_launch
 from perftui.experiments.same_work import incomparable
-from perftui.experiments.trial.finished import TrialError, facts_of, finished
+from perftui.experiments.trial.finished import facts_of
 from perftui.experiments.trial.paired import LOOKS
 from perftui.experiments.trial.restore import restore_all
-from perftui.experiments.trial.runs import Arm, TrialRun, noise, order, shortened, step_time
+from perftui.experiments.trial.runs import Arm, TrialRun, noise, order, shortened
 from perftui.experiments.trial.same_losses import Agreement, LossCheck, check_losses
+from perftui.experiments.trial.timed import measured
 from perftui.experiments.trial.verdict import Outcome, TrialVerdict, is_decided, judge
+from perftui.experiments.trial.worker_counts import best_option
 from perftui.facts.cpu.machine import busy_host
-from perftui.facts.step.losses import losses
 from perftui.fixes.model import FixOption, Risk
 from perftui.recorder.launch import Launch
-from perftui.run.manifest import Status
 from perftui.run.reader import RunSnapshot
+from perftui.run.worker_curve import CurvePoint
 
 FEWEST_RUNS, MOST_PAIRS = 1 + 2 * LOOKS[0][0], LOOKS[-1][0]
 
@@ -56,6 +57,11 @@ class Progress:
     """Arguments that are in force and differ."""
     notes: tuple[str, ...] = ()
     losses: LossCheck = NO_LOSSES
+    workers: tuple[CurvePoint, ...] = ()
+    """Steps with several numbers of loader workers, of which the best is tried; empty for other
+    fixes, and where the number was measured before."""
+    option: FixOption | None = None
+    """What is tried, where that is another change than the one that was asked for."""
 
 
 NO_PAIRS = Progress((), judge(()))
@@ -73,15 +79,33 @@ def trial(
     """Try ``option`` on the training of ``run``, and yield how things stand after each pair.
 
     Ends with the first verdict that is one, or after ``most_pairs``. The first run of all is not
-    counted: it finds files and caches cold. Runs are kept in ``directory``.
+    counted: it finds files and caches cold. Where the fix is a number of loader workers, several
+    are run first, and the best is tried. Runs are kept in ``directory``.
 
     Raises:
         TrialError: a run failed or is too short to judge.
         TrialCancelledError: ``cancelled`` was set.
         OSError: a run cannot be started.
     """
-    before, after = repeat_launch(run), rerun_launch(run, option)
-    yield from paired_runs(before, after, directory, steps, cancelled, most_pairs, option.risks)
+    tried, points = yield from _counted(run, option, directory, cancelled)
+    before, after = repeat_launch(run), rerun_launch(run, tried)
+    risks = tried.risks
+    for made in paired_runs(before, after, directory, steps, cancelled, most_pairs, risks):
+        yield replace(made, workers=points, option=tried)
+
+
+def _counted(
+    run: RunSnapshot, option: FixOption, directory: Path, cancelled: threading.Event
+) -> Generator[Progress, None, tuple[FixOption, tuple[CurvePoint, ...]]]:
+    """``option`` with the best number of workers, and the steps that tell."""
+    points: tuple[CurvePoint, ...] = ()
+    counting = best_option(run, option, directory, cancelled)
+    while True:
+        try:
+            points = next(counting).points
+        except StopIteration as end:
+            return end.value, points
+        yield replace(NO_PAIRS, workers=points)
 
 
 def paired_runs(
@@ -113,25 +137,6 @@ def paired_runs(
         yield progress
         if is_decided(progress.verdict):
             return
-
-
-def measured(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
-    """One run of ``launch`` to its end.
-
-    Raises:
-        TrialError: it failed, or made too few steps to judge.
-        TrialCancelledError: ``cancelled`` was set.
-        OSError: it cannot be started.
-    """
-    root, manifest = finished(launch, cancelled)
-    if manifest.status is not Status.EXITED or manifest.exit_code:
-        code = "" if manifest.exit_code is None else f" with exit code {manifest.exit_code}"
-        raise TrialError(f"a run {arm.value} the change ended{code}: see {root}")
-    facts = facts_of(root)
-    found = step_time(facts)
-    if found is None:
-        raise TrialError(f"a run {arm.value} the change made too few steps to judge: see {root}")
-    return TrialRun(arm, root, found, losses(facts))
 
 
 def _progress(

@@ -12,7 +12,7 @@ from perftui.experiments.effect import missed
 from perftui.experiments.patched_source import kept_text, text_override
 from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
 from perftui.experiments.trial.finished import TrialError, facts_of, run_at
-from perftui.experiments.trial.trial import NO_PAIRS, Progress, paired_runs
+from perftui.experiments.trial.trial import NO_PAIRS, Progress, paired_runs, trial
 from perftui.experiments.trial.verdict import Outcome
 from perftui.experiments.tune.journal import (
     Attempt,
@@ -79,7 +79,7 @@ def tune(
         option = _next(journal, offers(Path(journal.base)))
         if option is None:
             break
-        attempt = yield from _tried(journal, option, directory, steps, cancelled)
+        option, attempt = yield from _tried(journal, option, directory, steps, cancelled)
         if attempt.outcome == Outcome.FASTER.value:
             journal = _keep(journal, option, attempt, steps, cancelled)
         else:
@@ -98,19 +98,21 @@ def _next(journal: Journal, options: Sequence[FixOption]) -> FixOption | None:
 
 def _tried(
     journal: Journal, option: FixOption, directory: Path, steps: int, cancelled: threading.Event
-) -> Generator[Trying, None, Attempt]:
+) -> Generator[Trying, None, tuple[FixOption, Attempt]]:
+    """What was tried, which may be another number of workers, and what came of it."""
     run = run_at(Path(journal.base))
-    launches = repeat_launch(run), rerun_launch(run, option)
     progress = NO_PAIRS
     try:
-        for progress in paired_runs(*launches, directory, steps, cancelled, PAIRS, option.risks):
+        for progress in trial(run, option, directory, steps, cancelled, PAIRS):
+            option = progress.option or option
             yield Trying(option.title, progress)
     except TrialError as error:
         if not progress.pairs and not journal.attempts:
             # Nothing has run yet: it may be the training itself.
             raise
-        return Attempt(option.fix, option.title, Outcome.INCONCLUSIVE.value, str(error))
-    return attempt_of(option, progress)
+        failed = Attempt(option.fix, option.title, Outcome.INCONCLUSIVE.value, str(error))
+        return option, failed
+    return option, attempt_of(option, progress)
 
 
 def _keep(

@@ -8,14 +8,15 @@ from perftui import format as fmt
 from perftui.facts.cpu.machine import busy_host, machine_use, ranks_here
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.data_loader.loader_work import fetch_cpu, fetch_demand
+from perftui.facts.data_loader.measured_workers import measured_workers
 from perftui.facts.fact import Facts
 from perftui.fixes.call_source import CallChange
 from perftui.fixes.data_loader.loader import loader_change
 from perftui.fixes.data_loader.worker_count import worker_count, worker_cpu
 from perftui.fixes.data_loader.worker_gain import LEAST_GAIN, step_cost
-from perftui.fixes.fix import Fix
+from perftui.fixes.fix import Fix, offered
 from perftui.fixes.launched_script import script_of
-from perftui.fixes.model import Risk
+from perftui.fixes.model import FixOption, Risk
 from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.program import parse_program, read_source
 
@@ -24,16 +25,41 @@ ENOUGH_IDLE = 0.75
 step that computes on one thread of two cores leaves a little less than one."""
 
 
-def _more_workers(facts: Facts) -> CallChange | None:
-    """More workers for the loader that feeds the training, as many as the machine carries."""
+def with_workers(facts: Facts, count: int) -> FixOption | None:
+    """The fix with ``count`` workers, whatever these would gain."""
     loader = training_loader(facts)
     if loader is None:
         return None
+    return offered(WORKERS, _change(facts, loader, count, _unsafe(facts, loader)), facts)
+
+
+def _more_workers(facts: Facts) -> CallChange | None:
+    """More workers for the loader that feeds the training: as many as were measured to serve it
+    best, else as many as the machine carries."""
+    loader = training_loader(facts)
+    if loader is None:
+        return None
+    curve = measured_workers(facts)
+    if curve is not None and curve.best is not None:
+        return _change(facts, loader, curve.best, _unsafe(facts, loader))
+    wanted = _carried(facts, loader.num_workers or 0)
+    return _change(facts, loader, wanted, refused(facts, loader, wanted))
+
+
+def _change(facts: Facts, loader: LoaderFacts, wanted: int, why_not: str) -> CallChange:
     current = loader.num_workers or 0
+    more = f"more than {fmt.several(current, 'worker')}"
+    title = f"num_workers {current} -> {wanted}" if wanted else more
+    arguments = {"num_workers": wanted, "persistent_workers": True}
+    return loader_change(loader, title, arguments, _risks(facts, wanted - current), why_not)
+
+
+def _carried(facts: Facts, current: int) -> int:
+    """Workers that the machine carries, 0 where it carries no more than there are."""
     machine = machine_use(facts)
     elsewhere = machine.other_cores or 0.0
     taken = worker_cpu(facts)
-    wanted = worker_count(
+    return worker_count(
         current,
         machine.cores,
         ranks=ranks_here(facts),
@@ -42,11 +68,6 @@ def _more_workers(facts: Facts) -> CallChange | None:
         fetch_cpu=_fetching(facts),
         carried=taken.carried(machine.cores, elsewhere) if taken and machine.cores else None,
     )
-    more = f"more than {fmt.several(current, 'worker')}"
-    title = f"num_workers {current} -> {wanted}" if wanted else more
-    arguments = {"num_workers": wanted, "persistent_workers": True}
-    risks = _risks(facts, wanted - current)
-    return loader_change(loader, title, arguments, risks, refused(facts, loader, wanted))
 
 
 def _fetching(facts: Facts) -> float | None:
@@ -79,6 +100,11 @@ def refused(facts: Facts, loader: LoaderFacts, wanted: int) -> str:
         if cores is None:
             return "it is not known how many cores there are for more workers"
         return f"no core is free for more workers ({_taken(facts, cores)})"
+    return _unsafe(facts, loader) or _without_gain(facts, wanted)
+
+
+def _unsafe(facts: Facts, loader: LoaderFacts) -> str:
+    """Why workers would be wrong here, empty where nothing speaks against them."""
     if loader.is_iterable and not loader.shards:
         return (
             "the dataset is iterable and does not divide itself among workers: "
@@ -92,7 +118,7 @@ def refused(facts: Facts, loader: LoaderFacts, wanted: int) -> str:
         return (
             "the samples are tensors in memory already: copying them between processes costs more"
         )
-    return _refused_by_spawn(facts, loader) or _without_gain(facts, wanted)
+    return _refused_by_spawn(facts, loader)
 
 
 def _without_gain(facts: Facts, wanted: int) -> str:

@@ -12,6 +12,7 @@ from perftui.experiments.trial.verdict import Outcome
 from perftui.experiments.tune.journal import Attempt
 from perftui.report.outputs.common import Command, Ns, Ratio, Schema
 from perftui.report.outputs.finding import Numerics
+from perftui.run.worker_curve import CurvePoint
 
 Digest = Annotated[str | None, Meta(description="SHA-256 of the file, hexadecimal.")]
 Notes = Annotated[
@@ -23,6 +24,15 @@ InForce = Annotated[
 
 Advice = Annotated[
     str | None, Meta(description="What to write by hand, where perftui apply cannot.")
+]
+
+
+Workers = Annotated[
+    list[CurvePoint],
+    Meta(
+        description="Steps with several numbers of loader workers, one run each, of which the best "
+        "was tried; empty for other fixes, and where it was known."
+    ),
 ]
 
 
@@ -52,6 +62,7 @@ class TrialOutput(TypedDict):
         Meta(description="By how much two runs of the same differ here, as a share."),
     ]
     pairs: list[PairOutput]
+    workers: Workers
     changes: InForce
     risks: list[str]
     changes_numerics: Numerics
@@ -141,6 +152,7 @@ class BriefTrial(TypedDict):
     high: float | None
     noise: float | None
     pairs: Annotated[int, Meta(description="How many pairs of runs were made.")]
+    workers: Workers
     changes: InForce
     risks: list[str]
     changes_numerics: Numerics

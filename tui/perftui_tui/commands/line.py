@@ -10,7 +10,7 @@ from pathlib import Path
 
 COMMANDS = (
     *("replay", "attach", "report", "runs", "demo", "keys", "explain"),
-    *("try", "tune", "apply", "undo", "compare", "schema", "skill"),
+    *("try", "tune", "isolate", "apply", "undo", "compare", "schema", "skill"),
 )
 DIAGNOSE = "diagnose"
 """Before a script, module or command: it is run for its report alone."""

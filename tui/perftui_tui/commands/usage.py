@@ -15,6 +15,7 @@ perftui: why is this training slow, and what to do about it
   perftui diagnose [options] RUN          the same for the run in that directory, run once more
   perftui try [FIX] [RUN]                 what a fix gains, by pairs of runs with it and without
   perftui tune [RUN]                      try all fixes one by one, and keep what is proven
+  perftui isolate [RUN]                   what loader, output and the rest of a step cost at most
   perftui apply [FIX] [RUN]               write a fix to the source; undo takes it back
   perftui undo [RUN]                      give the source back what it was before the last fix
   perftui compare BEFORE AFTER            which of two runs is faster, and whether that is certain
@@ -51,7 +52,8 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --theme NAME      dark (default), light, contrast, ansi
   --ascii           draw with ASCII only
   --top N           for report: rows of each table (default: 10 in text, all in JSON)
-  --json            for report, diagnose, try, tune, apply, undo, compare and explain: print JSON
+  --json            for report, diagnose, try, tune, isolate, apply, undo, compare and
+                    explain: print JSON
   --brief           for report, diagnose, try and compare: 2,000 bytes at most
   --budget TIME     for tune: begin no further fix after it (90s, 15m, 2h)
   --dry-run         for apply and undo: show the change, write nothing

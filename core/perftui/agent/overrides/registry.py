@@ -39,11 +39,20 @@ def watch_parameters(torch: Any, session: Session, requests: list[Request]) -> N
         untrained.watch(torch, session, requests)
 
 
+def leave_out(torch: Any, session: Session, requests: list[Request]) -> None:
+    """Leave a side of the training out where that was asked for."""
+    if requests:
+        from . import isolate
+
+        isolate.start(torch, session, requests)
+
+
 TARGETS = {
     "DataLoader": dataloader.watch,
     "optimizer": optimizer.watch,
     "parameters": watch_parameters,
     "environment": check_environment,
+    "isolate": leave_out,
     "source": source.watch,
     "switch": switches.watch,
 }

@@ -15,7 +15,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.step.steps import steady_rows, steady_step
 from perftui.recorder.launch import Launch
 
-RUN_SECONDS = 15.0
+RUN_SECONDS = 5.0
 """Steady time of each run, where the training is long enough."""
 
 WARM_UP = 30

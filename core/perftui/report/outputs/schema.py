@@ -19,6 +19,7 @@ from perftui.report.outputs.changes import (
     UndoOutput,
 )
 from perftui.report.outputs.explanation import ExplainOutput
+from perftui.report.outputs.isolation import IsolationOutput
 from perftui.report.outputs.report import BriefReport, ReportOutput
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -28,6 +29,7 @@ OUTPUTS: Mapping[str, tuple[type, ...]] = {
     "diagnose": (ReportOutput,),
     "try": (TrialOutput,),
     "tune": (TuningOutput,),
+    "isolate": (IsolationOutput,),
     "apply": (ApplyOutput,),
     "undo": (UndoOutput,),
     "compare": (ComparisonOutput,),

@@ -1,0 +1,98 @@
+"""What each side of a training costs, as text and as plain values."""
+
+from __future__ import annotations
+
+import math
+
+from perftui import format as fmt
+from perftui.experiments.isolate.experiments import Side
+from perftui.experiments.isolate.isolate import Isolated, Isolation
+from perftui.report.outputs.isolation import IsolationOutput, SideOutput
+from perftui.run.reader import RunSnapshot
+from perftui.trace.text import printable
+
+SCHEMA = 1
+
+NOTHING = 1.02
+"""Times as fast, below which a side has nothing to give."""
+
+FROM = {
+    Side.INPUT: "a faster data loader",
+    Side.TRAINING: "everything but the loader",
+    Side.WORKER: "a loader of one worker",
+    Side.OUTPUT: "printing, logging and saving less",
+}
+"""What a gain would come from."""
+
+
+def text(found: Isolation) -> str:
+    """The step as it is, then a line for each side."""
+    whole = found.step_ns
+    if whole is None:
+        return "no run came to its end\n"
+    lines = [f"a step takes {fmt.duration(whole)} as it is ({_apart(found.as_it_is)})"]
+    lines += [f"  {_line(one, found)}" for one in found.sides]
+    return "\n".join(map(printable, lines)) + "\n"
+
+
+def as_object(found: Isolation, run: RunSnapshot) -> IsolationOutput:
+    """The same for programs; times are integer nanoseconds."""
+    return {
+        "schema": SCHEMA,
+        "run": run.manifest.run_id,
+        "step_ns": found.step_ns,
+        "runs_ns": list(found.as_it_is),
+        "sides": [_side(one, found) for one in found.sides],
+    }
+
+
+def _side(one: Isolated, found: Isolation) -> SideOutput:
+    return {
+        "side": one.experiment.side,
+        "what": one.experiment.what,
+        "step_ns": one.step_ns,
+        "runs_ns": list(one.times),
+        "at_most": _ratio(one, found),
+        "sentence": _sentence(one, found),
+        "problem": one.problem or None,
+    }
+
+
+def _line(one: Isolated, found: Isolation) -> str:
+    if one.step_ns is None:
+        return f"{one.experiment.what}: not measured: {one.problem or 'no run came to its end'}"
+    each = " for the batches of a step" if one.experiment.times_batches else ""
+    took = f"{fmt.duration(one.step_ns)}{each} ({_apart(one.times)})"
+    return f"{one.experiment.what}: {took}; {_sentence(one, found)}"
+
+
+def _sentence(one: Isolated, found: Isolation) -> str:
+    """What the side tells; empty where it was not measured."""
+    ratio = _ratio(one, found)
+    if ratio is None or one.step_ns is None:
+        return ""
+    if one.experiment.side is Side.WORKER:
+        return _workers(one.step_ns, found)
+    what = FROM[one.experiment.side]
+    return f"at most {ratio:.2f}x from {what}" if ratio >= NOTHING else f"nothing from {what}"
+
+
+def _workers(worker_ns: int, found: Isolation) -> str:
+    """How many workers would keep up, where the step without its loader is known."""
+    step = next((one.step_ns for one in found.sides if one.experiment.side is Side.INPUT), None)
+    if step is None:
+        return "how many workers keep up is not known"
+    count = math.ceil(worker_ns / step)
+    verb = "keeps" if count == 1 else "keep"
+    return f"{fmt.several(count, 'worker')} {verb} up with a step of {fmt.duration(step)}"
+
+
+def _ratio(one: Isolated, found: Isolation) -> float | None:
+    whole, step = found.step_ns, one.step_ns
+    return whole / step if whole is not None and step else None
+
+
+def _apart(times: tuple[int, ...]) -> str:
+    """``11 to 12 ms in 3 runs``."""
+    runs = fmt.several(len(times), "run")
+    return f"{fmt.duration(min(times))} to {fmt.duration(max(times))} in {runs}"

@@ -116,7 +116,7 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
         assert not app.screen.query_one(LINE).display
         await pilot.press("4")
         await until(pilot, lambda: "by 6 pairs of runs" in details(app), "the proof")
-        assert trial.asked == [(ended, "loader-workers", trials_of(ended), 78)]
+        assert trial.asked == [(ended, "loader-workers", trials_of(ended), 50)]
     # It is known when the run is opened again.
     async with opened(ended, (120, 60)) as (app, pilot):
         await pilot.press("4")

@@ -106,6 +106,7 @@ def _default_dtype(facts: Facts) -> LineChange | None:
         leave_out("torch.set_default_dtype"),
         "take set_default_dtype() out",
         Risk.PRECISION,
+        Risk.DRAWS,
     )
 
 

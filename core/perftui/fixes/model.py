@@ -30,6 +30,7 @@ class Risk(str, enum.Enum):
     PROFILE = "the script's profiler records a few steps only"
     NORMS = "gradient norms over all parameters change"
     DROPOUT = "dropout leaves out other values"
+    DRAWS = "draws other random numbers, initial weights among them"
     CORES = "may slow the step: too few cores are idle"
 
     @property

@@ -30,7 +30,8 @@ def text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
         lines.append(f"  in force: {', '.join(progress.changes)}")
     if progress.noise is not None:
         lines.append(f"  two runs of the same differ by {fmt.percent(progress.noise)} here")
-    lines += [f"  {note}" for note in (*progress.notes, progress.losses.sentence)]
+    told = (*progress.costs.sentences, *progress.notes, progress.losses.sentence)
+    lines += [f"  {line}" for line in told]
     lines += [f"  risk: {risk.value}" for risk in option.risks]
     if by_hand := _by_hand(option):
         lines.append(f"  by hand: {by_hand}")
@@ -49,7 +50,7 @@ def brief_text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
 def brief_object(option: FixOption, run: RunSnapshot, progress: Progress) -> BriefTrial:
     """The same for programs, without the single pairs."""
     found: Any = {**as_object(option, run, progress), "pairs": len(progress.pairs)}
-    for name in ("title", "run"):
+    for name in ("title", "run", "costs"):
         del found[name]
     found["headline"] = cut(found["headline"], LETTERS)
     found["advice"] = whole(found["advice"])
@@ -103,6 +104,7 @@ def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> TrialO
         "changes": list(progress.changes),
         "risks": [risk.value for risk in option.risks],
         "changes_numerics": option.changes_numerics,
+        "costs": msgspec.to_builtins(progress.costs),
         "losses": msgspec.to_builtins(progress.losses),
         "notes": list(progress.notes),
         "advice": _by_hand(option),

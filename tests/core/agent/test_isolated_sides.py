@@ -51,9 +51,7 @@ def asked(tmp_path: Path, line: int | None = None, **arguments: Any) -> list[dic
 
 
 def test_the_first_batches_come_again_and_epochs_stay_as_long(train: Train, tmp_path: Path) -> None:
-    run = train(
-        EPOCHS.format(arguments=""), overrides=asked(tmp_path, LINE, repeated_batches=4)
-    )
+    run = train(EPOCHS.format(arguments=""), overrides=asked(tmp_path, LINE, repeated_batches=4))
     # 36 steps with four batches of four samples; the other loader makes all of its own.
     assert (run.code, run.err, run.out) == (0, "", "36 4 16 48\n")
     assert run.step_kinds.count("train") == 36

@@ -14,7 +14,7 @@ from perftui.report.outputs.schema import DIALECT, OUTPUTS, all_schemas, schema_
 from tests.described import described
 
 COMMANDS = (
-    *("report", "diagnose", "try", "tune", "apply", "undo", "compare"),
+    *("report", "diagnose", "try", "tune", "isolate", "apply", "undo", "compare"),
     *("brief", "explain"),
 )
 

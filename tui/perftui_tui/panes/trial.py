@@ -78,6 +78,7 @@ def _basis(state: TrialState, cells: int) -> list[Row]:
         return []
     said = _workers(progress)
     said += [f"in force: {', '.join(progress.changes)}"] if progress.changes else []
+    said += progress.costs.sentences
     if progress.noise is not None:
         said.append(f"two runs of the same differ by {fmt.percent(progress.noise)} here")
     return [line for text in said for line in wrap(text, cells, "dim")]

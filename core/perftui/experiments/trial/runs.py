@@ -12,6 +12,7 @@ from statistics import median
 
 from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui.facts.fact import Facts
+from perftui.facts.peak_memory import PeakMemory
 from perftui.facts.step.steps import steady_rows, steady_step
 from perftui.recorder.launch import Launch
 
@@ -45,6 +46,9 @@ class TrialRun:
     """Time of a training step, with whatever the script does between steps."""
     losses: tuple[float, ...] = ()
     """Of the first backward passes."""
+    start_ns: int | None = None
+    """Until its steps were steady, without their time; None where that is not known."""
+    memory: PeakMemory | None = None
 
 
 def order() -> Iterator[tuple[Arm, Arm]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 
+from perftui.experiments.trial.duration import start_ns
 from perftui.experiments.trial.finished import TrialError, facts_of, finished
 from perftui.experiments.trial.runs import Arm, TrialRun, step_time
+from perftui.facts.peak_memory import peak_memory
 from perftui.facts.step.losses import losses
 from perftui.recorder.launch import Launch
 from perftui.run.manifest import Status
@@ -27,4 +29,5 @@ def measured(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
     found = step_time(facts)
     if found is None:
         raise TrialError(f"a run {arm.value} the change made too few steps to judge: see {root}")
-    return TrialRun(arm, root, found, losses(facts))
+    memory = peak_memory.or_none(facts)
+    return TrialRun(arm, root, found, losses(facts), start_ns(facts), memory)

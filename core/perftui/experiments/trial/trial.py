@@ -11,6 +11,7 @@ from pathlib import Path
 from perftui.experiments.effect import effective_changes, missed
 from perftui.experiments.rerun import repeat_launch, rerun_launch
 from perftui.experiments.same_work import incomparable
+from perftui.experiments.trial.costs import NO_COSTS, Costs, costs_of
 from perftui.experiments.trial.finished import facts_of
 from perftui.experiments.trial.paired import LOOKS
 from perftui.experiments.trial.restore import restore_all
@@ -57,6 +58,7 @@ class Progress:
     """Arguments that are in force and differ."""
     notes: tuple[str, ...] = ()
     losses: LossCheck = NO_LOSSES
+    costs: Costs = NO_COSTS
     workers: tuple[CurvePoint, ...] = ()
     """Steps with several numbers of loader workers, of which the best is tried; empty for other
     fixes, and where the number was measured before."""
@@ -158,7 +160,7 @@ def _progress(
         verdict = judge([pair.ratio for pair in pairs], floor or 0.0)
     busy = [why for one in (before, after) if (why := busy_host(one))]
     notes = [f"the host was busy: {why}" for why in busy[:1]]
-    return Progress(tuple(pairs), verdict, floor, changes, tuple(notes), checked)
+    return Progress(tuple(pairs), verdict, floor, changes, tuple(notes), checked, costs_of(runs))
 
 
 def _other_losses(checked: LossCheck) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypedDict
 from msgspec import Meta
 
 from perftui.experiments import comparison
+from perftui.experiments.trial.costs import Costs
 from perftui.experiments.trial.same_losses import LossCheck
 from perftui.experiments.trial.verdict import Outcome
 from perftui.experiments.tune.journal import Attempt
@@ -66,6 +67,7 @@ class TrialOutput(TypedDict):
     changes: InForce
     risks: list[str]
     changes_numerics: Numerics
+    costs: Costs
     losses: LossCheck
     notes: Notes
     advice: Advice

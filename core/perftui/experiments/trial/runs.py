@@ -49,6 +49,10 @@ class TrialRun:
     start_ns: int | None = None
     """Until its steps were steady, without their time; None where that is not known."""
     memory: PeakMemory | None = None
+    disturbed: str = ""
+    """What disturbed it; empty where nothing is known to."""
+    clock: float | None = None
+    """Mean clock of its GPU over the highest; None where that was not sampled."""
 
 
 def order() -> Iterator[tuple[Arm, Arm]]:

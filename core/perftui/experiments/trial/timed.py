@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from perftui.experiments.trial.disturbances import clock, disturbance
 from perftui.experiments.trial.duration import start_ns
 from perftui.experiments.trial.finished import TrialError, facts_of, finished
 from perftui.experiments.trial.runs import Arm, TrialRun, step_time
@@ -29,5 +30,13 @@ def measured(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
     found = step_time(facts)
     if found is None:
         raise TrialError(f"a run {arm.value} the change made too few steps to judge: see {root}")
-    memory = peak_memory.or_none(facts)
-    return TrialRun(arm, root, found, losses(facts), start_ns(facts), memory)
+    return TrialRun(
+        arm,
+        root,
+        found,
+        losses(facts),
+        start_ns(facts),
+        peak_memory.or_none(facts),
+        disturbance(facts),
+        clock(facts),
+    )

@@ -12,6 +12,7 @@ from perftui.experiments.effect import effective_changes, missed
 from perftui.experiments.rerun import repeat_launch, rerun_launch
 from perftui.experiments.same_work import incomparable
 from perftui.experiments.trial.costs import NO_COSTS, Costs, costs_of
+from perftui.experiments.trial.disturbances import told
 from perftui.experiments.trial.finished import facts_of
 from perftui.experiments.trial.paired import LOOKS
 from perftui.experiments.trial.restore import restore_all
@@ -20,7 +21,6 @@ from perftui.experiments.trial.same_losses import Agreement, LossCheck, check_lo
 from perftui.experiments.trial.timed import measured
 from perftui.experiments.trial.verdict import Outcome, TrialVerdict, is_decided, judge
 from perftui.experiments.trial.worker_counts import best_option
-from perftui.facts.cpu.machine import busy_host
 from perftui.fixes.model import FixOption, Risk
 from perftui.recorder.launch import Launch
 from perftui.run.reader import RunSnapshot
@@ -157,10 +157,9 @@ def _progress(
     elif why := incomparable(before, after) or _other_losses(checked):
         verdict = TrialVerdict(Outcome.NOT_COMPARABLE, f"not comparable: {why}")
     else:
-        verdict = judge([pair.ratio for pair in pairs], floor or 0.0)
-    busy = [why for one in (before, after) if (why := busy_host(one))]
-    notes = [f"the host was busy: {why}" for why in busy[:1]]
-    return Progress(tuple(pairs), verdict, floor, changes, tuple(notes), checked, costs_of(runs))
+        disturbed = any(run.disturbed for run in runs)
+        verdict = judge([pair.ratio for pair in pairs], floor or 0.0, disturbed=disturbed)
+    return Progress(tuple(pairs), verdict, floor, changes, told(runs), checked, costs_of(runs))
 
 
 def _other_losses(checked: LossCheck) -> str:

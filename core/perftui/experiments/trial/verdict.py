@@ -38,9 +38,10 @@ class TrialVerdict:
     estimate: Estimate | None = None
 
 
-def judge(ratios: Sequence[float], floor: float = 0.0) -> TrialVerdict:
+def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = False) -> TrialVerdict:
     """The verdict by the pairs so far. ``floor`` is by how much two runs of the unchanged training
-    differed on this machine, as a share: a gain has to be beyond it."""
+    differed on this machine, as a share: a gain has to be beyond it. ``disturbed``: other programs
+    or heat slowed some of the runs, which is said where the result is not clear."""
     found = estimate(ratios)
     if found is None:
         more = (next_look(0) or 0) - len(ratios)
@@ -56,7 +57,8 @@ def judge(ratios: Sequence[float], floor: float = 0.0) -> TrialVerdict:
         return TrialVerdict(Outcome.SLOWER, slower, found)
     if found.low >= 1 / (1 + SAME) and found.high <= 1 + SAME:
         return TrialVerdict(Outcome.NO_DIFFERENCE, f"no difference {interval}", found)
-    return TrialVerdict(Outcome.INCONCLUSIVE, _unclear(found, len(ratios), interval), found)
+    unclear = _unclear(found, len(ratios), interval, disturbed)
+    return TrialVerdict(Outcome.INCONCLUSIVE, unclear, found)
 
 
 def is_decided(verdict: TrialVerdict) -> bool:
@@ -64,10 +66,11 @@ def is_decided(verdict: TrialVerdict) -> bool:
     return verdict.outcome is not Outcome.INCONCLUSIVE
 
 
-def _unclear(found: Estimate, pairs: int, interval: str) -> str:
+def _unclear(found: Estimate, pairs: int, interval: str, disturbed: bool) -> str:
     guess = "likely faster" if found.ratio > 1 else "likely slower"
     if found.low <= 1 <= found.high:
         guess = "not clear"
     more = next_look(pairs)
     left = f": {fmt.several(more - pairs, 'more pair')} would tell" if more else ""
-    return f"{guess} {interval}{left}"
+    why = ", the runs were disturbed" if disturbed else ""
+    return f"{guess} {interval}{why}{left}"

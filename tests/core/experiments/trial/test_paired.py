@@ -76,6 +76,13 @@ def test_what_is_said(
     assert (said.outcome, said.headline) == (outcome, headline)
 
 
+def test_an_unclear_result_says_that_runs_were_disturbed() -> None:
+    pairs = [1.0, 1.02, 1.05, 1.08, 1.1, 1.04]
+    said = judge(pairs, disturbed=True).headline
+    assert said == "not clear (1.00 to 1.10), the runs were disturbed: 3 more pairs would tell"
+    assert "disturbed" not in judge([2.0, 2.1, 2.2, 2.3, 2.05, 2.15], disturbed=True).headline
+
+
 def test_a_gain_within_what_the_machine_does_by_itself_is_none() -> None:
     pairs = [1.04, 1.05, 1.06, 1.045, 1.055, 1.05]
     assert judge(pairs).outcome is Outcome.FASTER

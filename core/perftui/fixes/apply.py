@@ -140,11 +140,7 @@ def last_applied(store: Path) -> AppliedPatch | None:
     A record that cannot be read, or whose patch never reached the file (the process died in
     between), is passed over.
     """
-    for record in sorted(store.glob("*.json"), reverse=True):
-        applied = _read(record)
-        if applied and not _is_original(applied):
-            return applied
-    return None
+    return next((one for one in recorded(store) if not _is_original(one)), None)
 
 
 def applied_to(path: Path, store: Path) -> Iterator[AppliedPatch]:
@@ -156,11 +152,17 @@ def applied_to(path: Path, store: Path) -> Iterator[AppliedPatch]:
         expected = _digest(path.read_bytes())
     except OSError:
         return
-    for record in sorted(store.glob("*.json"), reverse=True):
-        applied = _read(record)
-        if applied and applied.path == str(path.resolve()) and applied.after_sha256 == expected:
+    for applied in recorded(store):
+        if applied.path == str(path.resolve()) and applied.after_sha256 == expected:
             yield applied
             expected = applied.before_sha256
+
+
+def recorded(store: Path) -> Iterator[AppliedPatch]:
+    """The patches recorded in ``store`` that can be read, newest first."""
+    for record in sorted(store.glob("*.json"), reverse=True):
+        if applied := _read(record):
+            yield applied
 
 
 def patch_store(root: Path) -> Path:

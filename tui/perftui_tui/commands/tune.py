@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +13,8 @@ from perftui_tui.commands.output import log, write
 from perftui_tui.commands.target import find_target
 
 if TYPE_CHECKING:
-    from perftui.experiments.trial.trial import Progress
-    from perftui.experiments.tune.tune import Tuned
-    from perftui.fixes.model import FixOption
+    from perftui.experiments.tune.journal import Journal
+    from perftui.experiments.tune.tune import Keeping, Trying, Tuned
 
 
 def tune(line: CommandLine) -> int:
@@ -58,32 +56,36 @@ def _steps(root: Path) -> int:
 
 
 def _run(root: Path, steps: int, deadline: float) -> Tuned:
-    from perftui.experiments.tune.journal import Attempt
-    from perftui.experiments.tune.tune import Trying, Tuned, tune
+    from perftui.experiments.tune.tune import Tuned, tune
+    from perftui.report.tuning import offers
     from perftui.run.layout import trials_of
 
-    directory = trials_of(root)
-    for told in tune(root, directory, steps, _offers, threading.Event(), deadline):
-        if isinstance(told, Trying):
-            log(f"{told.title}, {_line(told.progress)}")
-        elif isinstance(told, Attempt):
-            log(f"{told.title}: {told.headline}{', kept' if told.kept.value != 'no' else ''}")
-        elif isinstance(told, Tuned):
-            return told
+    known = 0
+    for event in tune(root, trials_of(root), steps, offers, threading.Event(), deadline):
+        if isinstance(event, Tuned):
+            return event
+        known = _log(event, known)
     raise UsageError("the tuning came to no end")
 
 
-def _line(progress: Progress) -> str:
+def _log(event: Trying | Keeping | Journal, known: int) -> int:
+    """Log what is new, of a journal the attempts after the ``known`` first; returns how many there
+    are."""
+    from perftui.experiments.tune.journal import Journal, Kept
+    from perftui.experiments.tune.tune import Keeping
     from perftui.report.trial import workers_text
 
-    if not progress.pairs:
-        return f"a step {workers_text(progress)}"
-    pair = f"pair {len(progress.pairs)}: {progress.pairs[-1].ratio:.2f}x"
-    return f"{pair}, {progress.verdict.headline}"
-
-
-def _offers(root: Path) -> Sequence[FixOption]:
-    from perftui.report.report import make_report
-    from perftui.report.subject import load_subject
-
-    return make_report(load_subject(root)).fixes
+    if isinstance(event, Journal):
+        for one in event.attempts[known:]:
+            log(f"{one.title}: {one.headline}{'' if one.kept is Kept.NO else ', kept'}")
+        return len(event.attempts)
+    title = event.option.title
+    if isinstance(event, Keeping):
+        how = f"written to {event.path}" if event.path else "kept, but cannot be written"
+        log(f"{title}: {how}; recording the training with it")
+    elif event.progress.workers and not event.progress.pairs:
+        log(f"{title}: a step {workers_text(event.progress)}")
+    elif event.progress.pairs:
+        count, headline = len(event.progress.pairs), event.progress.verdict.headline
+        log(f"{title}, pair {count}: {event.progress.pairs[-1].ratio:.2f}x, {headline}")
+    return known

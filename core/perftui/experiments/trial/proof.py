@@ -96,9 +96,18 @@ def keep_proof(option: FixOption, progress: Progress, directory: Path, now_ns: i
     old, new = read_proof(directory, option.fix), proof_of(option, progress, now_ns)
     if new is None or (old is not None and _outweighs(old, new)):
         return old
-    directory.mkdir(mode=PRIVATE_MODE, parents=True, exist_ok=True)
-    replace_file(_path(directory, option.fix), msgspec.json.encode(new))
+    write_proof(new, directory)
     return new
+
+
+def write_proof(proof: Proof, directory: Path) -> None:
+    """Replace what is kept of the fix in ``directory``.
+
+    Raises:
+        OSError: the directory cannot be written.
+    """
+    directory.mkdir(mode=PRIVATE_MODE, parents=True, exist_ok=True)
+    replace_file(_path(directory, proof.fix), msgspec.json.encode(proof))
 
 
 def read_proof(directory: Path, fix: str) -> Proof | None:

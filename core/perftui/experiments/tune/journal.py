@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import enum
+import operator
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 
 import msgspec
 
 from perftui.experiments.trial.trial import Progress
+from perftui.fixes.apply import patch_store, recorded
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.atomic import replace_file
+from perftui.run.layout import is_run_directory
 from perftui.run.versioned import DAMAGE
 
 SCHEMA = 1
+
+NAME = "tune.json"
+"""The journal's file, beside the runs of its trials."""
 
 
 class Kept(str, enum.Enum):
@@ -63,6 +70,23 @@ class Journal:
         """The attempts whose fix stays."""
         return tuple(one for one in self.attempts if one.kept is not Kept.NO)
 
+    @property
+    def ladder(self) -> tuple[tuple[float, Attempt], ...]:
+        """What was kept, each with how many times as fast all of it is up to there: the product of
+        the single gains, an estimate until all of it is measured together."""
+        ratios = accumulate((one.ratio or 1.0 for one in self.kept), operator.mul)
+        return tuple(zip(ratios, self.kept, strict=True))
+
+    @property
+    def left(self) -> tuple[Attempt, ...]:
+        """The attempts whose fix was not kept."""
+        return tuple(one for one in self.attempts if one.kept is Kept.NO)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of the files that were written, in order of the alphabet."""
+        return tuple(sorted({Path(one.path).name for one in self.kept if one.path}))
+
     def has_tried(self, fix: str, title: str) -> bool:
         """Whether that change was tried already, with more of it or less."""
         return any((one.fix, one.title) == (fix, title) for one in self.attempts)
@@ -86,6 +110,22 @@ def attempt_of(option: FixOption, progress: Progress) -> Attempt:
         len(progress.pairs),
         risks=option.risks,
     )
+
+
+def journal_of(first: Path, directory: Path) -> Journal:
+    """The journal in ``directory`` where the tuning of the run at ``first`` can go on, else a new
+    one.
+
+    It cannot where a patch was taken back since, or the run recorded last is gone: what was
+    measured on top of them says nothing of the training as it is now."""
+    journal = read_journal(directory / NAME)
+    new = Journal(str(first), str(first))
+    if journal is None or journal.first != str(first):
+        return new
+    stand = {(one.path, one.fix, one.title) for one in recorded(patch_store(first))}
+    written = ((one.path, one.fix, one.title) for one in journal.kept if one.path)
+    goes_on = stand.issuperset(written) and is_run_directory(Path(journal.base))
+    return journal if goes_on else new
 
 
 def read_journal(path: Path) -> Journal | None:

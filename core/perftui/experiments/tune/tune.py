@@ -15,13 +15,15 @@ from perftui.experiments.trial.finished import TrialError, facts_of, run_at
 from perftui.experiments.trial.trial import NO_PAIRS, Progress, paired_runs, trial
 from perftui.experiments.trial.verdict import Outcome
 from perftui.experiments.tune.journal import (
+    NAME,
     Attempt,
     Journal,
     Kept,
     attempt_of,
-    read_journal,
+    journal_of,
     write_journal,
 )
+from perftui.experiments.tune.proofs import carry_proofs, keep_proofs
 from perftui.experiments.tune.recording import record
 from perftui.fixes.apply import apply_patch, patch_store, undo
 from perftui.fixes.launched_script import launched_script
@@ -37,10 +39,19 @@ PAIRS = 9
 
 @dataclass(frozen=True)
 class Trying:
-    """A fix is being tried."""
+    """A fix is being tried; of the end, all that was kept, as ``together`` makes it one fix."""
 
-    title: str
+    option: FixOption
     progress: Progress
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """A fix is proven: it is written to ``path``, or kept at run time where that is None, and the
+    training is recorded with it."""
+
+    option: FixOption
+    path: Path | None
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,9 @@ class Tuned:
     final: Progress | None
 
 
+Event = Trying | Keeping | Journal | Tuned
+
+
 def tune(
     first: Path,
     directory: Path,
@@ -59,35 +73,43 @@ def tune(
     offers: Offers,
     cancelled: threading.Event,
     deadline: float = float("inf"),
-) -> Iterator[Trying | Attempt | Tuned]:
+) -> Iterator[Event]:
     """Tune the training of the run at ``first``; runs and the journal are kept in ``directory``.
 
     The fixes of all findings are tried in their order, each on top of what was kept; what is
     proven is written to the source where it can be, and the training is diagnosed anew. No fix is
     begun after ``deadline``, by ``time.monotonic``. A journal of the same run is gone on with.
+    Yields the journal at the beginning and after each fix. What a fix is found to gain is kept as
+    its proof, as that of a trial is.
 
     Raises:
         TrialError: the training itself fails, or is too short to judge.
         TrialCancelledError: ``cancelled`` was set. What was proven until then stays.
-        OSError: a run cannot be started, or the journal not be written.
+        OSError: a run cannot be started, or the journal or a proof not be written.
     """
-    path = directory / "tune.json"
-    journal = read_journal(path)
-    if journal is None or journal.first != str(first):
-        journal = Journal(str(first), str(first))
+    journal = journal_of(first, directory)
+    yield journal
     while time.monotonic() < deadline:
         option = _next(journal, offers(Path(journal.base)))
         if option is None:
             break
         option, attempt = yield from _tried(journal, option, directory, steps, cancelled)
         if attempt.outcome == Outcome.FASTER.value:
-            journal = _keep(journal, option, attempt, steps, cancelled)
+            journal = yield from _keep(journal, option, attempt, steps, cancelled)
+            carry_proofs(journal, directory)
         else:
             journal = journal.after(attempt)
-        write_journal(path, journal)
-        yield journal.attempts[-1]
+        write_journal(directory / NAME, journal)
+        yield journal
     final = yield from _final(journal, directory, steps, cancelled)
     yield Tuned(journal, final)
+
+
+def together(journal: Journal) -> FixOption:
+    """All that was kept as one fix, with the risks of each."""
+    risks = dict.fromkeys(risk for one in journal.kept for risk in one.risks)
+    explanation = "everything that was kept, held against the training as it was"
+    return FixOption("", "all of it together", explanation, tuple(risks))
 
 
 def _next(journal: Journal, options: Sequence[FixOption]) -> FixOption | None:
@@ -102,10 +124,12 @@ def _tried(
     """What was tried, which may be another number of workers, and what came of it."""
     run = run_at(Path(journal.base))
     progress = NO_PAIRS
+    yield Trying(option, progress)
     try:
         for progress in trial(run, option, directory, steps, cancelled, PAIRS):
             option = progress.option or option
-            yield Trying(option.title, progress)
+            keep_proofs(journal, option, progress, directory, time.time_ns())
+            yield Trying(option, progress)
     except TrialError as error:
         if not progress.pairs and not journal.attempts:
             # Nothing has run yet: it may be the training itself.
@@ -121,14 +145,16 @@ def _keep(
     attempt: Attempt,
     steps: int,
     cancelled: threading.Event,
-) -> Journal:
+) -> Generator[Keeping, None, Journal]:
     """Write the fix, or keep it at run time, and record what the training is with it."""
     run = run_at(Path(journal.base))
     if option.patch is not None:
-        store = patch_store(run.root)
+        # One store for all of them, so that each can be taken back beside the run that was tuned.
+        store = patch_store(Path(journal.first))
         originals = dict(journal.originals)
         originals.setdefault(str(option.patch.path), _saved(option.patch, store))
         applied = apply_patch(option.patch, store, option.title, option.fix)
+        yield Keeping(option, option.patch.path)
         root = record(rerun_launch(run, option, Form.SOURCE), steps, cancelled)
         if not missed(facts_of(root)):
             kept = replace(attempt, kept=Kept.WRITTEN, path=applied.path)
@@ -136,6 +162,7 @@ def _keep(
         undo(applied, store)
     if option.override is None:
         return journal.after(replace(attempt, outcome=Outcome.NO_EFFECT.value))
+    yield Keeping(option, None)
     root = record(rerun_launch(run, option), steps, cancelled)
     kept = replace(attempt, kept=Kept.OVERRIDE, advice=_by_hand(option))
     return replace(journal.after(kept), base=str(root))
@@ -157,11 +184,10 @@ def _final(
     if not journal.kept:
         return None
     before, after = _as_it_was(journal), repeat_launch(run_at(Path(journal.base)))
-    progress = None
-    risks = [risk for one in journal.kept for risk in one.risks]
-    made = paired_runs(before, after, directory, steps, cancelled, risks=risks)
-    for progress in made:
-        yield Trying("all of it", progress)
+    option, progress = together(journal), None
+    yield Trying(option, NO_PAIRS)
+    for progress in paired_runs(before, after, directory, steps, cancelled, risks=option.risks):
+        yield Trying(option, progress)
     return progress
 
 

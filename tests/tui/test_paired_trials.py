@@ -15,7 +15,7 @@ from perftui.run.layout import RunLayout, trials_of
 from perftui.run.requests import take_requests
 from perftui_tui.app import PerftuiApp
 from perftui_tui.look.rows import plain
-from perftui_tui.reading.trial_state import Stage
+from perftui_tui.reading.experiment_state import Stage
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.fake_trial import FASTER, UNCLEAR, FakeTrial, progress_of
@@ -23,7 +23,7 @@ from tests.tui.recorded import ENDED, START, write_run
 from tests.tui.shown_keys import press_shown
 from tests.tui.test_running_again import end
 
-LINE = "#trial-line"
+LINE = "#experiment-line"
 
 
 @pytest.fixture

@@ -238,9 +238,10 @@ def test_a_trial_by_pairs(
         assert app.snapshot is not None
         option = next(iter(app.snapshot.options.values()))[0]
         so_far = {"progress": progress_of(*UNCLEAR), "last_pair": 300.0}
-        app.trials.pairs = PairedTrials(app, app.source_fixes, clock=lambda: 310.0)
-        app.trials.pairs.state = TrialState(root, option, 80, 60.0, 30.0, **so_far)
-        app.refresh_trial()
+        trials = app.trials
+        trials.pairs = PairedTrials(app, app.source_fixes, trials.proofs, clock=lambda: 310.0)
+        trials.pairs.state = TrialState(option, 80, 30.0, root=root, began=60.0, **so_far)
+        app.refresh_experiment()
         await pilot.press(*keys)
         await pilot.pause(0.3)
 

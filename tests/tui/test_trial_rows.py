@@ -13,11 +13,12 @@ from perftui_tui.dialogs.choice import Prose
 from perftui_tui.dialogs.fix import short_risks
 from perftui_tui.look.rows import plain, width
 from perftui_tui.panes.trial import trial_line, trial_rows
-from perftui_tui.reading.trial_state import Stage, TrialState
+from perftui_tui.reading.experiment_state import Stage
+from perftui_tui.reading.trial_state import TrialState
 from tests.tui.fake_trial import FASTER, UNCLEAR, progress_of
 
 OPTION = FixOption("loader-workers", "num_workers 0 -> 4", "")
-BEGUN = TrialState(Path("run"), OPTION, 80, began=100.0, run_seconds=10.0)
+BEGUN = TrialState(OPTION, 80, 10.0, root=Path("run"), began=100.0)
 
 
 def after(*ratios: float, each: float = 10.0, **changes: object) -> TrialState:

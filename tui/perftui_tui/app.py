@@ -249,13 +249,12 @@ class PerftuiApp(ReadingApp):
         self.requests.capture(snapshot)
 
     async def action_quit(self) -> None:
-        """Leave, after asking what to do with a running training or trial."""
-        if isinstance(self.screen, (leaving.QuitDialog, leaving.QuitTrialDialog)):
+        """Leave, after asking what to do with a running training, trial or tuning."""
+        if isinstance(self.screen, (leaving.QuitDialog, leaving.QuitExperimentDialog)):
             return
-        pairs = self.trials.pairs
-        if pairs.state is not None and pairs.is_running and not pairs.is_leaving:
-            title, count = pairs.state.option.title, len(pairs.state.pairs)
-            self.push_screen(leaving.QuitTrialDialog(title, count), self._leave_trial)
+        running = self.trials.running
+        if running is not None and not running.is_leaving:
+            self.push_screen(running.quit_dialog(running.state), self._leave_experiment)
             return
         script = self._running_script()
         if script is None:
@@ -263,9 +262,9 @@ class PerftuiApp(ReadingApp):
         else:
             self.push_screen(leaving.QuitDialog(script, self.own or self.target), self._leave)
 
-    def _leave_trial(self, answer: str | None) -> None:
-        if answer == leaving.STOP:
-            self.trials.pairs.stop_and_leave()
+    def _leave_experiment(self, answer: str | None) -> None:
+        if answer == leaving.STOP and self.trials.latest is not None:
+            self.trials.latest.stop_and_leave()
 
     def _leave(self, answer: str | None) -> None:
         if answer == leaving.STOP:

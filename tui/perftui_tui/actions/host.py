@@ -59,8 +59,8 @@ class Host(Protocol):
     def refresh_bar(self) -> None:
         """Draw the position in a run that is played again."""
 
-    def refresh_trial(self) -> None:
-        """Draw how a trial by pairs of runs stands."""
+    def refresh_experiment(self) -> None:
+        """Draw how a trial or a tuning stands."""
 
     def exit(self) -> None:
         """Leave the app."""

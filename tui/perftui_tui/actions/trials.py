@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perftui.experiments.fewest_steps import FEWEST_STEPS
+from perftui_tui.actions.new_proofs import NewProofs
 from perftui_tui.actions.paired_trials import PairedTrials
 from perftui_tui.dialogs.choice import YES
 from perftui_tui.dialogs.fix import PAIRS, RunAgainDialog, TryDialog
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
     from perftui.fixes.model import FixOption
     from perftui.run.reader import RunSnapshot
     from perftui_tui.actions.baseline import Baseline
+    from perftui_tui.actions.experiment import Experiment
     from perftui_tui.actions.host import Host
     from perftui_tui.actions.recorder_requests import RecorderRequests
     from perftui_tui.actions.source_fixes import SourceFixes
+    from perftui_tui.look.rows import Row
     from perftui_tui.reading.snapshot import Snapshot
 
 
@@ -54,7 +58,9 @@ class Trials:
         self._baseline = baseline
         self._source_fixes = source_fixes
         self._requests = requests
-        self.pairs = PairedTrials(app, source_fixes)
+        self.proofs = NewProofs()
+        """What was proven here of the runs on screen."""
+        self.pairs = PairedTrials(app, source_fixes, self.proofs)
         """Trials by pairs of runs, which prove what a single run cannot."""
         self.change: Change | None = None
         """What was tried last."""
@@ -67,6 +73,32 @@ class Trials:
         """Start nothing any more."""
         self._cancelled.set()
         self.pairs.cancel()
+
+    @property
+    def latest(self) -> Experiment[Any] | None:
+        """The trial or the tuning that was begun last; None before any."""
+        begun = [one for one in (self.pairs,) if one.state is not None]
+        return max(begun, key=lambda one: one.state.began if one.state else 0.0, default=None)
+
+    @property
+    def running(self) -> Experiment[Any] | None:
+        """The one that runs now, or still stops its training."""
+        latest = self.latest
+        return latest if latest is not None and latest.is_running else None
+
+    @property
+    def row(self) -> Callable[[int], Row] | None:
+        """Draws the row under each screen; None where there is nothing to show."""
+        latest = self.latest
+        return latest.row if latest is not None and latest.is_shown else None
+
+    def show_latest(self) -> None:
+        """Show the one that runs, or the last one."""
+        if self.latest is not None:
+            self.latest.show()
+            return
+        where = hint("{app.show('diagnosis')} and then {diagnosis.try_fix} offer one")
+        self._app.warn(f"there was no trial by pairs of runs yet: {where}")
 
     def compare_when_steady(self) -> None:
         """Go to the comparison once a trial has enough steps, unless paused or a dialog is open."""
@@ -83,8 +115,8 @@ class Trials:
         """Offer ``option``, by default the best fix of ``finding``, and try it as is answered.
 
         While a trial by pairs runs that is shown instead."""
-        if self.pairs.is_running:
-            self.pairs.show()
+        if self.running is not None:
+            self.running.show()
             return
         snapshot = self._app.snapshot
         if snapshot is None or snapshot.run is None:
@@ -148,8 +180,9 @@ class Trials:
             reason = "a run is being started already: wait until it shows"
         elif run.root != self._app.target:
             reason = "the new run has not shown anything yet: wait until it does"
-        elif self.pairs.is_running:
-            reason = hint("a trial runs, and another run would disturb it: {app.trial} can stop it")
+        elif self.running is not None:
+            stop = hint("{app.trial} can stop it")
+            reason = f"a {self.running.NAME} runs, and another run would disturb it: {stop}"
         elif busy is not None:
             reason = (
                 f"{busy} still runs, and two trainings would disturb each other: "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui.format import several
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose, yes_or_no
 from perftui_tui.look.rows import row
 from perftui_tui.look.units import format_bytes
@@ -45,17 +44,16 @@ class QuitDialog(ChoiceDialog):
         super().__init__("Quit perftui?", body, choices)
 
 
-class QuitTrialDialog(ChoiceDialog):
-    """Stop a trial by pairs of runs, or stay. Returns STOP or CANCEL."""
+class QuitExperimentDialog(ChoiceDialog):
+    """Stop a trial or a tuning, as ``name`` says, or stay. Returns STOP or CANCEL."""
 
-    def __init__(self, title: str, pairs: int) -> None:
-        so_far = f"{several(pairs, 'pair')} of runs so far." if pairs else "The first pair runs."
+    def __init__(self, name: str, title: str, so_far: str) -> None:
         body = (
-            row(("A trial still runs: ", "bold"), title),
+            row((f"A {name} still runs: ", "bold"), title),
             Prose(f"{so_far} It needs this window: leaving stops it and its training."),
         )
         choices = (
-            Choice(("s",), "stop the trial and quit", STOP),
+            Choice(("s",), f"stop the {name} and quit", STOP),
             Choice(("escape", "c", "q"), "stay here", CANCEL),
         )
         super().__init__("Quit perftui?", body, choices)

@@ -11,7 +11,8 @@ from perftui_tui.keys.keymap import hint
 from perftui_tui.look.format import elapsed
 from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, with_fitting, wrap
 from perftui_tui.look.units import format_ns
-from perftui_tui.reading.trial_state import Stage, TrialState
+from perftui_tui.reading.experiment_state import Stage
+from perftui_tui.reading.trial_state import TrialState
 
 if TYPE_CHECKING:
     from perftui.experiments.trial.trial import Progress

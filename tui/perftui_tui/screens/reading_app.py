@@ -114,14 +114,14 @@ class ReadingApp(NavigatingApp):
         return running_script(self.own)
 
     def action_trial(self) -> None:
-        """Show the trial that runs, or the last one."""
-        self.trials.pairs.show()
+        """Show the trial or the tuning that runs, or the last one."""
+        self.trials.show_latest()
 
-    def refresh_trial(self) -> None:
-        """Draw how the trial stands."""
+    def refresh_experiment(self) -> None:
+        """Draw how a trial or a tuning stands."""
         screen = self._base_screen()
         if screen is not None and screen.is_composed:
-            screen.show_trial()
+            screen.show_experiment()
 
     def show_rank(self, rank: int) -> None:
         """Show another rank of the run on all screens."""

@@ -18,8 +18,8 @@ from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.panes.verdict import verdict_line
 from perftui_tui.reading.output_tail import Output
 from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.screens.experiment_line import ExperimentLine
 from perftui_tui.screens.playback_bar import PlaybackBar
-from perftui_tui.screens.trial_line import TrialLine
 from perftui_tui.widgets.header_line import HeaderLine
 from perftui_tui.widgets.keys_footer import KeysFooter
 from perftui_tui.widgets.row_view import RowView
@@ -80,7 +80,7 @@ class RunScreen(Screen[None]):
         if self.SAYS_VERDICT:
             yield SnapshotPane(verdict_line, id="verdict-line")
         yield from self.body()
-        yield TrialLine()
+        yield ExperimentLine()
         yield PlaybackBar(self.session.playback)
         # The palette's mark in the footer is a block character.
         yield KeysFooter(show_palette=not RowView.ascii_only)
@@ -134,7 +134,7 @@ class RunScreen(Screen[None]):
         if app.snapshot is not None:
             self.snapshot = app.snapshot
         self.show_position()
-        self.show_trial()
+        self.show_experiment()
         useless = self.useless_actions()
         if useless != self._useless:
             self._useless = useless
@@ -146,10 +146,10 @@ class RunScreen(Screen[None]):
         self.set_class(position is not None, "-played")
         self.query_one(PlaybackBar).show(position)
 
-    def show_trial(self) -> None:
-        """Draw how a trial by pairs of runs stands, if there is one."""
-        for line in self.query(TrialLine):
-            line.show(*self.session.trials.pairs.shown)
+    def show_experiment(self) -> None:
+        """Draw how a trial or a tuning stands, if there is one."""
+        for line in self.query(ExperimentLine):
+            line.show(self.session.trials.row)
 
     def change_keys(self) -> None:
         """Give the keys to the bar, or back to the part that had them."""

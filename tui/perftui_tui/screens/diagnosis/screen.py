@@ -100,7 +100,7 @@ class DiagnosisScreen(RunScreen):
         """Draw both parts."""
         listed = self.query_one("#finding-list", RowView)
         detailed = self.query_one("#finding-details", RowView)
-        snapshot = self.session.trials.pairs.with_proofs(snapshot)
+        snapshot = self.session.trials.proofs.on(snapshot)
         listed.rows = listing(snapshot, self._at, listed.content_size.width)
         written, cells = self.session.source_fixes.fix, detailed.content_size.width - 1
         detailed.rows = details(

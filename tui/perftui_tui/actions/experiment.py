@@ -1,0 +1,203 @@
+"""What takes many runs: begun, followed, stopped, and shown on every screen."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from perftui_tui.reading.experiment_state import ExperimentState, Stage
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from perftui_tui.actions.host import Host
+    from perftui_tui.dialogs.experiment import ExperimentDialog
+    from perftui_tui.dialogs.run import QuitExperimentDialog
+    from perftui_tui.look.rows import Row
+
+TICK = 1.0
+"""Seconds between two drawings of one that runs."""
+
+Clock = Callable[[], float]
+State = TypeVar("State", bound=ExperimentState)
+
+
+class Experiment(Generic[State]):
+    """One at a time, on a thread of its own; ``state`` is replaced there and drawn here.
+
+    The thread waits for nothing of the app, so that it always comes to stop its training."""
+
+    NAME: ClassVar[str] = ""
+    """What it is, as a person reads it."""
+
+    def __init__(self, app: Host, clock: Clock = time.monotonic) -> None:
+        self.app = app
+        self.clock = clock
+        self.state: State | None = None
+        """The one that runs, or the last one; None before any."""
+        self._cancelled = threading.Event()
+        self._lock = threading.Lock()
+        self._timer: Timer | None = None
+        self._dialog: ExperimentDialog[State] | None = None
+        self._is_unseen = False
+        """Whether the end of the last one was not looked at yet."""
+        self.is_leaving = False
+        """Whether the app is left as soon as it has stopped."""
+
+    # What each kind does in its own way
+
+    def line(self, state: State, now: float, cells: int) -> Row:
+        """How it stands, in one row."""
+        raise NotImplementedError
+
+    def dialog(self, state: State, now: float) -> ExperimentDialog[State]:
+        """All of it."""
+        raise NotImplementedError
+
+    def quit_dialog(self, state: State) -> QuitExperimentDialog:
+        """Asks before it is left."""
+        raise NotImplementedError
+
+    def result(self, state: State) -> str:
+        """What it came to, in one line."""
+        raise NotImplementedError
+
+    def take(self, answer: str | None, state: State) -> None:
+        """Do what was answered in its dialog, beside closing and stopping it."""
+
+    # The same for all of them
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it runs, or still stops its training."""
+        return self.state is not None and not self.state.stage.is_over
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it has a row under each screen: until somebody has looked at its end."""
+        return self.is_running or self._is_unseen
+
+    def row(self, cells: int) -> Row:
+        """The row under each screen; empty before there is one."""
+        return self.line(self.state, self.clock(), cells) if self.state is not None else ()
+
+    def begin(self, state: State, work: Callable[[threading.Event], None]) -> None:
+        """Show ``state``, and do the ``work`` on a thread until it ends or its event is set."""
+        self._cancelled = threading.Event()
+        self.state = state
+        self._is_unseen, self.is_leaving = True, False
+        cancelled = self._cancelled
+        self.app.on_thread(lambda: self._run(work, cancelled))
+        self._timer = self.app.set_interval(TICK, self._tick)
+        self.show()
+
+    def stop(self) -> None:
+        """Stop it and its training."""
+        self.set(stage=Stage.STOPPING)
+        self._cancelled.set()
+        self._tick()
+
+    def stop_and_leave(self) -> None:
+        """Stop it, and leave the app once its training has ended."""
+        if not self.is_running:
+            self.app.exit()
+            return
+        self.is_leaving = True
+        self.stop()
+        self.show()
+
+    def cancel(self) -> None:
+        """Stop it without a word: nobody sees the app any more."""
+        self._cancelled.set()
+
+    def show(self) -> None:
+        """Show it in full."""
+        if self.state is not None and not self.app.is_asking:
+            self._dialog = self.dialog(self.state, self.clock())
+            self.app.ask(self._dialog, self._answered)
+
+    def _answered(self, answer: str | None) -> None:
+        from perftui_tui.dialogs.experiment import STOP
+
+        self._dialog = None
+        if answer == STOP:
+            self.stop()
+        elif not self.is_running:
+            self._is_unseen = False
+        self.app.refresh_experiment()
+        if self.state is not None:
+            self.take(answer, self.state)
+
+    def _tick(self) -> None:
+        """Draw it, and tell of its end."""
+        state = self.state
+        if state is None:
+            return
+        self.app.refresh_experiment()
+        if self._dialog is not None and self._dialog.is_mounted:
+            self._dialog.show(state, self.clock())
+        if state.stage.is_over and self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+            self._report(state)
+
+    def _report(self, state: State) -> None:
+        if self.is_leaving:
+            self.app.exit()
+            return
+        if state.stage is Stage.DONE:
+            self.app.notify(self.result(state), markup=False)
+        else:
+            self.app.warn(self.result(state))
+        self.app.refresh_screen()
+
+    # On its thread
+
+    def set(self, **changes: Any) -> None:
+        """Change the state of one that is not over; the app may do so at the same moment."""
+        with self._lock:
+            if self.state is not None and self.is_running:
+                self.state = replace(self.state, **changes)
+
+    def await_training(self, root: Path, cancelled: threading.Event) -> None:
+        """Stop the training of the run at ``root`` first, where it goes on.
+
+        Raises:
+            StartCancelledError: ``cancelled`` was set meanwhile.
+            StillRunningError: it does not stop.
+        """
+        from perftui_tui.actions.rerun import StartCancelledError, stop_training
+
+        if self.state is not None and self.state.stage is Stage.WAITING:
+            stop_training(root, cancelled)
+            if cancelled.is_set():
+                raise StartCancelledError
+            self.set(stage=Stage.RUNNING, began=self.clock())
+
+    def _run(self, work: Callable[[threading.Event], None], cancelled: threading.Event) -> None:
+        from perftui.experiments.trial.finished import TrialCancelledError, TrialError
+        from perftui.run.manifest import ManifestError
+        from perftui_tui.actions.rerun import StartCancelledError, StillRunningError
+
+        stage, problem = Stage.FAILED, "it ended with an error of its own"
+        try:
+            work(cancelled)
+            stage, problem = Stage.DONE, ""
+        except (TrialCancelledError, StartCancelledError):
+            stage, problem = Stage.STOPPED, ""
+        except (TrialError, StillRunningError, ManifestError, OSError, ValueError) as error:
+            problem = str(error)
+        finally:
+            kept = problem or (self.state.problem if self.state else "")
+            self.set(stage=stage, problem=kept, ended=self.clock())
+
+
+def first_stage(root: Path) -> Stage:
+    """The stage to begin in: a training that runs is stopped first."""
+    from perftui_tui.dialogs.run import running_script
+
+    return Stage.WAITING if running_script(root) is not None else Stage.RUNNING

@@ -63,6 +63,8 @@ class Journal:
     attempts: tuple[Attempt, ...] = ()
     originals: dict[str, str] = field(default_factory=dict)
     """By file that was written, a copy of what it was before the first patch."""
+    is_recorded: bool = True
+    """Whether ``base`` has the fix that was kept last: it ended before that run was made."""
     schema: int = SCHEMA
 
     @property

@@ -11,7 +11,7 @@ from pathlib import Path
 from perftui.experiments.effect import missed
 from perftui.experiments.patched_source import kept_text, text_override
 from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
-from perftui.experiments.trial.finished import TrialError, facts_of, run_at
+from perftui.experiments.trial.finished import TrialCancelledError, TrialError, facts_of, run_at
 from perftui.experiments.trial.trial import NO_PAIRS, Progress, paired_runs, trial
 from perftui.experiments.trial.verdict import Outcome
 from perftui.experiments.tune.journal import (
@@ -89,13 +89,17 @@ def tune(
     """
     journal = journal_of(first, directory)
     yield journal
+    if not journal.is_recorded:
+        journal = yield from _recorded(journal, directory, steps, cancelled)
     while time.monotonic() < deadline:
         option = _next(journal, offers(Path(journal.base)))
+        if cancelled.is_set():
+            raise TrialCancelledError
         if option is None:
             break
         option, attempt = yield from _tried(journal, option, directory, steps, cancelled)
         if attempt.outcome == Outcome.FASTER.value:
-            journal = yield from _keep(journal, option, attempt, steps, cancelled)
+            journal = yield from _keep(journal, option, attempt, directory, steps, cancelled)
             carry_proofs(journal, directory)
         else:
             journal = journal.after(attempt)
@@ -143,6 +147,7 @@ def _keep(
     journal: Journal,
     option: FixOption,
     attempt: Attempt,
+    directory: Path,
     steps: int,
     cancelled: threading.Event,
 ) -> Generator[Keeping, None, Journal]:
@@ -154,11 +159,19 @@ def _keep(
         originals = dict(journal.originals)
         originals.setdefault(str(option.patch.path), _saved(option.patch, store))
         applied = apply_patch(option.patch, store, option.title, option.fix)
+        kept = replace(attempt, kept=Kept.WRITTEN, path=applied.path)
+        written = replace(journal.after(kept), originals=originals, is_recorded=False)
+        # It is known before the run is made: whatever ends that run, the fix is in the source.
+        write_journal(directory / NAME, written)
         yield Keeping(option, option.patch.path)
-        root = record(rerun_launch(run, option, Form.SOURCE), steps, cancelled)
+        try:
+            root = record(rerun_launch(run, option, Form.SOURCE), steps, cancelled)
+        except TrialError as error:
+            undo(applied, store)
+            failed = Outcome.INCONCLUSIVE.value
+            return journal.after(replace(attempt, outcome=failed, headline=str(error)))
         if not missed(facts_of(root)):
-            kept = replace(attempt, kept=Kept.WRITTEN, path=applied.path)
-            return replace(journal.after(kept), base=str(root), originals=originals)
+            return replace(written, base=str(root), is_recorded=True)
         undo(applied, store)
     if option.override is None:
         return journal.after(replace(attempt, outcome=Outcome.NO_EFFECT.value))
@@ -166,6 +179,20 @@ def _keep(
     root = record(rerun_launch(run, option), steps, cancelled)
     kept = replace(attempt, kept=Kept.OVERRIDE, advice=_by_hand(option))
     return replace(journal.after(kept), base=str(root))
+
+
+def _recorded(
+    journal: Journal, directory: Path, steps: int, cancelled: threading.Event
+) -> Generator[Keeping, None, Journal]:
+    """Record the training as the last fix that was written left it, which was not come to."""
+    last = journal.kept[-1]
+    yield Keeping(FixOption(last.fix, last.title, ""), Path(last.path or ""))
+    launch = replace(repeat_launch(run_at(Path(journal.base))), name=last.title)
+    root = record(launch, steps, cancelled)
+    journal = replace(journal, base=str(root), is_recorded=True)
+    carry_proofs(journal, directory)
+    write_journal(directory / NAME, journal)
+    return journal
 
 
 def _saved(patch: Patch, store: Path) -> str:

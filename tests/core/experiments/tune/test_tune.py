@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from perftui.experiments.trial.finished import TrialCancelledError
+from perftui.experiments.trial.finished import TrialCancelledError, TrialError
 from perftui.experiments.trial.proof import read_proof
 from perftui.experiments.trial.runs import Arm, TrialRun
 from perftui.experiments.trial.trial import Pair, Progress
@@ -53,6 +53,10 @@ class Training:
     lost: set[str] = field(default_factory=set)
     """Fixes that a run recorded with them does not show."""
     cancel_at: str = ""
+    fails: str = ""
+    """The fix with which the training ends with an error once it is in the source."""
+    is_stopped_at: str = ""
+    """The fix whose recording is stopped."""
     trying: str = ""
     recorded: int = 0
 
@@ -74,6 +78,10 @@ class Training:
     def record(self, launch: Launch, *_: Any) -> Path:
         self.recorded += 1
         self.trying = launch.name or ""
+        if self.trying == self.is_stopped_at:
+            raise TrialCancelledError
+        if self.trying == self.fails:
+            raise TrialError("with the fix the run ended with exit code 1")
         return write_run(self.runs, run_id=f"2023111{self.recorded + 4}-000000-train", **ENDED)
 
     def missed(self, _: object) -> str:
@@ -168,6 +176,38 @@ def test_it_goes_on_where_it_was_stopped(training: Training, script: Path) -> No
     assert [(one.fix, one.kept) for one in first.attempts] == [("a", Kept.WRITTEN)]
     assert len(others) == 2
     assert training.recorded == 2
+
+
+def test_a_stop_while_a_kept_fix_is_recorded_loses_nothing(
+    training: Training, script: Path
+) -> None:
+    training.is_stopped_at = "four workers"
+    with pytest.raises(TrialCancelledError):
+        training.tune()
+    assert script.read_bytes() == AFTER
+    training.is_stopped_at = ""
+    first, again, *others = training.tune()
+    assert isinstance(first, Journal)
+    assert [one.kept for one in first.attempts] == [Kept.WRITTEN]
+    assert Path(first.base) == training.first
+    assert isinstance(again, Keeping)
+    assert again.option.title == "four workers"
+    last = others[-1]
+    assert isinstance(last, Tuned)
+    assert [one.fix for one in last.journal.attempts] == ["a", "b", "c"]
+    assert Path(last.journal.base) != training.first
+
+
+def test_a_fix_with_which_the_training_fails_is_taken_back(
+    training: Training, script: Path
+) -> None:
+    training.fails = "four workers"
+    last = training.tune()[-1]
+    assert isinstance(last, Tuned)
+    assert script.read_bytes() == BEFORE
+    first = last.journal.attempts[0]
+    assert (first.kept, first.headline) == (Kept.NO, "with the fix the run ended with exit code 1")
+    assert [one.fix for one in last.journal.kept] == ["c"]
 
 
 def test_after_what_was_written_is_taken_back_it_begins_anew(

@@ -99,8 +99,10 @@ def tune(
             break
         option, attempt = yield from _tried(journal, option, directory, steps, cancelled)
         if attempt.outcome == Outcome.FASTER.value:
+            before = journal
             journal = yield from _keep(journal, option, attempt, directory, steps, cancelled)
-            carry_proofs(journal, directory)
+            if journal.base != before.base:
+                carry_proofs(before, journal, directory)
         else:
             journal = journal.after(attempt)
         write_journal(directory / NAME, journal)
@@ -189,10 +191,10 @@ def _recorded(
     yield Keeping(FixOption(last.fix, last.title, ""), Path(last.path or ""))
     launch = replace(repeat_launch(run_at(Path(journal.base))), name=last.title)
     root = record(launch, steps, cancelled)
-    journal = replace(journal, base=str(root), is_recorded=True)
-    carry_proofs(journal, directory)
-    write_journal(directory / NAME, journal)
-    return journal
+    recorded = replace(journal, base=str(root), is_recorded=True)
+    carry_proofs(journal, recorded, directory)
+    write_journal(directory / NAME, recorded)
+    return recorded
 
 
 def _saved(patch: Patch, store: Path) -> str:

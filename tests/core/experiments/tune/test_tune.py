@@ -163,7 +163,20 @@ def test_what_was_tried_is_proven_beside_the_runs_it_was_tried_on(training: Trai
     left = read_proof(trials_of(Path(last.journal.base)), "b")
     assert left is not None
     assert left.headline == "no difference (1.00 to 1.00)"
-    assert left.notes == ("measured on top of four workers", "measured before fused")
+    assert left.notes == ("measured before fused",)
+
+
+def test_a_further_change_by_the_same_fix_leaves_the_proof_of_the_first(
+    training: Training,
+) -> None:
+    training.offered[1] = FixOption("a", "eight workers", "", override=Override("x", {}))
+    training.gains["eight workers"] = 1.0
+    last = training.tune()[-1]
+    assert isinstance(last, Tuned)
+    proofs = [
+        read_proof(where, "a") for where in (training.directory, trials_of(Path(last.journal.base)))
+    ]
+    assert [proof.title for proof in proofs if proof] == ["four workers", "eight workers"]
 
 
 def test_it_goes_on_where_it_was_stopped(training: Training, script: Path) -> None:

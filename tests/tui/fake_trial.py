@@ -30,24 +30,43 @@ def progress_of(*ratios: float, notes: tuple[str, ...] = ()) -> Progress:
     return Progress(pairs, judge([pair.ratio for pair in pairs]), notes=notes)
 
 
-class FakeTrial:
-    """Stands in for ``perftui.experiments.trial.trial.trial``."""
+class Gate:
+    """Where each pair waits to be let go, and a trial that is cancelled stops its training."""
 
-    def __init__(self, *ratios: float) -> None:
-        self.ratios = ratios
-        self.error: Exception | None = None
-        """Raised in place of the first pair."""
+    def __init__(self) -> None:
         self.stopped = threading.Event()
         """Set once the training of a cancelled trial has ended."""
         self.may_stop = threading.Event()
         self.may_stop.set()
-        self.asked: list[tuple[Path, str, Path, int]] = []
-        self._pairs = threading.Semaphore(0)
+        self._free = threading.Semaphore(0)
 
     def let(self, pairs: int) -> None:
         """Let so many pairs come to their end."""
         for _ in range(pairs):
-            self._pairs.release()
+            self._free.release()
+
+    def wait(self, cancelled: threading.Event) -> None:
+        """Wait for the next pair to be let go.
+
+        Raises:
+            TrialCancelledError: ``cancelled`` was set before.
+        """
+        while not self._free.acquire(timeout=0.02):
+            if cancelled.is_set():
+                assert self.may_stop.wait(30)
+                self.stopped.set()
+                raise TrialCancelledError
+
+
+class FakeTrial(Gate):
+    """Stands in for ``perftui.experiments.trial.trial.trial``."""
+
+    def __init__(self, *ratios: float) -> None:
+        super().__init__()
+        self.ratios = ratios
+        self.error: Exception | None = None
+        """Raised in place of the first pair."""
+        self.asked: list[tuple[Path, str, Path, int]] = []
 
     def __call__(
         self,
@@ -59,11 +78,7 @@ class FakeTrial:
     ) -> Iterator[Progress]:
         self.asked.append((run.root, option.fix, directory, steps))
         for count in range(1, len(self.ratios) + 1):
-            while not self._pairs.acquire(timeout=0.02):
-                if cancelled.is_set():
-                    assert self.may_stop.wait(30)
-                    self.stopped.set()
-                    raise TrialCancelledError
+            self.wait(cancelled)
             if self.error is not None:
                 raise self.error
             progress = progress_of(*self.ratios[:count])

@@ -47,6 +47,8 @@ class Experiment(Generic[State]):
         """Whether the end of the last one was not looked at yet."""
         self.is_leaving = False
         """Whether the app is left as soon as it has stopped."""
+        self.has_news = False
+        """Whether a screen shows something of it that is not drawn yet; set on its thread."""
 
     # What each kind does in its own way
 
@@ -70,6 +72,11 @@ class Experiment(Generic[State]):
         """Do what was answered in its dialog, beside closing and stopping it."""
 
     # The same for all of them
+
+    @property
+    def began(self) -> float:
+        """When it was begun, by its clock; before all times where there was none yet."""
+        return self.state.began if self.state is not None else float("-inf")
 
     @property
     def is_running(self) -> bool:
@@ -140,6 +147,9 @@ class Experiment(Generic[State]):
         self.app.refresh_experiment()
         if self._dialog is not None and self._dialog.is_mounted:
             self._dialog.show(state, self.clock())
+        if self.has_news:
+            self.has_news = False
+            self.app.refresh_screen()
         if state.stage.is_over and self._timer is not None:
             self._timer.stop()
             self._timer = None

@@ -44,6 +44,9 @@ class Host(Protocol):
     def open(self, target: Path) -> None:
         """Show another run or trace."""
 
+    def open_run(self, root: Path, *, is_live: bool) -> None:
+        """Show another recorded run."""
+
     def open_own(self, root: Path) -> None:
         """Show the run at ``root``, which was started here."""
 

@@ -110,3 +110,4 @@ class PairedTrials(Experiment[TrialState]):
             return
         if proof is not None:
             self._proofs.add(root, proof)
+            self.has_news = True

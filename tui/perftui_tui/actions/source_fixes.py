@@ -47,13 +47,18 @@ class SourceFixes:
         chosen, patch = option, option.patch
         self._app.on_thread(lambda: self._offer(chosen, patch))
 
-    def undo(self) -> None:
-        """Restore the source that was written in this session, or ask for an earlier one's."""
-        written = self.written
+    def undo(self, root: Path | None = None) -> None:
+        """Restore the source that was written in this session, or ask for what was written last
+        beside the run at ``root``, by default the one on screen."""
+        written, beside = self.written, root or self._app.target
         if written is not None:
             self._app.on_thread(lambda: self._restore(written.applied, written.store))
         else:
-            self._app.on_thread(self._find_earlier)
+            self._app.on_thread(lambda: self._find_earlier(beside))
+
+    def forget(self) -> None:
+        """Ask before anything is taken back: something else was written since."""
+        self.written = None
 
     def _offer(self, option: FixOption, patch: Patch) -> None:
         """A run that is over is not read again: what it was found to need may be written by now."""
@@ -80,11 +85,11 @@ class SourceFixes:
         keys = hint("{diagnosis.undo_fix} undoes, {diagnosis.rerun} runs it again")
         self._done(f"{patch.path.name} written; {keys}")
 
-    def _find_earlier(self) -> None:
+    def _find_earlier(self, root: Path) -> None:
         """What lies beside a run may come from anybody: it is shown before anything is written."""
         from perftui.fixes.apply import last_applied, patch_store, undoing
 
-        store = patch_store(self._app.target)
+        store = patch_store(root)
         applied = last_applied(store)
         if applied is None:
             self._app.call_from_thread(self._app.warn, "nothing has been written to the source")

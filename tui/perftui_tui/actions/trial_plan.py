@@ -1,8 +1,8 @@
-"""What a trial by pairs of runs would take, as far as the run on screen tells."""
+"""What a trial by pairs of runs or a tuning would take, as far as the run on screen tells."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +19,48 @@ class TrialPlan:
     """How many runs at least, and how long about; empty where there can be none."""
     note: str
     """What else to know of it, or why there can be none."""
+    why_not: str = ""
+    """Why there can be none, in a few words."""
+
+
+BUDGET_SECONDS = 900.0
+"""After so many seconds a tuning begins no further fix, where that is chosen."""
+
+
+def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
+    """What it takes to tune the training of ``snapshot``: the label says how many fixes there are
+    to try now, the note how many runs each takes."""
+    from perftui import format as fmt
+    from perftui.experiments.trial.trial import FEWEST_RUNS
+    from perftui.experiments.tune.journal import journal_of
+    from perftui.experiments.tune.tune import PAIRS
+    from perftui.run.layout import trials_of
+
+    plan, root = plan_of(snapshot), snapshot.source
+    if plan.steps is None:
+        return replace(plan, note=f"a tuning needs more steps: {plan.why_not}")
+    note = (
+        f"{FEWEST_RUNS} to {1 + 2 * PAIRS} runs of {plan.steps:,} steps for each fix, then as many "
+        "for all of it; it can be stopped and goes on later"
+    )
+    tried = journal_of(root, trials_of(root)).attempts
+    if tried:
+        label = f"go on after the {fmt.several(len(tried), 'change')} tried before"
+        return replace(plan, label=label, note=note)
+    count = len(_triable(snapshot))
+    if not count:
+        return replace(plan, steps=None, note="no fix of this run can be tried")
+    # Each is recorded once more where it is kept, and all of them are measured together.
+    runs = count * (FEWEST_RUNS + 1) + FEWEST_RUNS
+    takes = f", about {fmt.rough_time(runs * plan.run_seconds)}" if plan.run_seconds else ""
+    found = "the fix" if count == 1 else f"the {count} fixes"
+    return replace(plan, label=f"try {found} found here{takes}", note=note)
+
+
+def _triable(snapshot: Snapshot) -> frozenset[str]:
+    """The fixes that can be tried on the training of ``snapshot``."""
+    options = (option for found in snapshot.options.values() for option in found)
+    return frozenset(option.fix for option in options if option.is_triable)
 
 
 def plan_of(snapshot: Snapshot) -> TrialPlan:
@@ -35,7 +77,9 @@ def plan_of(snapshot: Snapshot) -> TrialPlan:
             raise UnknownError("nothing was recorded yet")
         steps = steps_of_each(facts)
     except UnknownError as error:
-        return TrialPlan(None, None, "", f"Pairs of runs, to prove it, need more steps: {error}.")
+        why_not = str(error)
+        note = f"Pairs of runs, to prove it, need more steps: {why_not}."
+        return TrialPlan(None, None, "", note, why_not)
     seconds = run_seconds(facts, steps)
     takes = f", about {fmt.rough_time(FEWEST_RUNS * seconds)}" if seconds else ""
     note = (

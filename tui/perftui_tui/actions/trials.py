@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui_tui.actions.new_proofs import NewProofs
 from perftui_tui.actions.paired_trials import PairedTrials
+from perftui_tui.actions.trial_reasons import NO_RUN, warnings_of, why_no_trial
+from perftui_tui.actions.tuning import Tuning
 from perftui_tui.dialogs.choice import YES
 from perftui_tui.dialogs.fix import PAIRS, RunAgainDialog, TryDialog
 from perftui_tui.dialogs.run import running_script
@@ -62,6 +64,8 @@ class Trials:
         """What was proven here of the runs on screen."""
         self.pairs = PairedTrials(app, source_fixes, self.proofs)
         """Trials by pairs of runs, which prove what a single run cannot."""
+        self.tuning = Tuning(app, source_fixes, self.proofs)
+        """All fixes one by one."""
         self.change: Change | None = None
         """What was tried last."""
         self.is_starting = False
@@ -72,13 +76,18 @@ class Trials:
     def cancel(self) -> None:
         """Start nothing any more."""
         self._cancelled.set()
-        self.pairs.cancel()
+        for one in self._experiments:
+            one.cancel()
+
+    @property
+    def _experiments(self) -> tuple[Experiment[Any], ...]:
+        return self.pairs, self.tuning
 
     @property
     def latest(self) -> Experiment[Any] | None:
         """The trial or the tuning that was begun last; None before any."""
-        begun = [one for one in (self.pairs,) if one.state is not None]
-        return max(begun, key=lambda one: one.state.began if one.state else 0.0, default=None)
+        newest = max(self._experiments, key=lambda one: one.began)
+        return newest if newest.state is not None else None
 
     @property
     def running(self) -> Experiment[Any] | None:
@@ -97,8 +106,8 @@ class Trials:
         if self.latest is not None:
             self.latest.show()
             return
-        where = hint("{app.show('diagnosis')} and then {diagnosis.try_fix} offer one")
-        self._app.warn(f"there was no trial by pairs of runs yet: {where}")
+        where = hint("{app.show('diagnosis')} and then {diagnosis.try_fix} or {diagnosis.tune}")
+        self._app.warn(f"there was no trial by pairs of runs and no tuning yet: {where}")
 
     def compare_when_steady(self) -> None:
         """Go to the comparison once a trial has enough steps, unless paused or a dialog is open."""
@@ -125,9 +134,25 @@ class Trials:
         options = snapshot.fixes(finding) if finding is not None else ()
         option = option or next((one for one in options if one.is_triable), None)
         if option is None or not option.is_triable:
-            self._app.warn(_why_no_trial(option, options))
+            self._app.warn(why_no_trial(option, options))
             return
         self._ask_how(snapshot, snapshot.run, option)
+
+    def offer_tuning(self) -> None:
+        """Offer to tune the training of the run on screen, and do it as is answered.
+
+        While a trial or a tuning runs that is shown instead."""
+        from perftui_tui.actions.trial_plan import tuning_plan_of
+
+        snapshot = self._app.snapshot
+        if self.running is not None:
+            self.running.show()
+        elif snapshot is None or snapshot.run is None:
+            self._app.warn(NO_RUN)
+        elif (plan := tuning_plan_of(snapshot)).steps is None:
+            self._app.warn(plan.note)
+        elif self._may_start(snapshot.run):
+            self.tuning.offer(snapshot.source, plan, warnings_of(snapshot))
 
     def run_again(self) -> None:
         """Run again with what was tried last, or with the source as it is now."""
@@ -150,7 +175,7 @@ class Trials:
                 self._start(run, chosen)
 
         if self._may_start(run):
-            dialog = RunAgainDialog(chosen.label, run.manifest.command, _warnings(snapshot))
+            dialog = RunAgainDialog(chosen.label, run.manifest.command, warnings_of(snapshot))
             self._app.ask(dialog, answered)
 
     def _ask_how(self, snapshot: Snapshot, run: RunSnapshot, option: FixOption) -> None:
@@ -168,7 +193,7 @@ class Trials:
             elif answer == PAIRS and plan.steps is not None:
                 self.pairs.start(run, option, plan.steps, plan.run_seconds)
 
-        command, warnings = run.manifest.command, _warnings(snapshot)
+        command, warnings = run.manifest.command, warnings_of(snapshot)
         self._app.ask(TryDialog(option, command, plan.label, plan.note, warnings), answered)
 
     def _may_start(self, run: RunSnapshot) -> bool:
@@ -230,29 +255,3 @@ class Trials:
         self._app.target = self._app.own = root
         if self._app.is_stopping:
             request(RunLayout(root), STOP)
-
-
-NO_RUN = "a trace cannot be run again: start the script with perftui"
-
-
-def _warnings(snapshot: Snapshot) -> list[str]:
-    """What to know before a run is started in place of one that goes on."""
-    if not snapshot.goes_on:
-        return []
-    steady = snapshot.diagnosis.steady_steps
-    first = "The running training is stopped first: two at once would disturb each other."
-    return [first, _too_early(steady)] if steady < FEWEST_STEPS else [first]
-
-
-def _too_early(steady: int) -> str:
-    return (
-        f"This run has {steady} of the {FEWEST_STEPS} steady steps that a comparison needs; "
-        "stopped now, it cannot serve as the baseline. Wait a little, then try again."
-    )
-
-
-def _why_no_trial(option: FixOption | None, options: tuple[FixOption, ...]) -> str:
-    first = option or (options[0] if options else None)
-    if first is None:
-        return "there is no fix to try for this"
-    return first.why_not_tried

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from perftui_tui.reading.snapshot import Snapshot
 
 NEEDS_A_RUN = frozenset(
-    {"try_fix", "write_fix", "undo_fix", "rerun", "swap", "baseline", "playback"}
+    {"try_fix", "tune", "write_fix", "undo_fix", "rerun", "swap", "baseline", "playback"}
 )
 NEEDS_A_RUN_NOW = frozenset({"capture", "pause"})
 
@@ -31,7 +31,7 @@ def useless_actions(snapshot: Snapshot | None) -> frozenset[str]:
         useless |= NEEDS_A_RUN
     options = [option for found in snapshot.options.values() for option in found]
     if not any(option.is_triable for option in options):
-        useless |= {"try_fix"}
+        useless |= {"try_fix", "tune"}
     if not any(option.patch for option in options):
         useless |= {"write_fix"}
     has_gaps = snapshot.analysis is not None and bool(snapshot.analysis.gaps)

@@ -88,7 +88,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
             "Charts to study: steps, memory, machine (or click a pane)",
             False,
         ),
-        Key("X", "trial", "Trial", "The trial by pairs of runs: how it stands, and its end", False),
+        Key("X", "trial", "Trial", "The trial or the tuning: how it stands, and its end", False),
         *(
             Key(str(digit), f"show('{name}')", title, f"The {title} screen", False)
             for digit, (name, title) in enumerate(zip(SCREENS, LONG_NAMES, strict=True), 1)
@@ -227,6 +227,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("right,l", "choose_fix(1)", "Fix", "The next fix of this finding", False),
         Key("left,h", "choose_fix(-1)", "Fix", "The fix before", False),
         Key("a", "try_fix", "Try", "Try this fix, in one run or by pairs; the source stays"),
+        Key("A", "tune", "Tune", "Try all fixes one by one, and write what is proven"),
         Key("w", "write_fix", "Write", "Show this fix as a diff, and write it to the source"),
         Key("u", "undo_fix", "Undo", "Restore the source byte for byte"),
         Key("r", "rerun", "Run again", "Run again with the last fix, or the source as it is"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from perftui_tui.actions.host import Host
@@ -31,9 +30,6 @@ class Session(Host, Protocol):
     rank_traces: RankTraces
     source_fixes: SourceFixes
     trials: Trials
-
-    def open_run(self, root: Path, *, is_live: bool) -> None:
-        """Show another recorded run."""
 
     def show_rank(self, rank: int) -> None:
         """Show another rank of the run on all screens."""

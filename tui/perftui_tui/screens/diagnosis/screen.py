@@ -18,7 +18,13 @@ from perftui_tui.screens.diagnosis.finding_details import details, listing
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 
-FIX_KEYS = {"try_fix": "try", "write_fix": "write", "undo_fix": "undo", "rerun": "run again"}
+FIX_KEYS = {
+    "try_fix": "try",
+    "tune": "tune",
+    "write_fix": "write",
+    "undo_fix": "undo",
+    "rerun": "run again",
+}
 
 
 class DiagnosisScreen(RunScreen):
@@ -31,8 +37,9 @@ class DiagnosisScreen(RunScreen):
         "cost)). Below are its fixes, each with its gain, risk and proof. {diagnosis.try_fix} "
         "tries one without touching the source: for a single run, or by pairs of runs with it and "
         "without until it is known what it gains; {app.trial} shows how such a trial stands, and "
-        "its result stays with the fix. {diagnosis.write_fix} shows a fix as a diff and writes "
-        "it; {diagnosis.undo_fix} puts the source back byte for byte. At the end are the rules "
+        "its result stays with the fix. {diagnosis.tune} tries all fixes one by one and writes "
+        "what is proven. {diagnosis.write_fix} shows a fix as a diff and writes it; "
+        "{diagnosis.undo_fix} puts the source back byte for byte. At the end are the rules "
         "that could not judge, and why."
     )
     BINDINGS = bindings("diagnosis")
@@ -141,6 +148,10 @@ class DiagnosisScreen(RunScreen):
     def action_try_fix(self) -> None:
         """Run again with the chosen fix as an override."""
         self.session.trials.offer(self.finding, self.option)
+
+    def action_tune(self) -> None:
+        """Try all fixes of the run one by one."""
+        self.session.trials.offer_tuning()
 
     def action_write_fix(self) -> None:
         """Show the chosen fix as a diff and write it."""

@@ -1,0 +1,258 @@
+"""Tuning in the app: asked for, followed, stopped, left, and what stays of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from perftui.experiments.trial.finished import TrialError
+from perftui.experiments.trial.proof import read_proof
+from perftui.experiments.trial.verdict import Outcome
+from perftui.run.layout import trials_of
+from perftui_tui.app import PerftuiApp
+from perftui_tui.reading.experiment_state import Stage
+from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.fake_tune import BASE, PlayedRuns, play
+from tests.tui.recorded import ENDED, SCRIPT, write_run
+from tests.tui.shown_keys import press_shown
+from tests.tui.test_paired_trials import LINE, details, rows_of, shown_alone, until_told
+from tests.tui.test_running_again import end
+from tests.tui.traces import write_trace
+
+WRITTEN = SCRIPT.replace("shuffle=True", "shuffle=True, num_workers=4, persistent_workers=True")
+
+
+@pytest.fixture
+def ended(tmp_path: Path, script: Path) -> Path:
+    runs = tmp_path / ".perftui" / "runs"
+    return write_run(runs, script=script, loader_line=4, cwd=str(tmp_path), **ENDED)
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch, script: Path) -> PlayedRuns:
+    return play(monkeypatch, script)
+
+
+async def begin(pilot: Pilot[None]) -> None:
+    """Ask for a tuning from the Diagnosis screen."""
+    await pilot.press("4")
+    await until_shown(pilot, "Evidence")
+    await pilot.press("A")
+    await until_shown(pilot, "Tune this training?")
+    await press_shown(pilot, "enter", "try the fix found here")
+    await until_shown(pilot, "pair 1 of 6")
+
+
+def stage(app: PerftuiApp) -> Stage | None:
+    state = app.trials.tuning.state
+    return state.stage if state else None
+
+
+def body(app: PerftuiApp) -> list[str]:
+    return [line.strip() for line in rows_of(app, "#body")]
+
+
+async def test_the_offer_leads_with_the_command_and_has_three_risks(ended: Path) -> None:
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await pilot.press("4")
+        await until_shown(pilot, "Evidence")
+        await pilot.press("A")
+        await until_shown(pilot, "Tune this training?")
+        shown, choices, below = (rows_of(app, part) for part in ("#body", "#choices", "#below"))
+        assert "".join(shown).replace(" ", "") == f"perftuitune{ended}"
+        tune, budget, _ = choices
+        assert re.fullmatch(r" enter  try the fix found here, about \d+ min", tune)
+        assert budget == " b      the same, but begin no fix after 15 min"
+        assert [line[:4] for line in below if line[:4].strip()] == ["Risk", "Undo", "Time"]
+        assert "each proven fix is written to your source" in below[0]
+        await press_shown(pilot, "escape", "not now")
+        await shown_alone(app, pilot)
+        assert app.trials.tuning.state is None
+
+
+@pytest.mark.keys("diagnosis.tune", "app.trial", "diagnosis.undo_fix")
+async def test_the_ladder_grows_and_what_is_proven_is_written(
+    ended: Path, played: PlayedRuns, script: Path
+) -> None:
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await begin(pilot)
+        assert "1.00x  as it was" in body(app)
+        assert "trying num_workers 0 -> 4" in body(app)
+        played.let(3)
+        await until_shown(pilot, "pair 4 of 6   2.10x faster")
+        assert re.search(r"2 +315 ms +150 ms +2\.10x", text_of(app))
+        await press_shown(pilot, "escape", "close this: the tuning goes on")
+        await shown_alone(app, pilot)
+        for key in "14":
+            await pilot.press(key)
+            await until_shown(pilot, "tuning  num_workers 0 -> 4  pair 4 of 6   2.10x faster")
+        played.let(3)
+        await until_shown(pilot, "tuning  num_workers 4 -> 8  pair 1 of 6")
+        assert script.read_text() == WRITTEN
+        await until(pilot, lambda: "by 6 pairs of runs" in details(app), "the proof")
+        await press_shown(pilot, "X", "shows it")
+        await until_shown(pilot, "2.10x  + num_workers 0 -> 4   2.10x faster (2.00 to 2.20)")
+        played.let(6)
+        await until_shown(pilot, "- num_workers 4 -> 8   no difference (0.99 to 1.01)")
+        await until_shown(pilot, "trying all of it together")
+        played.let(6)
+        await until_told(app, pilot, "tuning: 2.30x faster (2.20 to 2.40) by all of it")
+        await until_shown(pilot, "2 tried, 1 kept in 0:")
+        assert "2.30x  all of it together   2.30x faster (2.20 to 2.40)" in body(app)
+        assert "written to train.py; u takes it back, the last fix first" in body(app)
+        await press_shown(pilot, "u", "take the last fix back")
+        await until_shown(pilot, "Undo the fix?")
+        await press_shown(pilot, "enter", "take it back")
+        await until_told(app, pilot, "train.py restored byte for byte")
+    assert script.read_text() == SCRIPT
+    proof = read_proof(trials_of(ended), "loader-workers")
+    assert proof is not None
+    assert (proof.title, proof.outcome) == ("num_workers 0 -> 4", Outcome.FASTER)
+
+
+async def test_the_run_recorded_last_is_opened_with_its_proofs(
+    ended: Path, played: PlayedRuns, script: Path
+) -> None:
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await begin(pilot)
+        played.let(18)
+        await press_shown(pilot, "o", "open the run that was recorded with all that is kept")
+        await until(pilot, lambda: app.snapshot and app.snapshot.source == ended.with_name(BASE))
+        await until_shown(pilot, "4 workers do not keep up")
+        await until_shown(pilot, "> num_workers 4 -> 8   no difference (0.99 to 1.01)")
+        # What a tuning wrote is taken back from either run.
+        await pilot.press("u")
+        await until_shown(pilot, "Undo the fix?")
+        await pilot.press("enter")
+        await until_told(app, pilot, "train.py restored byte for byte")
+    assert script.read_text() == SCRIPT
+
+
+async def test_what_it_wrote_is_taken_back_before_what_was_written_first(
+    ended: Path, played: PlayedRuns, script: Path
+) -> None:
+    async with opened(ended, (120, 40)) as (app, pilot):
+        await begin(pilot)
+        played.let(6)
+        await until_shown(pilot, "now   num_workers 4 -> 8")
+        assert app.source_fixes.written is None
+        await pilot.press("escape")
+        await shown_alone(app, pilot)
+        await pilot.press("u")
+        await until_shown(pilot, "undo num_workers 0 -> 4")
+
+
+@pytest.mark.parametrize("pairs", [0, 8])
+async def test_it_is_stopped_with_its_training_and_what_was_proven_stays(
+    ended: Path, played: PlayedRuns, script: Path, pairs: int
+) -> None:
+    played.may_stop.clear()
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await begin(pilot)
+        played.let(pairs)
+        await until_shown(pilot, "pair 3 of 6" if pairs else "pair 1 of 6")
+        await press_shown(pilot, "s", "stop the tuning, and its training")
+        await shown_alone(app, pilot)
+        await until_shown(pilot, "stopping: its training is ending")
+        # Neither a trial nor another tuning begins meanwhile.
+        for key in "aA":
+            await pilot.press(key)
+            await until_shown(pilot, "close this: the tuning goes on")
+            assert "stop the tuning" not in text_of(app)
+            await pilot.press("escape")
+            await shown_alone(app, pilot)
+        played.may_stop.set()
+        said = "stopped: what was proven stays" if pairs else "stopped: nothing was proven so far"
+        await until_told(app, pilot, said)
+        assert played.stopped.is_set()
+        assert stage(app) is Stage.STOPPED
+        await pilot.press("X")
+        await until_shown(pilot, "A goes on where this ended")
+        await pilot.press("escape")
+        await shown_alone(app, pilot)
+        await pilot.press("A")
+        await until_shown(pilot, "go on after the 1 change" if pairs else "try the fix found here")
+        if pairs:
+            await pilot.press("enter")
+            await until_shown(pilot, "2.10x  + num_workers 0 -> 4")
+            await until_shown(pilot, "trying num_workers 4 -> 8")
+    assert script.read_text() == (WRITTEN if pairs else SCRIPT)
+
+
+async def test_a_trial_and_a_tuning_do_not_run_at_once(ended: Path, played: PlayedRuns) -> None:
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await begin(pilot)
+        await pilot.press("escape")
+        await shown_alone(app, pilot)
+        await pilot.press("a")
+        await until_shown(pilot, "close this: the tuning goes on")
+        await pilot.press("escape")
+        await shown_alone(app, pilot)
+        await pilot.press("r")
+        refused = "a tuning runs, and another run would disturb it: X can stop it"
+        await until_told(app, pilot, refused)
+        assert app.trials.pairs.state is None
+    assert played.stopped.wait(10)
+
+
+async def test_a_tuning_that_fails_says_why(ended: Path, played: PlayedRuns) -> None:
+    played.error = TrialError("a run before the change ended with exit code 1: see there")
+    async with opened(ended, (120, 40)) as (app, pilot):
+        await begin(pilot)
+        played.let(1)
+        await until_told(app, pilot, f"tuning: failed: {played.error}")
+        assert stage(app) is Stage.FAILED
+        assert f"failed: {played.error}" in " ".join(body(app))
+
+
+@pytest.mark.keys("app.quit")
+async def test_leaving_asks_and_stops_the_training_first(ended: Path, played: PlayedRuns) -> None:
+    played.may_stop.clear()
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await begin(pilot)
+        await pilot.press("escape")
+        await shown_alone(app, pilot)
+        await pilot.press("q")
+        await until_shown(pilot, f"A tuning still runs: {ended.name}")
+        await until_shown(pilot, "0 tried, 0 kept; what is proven stays")
+        await press_shown(pilot, "escape", "stay here")
+        await shown_alone(app, pilot)
+        assert stage(app) is Stage.RUNNING
+        await pilot.press("q")
+        await press_shown(pilot, "s", "stop the tuning and quit")
+        await until_shown(pilot, "stopping: its training is ending")
+        assert not app._exit
+        played.may_stop.set()
+        await until(pilot, lambda: app._exit, "the app's end")
+    assert played.stopped.is_set()
+
+
+async def test_a_running_training_is_stopped_before_its_tuning(
+    tmp_path: Path, script: Path, played: PlayedRuns
+) -> None:
+    live = write_run(tmp_path / "runs", script=script, loader_line=4, cwd=str(tmp_path))
+    async with opened(live, (120, 40)) as (app, pilot):
+        await pilot.press("4", "A")
+        await until_shown(pilot, "is stopped first")
+        await pilot.press("b")
+        await until_shown(pilot, "waiting for the running training to stop")
+        end(live)
+        await until_shown(pilot, "pair 1 of 6")
+        assert "until no further fix is begun" in " ".join(body(app))
+    assert played.stopped.wait(10)
+
+
+async def test_without_a_fix_or_a_run_there_is_nothing_to_tune(tmp_path: Path) -> None:
+    healthy = write_run(tmp_path / "runs", wait_ms=1, workers=4, **ENDED)
+    for target, words in (
+        (healthy, "no fix of this run can be tried"),
+        (write_trace(tmp_path), "a trace cannot be run again"),
+    ):
+        async with opened(target, (120, 40)) as (app, pilot):
+            await pilot.press("4", "A")
+            await until_told(app, pilot, words)
+            assert len(app.screen_stack) == 1
+            assert not app.screen.query_one(LINE).display

@@ -1,0 +1,157 @@
+"""Tuning in the app: all fixes of a training one by one, and what is proven stays."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perftui_tui.actions.experiment import Clock, Experiment, first_stage
+from perftui_tui.reading.trial_state import TrialState
+from perftui_tui.reading.tuning_state import TuningState
+
+if TYPE_CHECKING:
+    from perftui.experiments.tune.tune import Event, Trying
+    from perftui_tui.actions.host import Host
+    from perftui_tui.actions.new_proofs import NewProofs
+    from perftui_tui.actions.source_fixes import SourceFixes
+    from perftui_tui.actions.trial_plan import TrialPlan
+    from perftui_tui.dialogs.experiment import ExperimentDialog
+    from perftui_tui.dialogs.run import QuitExperimentDialog
+    from perftui_tui.look.rows import Row
+
+
+class Tuning(Experiment[TuningState]):
+    """What ``perftui tune`` does; its journal lets either go on with what the other began."""
+
+    NAME = "tuning"
+
+    def __init__(
+        self,
+        app: Host,
+        source_fixes: SourceFixes,
+        proofs: NewProofs,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        super().__init__(app, clock)
+        self._source_fixes = source_fixes
+        self._proofs = proofs
+
+    def offer(self, root: Path, plan: TrialPlan, warnings: Sequence[str]) -> None:
+        """Ask how the training of the run at ``root`` is tuned, and do it."""
+        from perftui import format as fmt
+        from perftui_tui.actions.trial_plan import BUDGET_SECONDS
+        from perftui_tui.dialogs.tuning import ALL, BUDGET, TuneDialog
+
+        def answered(answer: str | None) -> None:
+            if answer in (ALL, BUDGET):
+                self._start(root, plan, BUDGET_SECONDS if answer == BUDGET else None)
+
+        budget = fmt.rough_time(BUDGET_SECONDS)
+        self.app.ask(TuneDialog(root, plan.label, budget, plan.note, warnings), answered)
+
+    def _start(self, root: Path, plan: TrialPlan, budget: float | None) -> None:
+        """Tune; a training that goes on is stopped first."""
+        state = TuningState(
+            plan.steps or 0,
+            plan.run_seconds,
+            budget,
+            root=root,
+            began=self.clock(),
+            stage=first_stage(root),
+        )
+        self.begin(state, lambda cancelled: self._go_through(state, cancelled))
+
+    def line(self, state: TuningState, now: float, cells: int) -> Row:
+        """The tuning in one row."""
+        from perftui_tui.panes.tuning import tuning_line
+
+        return tuning_line(state, now, cells)
+
+    def dialog(self, state: TuningState, now: float) -> ExperimentDialog[TuningState]:
+        """The tuning in full."""
+        from perftui_tui.dialogs.tuning import tuning_dialog
+
+        return tuning_dialog(state, now)
+
+    def quit_dialog(self, state: TuningState) -> QuitExperimentDialog:
+        """Asks whether the tuning is stopped."""
+        from perftui_tui.dialogs.run import QuitExperimentDialog
+
+        so_far = f"{len(state.attempts)} tried, {len(state.kept)} kept; what is proven stays."
+        return QuitExperimentDialog(self.NAME, state.root.name, so_far)
+
+    def result(self, state: TuningState) -> str:
+        """What the tuning came to."""
+        from perftui_tui.panes.tuning import result
+
+        return f"tuning: {result(state)[0]}"
+
+    def take(self, answer: str | None, state: TuningState) -> None:
+        """Open the run recorded last, or take a fix back, where that was chosen."""
+        from perftui_tui.dialogs.tuning import OPEN, UNDO
+
+        if answer == OPEN and state.journal is not None:
+            self.app.open_run(Path(state.journal.base), is_live=False)
+            self.app.action_show("diagnosis")
+        elif answer == UNDO:
+            self._source_fixes.undo(state.root)
+
+    # On the thread of the tuning
+
+    def _go_through(self, state: TuningState, cancelled: threading.Event) -> None:
+        from perftui.experiments.tune.tune import tune
+        from perftui.report.tuning import offers
+        from perftui.run.layout import trials_of
+
+        root, directory = state.root, trials_of(state.root)
+        self.await_training(root, cancelled)
+        deadline = time.monotonic() + (float("inf") if state.budget is None else state.budget)
+        for event in tune(root, directory, state.steps, offers, cancelled, deadline):
+            self.set(**self._changes(event))
+            self._learn(event, directory)
+
+    def _changes(self, event: Event) -> dict[str, Any]:
+        """What ``event`` changes of the state."""
+        from perftui.experiments.tune.journal import Journal
+        from perftui.experiments.tune.tune import Keeping, Tuned
+
+        if isinstance(event, Journal):
+            return {"journal": event, "trial": None, "keeping": ""}
+        if isinstance(event, Keeping):
+            return {"trial": None, "keeping": event.option.title}
+        if isinstance(event, Tuned):
+            return {"journal": event.journal, "trial": None, "final": event.final}
+        return {"trial": self._trial(event), "keeping": ""}
+
+    def _trial(self, event: Trying) -> TrialState | None:
+        """The fix that is tried, with its pairs so far."""
+        state, now = self.state, self.clock()
+        if state is None:
+            return None
+        if state.trial is None or not event.progress.pairs:
+            return TrialState(
+                event.option,
+                state.steps,
+                state.run_seconds,
+                event.progress,
+                root=state.root,
+                began=now,
+            )
+        return replace(state.trial, progress=event.progress, last_pair=now)
+
+    def _learn(self, event: Event, directory: Path) -> None:
+        """Note what was proven, and what was written."""
+        from perftui.experiments.trial.proof import read_proof
+        from perftui.experiments.tune.tune import Keeping, Trying
+
+        if isinstance(event, Keeping) and event.path is not None:
+            self._source_fixes.forget()
+        if isinstance(event, Trying) and event.progress.pairs and self.state is not None:
+            proof = read_proof(directory, event.option.fix)
+            if proof is not None:
+                self._proofs.add(self.state.root, proof)
+                self.has_news = True

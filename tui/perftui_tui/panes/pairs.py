@@ -1,0 +1,91 @@
+"""Pairs of runs as rows: what they come to so far, each of them, and what they rest on."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from perftui import format as fmt
+from perftui_tui.charts.interval import interval_rows
+from perftui_tui.look.rows import Row, Span, row, wrap
+from perftui_tui.look.units import format_ns
+from perftui_tui.reading.trial_state import TrialState
+
+BAR_CELLS = 44
+"""Fits the narrowest dialog, and shows two per cent at a ratio of 2."""
+
+STYLES = {"faster": "good", "slower": "bad", "no effect": "bad", "not comparable": "warn"}
+"""By the outcome of a trial."""
+
+
+def ratio_text(ratio: float) -> str:
+    """``1.98x faster``, ``1.20x slower``."""
+    return f"{ratio:.2f}x faster" if ratio >= 1 else f"{1 / ratio:.2f}x slower"
+
+
+def middle_of(state: TrialState) -> float:
+    """The median of the ratios so far."""
+    return median(pair.ratio for pair in state.pairs)
+
+
+def so_far(state: TrialState) -> Span:
+    """What the pairs come to, without what is still needed to be sure."""
+    if state.verdict is not None and state.verdict.estimate is not None:
+        return (state.verdict.headline.partition(":")[0], "bold")
+    return (ratio_text(middle_of(state)), "bold")
+
+
+def rest(state: TrialState, now: float) -> str:
+    """About how long it takes until the result is looked at next."""
+    left = state.left(now)
+    if left is None:
+        return "how long it takes is known after the first pair"
+    return f"about {fmt.rough_time(left)} to pair {state.look}"
+
+
+def figures(state: TrialState, now: float) -> list[Span]:
+    """The pair that runs, what is known, and how long it takes, for one row."""
+    known = [so_far(state)] if state.pairs else []
+    return [(f"pair {len(state.pairs) + 1} of {state.look}", ""), *known, (rest(state, now), "dim")]
+
+
+def bar_rows(state: TrialState, cells: int) -> list[Row]:
+    """The pairs and the interval on an axis; nothing before the first pair."""
+    if not state.pairs:
+        return []
+    found = state.verdict.estimate if state.verdict else None
+    interval = (found.low, found.ratio, found.high) if found else None
+    ratios = [pair.ratio for pair in state.pairs]
+    return [*interval_rows(ratios, interval, min(BAR_CELLS, cells))]
+
+
+def pair_rows(state: TrialState, cells: int) -> list[Row]:
+    """Each pair, the newest on top, then what they rest on."""
+    rows = [row((f"{'pair':>6}{'before':>12}{'after':>12}{'ratio':>9}", "bold"))]
+    for number, pair in reversed(list(enumerate(state.pairs, 1))):
+        before, after = (format_ns(one.step_ns) for one in (pair.before, pair.after))
+        ratio = f"{pair.ratio:.2f}x"
+        rows.append(row(f"{number:>6}{before:>12}{after:>12}{ratio:>9}"))
+    return [*rows, *_basis(state, cells)]
+
+
+def worker_rows(state: TrialState, cells: int) -> list[Row]:
+    """What a step takes with several numbers of workers, where that was measured."""
+    from perftui.report.trial import workers_text
+
+    progress = state.progress
+    if progress is None or not progress.workers:
+        return []
+    return wrap(f"a step {workers_text(progress)}", cells, "dim")
+
+
+def _basis(state: TrialState, cells: int) -> list[Row]:
+    """What the pairs rest on: whether the change is in force, and what the machine does alone."""
+    progress = state.progress
+    if progress is None:
+        return []
+    said = [f"in force: {', '.join(progress.changes)}"] if progress.changes else []
+    said += progress.costs.sentences
+    if progress.noise is not None:
+        said.append(f"two runs of the same differ by {fmt.percent(progress.noise)} here")
+    lines = [line for text in said for line in wrap(text, cells, "dim")]
+    return [*worker_rows(state, cells), *lines]

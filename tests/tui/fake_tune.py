@@ -72,6 +72,9 @@ class PlayedRuns(Gate):
 def play(monkeypatch: pytest.MonkeyPatch, script: Path) -> PlayedRuns:
     """Let tuning play its runs."""
     played = PlayedRuns(script)
-    monkeypatch.setattr("perftui.experiments.tune.tune.paired_runs", played.paired_runs)
+    # Without a choice of workers nothing is run to find their number.
+    monkeypatch.setattr("perftui.experiments.trial.worker_counts.counts_to_try", lambda _: ())
+    for where in ("tune.tune", "trial.trial"):
+        monkeypatch.setattr(f"perftui.experiments.{where}.paired_runs", played.paired_runs)
     monkeypatch.setattr("perftui.experiments.tune.tune.record", played.record)
     return played

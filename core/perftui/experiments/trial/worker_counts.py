@@ -48,8 +48,10 @@ def best_option(
         TrialCancelledError: ``cancelled`` was set.
         OSError: a run cannot be started, or the curve not be kept.
     """
+    if option.fix != WORKERS.id or option.override is None:
+        return option
     facts = facts_of(run.root)
-    if option.fix != WORKERS.id or option.override is None or measured_workers(facts) is not None:
+    if measured_workers(facts) is not None:
         return option
     steps = steps_of_each(facts, SECONDS)
     curve = WorkerCurve(())

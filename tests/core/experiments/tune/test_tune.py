@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from perftui.experiments.trial import trial as trials
 from perftui.experiments.trial.finished import TrialCancelledError, TrialError
 from perftui.experiments.trial.proof import read_proof
 from perftui.experiments.trial.runs import Arm, TrialRun
@@ -113,7 +114,8 @@ def training(tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch) -> T
     first = write_run(runs, cwd=str(tmp_path), **ENDED)
     gains = {"four workers": 2.0, "pinned memory": 1.0, "fused": 1.5}
     made = Training(runs, first, offered, gains)
-    monkeypatch.setattr(tuning, "paired_runs", made.paired)
+    for where in (tuning, trials):
+        monkeypatch.setattr(where, "paired_runs", made.paired)
     monkeypatch.setattr(tuning, "record", made.record)
     monkeypatch.setattr(tuning, "facts_of", lambda _: SimpleNamespace())
     monkeypatch.setattr(tuning, "missed", made.missed)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from perftui.experiments.trial.trial import NO_PAIRS
 from perftui.experiments.trial.verdict import Outcome, TrialVerdict
 from perftui.fixes.model import FixOption, Risk
+from perftui.run.worker_curve import CurvePoint
 from perftui_tui.dialogs.choice import Prose
 from perftui_tui.dialogs.fix import short_risks
 from perftui_tui.look.rows import plain, width
@@ -41,6 +43,21 @@ def test_nothing_is_known_before_the_first_pair() -> None:
     ]
     assert "80 steps" in " ".join(lines)
     assert not any("ratio" in line for line in lines)
+
+
+CURVE = (CurvePoint(1, 12_000_000), CurvePoint(2, 7_000_000))
+
+
+def test_how_many_workers_serve_best_is_shown_before_the_pairs_and_with_them() -> None:
+    told = "a step takes 12 ms with 1 worker, 7.0 ms with 2"
+    counting = replace(BEGUN, progress=replace(NO_PAIRS, workers=CURVE), counted=125.0)
+    assert told in shown(counting, 130.0)
+    assert "the first pair is running" in shown(counting, 130.0)
+    # The runs that were counted with are none of the pairs'.
+    assert counting.left(125.0) == 130.0
+    pairs = after(*FASTER[:2])
+    assert pairs.progress is not None
+    assert told in shown(replace(pairs, progress=replace(pairs.progress, workers=CURVE)))
 
 
 @pytest.mark.parametrize(

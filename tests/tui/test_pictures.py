@@ -16,8 +16,10 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui.trace.multi_rank.choice import choose_rank
 from perftui_tui.actions.paired_trials import PairedTrials
+from perftui_tui.actions.tuning import Tuning
 from perftui_tui.app import PerftuiApp
 from perftui_tui.reading.trial_state import TrialState
+from perftui_tui.reading.tuning_state import TuningState
 from tests.tui.driving import text_of, until, until_shown
 from tests.tui.fake_trial import UNCLEAR, progress_of
 from tests.tui.op_traces import write_op_trace
@@ -25,6 +27,7 @@ from tests.tui.recorded import NOW, START, write_run
 from tests.tui.test_memory_screen import OVER, three_lines
 from tests.tui.test_ranks_screen import write_ranks
 from tests.tui.test_timeline_ranks import write_rank
+from tests.tui.test_tuning_rows import TRYING, TUNED
 from tests.tui.traces import write_trace
 
 pytestmark = pytest.mark.snapshot
@@ -243,6 +246,26 @@ def test_a_trial_by_pairs(
         trials.pairs.state = TrialState(option, 80, 30.0, root=root, began=60.0, **so_far)
         app.refresh_experiment()
         await pilot.press(*keys)
+        await pilot.pause(0.3)
+
+    assert snap_compare(app, terminal_size=size, run_before=under_way)
+
+
+@pytest.mark.parametrize("size", SIZES[:2], ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("state", [TRYING, TUNED], ids=["tried", "over"])
+def test_a_tuning(
+    snap_compare: Compare, tmp_path: Path, state: TuningState, size: tuple[int, int]
+) -> None:
+    """While a fix is tried and at its end, with the line below."""
+    app = PerftuiApp(write_run(tmp_path), clock=lambda: NOW)
+
+    async def under_way(pilot: Pilot[None]) -> None:
+        await settled("diagnosis")(pilot)
+        trials = app.trials
+        trials.tuning = Tuning(app, app.source_fixes, trials.proofs, clock=lambda: 210.0)
+        trials.tuning.state = state
+        app.refresh_experiment()
+        await pilot.press("X")
         await pilot.pause(0.3)
 
     assert snap_compare(app, terminal_size=size, run_before=under_way)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from perftui.report.kind import Kind, kind_of
 from perftui.report.special import special_report
 from tests.corpus.collection import ROOT
+from tests.described import described
 
 pytestmark = pytest.mark.corpus
 
@@ -29,7 +29,9 @@ def test_shares_of_a_snapshot_sum_to_the_whole(path) -> None:
     assert len(tables) == 3
     for *parts, whole in tables:
         assert round(sum(parts), 1) == whole == 100.0
-    (device,) = json.loads(special_report(path, Kind.MEMORY_SNAPSHOT, as_json=True))["devices"]
+    (device,) = described("report", special_report(path, Kind.MEMORY_SNAPSHOT, as_json=True))[
+        "devices"
+    ]
     assert sum(device["parts"].values()) == device["reserved"]
     held = sum(each["bytes"] for each in device["sites"])
     assert held == device["parts"]["held by the program"] <= device["peak"]["bytes"]
@@ -39,7 +41,7 @@ def test_shares_of_a_snapshot_sum_to_the_whole(path) -> None:
 @pytest.mark.parametrize("path", METRICS, ids=lambda path: path.name)
 def test_every_launch_is_in_the_report_of_its_kernels(path) -> None:
     assert kind_of(path) is Kind.KERNEL_METRICS
-    told = json.loads(special_report(path, Kind.KERNEL_METRICS, as_json=True))
+    told = described("report", special_report(path, Kind.KERNEL_METRICS, as_json=True))
     assert sum(row["figures"]["launches"] for row in told["rows"]) == told["launches"] > 0
     for figures in (row["figures"] for row in told["rows"]):
         measured = figures["compute"] is not None and figures["memory"] is not None

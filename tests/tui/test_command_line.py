@@ -1,6 +1,5 @@
 """What the command line means, and what is said where it means nothing."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -23,6 +22,7 @@ from perftui_tui.commands.run import launch_of
 from perftui_tui.commands.show import show
 from perftui_tui.commands.target import Target
 from tests.core.report.special_files import three_lines, write_metrics, write_snapshot
+from tests.described import described
 from tests.tui.traces import write_trace
 
 
@@ -303,7 +303,7 @@ def test_snapshots_and_metrics_are_reported_whatever_they_are_called(
     assert "1 kernel, 1 launch" in capsys.readouterr().out
     if command:
         assert main([*command, str(metrics), "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["kind"] == "kernel_metrics"
+        assert described("report", capsys.readouterr().out)["kind"] == "kernel_metrics"
 
 
 def test_in_a_terminal_too_metrics_are_reported(

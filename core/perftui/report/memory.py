@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,8 +78,8 @@ class DeviceMemory:
     """Bytes in blocks that the program holds, as the allocator rounded them."""
     active: int
     """``allocated`` and what a stream still uses, bytes."""
-    parts: tuple[tuple[str, int], ...]
-    """Parts that sum to ``reserved``; empty where the file contradicts itself."""
+    parts: Mapping[str, int]
+    """By name, parts that sum to ``reserved``; empty where the file contradicts itself."""
     sites: tuple[AllocationSite, ...]
     """What was asked for and is held, by the user's line; most first, the rest as one."""
     segments: int
@@ -143,20 +143,18 @@ def _device(snapshot: MemorySnapshot, device: int) -> DeviceMemory:
     )
 
 
-def _parts(
-    snapshot: MemorySnapshot, device: int, reserved: int, active: int
-) -> tuple[tuple[str, int], ...]:
+def _parts(snapshot: MemorySnapshot, device: int, reserved: int, active: int) -> Mapping[str, int]:
     blocks = snapshot.blocks
     own = snapshot.segments.device[blocks.segment] == device
     held = int(blocks.requested[own & (blocks.state == BlockState.ACTIVE)].sum())
     pending = int(blocks.requested[own & (blocks.state == BlockState.PENDING_FREE)].sum())
-    parts = (
-        ("held by the program", held),
-        ("freed, still in use by a stream", pending),
-        ("rounding of sizes", active - held - pending),
-        ("kept by torch, unused", reserved - active),
-    )
-    return parts if min(size for _, size in parts) >= 0 else ()
+    parts = {
+        "held by the program": held,
+        "freed, still in use by a stream": pending,
+        "rounding of sizes": active - held - pending,
+        "kept by torch, unused": reserved - active,
+    }
+    return parts if min(parts.values()) >= 0 else {}
 
 
 def _sites(snapshot: MemorySnapshot, totals: StackTotals) -> tuple[AllocationSite, ...]:

@@ -36,7 +36,7 @@ def _totals(memory: DeviceMemory) -> Iterator[str]:
         f"Device {memory.device}: {least}{fmt.size(memory.reserved)} reserved, "
         f"{least}{fmt.size(memory.allocated)} allocated"
     )
-    parts = [(name, size) for name, size in memory.parts if size]
+    parts = [(name, size) for name, size in memory.parts.items() if size]
     for (name, size), share in zip(parts, _tenths([size for _, size in parts]), strict=True):
         yield f"  {name:<40} {fmt.size(size):>10}  {share / 10:5.1f} %"
     if parts:

@@ -33,6 +33,4 @@ def special_report(path: Path, kind: Kind, *, as_json: bool) -> str:
 
 def _encoded(made: MemoryReport | MetricsReport, kind: Kind) -> str:
     fields = msgspec.to_builtins(made, enc_hook=str)
-    for device in fields.get("devices", ()):
-        device["parts"] = dict(device["parts"])
     return encode_object({"schema": SCHEMA, "kind": kind.name.lower(), **fields})

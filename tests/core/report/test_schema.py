@@ -21,7 +21,7 @@ COMMANDS = (
 
 def test_every_output_has_a_schema() -> None:
     assert tuple(OUTPUTS) == COMMANDS
-    assert schema_of("report")["$defs"] == schema_of("diagnose")["$defs"]
+    assert schema_of("report")["$defs"].items() > schema_of("diagnose")["$defs"].items()
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, ""])

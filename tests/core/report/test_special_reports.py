@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import pickle
 import re
 from pathlib import Path
@@ -83,7 +82,7 @@ def test_a_snapshot_is_told_by_line(tmp_path: Path) -> None:
 
 def test_a_snapshot_as_json_has_whole_bytes(tmp_path: Path) -> None:
     path = write_snapshot(tmp_path / "snapshot.pickle", three_lines())
-    told = json.loads(special_report(path, Kind.MEMORY_SNAPSHOT, as_json=True))
+    told = described("report", special_report(path, Kind.MEMORY_SNAPSHOT, as_json=True))
     assert (told["schema"], told["kind"], told["path"]) == (1, "memory_snapshot", str(path))
     (device,) = told["devices"]
     assert sum(device["parts"].values()) == device["reserved"] == 32 * MIB
@@ -135,7 +134,7 @@ def test_sizes_that_contradict_each_other_are_said(tmp_path: Path) -> None:
     path = tmp_path / "snapshot.pickle"
     path.write_bytes(pickle.dumps(tree))
     report = report_memory(load_memory_snapshot(path))
-    assert report.devices[0].parts == ()
+    assert report.devices[0].parts == {}
     assert any("contradict each other" in note for note in report.notes)
     tree["segments"][0]["active_size"] = 99 * MIB
     path.write_bytes(pickle.dumps(tree))
@@ -210,7 +209,7 @@ def test_metrics_are_told_by_kernel(tmp_path: Path) -> None:
 
 def test_metrics_as_json_have_null_for_what_was_not_measured(tmp_path: Path) -> None:
     path = write_metrics(tmp_path / "kernels.csv", KERNELS)
-    told = json.loads(special_report(path, Kind.KERNEL_METRICS, as_json=True))
+    told = described("report", special_report(path, Kind.KERNEL_METRICS, as_json=True))
     assert (told["kind"], told["launches"], told["kernels"]) == ("kernel_metrics", 6, 5)
     first, *_, last = told["rows"]
     assert first["total_ns"] == 4000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import pickle
 import pickletools
 import random
@@ -23,6 +22,7 @@ from perftui.trace.memory_snapshot import read_bytes
 from perftui.trace.memory_snapshot.load import is_memory_snapshot, load_memory_snapshot
 from perftui.trace.memory_snapshot.model import MemorySnapshot
 from tests.core.trace.memory_files import Allocator, snapshot
+from tests.described import described
 
 PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)
 
@@ -266,7 +266,7 @@ def test_what_a_damaged_snapshot_cannot_tell_is_not_told(tmp_path: Path) -> None
     assert "the file ends before its value does; loaded up to byte" in text
     assert "device 1: the end of its history could not be read" in text
     assert "device 0: the end" not in text
-    told = json.loads(special_report(path, Kind.MEMORY_SNAPSHOT, as_json=True))
+    told = described("report", special_report(path, Kind.MEMORY_SNAPSHOT, as_json=True))
     assert any("loaded up to byte" in note for note in told["notes"])
     assert [device["whole"] for device in told["devices"]] == [True, True]
 
@@ -281,7 +281,7 @@ def test_sizes_of_segments_that_are_not_all_there_are_said_to_be_more(tmp_path: 
     assert "Held at the end, by line, of the segments that could be read" in text
     assert "device 0: its history could not be read, so its peak is not known" in text
     assert "_record_memory_history" not in text
-    told = json.loads(special_report(path, Kind.MEMORY_SNAPSHOT, as_json=True))
+    told = described("report", special_report(path, Kind.MEMORY_SNAPSHOT, as_json=True))
     assert {device["whole"] for device in told["devices"]} == {False}
 
 

@@ -21,11 +21,12 @@ from perftui.report.outputs.changes import (
 from perftui.report.outputs.explanation import ExplainOutput
 from perftui.report.outputs.isolation import IsolationOutput
 from perftui.report.outputs.report import BriefReport, ReportOutput
+from perftui.report.outputs.special import MemoryOutput, MetricsOutput
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 OUTPUTS: Mapping[str, tuple[type, ...]] = {
-    "report": (ReportOutput,),
+    "report": (ReportOutput, MemoryOutput, MetricsOutput),
     "diagnose": (ReportOutput,),
     "try": (TrialOutput,),
     "tune": (TuningOutput,),

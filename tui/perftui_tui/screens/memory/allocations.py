@@ -46,7 +46,7 @@ def _device(memory: DeviceMemory, cells: int) -> Iterator[Row]:
         f"  {least}{format_bytes(memory.reserved)} reserved",
         f"   {least}{format_bytes(memory.allocated)} allocated",
     )
-    for name, size in memory.parts:
+    for name, size in memory.parts.items():
         if size:
             size_text = row(format_bytes(size), (f"  {share(size, memory.reserved):>5}", "dim"))
             yield spread(row(("  ", ""), name), size_text, min(cells, 70))

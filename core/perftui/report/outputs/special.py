@@ -1,0 +1,31 @@
+"""What `report` prints as JSON of files that are no traces: memory snapshots and kernel metrics."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from perftui.report.kernel_metrics import MeasuredRow
+from perftui.report.memory import DeviceMemory
+from perftui.report.outputs.common import Schema
+
+
+class MemoryOutput(TypedDict):
+    """`perftui report` of a memory snapshot: who holds the GPU's memory, bytes."""
+
+    schema: Schema
+    kind: Literal["memory_snapshot"]
+    path: str
+    devices: list[DeviceMemory]
+    notes: list[str]
+
+
+class MetricsOutput(TypedDict):
+    """`perftui report` of what Nsight Compute measured: what limits each kernel."""
+
+    schema: Schema
+    kind: Literal["kernel_metrics"]
+    path: str
+    launches: int
+    kernels: int
+    rows: list[MeasuredRow]
+    notes: list[str]

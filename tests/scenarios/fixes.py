@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.described import described
 from tests.scenarios.expected import read_training
 from tests.scenarios.run import TRAININGS
 
@@ -30,7 +31,7 @@ def perftui(*words: str, cwd: Path) -> tuple[int, Any]:
         check=False,
     )
     try:
-        return ended.returncode, json.loads(ended.stdout)
+        return ended.returncode, described(words[0], ended.stdout)
     except json.JSONDecodeError:
         return ended.returncode, (ended.stderr.strip().splitlines() or [""])[-1]
 

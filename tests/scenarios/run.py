@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests.described import described
 from tests.golden_reports import report_of
 from tests.scenarios.expected import Expected, Training, read_training
 from tests.scenarios.recordings import recordings
@@ -66,7 +67,7 @@ def judge_run(expected: Expected, run: Path) -> Row:
     """What the report says of the run or trace in ``run``."""
     printed = report_of(run)
     try:
-        return judge(json.loads(printed), expected)
+        return judge(described("report", printed), expected)
     except json.JSONDecodeError:
         lines = printed.strip().splitlines()
         return failed(expected, f"{lines[0]}: {lines[-1]}" if lines else "no report")

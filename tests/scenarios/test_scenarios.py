@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader
+from tests.described import described
 from tests.scenarios.expected import Expected, read_training
 from tests.scenarios.score import ACCUSING, BUSY, judge
 
@@ -65,7 +65,8 @@ def reported(trained: Trained) -> dict[str, Any]:
     done = subprocess.run(
         (*PERFTUI, "report", str(trained.run.parent), "--json"), check=True, capture_output=True
     )
-    return msgspec.json.decode(done.stdout, type=dict[str, Any])
+    found: dict[str, Any] = described("report", done.stdout.decode())
+    return found
 
 
 def test_the_planted_bottleneck_is_found_and_no_other(trained: Trained) -> None:

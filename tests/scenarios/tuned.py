@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import re
 import shutil
 import subprocess
@@ -27,6 +26,7 @@ from perftui.experiments.trial.finished import facts_of, run_at
 from perftui.experiments.trial.runs import steps_of_each
 from perftui.experiments.trial.trial import Progress, paired_runs
 from perftui.recorder.launch import Launch
+from tests.described import described
 
 TRAININGS = Path(__file__).parent / "two_causes"
 STEPS = 300
@@ -63,7 +63,7 @@ def perftui(*words: str, cwd: Path) -> Any:
     ended = subprocess.run(
         [sys.executable, "-m", "perftui_tui", *words], cwd=cwd, stdout=subprocess.PIPE, check=False
     )
-    return json.loads(ended.stdout)
+    return described(words[0], ended.stdout.decode())
 
 
 def against_hand(root: Path, base: Path, fixed: Path) -> Progress:

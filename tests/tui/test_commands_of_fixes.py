@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from perftui.run.layout import trials_of
 from perftui_tui.cli import main
 from perftui_tui.commands.exit_codes import code_of
 from perftui_tui.commands.line import DIAGNOSE, UsageError, parse
+from tests.described import described
 from tests.tui.fake_trial import FASTER, FakeTrial
 from tests.tui.recorded import ENDED, SCRIPT, write_run
 from tests.tui.traces import write_trace
@@ -98,7 +98,7 @@ def test_two_runs_are_compared(run: Path, capsys: pytest.CaptureFixture[str]) ->
     assert told.startswith("faster 1.6")
     assert "num_workers 0 -> 4" in told
     assert main(["compare", "--json", str(faster), str(run)]) == 3
-    found = json.loads(capsys.readouterr().out)
+    found = described("compare", capsys.readouterr().out)
     assert (found["schema"], found["outcome"]) == (1, "slower")
     assert found["parts_ns"]["input_wait"][0] < found["parts_ns"]["input_wait"][1]
 

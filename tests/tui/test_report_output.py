@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from perftui_tui.cli import main
+from tests.described import described
 from tests.traces.events import cpu, gpu, write
 
 
@@ -64,7 +64,7 @@ def test_a_terminal_of_ascii_shows_escapes_and_json_stays_utf8(
     out, err = reported(*form, trace, **ascii_only).communicate()
     assert err == b""
     if form:
-        assert json.loads(out.decode())["path"] == str(trace)
+        assert described("report", out.decode())["path"] == str(trace)
     else:
         assert b"gemm" in out
         out.decode("ascii")

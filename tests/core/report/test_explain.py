@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from perftui.diagnosis.ladder import LADDER
 from perftui.diagnosis.rules import RULES
 from perftui.fixes.catalogue import CATALOGUE
 from perftui.report.explain import as_json, explain, names, overview, table
+from tests.described import described
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "findings.md"
 
@@ -50,7 +50,7 @@ def test_all_are_listed_one_a_line() -> None:
 
 
 def test_limits_are_shares_in_json() -> None:
-    rules = {one["rule"]: one for one in json.loads(as_json())["rules"]}
+    rules = {one["rule"]: one for one in described("explain", as_json())["rules"]}
     assert set(rules) == {rule.id for rule in RULES}
     assert (rules["launch-bound"]["warning"], rules["launch-bound"]["critical"]) == (0.25, 0.4)
 

@@ -226,7 +226,7 @@ def test_json_cannot_drive_the_terminal_either(tmp_path) -> None:
     report = make_report(load_subject(path))
     encoded = as_json.encode(report)
     assert printable(encoded).replace("\\x0a", "\n") == encoded
-    assert name in {row["name"] for row in json.loads(encoded)["operators"]}
+    assert name in {row["name"] for row in described("report", encoded)["operators"]}
     assert "é" in encoded
 
 

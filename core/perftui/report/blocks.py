@@ -25,8 +25,10 @@ def listed(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:
-    """A paragraph as lines that fit 80 columns."""
-    return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
+    """A paragraph as lines that fit 80 columns; names with hyphens stay whole."""
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
 
 
 def cut(text: str, width: int) -> str:

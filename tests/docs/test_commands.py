@@ -1,0 +1,114 @@
+"""Every command that README.md, docs and the skill name is one, and those that print are run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from perftui_tui.cli import main
+from perftui_tui.commands.exit_codes import ERROR
+from perftui_tui.commands.line import AGAIN, parse
+from perftui_tui.commands.skill import SKILL
+from tests.core.report.special_files import three_lines, write_metrics, write_snapshot
+from tests.docs.documents import DOCUMENTS, Command, commands
+from tests.tui.fake_trial import FASTER, FakeTrial
+from tests.tui.recorded import ENDED, SCRIPT, START, write_run
+from tests.tui.traces import write_trace
+
+STARTS = frozenset({"script", "module", "command", AGAIN, "replay", "attach", "demo", "tune"})
+"""Actions that are only read here: they run a training or fill a terminal."""
+
+FIRST, SECOND = "20231114-221320-train", "20231114-231320-train"
+WORDS = {
+    "RUN": FIRST,
+    "RUN2": SECOND,
+    "A": FIRST,
+    "B": SECOND,
+    "BASELINE": FIRST,
+    "PATH": FIRST,
+    "TRACE": "rank0.pt.trace.json",
+    "DIR": "traces",
+    "N": "0",
+    "FIX": "loader-workers",
+    "FINDING": "input-in-main-thread",
+    "RULE": "input-in-main-thread",
+    "COMMAND": "report",
+}
+"""What stands in the place of a name in capitals."""
+
+SKILL_NAME = "SKILL.md"
+
+
+def documented() -> list[Command]:
+    found = [command for document in DOCUMENTS for command in commands(document)]
+    return list({command.words: command for command in found}.values())
+
+
+def of_the_skill(folder: Path) -> list[Command]:
+    skill = folder / SKILL_NAME
+    skill.write_text(SKILL)
+    return list(commands(skill))
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory: a script with two runs of it, and a file of each kind."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    os.utime(script, ns=(START - 10**9, START - 10**9))
+    runs = tmp_path / ".perftui" / "runs"
+    made = {"script": script, "loader_line": 4, "cwd": str(tmp_path), **ENDED}
+    write_run(runs, run_id=SECOND, wait_ms=20, **made)
+    write_run(runs, run_id=FIRST, **made)
+    (tmp_path / "runs").symlink_to(runs)
+    (tmp_path / "traces").mkdir()
+    write_trace(tmp_path)
+    write_trace(tmp_path / "traces")
+    write_snapshot(tmp_path / "snapshot.pickle", three_lines())
+    write_metrics(tmp_path / "kernels.csv", [("gemm", "1000", "80", "30", "50")])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(command: Command, monkeypatch: pytest.MonkeyPatch) -> int | None:
+    """The exit code of a command that prints; None where it is only read."""
+    words = [WORDS.get(word, word) for word in command.words]
+    line = parse(words)
+    if line.action in STARTS or line.reports:
+        return None
+    fake = FakeTrial(*FASTER)
+    fake.let(len(FASTER))
+    monkeypatch.setattr("perftui.experiments.trial.trial.trial", fake)
+    if line.action == "undo":
+        assert main(["apply", "loader-workers", FIRST]) == 0
+    return main(words)
+
+
+@pytest.mark.parametrize("command", documented(), ids=str)
+def test_each_command_of_the_documents_is_one(
+    command: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(command, monkeypatch) not in (ERROR, 2)
+
+
+def test_each_command_of_the_skill_is_one(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = of_the_skill(place)
+    assert len(found) > 10
+    codes = {str(command): run(command, monkeypatch) for command in found}
+    assert {name: code for name, code in codes.items() if code in (ERROR, 2)} == {}
+
+
+def test_commands_are_found_in_blocks_and_across_lines(tmp_path: Path) -> None:
+    document = tmp_path / "a.md"
+    document.write_text(
+        "Run `perftui\nruns` or `srun perftui --headless -- x`.\n\n"
+        "```\n$ perftui report --json RUN; echo $?\n{}\n0\nperftui a.py > b || c\n```\n"
+    )
+    assert [str(command) for command in commands(document)] == [
+        "a.md:5 perftui report --json RUN",
+        "a.md:8 perftui a.py",
+        "a.md:1 perftui runs",
+        "a.md:2 perftui --headless -- x",
+    ]

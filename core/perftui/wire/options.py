@@ -44,7 +44,7 @@ class AgentOptions:
     syncs: bool = False
     """Count in each window the calls that make the host wait for the GPU, by line."""
     losses: int = 0
-    """Of how many backward passes the losses are noted, from the first on."""
+    """Of how many steps the losses are noted, from the first on that goes backward."""
     spares_files: bool = False
     """Whether files are copied before the training writes to them, as a trial wants it; to where
     is ``spared``, which the recorder knows."""

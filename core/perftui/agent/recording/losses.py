@@ -1,4 +1,4 @@
-"""What the first backward passes of a trial begin from, so that its runs can be compared."""
+"""What the backward passes of a trial begin from, so that its runs can be compared."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from ..hooks.around import put_around
 if TYPE_CHECKING:
     from .session import Session
 
+MOST_PASSES = 64
+"""Backward passes of one step on average: a script without steps of an optimizer has one step."""
+
 
 class Losses:
-    """Keeps the losses of the first ``count`` backward passes, and notes them together.
+    """Keeps the losses of the first ``count`` steps that go backward, and notes them together.
 
     Copies stay where they are until then: reading one would wait for the GPU.
     """
@@ -20,7 +23,10 @@ class Losses:
         self._torch = torch
         self._session = session
         self._count = count
-        self._kept: list[Any] = []
+        self._kept: dict[int, list[Any]] = {}
+        """By the number of the step."""
+        self._passes = 0
+        self._is_noted = False
 
     def arm(self) -> None:
         """Listen to ``torch.autograd.backward``, where ``loss.backward()`` ends, too."""
@@ -28,15 +34,26 @@ class Losses:
         autograd.backward = put_around(self._torch, autograd.backward, self._enter)
 
     def _enter(self, args: Any, named: Any) -> None:
-        if len(self._kept) >= self._count or self._session.recording is None:
+        recording = self._session.recording
+        if self._is_noted or recording is None:
+            return
+        step = recording.index
+        if step not in self._kept and len(self._kept) >= self._count:
+            self._note()
             return
         tensors = args[0] if args else (named or {}).get("tensors")
         first = tensors[0] if isinstance(tensors, (list, tuple)) and tensors else tensors
         if not isinstance(first, self._torch.Tensor) or first.numel() != 1:
             return
-        self._kept.append(first.detach().clone())
-        if len(self._kept) == self._count:
-            values = [float(one) for one in self._kept]
-            # JSON has no such numbers.
-            told = [value if value - value == 0 else str(value) for value in values]
-            self._session.notes.write("losses", {"values": told})
+        self._passes += 1
+        if self._passes <= self._count * MOST_PASSES:
+            self._kept.setdefault(step, []).append(first.detach().clone())
+
+    def _note(self) -> None:
+        """Write the sum of each step: a step may go backward from its losses one by one."""
+        self._is_noted = True
+        values = [sum(map(float, losses)) for losses in self._kept.values()]
+        self._kept.clear()
+        # JSON has no such numbers.
+        told = [value if value - value == 0 else str(value) for value in values]
+        self._session.notes.write("losses", {"values": told})

@@ -23,7 +23,7 @@ WARM_UP = 30
 """Steps beside the steady ones: by experience the first few epochs of a loader, and compilation."""
 
 LOSSES = 20
-"""Backward passes of each run whose losses are compared: most fixes that go wrong show at once."""
+"""Steps of each run whose losses are compared: most fixes that go wrong show at once."""
 
 MANY_STEPS = 2_000
 """Steady steps beyond which more of them tell nothing new."""
@@ -45,7 +45,7 @@ class TrialRun:
     step_ns: int
     """Time of a training step, with whatever the script does between steps."""
     losses: tuple[float, ...] = ()
-    """Of the first backward passes."""
+    """Of the first steps, each the sum over its backward passes."""
     start_ns: int | None = None
     """Until its steps were steady, without their time; None where that is not known."""
     memory: PeakMemory | None = None

@@ -53,16 +53,27 @@ class SparedFiles:
         torch.serialization.save = torch.save = put_around(torch, torch.save, saving)
 
     def will_write(self, path: Any) -> None:
-        """The file ``path`` is about to be written, made or removed."""
+        """The file ``path`` is about to be written, made or removed.
+
+        Raises:
+            OSError: it cannot be copied, and must not be lost: the run ends rather than write.
+        """
         self._guarded(self._spare, path)
 
     def _guarded(self, work: Callable[[Any], None], path: Any) -> None:
-        """What ``work`` does itself is not listened to."""
+        """What ``work`` does itself is not listened to.
+
+        Raises:
+            OSError: ``work`` did, the disk being full for instance.
+        """
         if getattr(self._inside, "yes", False):
             return
         self._inside.yes = True
         try:
             work(path)
+        except OSError as error:
+            why = f"perftui cannot keep a copy: {error.strerror}"
+            raise OSError(error.errno, why, path) from None
         except Exception:  # noqa: BLE001, S110 - it must not reach the training
             pass
         finally:
@@ -90,9 +101,17 @@ class SparedFiles:
             if not path.startswith(self._temporary):
                 self._note({"path": path, "copy": None})
         elif os.path.isfile(path):  # noqa: PTH113
-            name = sha256(os.fsencode(path)).hexdigest()[:32]
+            self._keep(path, sha256(os.fsencode(path)).hexdigest()[:32])
+
+    def _keep(self, path: str, name: str) -> None:
+        try:
             if self._copy(path, self._directory / name):
                 self._note({"path": path, "copy": name})
+        except OSError:
+            # Whoever tries to write it again is to fail again.
+            self._seen.discard(path)
+            (self._directory / name).unlink(missing_ok=True)
+            raise
 
     def _copy(self, path: str, copy: Path) -> bool:
         """Whether this process made the copy: another of the training may have been first."""

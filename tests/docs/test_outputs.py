@@ -1,0 +1,119 @@
+"""What README.md and docs show behind a ``$`` is what the commands print."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from perftui.run.manifest import Manifest
+from perftui.run.reader import RunReader
+from perftui_tui.cli import main
+from tests.described import described
+from tests.docs.alike import HOME, unlike
+from tests.docs.alike_json import differences, parsed
+from tests.docs.documents import DOCUMENTS, Shown, scripts, sessions
+from tests.docs.recordings import Recordings
+
+SCRIPT = "train.py"
+STEPS = 100
+"""What the documents give as ``--max-steps``."""
+CODES = frozenset({0, 3, 4, 5})
+"""Exit codes of the verdicts that a busy machine may come to."""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a command prints on stdout, on both streams in their order, and its exit code."""
+
+    out: str
+    both: str
+    code: int
+
+
+class Both(io.StringIO):
+    """Keeps what is written, and adds it to what ``both`` keeps."""
+
+    def __init__(self, both: io.StringIO) -> None:
+        super().__init__()
+        self._both = both
+
+    def write(self, text: str) -> int:
+        self._both.write(text)
+        return super().write(text)
+
+
+def printed(words: list[str]) -> Printed:
+    both = io.StringIO()
+    with redirect_stdout(Both(both)) as out, redirect_stderr(Both(both)):
+        code = main(words)
+    return Printed(out.getvalue(), both.getvalue(), code)
+
+
+def runs_of(place: Path) -> dict[str, str]:
+    runs = sorted((place / ".perftui" / "runs").glob("*-train-*"))
+    return dict(zip(("RUN", "RUN2"), map(str, runs), strict=False))
+
+
+def held(shown: Shown, place: Path) -> str:
+    """How the output of a command differs from what is shown of it; empty where it does not."""
+    runs = runs_of(place)
+    words = [runs.get(word, word) for word in shown.command.words]
+    told = printed(words)
+    if "--json" not in words:
+        found = unlike(shown.output, told.both.replace(str(place), HOME))
+    elif told.out:
+        described("brief" if "--brief" in words else words[0], told.out)
+        found = differences_of(shown.output, told.out.replace(str(place), HOME))
+    else:
+        found = told.both
+    if shown.code is not None and told.code != shown.code and not {told.code, shown.code} <= CODES:
+        found += f"\nexit code {told.code}, not {shown.code}"
+    return found and f"{shown.command}\n{found}"
+
+
+def differences_of(shown: str, output: str) -> str:
+    return "\n".join(differences(parsed(shown), parsed(output)))
+
+
+def manifests(directory: Path) -> list[Manifest]:
+    return [RunReader(root).poll().manifest for root in sorted(directory.glob("*-train-*"))]
+
+
+@pytest.mark.subprocess
+def test_commands_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All in one test: each training takes seconds, and they go on from one another."""
+    (script,) = scripts()
+    train = tmp_path / SCRIPT
+    train.write_text(script[1])
+    recordings = Recordings(train)
+    for module, name in Recordings.PLACES:
+        monkeypatch.setattr(module, name, recordings)
+    monkeypatch.chdir(tmp_path)
+    shown = [one for document in DOCUMENTS for one in sessions(document)]
+    assert len(shown) > 10
+    wrong = [found for one in shown if (found := held(one, tmp_path))]
+    assert wrong == [], "\n\n".join(wrong)
+    assert train.read_text() == script[1], "the last command shown of a fix takes it back"
+    check_runs(tmp_path)
+    check_order(recordings)
+
+
+def check_runs(place: Path) -> None:
+    """A run that repeats another names it; those of a trial are as long as was asked."""
+    first, again = manifests(place / ".perftui" / "runs")
+    assert again.parent == first.run_id
+    trials = place / ".perftui" / "trials" / first.run_id
+    fixes = [[one.fix for one in each.overrides] for each in manifests(trials)]
+    assert fixes == [[], ["loader-workers"]]
+    steps = [len(RunReader(root).poll().ranks[0].steps) for root in trials.glob("*-train-*")]
+    assert steps == [STEPS, STEPS]
+
+
+def check_order(recordings: Recordings) -> None:
+    """A trial begins with a run that is not counted, and turns every other pair around."""
+    tried = [bool(one.overrides) for one in recordings.asked if one.options.losses]
+    assert tried[:5] == [False, False, True, True, False]

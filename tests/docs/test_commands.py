@@ -9,7 +9,7 @@ import pytest
 
 from perftui_tui.cli import main
 from perftui_tui.commands.exit_codes import ERROR
-from perftui_tui.commands.line import AGAIN, parse
+from perftui_tui.commands.line import AGAIN, UsageError, parse
 from perftui_tui.commands.skill import SKILL
 from tests.core.report.special_files import three_lines, write_metrics, write_snapshot
 from tests.docs.documents import DOCUMENTS, Command, commands
@@ -20,7 +20,8 @@ from tests.tui.traces import write_trace
 STARTS = frozenset({"script", "module", "command", AGAIN, "replay", "attach", "demo", "tune"})
 """Actions that are only read here: they run a training or fill a terminal."""
 
-FIRST, SECOND = "20231114-221320-train", "20231114-231320-train"
+IDS = "20231114-221320-train", "20231114-231320-train"
+FIRST, SECOND = (f".perftui/runs/{one}" for one in IDS)
 WORDS = {
     "RUN": FIRST,
     "RUN2": SECOND,
@@ -60,8 +61,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     os.utime(script, ns=(START - 10**9, START - 10**9))
     runs = tmp_path / ".perftui" / "runs"
     made = {"script": script, "loader_line": 4, "cwd": str(tmp_path), **ENDED}
-    write_run(runs, run_id=SECOND, wait_ms=20, **made)
-    write_run(runs, run_id=FIRST, **made)
+    write_run(runs, run_id=IDS[0], **made)
+    write_run(runs, run_id=IDS[1], wait_ms=20, **made)
     (tmp_path / "runs").symlink_to(runs)
     (tmp_path / "traces").mkdir()
     write_trace(tmp_path)
@@ -76,6 +77,8 @@ def run(command: Command, monkeypatch: pytest.MonkeyPatch) -> int | None:
     """The exit code of a command that prints; None where it is only read."""
     words = [WORDS.get(word, word) for word in command.words]
     line = parse(words)
+    # A command that is misspelt is read as a script.
+    assert line.action != "script" or line.words[0].endswith(".py"), f"{command} is no command"
     if line.action in STARTS or line.reports:
         return None
     fake = FakeTrial(*FASTER)
@@ -98,6 +101,17 @@ def test_each_command_of_the_skill_is_one(place: Path, monkeypatch: pytest.Monke
     assert len(found) > 10
     codes = {str(command): run(command, monkeypatch) for command in found}
     assert {name: code for name, code in codes.items() if code in (ERROR, 2)} == {}
+
+
+@pytest.mark.parametrize("words", ["reprot RUN", "report --jsn RUN", "try no-such-fix RUN"])
+def test_what_is_no_command_is_noticed(
+    words: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        code = run(Command("a.md:1", tuple(words.split())), monkeypatch)
+    except (AssertionError, UsageError):
+        return
+    assert code == 2
 
 
 def test_commands_are_found_in_blocks_and_across_lines(tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ from tests.tui.fake_trial import FASTER, FakeTrial
 from tests.tui.recorded import ENDED, SCRIPT, START, write_run
 from tests.tui.traces import write_trace
 
-STARTS = frozenset({"script", "module", "command", AGAIN, "replay", "attach", "demo", "tune"})
+STARTS = frozenset(
+    {"script", "module", "command", AGAIN, "replay", "attach", "demo", "tune", "isolate"}
+)
 """Actions that are only read here: they run a training or fill a terminal."""
 
 IDS = "20231114-221320-train", "20231114-231320-train"

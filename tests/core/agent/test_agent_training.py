@@ -437,9 +437,8 @@ for way in ("root", "in place", "function", "inner", "forward", "step", "broken"
         step()
     print(way, counter.frame_count, counter.op_count)
 """
-    # The compiler finds nothing but what it imports.
-    alone = train(source, agent=False, fresh=True)
-    watched = train(source, fresh=True)
+    alone = train(source, agent=False)
+    watched = train(source)
 
     assert watched.out == alone.out
     assert watched.code == 0
@@ -496,9 +495,8 @@ for way in (step, epoch, made, fetch, profiled):
     breaks = way is step or sum(counters["graph_break"].values())
     print(way.__name__, counter.frame_count, counter.op_count, breaks)
 """
-    # The compiler finds nothing but what it imports.
-    alone = train(source, agent=False, fresh=True)
-    watched = train(source, fresh=True)
+    alone = train(source, agent=False)
+    watched = train(source)
 
     assert (watched.code, watched.out) == (0, alone.out)
 

@@ -83,9 +83,8 @@ def test_saving_is_noted_with_its_line_and_changes_nothing(train: Train) -> None
 
 @pytest.mark.subprocess
 def test_compilations_are_noted_with_their_reason_and_change_nothing(train: Train) -> None:
-    # The compiler finds nothing but what it imports.
-    plain = train(COMPILING, agent=False, fresh=True)
-    run = train(COMPILING, options={"profile": False}, fresh=True)
+    plain = train(COMPILING, agent=False)
+    run = train(COMPILING, options={"profile": False})
     assert (run.code, run.out, run.err) == (plain.code, plain.out, plain.err)
     assert run.code == 0
     assert run.notes("error") == []

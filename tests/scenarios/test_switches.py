@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from perftui.facts.overrides import Arrival, overrides
 from perftui.fixes.fix import option
 from perftui.fixes.switches import ANOMALY, DETERMINISTIC, ONEDNN, THREADS
 from perftui.run.manifest import Override
+from perftui.run.reader import RunSnapshot
 from tests.scenarios.test_trials import output, recorded
 
 pytestmark = pytest.mark.subprocess
@@ -57,8 +59,16 @@ def said(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith(("worker", "1 ", "2 ", "True"))]
 
 
-def test_switches_stay_as_they_are_tried_whatever_the_script_sets(tmp_path: Path) -> None:
-    before = recorded(tmp_path, TRAINING)
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> RunSnapshot:
+    """The training as it is, slowly: the use of cores is sampled once a second."""
+    slow = TRAINING.replace("    optimizer.step()\n", "    optimizer.step()\n    time.sleep(0.1)\n")
+    return recorded(tmp_path_factory.mktemp("before"), f"import time\n{slow}")
+
+
+def test_switches_stay_as_they_are_tried_whatever_the_script_sets(
+    before: RunSnapshot, tmp_path: Path
+) -> None:
     assert said(output(before)) == ["worker 1", "1 True True False", "True"]
     tried = recorded(tmp_path, TRAINING, Override("switch", ASKED))
     # A worker of the loader computes on one thread all the same.
@@ -74,11 +84,10 @@ def test_a_switch_that_is_not_known_is_refused(tmp_path: Path) -> None:
     assert applied.why == "magic: this version of perftui does not know the switch"
 
 
-def test_switches_are_written_into_the_calls_that_set_them(tmp_path: Path) -> None:
-    # The use of cores is sampled once a second.
-    slow = TRAINING.replace("    optimizer.step()\n", "    optimizer.step()\n    time.sleep(0.1)\n")
-    before = Facts(recorded(tmp_path, f"import time\n{slow}"))
-    offered = [option(fix, before) for fix in (THREADS, ANOMALY, DETERMINISTIC, ONEDNN)]
+def test_switches_are_written_into_the_calls_that_set_them(
+    before: RunSnapshot, tmp_path: Path
+) -> None:
+    offered = [option(fix, Facts(before)) for fix in (THREADS, ANOMALY, DETERMINISTIC, ONEDNN)]
     threads, anomaly, deterministic, onednn = offered
     assert threads is not None
     assert anomaly is not None
@@ -92,13 +101,13 @@ def test_switches_are_written_into_the_calls_that_set_them(tmp_path: Path) -> No
     assert _changed(anomaly.patch)[0] == "+torch.autograd.set_detect_anomaly(False)"
     assert _changed(deterministic.patch)[0] == "+torch.use_deterministic_algorithms(mode=False)"
     assert (onednn.patch, onednn.why_not) == (None, "what switches it off is to be taken out")
-    assert before.run is not None
     for one in (threads, anomaly, deterministic):
         assert one.patch is not None
-        written = rerun_launch(before.run, one, Form.SOURCE).expected
+        written = rerun_launch(before, one, Form.SOURCE).expected
         patched = recorded(tmp_path, one.patch.after.decode(), expected=written)
         assert missed(Facts(patched)) == ""
-        ineffective = recorded(tmp_path, TRAINING, expected=written)
+        # What the training does where the change is expected and was not made.
+        ineffective = replace(before, manifest=replace(before.manifest, expected=written))
         assert "had no effect" in missed(Facts(ineffective))
 
 

@@ -18,11 +18,10 @@ from perftui.run.columns import STEP_COLUMNS
 from perftui.run.history import list_runs
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.wire.spool import SPOOL_VARIABLE, Spool
+from tests.sooner import LATE
 
 HERE = Path(__file__).parent
 INJECT = Path(perftui.agent.__file__).parent / "inject"
-LATE = HERE.parent / "core/agent/late"
-"""What makes short trainings start sooner."""
 
 PERFTUI = (sys.executable, "-m", "perftui_tui", "--headless", "--runs", "runs")
 DEVICE = os.environ.get("TRAIN_ON", "cpu")

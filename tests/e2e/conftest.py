@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.sooner import start_sooner
 from tests.terminal import Terminal
+
+__all__ = ["perftui", "start_sooner"]
 
 
 @pytest.fixture

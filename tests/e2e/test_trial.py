@@ -16,7 +16,7 @@ from perftui.report.subject import load_subject
 from perftui.run.reader import RunReader
 from tests.tui.recorded import ENDED, START, write_run
 
-pytestmark = pytest.mark.subprocess
+pytestmark = [pytest.mark.subprocess, pytest.mark.usefixtures("start_sooner")]
 
 SCRIPT = """
 import time

@@ -23,7 +23,7 @@ TRAININGS = Path(__file__).parents[1] / "scenarios" / "trainings"
 Perftui = Callable[..., Any]
 """Starts the command and gives its ``Terminal``."""
 
-pytestmark = pytest.mark.subprocess
+pytestmark = [pytest.mark.subprocess, pytest.mark.usefixtures("start_sooner")]
 
 
 @pytest.fixture

@@ -18,10 +18,9 @@ from perftui.recorder.spool.ring import Record, RingReader
 from perftui.wire.ring import EVAL_FLAG, INFER_FLAG, PROFILED_FLAG
 from perftui.wire.spool import OPTIONS_VARIABLE, OVERRIDES_VARIABLE, SPOOL_VARIABLE, Spool
 from tests.core.agent.warm_start import WarmStart
+from tests.sooner import LATE
 
 INJECT = Path(perftui.agent.__file__).parent / "inject"
-LATE = Path(__file__).parent / "late"
-"""What makes short trainings start sooner."""
 
 
 @dataclass(frozen=True)

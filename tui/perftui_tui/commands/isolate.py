@@ -28,8 +28,9 @@ def isolate(line: CommandLine) -> int:
     found = Isolation()
     try:
         run = run_at(root)
-        log("each side is left out in three runs of about 5 s of steps; Ctrl+C stops")
-        for found in run_each(run, trials_of(root), threading.Event()):
+        log("each side is left out in three runs; Ctrl+C stops")
+        steps = line.number("max-steps")
+        for found in run_each(run, trials_of(root), threading.Event(), steps):
             log(f"run {found.runs}: {found.newest}")
     except (UnknownError, ManifestError) as error:
         raise UsageError(f"{root} cannot be run again: {error}") from error

@@ -63,9 +63,11 @@ class Isolation:
         return round(median(self.as_it_is)) if self.as_it_is else None
 
 
-def isolate(run: RunSnapshot, directory: Path, cancelled: threading.Event) -> Iterator[Isolation]:
+def isolate(
+    run: RunSnapshot, directory: Path, cancelled: threading.Event, steps: int | None = None
+) -> Iterator[Isolation]:
     """Repeat the training of ``run`` with each side left out, and yield how things stand after
-    each run.
+    each run of so many ``steps``, by default ``SECONDS`` of them.
 
     The first run of all is not counted: it finds files and caches cold. An experiment that cannot
     be made says why; the others go on.
@@ -77,7 +79,7 @@ def isolate(run: RunSnapshot, directory: Path, cancelled: threading.Event) -> It
         UnknownError: the run has too few steps to know how many are needed.
     """
     facts = facts_of(run.root)
-    steps, batches = steps_of_each(facts, SECONDS), micro_batches(facts) or 1
+    steps, batches = steps or steps_of_each(facts, SECONDS), micro_batches(facts) or 1
     before = shortened(repeat_launch(run), directory, steps)
     restore_all(directory)
     measured(Arm.BEFORE, before, cancelled)

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.tui.parsed_styles import parse_once
 from tests.tui.proof import check_presses
 from tests.tui.recorded import SCRIPT, START
 
 os.environ["TEXTUAL_ANIMATIONS"] = "none"
 os.environ.pop("NO_COLOR", None)
 os.environ.pop("TEXTUAL_THEME", None)
+
+parse_once()
 
 
 @pytest.fixture(autouse=True)

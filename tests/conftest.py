@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -31,6 +32,17 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 settings.register_profile("search", deadline=None)
 settings.register_profile("steady", deadline=None, derandomize=True, database=None)
 settings.load_profile("steady")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave all that is made while tests are collected to the end of it: it stays, and looking
+    through it on the way took a sixth of the time, in each worker."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:

@@ -21,6 +21,7 @@ from perftui.fixes.leave_out import AFFINITY, COLLECT, DEFAULT_DTYPE, EMPTY_CACH
 from perftui.fixes.less_often import EVALUATE_LESS, LESS_OFTEN
 from perftui.fixes.model import FixOption
 from perftui.fixes.no_grad import NO_GRAD
+from perftui.fixes.no_sync import NO_SYNC
 from perftui.fixes.optimizer import FUSED
 from perftui.fixes.profiler_schedule import SCHEDULE
 from perftui.fixes.recompute import RECOMPUTE
@@ -38,7 +39,7 @@ FIXES: tuple[Fix, ...] = (
     *(LESS_OFTEN, NO_GRAD, EVALUATE_LESS),
     *(RECOMPUTE, COMPILE_DYNAMIC, COMPILE),
     *(TF32, AUTOCAST, CUDNN_BENCHMARK, CHANNELS_LAST),
-    *(BUCKET_VIEW, ALL_USED, EXPANDABLE_SEGMENTS),
+    *(NO_SYNC, BUCKET_VIEW, ALL_USED, EXPANDABLE_SEGMENTS),
     *(SCHEDULE, FREEZE, REQUIRES_GRAD),
     *(ATTENTION, ELEMENTWISE, BACKWARD_ONCE),
 )

@@ -12,15 +12,13 @@ from perftui.fixes.model import Risk
 from perftui.fixes.source.call_arguments import each_changed
 from perftui.fixes.source.calls import CallSpec
 from perftui.fixes.source.edits import Edit, Literal, PatchRefusedError
-from perftui.fixes.source.names import qualified_name
 from perftui.fixes.source.program import Program
+from perftui.fixes.source.wrapped_model import WRAPPER, WRAPPERS, wrapper_call
 
-_NAME = "torch.nn.parallel.DistributedDataParallel"
-_NAMES = (_NAME, "torch.nn.parallel.distributed.DistributedDataParallel")
 _SPEC = CallSpec(
     noun="wrapper",
     what="torch's DistributedDataParallel",
-    names=dict.fromkeys(_NAMES, _NAME),
+    names=dict.fromkeys(WRAPPERS, WRAPPER),
     defaults={"gradient_as_bucket_view": False, "find_unused_parameters": False},
     alike="parallel",
 )
@@ -28,10 +26,7 @@ _SPEC = CallSpec(
 
 def wrapped_with(arguments: Mapping[str, Literal], program: Program, _: int) -> Sequence[Edit]:
     """``arguments`` for the only call of DistributedDataParallel of the file."""
-    calls = [call for call in program.calls() if qualified_name(program, call.func) in _NAMES]
-    if len(calls) != 1:
-        raise PatchRefusedError(f"the file has {len(calls)} calls of DistributedDataParallel")
-    edits = each_changed(_SPEC, program, calls[0], arguments)
+    edits = each_changed(_SPEC, program, wrapper_call(program), arguments)
     if not edits:
         raise PatchRefusedError("the call already has these arguments")
     return list(edits.values())

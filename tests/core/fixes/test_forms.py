@@ -16,6 +16,7 @@ from perftui.fixes.less_often import evaluated_seldom, seldom
 from perftui.fixes.line_change import LineChange, changed_lines
 from perftui.fixes.model import Patch
 from perftui.fixes.no_grad import without_gradients
+from perftui.fixes.no_sync import reduced_once
 from perftui.fixes.recompute import called_directly
 from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.loader_arguments import LOADER
@@ -30,8 +31,9 @@ from tests.core.fixes.forms.form import Form
 from tests.core.fixes.forms.loaders import LOADERS
 from tests.core.fixes.forms.loops import LOOPS
 from tests.core.fixes.forms.optimizers import OPTIMIZERS
+from tests.core.fixes.forms.ranks import RANKS
 
-FORMS = (*LOADERS, *OPTIMIZERS, *LOOPS, *EVALUATIONS)
+FORMS = (*LOADERS, *OPTIMIZERS, *LOOPS, *EVALUATIONS, *RANKS)
 WRITTEN = [form for form in FORMS if form.written]
 REFUSED = [form for form in FORMS if form.refused]
 
@@ -49,6 +51,7 @@ PLANS = {
     "less-often": seldom,
     "evaluate-less-often": evaluated_seldom,
     "no-grad": without_gradients,
+    "no-sync": reduced_once,
     "collect": leave_out("gc.collect"),
     "sleep": no_sleep,
     "empty-cache": leave_out("torch.cuda.empty_cache"),

@@ -75,7 +75,10 @@ class _Meant(ast.NodeTransformer):
             return _expression(edit.text)
         if isinstance(edit, ReplaceExpression) and node.lineno:
             self.made.append(edit)
-            return _expression(edit.text)
+            new = _expression(edit.text)
+            if isinstance(node, ast.Name) and isinstance(new, ast.Name):
+                new.ctx = node.ctx
+            return new
         if isinstance(node, ast.Call) and isinstance(edit, (AddKeyword, RemoveKeyword)):
             names = [keyword.arg for keyword in node.keywords]
             if isinstance(edit, AddKeyword) and edit.name not in names:

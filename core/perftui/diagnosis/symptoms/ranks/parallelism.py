@@ -86,6 +86,7 @@ EACH_MICRO_BATCH = Rule(
     ),
     lost=_each_micro_batch,
     limits=Limits(0.05, 0.20, "TraceLens speaks of exposed communication from 5 %."),
+    fixes=("ddp-no-sync",),
     answer="no_sync() around all backward passes but the last",
 )
 

@@ -1,0 +1,83 @@
+"""``ddp-no-sync``: ranks reduce gradients once for each step of the optimizer."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from perftui.facts.fact import Facts
+from perftui.fixes.fix import Fix
+from perftui.fixes.line_change import LineChange, place_of, script_told
+from perftui.fixes.model import Risk
+from perftui.fixes.source.accumulation import loop_of, micro_batches, refuse_late
+from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
+from perftui.fixes.source.program import Program
+from perftui.fixes.source.statements import insert_before
+from perftui.fixes.source.trained_model import mentions
+from perftui.fixes.source.wrapped_model import wrapped_model, wrapper_call
+
+_RULE = "reduce-each-micro-batch"
+_OWN = ("no_sync", "require_backward_grad_sync")
+
+
+def reduced_once(program: Program, _: int) -> Sequence[Edit]:
+    """Before the forward pass of each micro-batch, whether its backward pass reduces gradients:
+    what ``no_sync()`` sets, too."""
+    line = mentions(program, *_OWN)
+    if line is not None:
+        raise PatchRefusedError(f"line {line} chooses when gradients are reduced already")
+    passes = program.calls("backward")
+    if len(passes) != 1:
+        raise PatchRefusedError(f"the file goes backward at {len(passes)} places")
+    if any(one.arg in ("static_graph", None) for one in wrapper_call(program).keywords):
+        raise PatchRefusedError("a static graph is reduced in its first backward pass always")
+    loop, backward = loop_of(program, passes[0])
+    model = wrapped_model(program, loop)
+    found = micro_batches(program, loop, backward)
+    named = [at for at, one in enumerate(loop.body[: found.decided]) if _names(one, model)]
+    if not named or named[0] > backward:
+        raise PatchRefusedError(f"the loop at line {loop.lineno} does not call {model}")
+    if named[-1] > backward:
+        later = loop.body[named[-1]].lineno
+        raise PatchRefusedError(f"line {later} may need the gradients of each micro-batch")
+    refuse_late(program, found, named[0])
+    text = f"{model}.require_backward_grad_sync = {found.last}"
+    # All that the condition reads has been read by the loop as it stands.
+    known = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    edits: list[Edit] = [insert_before(program, loop.body[named[0]], text, known)]
+    if found.unnamed is not None:
+        edits.append(ReplaceExpression(program.span(found.unnamed), found.last.split()[0]))
+    return edits
+
+
+def _names(statement: ast.stmt, model: str) -> bool:
+    nodes = (n for n in ast.walk(statement) if isinstance(n, (ast.Name, ast.Attribute)))
+    return any(ast.unparse(node) == model for node in nodes)
+
+
+def _change(facts: Facts) -> LineChange | None:
+    script, place = script_told(facts, _RULE), place_of(facts, _RULE)
+    file = place.file if place else script
+    if file is None:
+        return None
+    return LineChange(
+        "gradients reduced once a step",
+        file,
+        place.line if place else 1,
+        reduced_once,
+        "model.require_backward_grad_sync = (i + 1) % K == 0 before the forward pass",
+        (Risk.NUMERICS,),
+    )
+
+
+NO_SYNC = Fix(
+    id="ddp-no-sync",
+    what="reduce gradients once for each step of the optimizer, not for each micro-batch",
+    explanation=(
+        "Gradients of micro-batches add up on each rank, and are reduced with those of the last "
+        "one before the step: DistributedDataParallel is told so by the switch that no_sync() "
+        "sets. The sum is the same, its last digits differ. Buffers, such as those of batch norm, "
+        "are sent to the other ranks as seldom."
+    ),
+    change=_change,
+)

@@ -67,8 +67,10 @@ def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
         written = SourceChange(why_not=change.why_not)
     else:
         written = source_change(change, facts)
-        override = Override(change.target, dict(change.arguments), change.file, change.line, fix.id)
-    is_possible = override is not None or isinstance(change, LineChange)
+        patch_is_more = written.patch is not None and written.patch.changes_beside
+        if not patch_is_more or script_word is None:
+            override = _of_call(fix, change)
+    is_possible = isinstance(change, LineChange) or not change.why_not
     is_written = is_possible and not written.patch and stands_in_source(fix.id, change, facts)
     return FixOption(
         fix=fix.id,
@@ -85,6 +87,10 @@ def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
         script_word=script_word,
         is_written=is_written,
     )
+
+
+def _of_call(fix: Fix, change: CallChange) -> Override:
+    return Override(change.target, dict(change.arguments), change.file, change.line, fix.id)
 
 
 def _of_environment(fix: Fix, change: EnvironmentChange) -> FixOption:

@@ -55,6 +55,8 @@ class Patch:
     """Where in ``path`` that call begins once the patch is in the source."""
     told: tuple[str, ...] = ()
     """Sentences for a person: what else changes with it, and what it leaves to be done."""
+    changes_beside: bool = False
+    """Whether other calls change with it, which no override of ``target`` reaches."""
 
     def diff(self) -> str:
         """Unified diff, for a person; undecodable bytes are shown escaped."""

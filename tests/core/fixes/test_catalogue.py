@@ -299,6 +299,15 @@ def test_pinning_is_offered_with_a_gpu(script) -> None:
     assert b"pin_memory=True" in option.patch.after
 
 
+def test_copies_that_no_override_reaches_are_tried_by_the_text(script) -> None:
+    made = script.read_text().rstrip()
+    script.write_text(f"{made}\nfor x in loader:\n    x = x.cuda()\n")
+    option = offered(script, **ON_GPU)["loader-pin"]
+    assert (option.override, option.is_triable) == (None, True)
+    assert option.patch is not None
+    assert b"x = x.cuda(non_blocking=True)" in option.patch.after
+
+
 def test_a_flag_of_the_script_pins(script) -> None:
     script.write_text(
         "from torch.utils.data import DataLoader\n"

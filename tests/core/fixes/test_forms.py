@@ -26,6 +26,7 @@ from perftui.fixes.source.program import parse_program
 from perftui.fixes.switches import ANOMALY_CALL, THREADS_CALL
 from perftui.fixes.torch_compile import dynamic
 from tests.core.diagnosis.runs import make_run
+from tests.core.fixes.forms.copies import COPIES
 from tests.core.fixes.forms.evaluations import EVALUATIONS
 from tests.core.fixes.forms.form import Form
 from tests.core.fixes.forms.loaders import LOADERS
@@ -33,7 +34,7 @@ from tests.core.fixes.forms.loops import LOOPS
 from tests.core.fixes.forms.optimizers import OPTIMIZERS
 from tests.core.fixes.forms.ranks import RANKS
 
-FORMS = (*LOADERS, *OPTIMIZERS, *LOOPS, *EVALUATIONS, *RANKS)
+FORMS = (*LOADERS, *OPTIMIZERS, *LOOPS, *EVALUATIONS, *RANKS, *COPIES)
 WRITTEN = [form for form in FORMS if form.written]
 REFUSED = [form for form in FORMS if form.refused]
 

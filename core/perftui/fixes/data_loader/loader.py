@@ -81,7 +81,8 @@ PIN = Fix(
     explanation=(
         "Batches are put into page-locked memory by a thread of the loader, so that copies to the "
         "GPU are faster, and can run beside computation where the script copies with "
-        "non_blocking=True."
+        "non_blocking=True. That is written as well where a loop is certain to copy batches of "
+        "this loader to the GPU."
     ),
     change=_pinned,
 )

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 
+from perftui.fixes.source.batch_copies import asynchronous_copies
 from perftui.fixes.source.call_arguments import argument, decided, each_changed, removed
 from perftui.fixes.source.calls import CallSpec, Context
 from perftui.fixes.source.edits import (
@@ -35,7 +36,7 @@ def _planned(
     spec: CallSpec, program: Program, call: ast.Call, arguments: Mapping[str, Literal]
 ) -> Mapping[str, Edit]:
     """Arguments of ``NEEDS_WORKERS`` are left out beside others where they are not certain to be
-    valid."""
+    valid. Copies of pinned batches are made without waiting for them."""
     others = [name for name in arguments if name not in NEEDS_WORKERS]
     edits = each_changed(spec, program, call, {name: arguments[name] for name in others})
     # What only goes along with others is left out where it is not certain.
@@ -46,6 +47,8 @@ def _planned(
     if arguments.get("num_workers") == 0 and edits:
         _refuse_others(program, call)
         edits |= _without_workers(program, call)
+    if arguments.get("pin_memory") and "pin_memory" in edits:
+        edits |= asynchronous_copies(program, call)
     return edits
 
 

@@ -55,7 +55,8 @@ def call_patch(
     readers = _readers(program, call, spec, edits, given)
     told = consequences(program, call, spec, readers, path.name)
     stale = stale_texts(program, edits.values(), path.name)
-    return Patch(path, source, after, given, target, lines[at], (*told, *stale))
+    beside = any(name not in arguments and edit.at != at for name, edit in edits.items())
+    return Patch(path, source, after, given, target, lines[at], (*told, *stale), beside)
 
 
 def _readers(

@@ -16,6 +16,7 @@ from perftui.fixes.data_loader.worker_threads import WORKER_THREADS
 from perftui.fixes.distributed import ALL_USED, BUCKET_VIEW
 from perftui.fixes.elementwise import ELEMENTWISE
 from perftui.fixes.fix import Fix, option
+from perftui.fixes.foreach_average import FOREACH_AVERAGE
 from perftui.fixes.gc_freeze import FREEZE
 from perftui.fixes.leave_out import AFFINITY, COLLECT, DEFAULT_DTYPE, EMPTY_CACHE, SLEEP
 from perftui.fixes.less_often import EVALUATE_LESS, LESS_OFTEN
@@ -42,6 +43,7 @@ FIXES: tuple[Fix, ...] = (
     *(NO_SYNC, BUCKET_VIEW, ALL_USED, EXPANDABLE_SEGMENTS),
     *(SCHEDULE, FREEZE, REQUIRES_GRAD),
     *(ATTENTION, ELEMENTWISE, BACKWARD_ONCE),
+    *(FOREACH_AVERAGE,),
 )
 
 CATALOGUE = {fix.id: fix for fix in FIXES}

@@ -11,6 +11,7 @@ import pytest
 
 from perftui.facts.fact import Facts
 from perftui.fixes.apply import apply_patch, undo
+from perftui.fixes.foreach_average import averaged_at_once
 from perftui.fixes.leave_out import leave_out, no_sleep
 from perftui.fixes.less_often import evaluated_seldom, seldom
 from perftui.fixes.line_change import LineChange, changed_lines
@@ -26,6 +27,7 @@ from perftui.fixes.source.program import parse_program
 from perftui.fixes.switches import ANOMALY_CALL, THREADS_CALL
 from perftui.fixes.torch_compile import dynamic
 from tests.core.diagnosis.runs import make_run
+from tests.core.fixes.forms.averages import AVERAGES
 from tests.core.fixes.forms.copies import COPIES
 from tests.core.fixes.forms.evaluations import EVALUATIONS
 from tests.core.fixes.forms.form import Form
@@ -34,7 +36,7 @@ from tests.core.fixes.forms.loops import LOOPS
 from tests.core.fixes.forms.optimizers import OPTIMIZERS
 from tests.core.fixes.forms.ranks import RANKS
 
-FORMS = (*LOADERS, *OPTIMIZERS, *LOOPS, *EVALUATIONS, *RANKS, *COPIES)
+FORMS = (*LOADERS, *OPTIMIZERS, *LOOPS, *EVALUATIONS, *RANKS, *COPIES, *AVERAGES)
 WRITTEN = [form for form in FORMS if form.written]
 REFUSED = [form for form in FORMS if form.refused]
 
@@ -53,6 +55,7 @@ PLANS = {
     "evaluate-less-often": evaluated_seldom,
     "no-grad": without_gradients,
     "no-sync": reduced_once,
+    "average": averaged_at_once,
     "collect": leave_out("gc.collect"),
     "sleep": no_sleep,
     "empty-cache": leave_out("torch.cuda.empty_cache"),

@@ -58,6 +58,14 @@ class RemoveStatement(_At):
 
 
 @dataclass(frozen=True)
+class ReplaceStatement(_At):
+    """Other statements in place of one; comments above it stay."""
+
+    text: str
+    """The statements, at no indentation."""
+
+
+@dataclass(frozen=True)
 class InsertLine(_At):
     """A line of its own behind the line on which a statement ends."""
 
@@ -81,6 +89,7 @@ Edit = (
     | ReplaceLiteral
     | ReplaceExpression
     | RemoveStatement
+    | ReplaceStatement
     | InsertLine
     | WrapBlock
 )

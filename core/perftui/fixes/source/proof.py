@@ -17,6 +17,7 @@ from perftui.fixes.source.edits import (
     RemoveStatement,
     ReplaceExpression,
     ReplaceLiteral,
+    ReplaceStatement,
     Span,
     WrapBlock,
     from_the_end,
@@ -102,6 +103,10 @@ class _Meant(ast.NodeTransformer):
                 (wrapper,) = _unplaced(f"{edit.header}: pass")
                 wrapper.body = body[first:last]  # type: ignore[attr-defined] # a with or an if
                 body[first:last] = [wrapper]
+                self.made.append(edit)
+            elif isinstance(edit, ReplaceStatement) and edit.at in spans:
+                at = spans.index(edit.at)
+                body[at : at + 1] = _unplaced(edit.text)
                 self.made.append(edit)
             elif isinstance(edit, RemoveStatement) and edit.at in spans:
                 at = spans.index(edit.at)

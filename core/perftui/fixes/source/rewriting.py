@@ -23,6 +23,7 @@ from perftui.fixes.source.edits import (
     RemoveStatement,
     ReplaceExpression,
     ReplaceLiteral,
+    ReplaceStatement,
     Span,
     WrapBlock,
     from_the_end,
@@ -90,6 +91,9 @@ class _Editor(cst.CSTTransformer):
                 first, last = starts.index(edit.at[:2]), starts.index(edit.last[:2]) + 1
                 indent = original.indent if isinstance(original, cst.IndentedBlock) else None
                 body[first:last] = [_wrapped(body[first:last], edit.header, indent)]
+            elif isinstance(edit, ReplaceStatement) and edit.at[:2] in starts:
+                at = starts.index(edit.at[:2])
+                body[at : at + 1] = _in_place_of(body[at], edit.text)
             elif isinstance(edit, RemoveStatement) and edit.at[:2] in starts:
                 updated = _without(updated, body, starts.index(edit.at[:2]))
         return updated.with_changes(body=body)
@@ -120,6 +124,12 @@ def _expression(edit: Edit, node: Any, commented: bool) -> Any:
     if isinstance(node, cst.Call) and isinstance(edit, RemoveKeyword):
         return without_keyword(node, edit.name)
     return node
+
+
+def _in_place_of(statement: Any, text: str) -> list[Any]:
+    """The statements of ``text``, under the comments that stand above ``statement``."""
+    first, *others = cst.parse_module(text).body
+    return [first.with_changes(leading_lines=statement.leading_lines), *others]
 
 
 def _without(block: Any, body: list[Any], at: int) -> Any:

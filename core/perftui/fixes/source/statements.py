@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection
 
 from perftui.fixes.source.edits import (
     InsertLine,
     PatchRefusedError,
     RemoveStatement,
+    ReplaceStatement,
     WrapBlock,
 )
 from perftui.fixes.source.names import refuse_unbound
@@ -112,6 +114,21 @@ def remove(program: Program, statement: ast.stmt) -> RemoveStatement:
     if len(_chain(program, statement)) > 1:
         raise PatchRefusedError(f"line {statement.lineno} holds several statements")
     return RemoveStatement(program.span(statement))
+
+
+def replace_statement(program: Program, statement: ast.stmt, text: str) -> ReplaceStatement:
+    """The statements of ``text`` in place of ``statement``, with the comments on its lines.
+
+    Raises:
+        PatchRefusedError: it shares its line with others.
+    """
+    if len(_chain(program, statement)) > 1:
+        raise PatchRefusedError(f"line {statement.lineno} holds several statements")
+    said = program.comments(statement.lineno, _end(statement))
+    kept = " ".join(dict.fromkeys(re.findall(r"#[^#]*[^#\s]", said)))
+    first, *others = text.split("\n")
+    first = f"{first}  {kept}" if kept else first
+    return ReplaceStatement(program.span(statement), "\n".join((first, *others)))
 
 
 def _inserted(

@@ -1,0 +1,200 @@
+"""A loop that goes over parameters, as rows of a list: what it goes over, and what it does."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from perftui.fixes.source.edits import PatchRefusedError
+from perftui.fixes.source.program import Program, bound_name, called_name
+
+_Node = TypeVar("_Node", bound=ast.AST)
+SAME = frozenset({"detach", "to", "float", "cpu", "cuda", "clone"})
+"""Methods that give a tensor's own values."""
+_FIGURES = frozenset({"norm", "square", "pow", "sum", "item"})
+"""Methods that only compute."""
+_OF_PARAMETERS = ("parameters", "named_parameters")
+_ASKS = ("isinstance", "is_floating_point", "startswith", "endswith")
+
+
+@dataclass
+class ParameterLoop:
+    """``loop`` with its conditions and its local names taken apart."""
+
+    program: Program
+    loop: ast.For
+    conditions: list[str] = field(default_factory=list)
+    statements: Sequence[ast.stmt] = ()
+    """What each turn does, in the loop's own names alone."""
+    values: dict[str, ast.expr] = field(default_factory=dict)
+
+    def of_turn(self, node: ast.expr) -> bool:
+        """Whether ``node`` reads a name that the loop gives a value."""
+        names = {bound_name(one) for one in ast.walk(self.loop)}
+        return any(isinstance(one, ast.Name) and one.id in names for one in ast.walk(node))
+
+    def original(self, node: ast.expr) -> ast.expr:
+        """The expression of the file that says the same as ``node``, which has a place there."""
+        text = ast.dump(node)
+        same = (one for one in ast.walk(self.loop) if isinstance(one, type(node)))
+        return next((one for one in same if ast.dump(one) == text), node)
+
+    def rows(self, *columns: ast.expr) -> str:
+        """A list with a tuple of ``columns`` for each turn."""
+        target = ast.unparse(self.loop.target)
+        target = target[1:-1] if isinstance(self.loop.target, ast.Tuple) else target
+        chosen = f" if {' and '.join(self.conditions)}" if self.conditions else ""
+        values = ", ".join(map(ast.unparse, columns))
+        return f"[({values}) for {target} in {ast.unparse(self.loop.iter)}{chosen}]"
+
+
+def parameter_loop(program: Program, loop: ast.For) -> ParameterLoop | None:
+    """``loop`` taken apart; None where it is not certain to go once over each parameter."""
+    return taken_apart(program, loop) if goes_over_parameters(program, loop.iter) else None
+
+
+def taken_apart(program: Program, loop: ast.For) -> ParameterLoop | None:
+    """``loop`` with its conditions and local names apart from what it does; None where some turns
+    may not come to their end."""
+    if loop.orelse:
+        return None
+    found = ParameterLoop(program, loop)
+    statements = list(loop.body)
+    while statements:
+        first, others = statements[0], statements[1:]
+        if isinstance(first, ast.If) and not first.orelse and _is_plain(first.test):
+            if len(first.body) == 1 and isinstance(first.body[0], ast.Continue):
+                found.conditions.append(_text(found, first.test, negated=True))
+                statements = others
+                continue
+            if not others:
+                found.conditions.append(_text(found, first.test))
+                statements = list(first.body)
+                continue
+        # What is not there raises by itself where it is read.
+        is_asserted = isinstance(first, ast.Assert) and _is_membership(first.test)
+        if not is_asserted and not (others and _takes(found, first)):
+            break
+        statements = others
+    if any(isinstance(n, (ast.Break, ast.Continue)) for s in statements for n in ast.walk(s)):
+        return None
+    found.statements = [_replaced(found, one) for one in statements]
+    return found
+
+
+def refuse_read_later(found: ParameterLoop) -> None:
+    """Nothing where none of the loop's own and local names is read behind it.
+
+    Raises:
+        PatchRefusedError: one is.
+    """
+    program, loop = found.program, found.loop
+    scope, within = program.scope(loop), set(ast.walk(loop))
+    targets = {name for node in ast.walk(loop.target) if (name := bound_name(node))}
+    for name in sorted(targets.union(found.values)):
+        for use in program.loads(name):
+            if use in within or program.scope(use) is not scope or use.lineno < loop.lineno:
+                continue
+            if not any(_binds(above, name) for above in program.ancestors(use)):
+                raise PatchRefusedError(f"line {use.lineno} reads {name} behind the loop")
+
+
+def goes_over_parameters(program: Program, over: ast.expr) -> bool:
+    """Whether ``over`` gives the parameters of a model, each once, or pairs of two models'."""
+    if isinstance(over, ast.Call):
+        if called_name(over) == "zip" and over.args:
+            return all(goes_over_parameters(program, one) for one in over.args)
+        if called_name(over) in ("list", "dict", "tuple") and len(over.args) == 1:
+            return goes_over_parameters(program, over.args[0])
+        owner = over.func.value if isinstance(over.func, ast.Attribute) else None
+        if called_name(over) in ("items", "values") and owner is not None:
+            return not isinstance(owner, ast.Call) and goes_over_parameters(program, owner)
+        return called_name(over) in _OF_PARAMETERS
+    if isinstance(over, (ast.ListComp, ast.DictComp)) and len(over.generators) == 1:
+        return goes_over_parameters(program, over.generators[0].iter)
+    values = _values(program, over)
+    return bool(values) and all(
+        not isinstance(one, (ast.Name, ast.Attribute)) and goes_over_parameters(program, one)
+        for one in values
+    )
+
+
+def _values(program: Program, name: ast.expr) -> list[ast.expr]:
+    """All that the file assigns to a name or an attribute; none where one of them is not plain."""
+    found: list[ast.expr] = []
+    for node in program.nodes:
+        is_store = isinstance(getattr(node, "ctx", None), ast.Store)
+        same = isinstance(name, ast.Name) and bound_name(node) == name.id
+        if isinstance(name, ast.Attribute) and isinstance(node, ast.Attribute):
+            same = is_store and node.attr == name.attr
+        if not same:
+            continue
+        above = program.parents[node]
+        if not isinstance(above, ast.Assign) or above.targets != [node]:
+            return []
+        found.append(above.value)
+    return found
+
+
+def _takes(found: ParameterLoop, statement: ast.stmt) -> bool:
+    """Whether ``statement`` only gives local names to values, which are then kept for them."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return False
+    target, value = statement.targets[0], statement.value
+    pairs = [(target, value)]
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        pairs = list(zip(target.elts, value.elts, strict=False))
+    names = [one.id for one, _ in pairs if isinstance(one, ast.Name)]
+    if len(names) < len(pairs) or any(name in found.values for name in names):
+        return False
+    calls = (node for node in ast.walk(value) if isinstance(node, ast.Call))
+    if any(called_name(call) not in SAME | _FIGURES for call in calls):
+        return False
+    found.values |= {
+        name: _replaced(found, one) for name, (_, one) in zip(names, pairs, strict=True)
+    }
+    return True
+
+
+class _Values(ast.NodeTransformer):
+    def __init__(self, values: dict[str, ast.expr]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """What a local name stands for."""
+        is_read = isinstance(node.ctx, ast.Load)
+        return copy.deepcopy(self._values[node.id]) if is_read and node.id in self._values else node
+
+
+def _replaced(found: ParameterLoop, node: _Node) -> _Node:
+    """``node`` with values in place of local names, as a copy."""
+    replaced: _Node = _Values(found.values).visit(copy.deepcopy(node))
+    return replaced
+
+
+def _text(found: ParameterLoop, test: ast.expr, *, negated: bool = False) -> str:
+    test = _replaced(found, test)
+    if negated and isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return ast.unparse(test.operand)
+    return ast.unparse(ast.UnaryOp(ast.Not(), test) if negated else test)
+
+
+def _is_plain(test: ast.expr) -> bool:
+    """Whether ``test`` may be asked of all turns before any of them."""
+    calls = [node for node in ast.walk(test) if isinstance(node, ast.Call)]
+    reads = [node for node in ast.walk(test) if isinstance(node, (ast.NamedExpr, ast.BinOp))]
+    return not reads and all(called_name(call) in _ASKS for call in calls)
+
+
+def _is_membership(test: ast.expr) -> bool:
+    return isinstance(test, ast.Compare) and [type(one) for one in test.ops] == [ast.In]
+
+
+def _binds(node: ast.AST, name: str) -> bool:
+    """Whether ``node`` is a loop or a comprehension that gives ``name`` a value of its own."""
+    targets = [one.target for one in getattr(node, "generators", ())]
+    targets += [node.target] if isinstance(node, ast.For) else []
+    return any(bound_name(one) == name for part in targets for one in ast.walk(part))

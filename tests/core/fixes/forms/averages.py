@@ -1,0 +1,192 @@
+"""Averages of weights that are updated parameter by parameter."""
+
+from __future__ import annotations
+
+from tests.core.fixes.forms.form import Form
+
+_ROWS = "rows = [(e, p) for e, p in zip(ema.parameters(), net.parameters())]"
+_PAIRS = "averages, weights = zip(*rows)"
+_MUL = "torch._foreach_mul_(averages, decay)"
+_ADD = "torch._foreach_add_(averages, weights, alpha=1 - decay)"
+
+AVERAGES = (
+    Form(
+        "multiplied and added",
+        "average",
+        """
+        import torch
+        decay = 0.99
+        with torch.no_grad():
+            # the teacher
+            for e, p in zip(ema.parameters(), net.parameters()):
+                e.mul_(decay).add_(p, alpha=1 - decay)  # here
+        """,
+        (f"{_ROWS}", _PAIRS, _MUL, _ADD),
+    ),
+    Form(
+        "in two lines",
+        "average",
+        """
+        import torch
+        def update(net, ema, decay=0.99):
+            for e, p in zip(ema.parameters(), net.parameters()):
+                e.data.mul_(decay)
+                e.data.add_((1 - decay) * p.detach())  # here
+        """,
+        (
+            "rows = [(e.data, p.detach()) for e, p in zip(ema.parameters(), net.parameters())]",
+            _PAIRS,
+            _MUL,
+            _ADD,
+        ),
+    ),
+    Form(
+        "interpolated",
+        "average",
+        """
+        import torch
+        @torch.no_grad()
+        def update(net, ema, step):
+            decay = min(0.999, (1 + 3) / (10 + 3))
+            for e, p in zip(ema.parameters(), net.parameters(), strict=True):
+                if not p.requires_grad:
+                    continue
+                e.lerp_(p, 1 - decay)  # here
+        """,
+        (
+            "rows = [(e, p) for e, p in zip(ema.parameters(), net.parameters(), strict=True)"
+            " if p.requires_grad]",
+            _PAIRS,
+            "torch._foreach_lerp_(averages, weights, 1 - decay)",
+        ),
+    ),
+    Form(
+        "new data for each tensor",
+        "average",
+        """
+        import torch
+        class Moco:
+            def __init__(self, net, ema, m=0.999):
+                self.m = m
+            @torch.no_grad()
+            def update(self):
+                for q, k in zip(self.net.parameters(), self.ema.parameters()):
+                    k.data = k.data * self.m + q.data * (1. - self.m)  # here
+        """,
+        (
+            "rows = [(k, k.data, q.data) for q, k in zip(self.net.parameters(),"
+            " self.ema.parameters())]",
+            "owners, averages, weights = zip(*rows)",
+            "averages = torch._foreach_mul(averages, self.m)",
+            "torch._foreach_add_(averages, weights, alpha=1.0 - self.m)",
+            "for owner, average in zip(owners, averages):",
+            "owner.data = average",
+        ),
+    ),
+    Form(
+        "a dict of averages",
+        "average",
+        """
+        import torch
+        class EMA:
+            def __init__(self, model, decay: float):
+                self.decay, self.shadow = decay, {}
+                self.decay = decay
+            def update(self, model):
+                for name, p in model.named_parameters():
+                    if p.requires_grad:
+                        assert name in self.shadow
+                        new = (1.0 - self.decay) * p.data + self.decay * self.shadow[name]
+                        self.shadow[name] = new.clone()  # here
+        """,
+        refused="self.decay is not certain to be a number",
+    ),
+    Form(
+        "a dict of averages, and a decay that is a number",
+        "average",
+        """
+        import torch
+        class EMA:
+            def __init__(self, model, decay: float):
+                self.decay = decay
+                self.shadow = {}
+            def update(self, model):
+                for name, p in model.named_parameters():
+                    if p.requires_grad:
+                        assert name in self.shadow
+                        new = (1.0 - self.decay) * p.data + self.decay * self.shadow[name]
+                        self.shadow[name] = new.clone()  # here
+        """,
+        (
+            "rows = [(name, self.shadow[name], p.data) for name, p in model.named_parameters()"
+            " if p.requires_grad]",
+            "owners, averages, weights = zip(*rows)",
+            "averages = torch._foreach_mul(averages, self.decay)",
+            "torch._foreach_add_(averages, weights, alpha=1.0 - self.decay)",
+            "self.shadow.update(zip(owners, averages))",
+        ),
+    ),
+    Form(
+        "a factor that may be a tensor",
+        "average",
+        """
+        import torch
+        def update(net, ema, decay):
+            for e, p in zip(ema.parameters(), net.parameters()):
+                e.copy_(decay * e + (1 - decay) * p)  # here
+        """,
+        refused="decay is not certain to be a number",
+    ),
+    Form(
+        "a state_dict, which holds counts and tied weights, too",
+        "average",
+        """
+        import torch
+        for key, value in net.state_dict().items():
+            ema[key].mul_(0.9).add_(value, alpha=0.1)  # here
+        """,
+        refused="no loop is certain to average",
+    ),
+    Form(
+        "averages that may be one tensor by two names",
+        "average",
+        """
+        import torch
+        for name, p in net.named_parameters():
+            ema.state_dict_of[name].mul_(0.9).add_(p, alpha=0.1)  # here
+        """,
+        refused="may hold one tensor twice",
+    ),
+    Form(
+        "a factor of each parameter",
+        "average",
+        """
+        import torch
+        for e, p in zip(ema.parameters(), net.parameters()):
+            e.mul_(p.decay).add_(p, alpha=0.1)  # here
+        """,
+        refused="no loop is certain to average",
+    ),
+    Form(
+        "more than an average",
+        "average",
+        """
+        import torch
+        for e, p in zip(ema.parameters(), net.parameters()):
+            e.mul_(0.9).add_(p, alpha=0.1)  # here
+            count += 1
+        """,
+        refused="no loop is certain to average",
+    ),
+    Form(
+        "a name that is read behind the loop",
+        "average",
+        """
+        import torch
+        for e, p in zip(ema.parameters(), net.parameters()):
+            e.mul_(0.9).add_(p, alpha=0.1)  # here
+        print(p.norm())
+        """,
+        refused="line 4 reads p behind the loop",
+    ),
+)

@@ -8,6 +8,7 @@ from perftui.fixes.allocator import EXPANDABLE_SEGMENTS
 from perftui.fixes.attention import ATTENTION
 from perftui.fixes.autocast import AUTOCAST
 from perftui.fixes.backward_once import BACKWARD_ONCE
+from perftui.fixes.clip_gradients import CLIP
 from perftui.fixes.data_loader.loader import PERSISTENT, PIN
 from perftui.fixes.data_loader.no_workers import NO_WORKERS
 from perftui.fixes.data_loader.num_workers import WORKERS
@@ -43,7 +44,7 @@ FIXES: tuple[Fix, ...] = (
     *(NO_SYNC, BUCKET_VIEW, ALL_USED, EXPANDABLE_SEGMENTS),
     *(SCHEDULE, FREEZE, REQUIRES_GRAD),
     *(ATTENTION, ELEMENTWISE, BACKWARD_ONCE),
-    *(FOREACH_AVERAGE,),
+    *(FOREACH_AVERAGE, CLIP),
 )
 
 CATALOGUE = {fix.id: fix for fix in FIXES}

@@ -78,8 +78,10 @@ def _lines(found: ParameterLoop, average: Average) -> list[str]:
         if average.decay is None:
             return [*head, f"{torch}._foreach_lerp_({olds}, {news}, {weight})"]
         return [*head, f"{torch}._foreach_mul_({olds}, {decay})", added]
-    owner, keys = _owner(average), _fresh(program, "owners")
+    owner = _owner(average)
+    is_item = isinstance(owner, ast.Subscript)
     key = owner.slice if isinstance(owner, ast.Subscript) else owner
+    keys = _fresh(program, "names" if is_item else "owners")
     lines = [
         f"{rows} = {found.rows(key, average.old, average.new)}",
         f"{keys}, {olds}, {news} = zip(*{rows})",

@@ -68,7 +68,7 @@ def test_data_that_something_else_holds_stays_as_it_is() -> None:
 def test_planted_trainings_are_mended_and_keep_their_comments() -> None:
     for name, text in (
         ("ema_by_hand", "rows = [(averaged[name], value) for name, value in student.named_para"),
-        ("residual_average_by_parameter", "self.shadow.update(zip(owners, averages))"),
+        ("residual_average_by_parameter", "self.shadow.update(zip(names, averages))"),
     ):
         source = (TRAININGS / f"{name}.py").read_text().replace("  # planted", "  # here", 1)
         after = changed(averaged_at_once, source)

@@ -120,10 +120,10 @@ AVERAGES = (
         (
             "rows = [(name, self.shadow[name], p.data) for name, p in model.named_parameters()"
             " if p.requires_grad]",
-            "owners, averages, weights = zip(*rows)",
+            "names, averages, weights = zip(*rows)",
             "averages = torch._foreach_mul(averages, self.decay)",
             "torch._foreach_add_(averages, weights, alpha=1.0 - self.decay)",
-            "self.shadow.update(zip(owners, averages))",
+            "self.shadow.update(zip(names, averages))",
         ),
     ),
     Form(

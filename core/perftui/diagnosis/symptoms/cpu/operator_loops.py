@@ -103,7 +103,7 @@ PER_PARAMETER = Rule(
     ),
     lost=_per_parameter,
     limits=Limits(0.05, 0.20, _SOURCE),
-    fixes=("foreach-average",),
+    fixes=("foreach-average", "clip-grad-norm"),
     answer="torch._foreach_ operators, clip_grad_norm_, AveragedModel",
 )
 

@@ -88,7 +88,7 @@ PER_PARAMETER = Rule(
     ),
     lost=_loop,
     limits=Limits(0.05, 0.20, "From 5 % on, as for other waits of the host's making."),
-    fixes=("foreach-average",),
+    fixes=("foreach-average", "clip-grad-norm"),
     answer="torch._foreach_ functions, or those of torch.nn.utils",
 )
 

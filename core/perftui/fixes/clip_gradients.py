@@ -1,0 +1,74 @@
+"""``clip-grad-norm``: gradients that are clipped by hand are clipped by torch's function."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from perftui.facts.fact import Facts
+from perftui.fixes.fix import Fix
+from perftui.fixes.line_change import LineChange, place_of, script_told
+from perftui.fixes.model import Risk
+from perftui.fixes.source.edits import Edit, PatchRefusedError
+from perftui.fixes.source.gradient_clip import Clipped, clipped_by_hand
+from perftui.fixes.source.names import spelling
+from perftui.fixes.source.program import Program
+from perftui.fixes.source.statements import remove, replace_statement
+
+_RULE = "per-parameter-loop"
+_FUNCTION = "torch.nn.utils.clip_grad_norm_"
+
+
+def clipped_at_once(program: Program, _: int) -> Sequence[Edit]:
+    """Each clipping of the file that is written out, as a call of ``clip_grad_norm_``."""
+    loops = [node for node in program.statements() if isinstance(node, ast.For)]
+    found = [_of_loop(program, loop) for loop in loops]
+    edits = [edit for one in found if not isinstance(one, str) for edit in one]
+    if not edits:
+        why = next((one for one in found if isinstance(one, str)), "")
+        raise PatchRefusedError(why or "no loops are certain to clip gradients by their norm")
+    return edits
+
+
+def _of_loop(program: Program, loop: ast.For) -> Sequence[Edit] | str:
+    """The edits of the clipping that ``loop`` begins, or why it is left as it is."""
+    try:
+        found = clipped_by_hand(program, loop)
+        return _written(program, found) if found else ()
+    except PatchRefusedError as refusal:
+        return str(refusal)
+
+
+def _written(program: Program, found: Clipped) -> Sequence[Edit]:
+    name = ast.unparse(found.norm.targets[0])
+    call = f"{spelling(program, _FUNCTION)}({found.parameters}, {found.limit})"
+    text = f"{name} = {call}{'.item()' if found.is_float else ''}"
+    gone = [remove(program, one) for one in found.gone]
+    return [*gone, replace_statement(program, found.norm, text)]
+
+
+def _change(facts: Facts) -> LineChange | None:
+    script, place = script_told(facts, _RULE), place_of(facts, _RULE)
+    file = place.file if place else script
+    if file is None:
+        return None
+    return LineChange(
+        "gradients clipped in one call",
+        file,
+        place.line if place else 1,
+        clipped_at_once,
+        f"{_FUNCTION}(parameters, limit)",
+        (Risk.NUMERICS,),
+    )
+
+
+CLIP = Fix(
+    id="clip-grad-norm",
+    what="clip gradients by torch's function, not one parameter after the other",
+    explanation=(
+        "clip_grad_norm_ takes the norm of all gradients and scales them in a few operators on "
+        "lists. The formula is the same, results may differ in the last digits. Where the norm is "
+        "no number, all gradients become that, too."
+    ),
+    change=_change,
+)

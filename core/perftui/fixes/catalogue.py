@@ -24,7 +24,7 @@ from perftui.fixes.less_often import EVALUATE_LESS, LESS_OFTEN
 from perftui.fixes.model import FixOption
 from perftui.fixes.no_grad import NO_GRAD
 from perftui.fixes.no_sync import NO_SYNC
-from perftui.fixes.optimizer import FUSED
+from perftui.fixes.optimizer import FOREACH, FUSED
 from perftui.fixes.profiler_schedule import SCHEDULE
 from perftui.fixes.recompute import RECOMPUTE
 from perftui.fixes.requires_grad import REQUIRES_GRAD
@@ -35,7 +35,7 @@ from perftui.fixes.whole_model import CHANNELS_LAST, COMPILE
 
 FIXES: tuple[Fix, ...] = (
     *(WORKERS, NO_WORKERS, PREFETCH, PIN, PERSISTENT, WORKER_THREADS),
-    FUSED,
+    *(FUSED, FOREACH),
     *(THREADS, ANOMALY, DETERMINISTIC, ONEDNN),
     *(COLLECT, SLEEP, EMPTY_CACHE, AFFINITY, DEFAULT_DTYPE),
     *(LESS_OFTEN, NO_GRAD, EVALUATE_LESS),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import option
 from perftui.fixes.model import FixOption
-from perftui.fixes.optimizer import FUSED
+from perftui.fixes.optimizer import FOREACH, FUSED
 from tests.core.diagnosis.runs import MS, event_table, make_run
 from tests.core.diagnosis.stories import found
 
@@ -44,7 +45,7 @@ def test_the_optimizer_is_named_with_its_line_and_half_its_time_is_lost() -> Non
         "120 tensors one at a time."
     )
     assert (finding.severity, finding.cost_ns) == (Severity.CRITICAL, 15 * MS)
-    assert finding.fixes == ("optimizer-fused",)
+    assert finding.fixes == ("optimizer-fused", "optimizer-foreach")
 
 
 def test_a_small_part_of_the_step_is_left_alone() -> None:
@@ -98,3 +99,15 @@ def test_an_optimizer_without_fused_kernels_is_not_offered_them() -> None:
 
 def test_without_such_an_optimizer_there_is_nothing_to_offer() -> None:
     assert offered(facts_of(fused=True)) is None
+
+
+def test_lists_are_offered_where_torch_has_no_fused_form(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import torch\no = torch.optim.RMSprop(p, lr=1e-3)\n")
+    made = {"name": "torch.optim.rmsprop.RMSprop", "file": str(script), "line": 2}
+    listed = option(FOREACH, facts_of(**made))
+    assert listed is not None
+    assert listed.override is not None
+    assert (listed.title, listed.override.arguments) == ("RMSprop foreach=True", {"foreach": True})
+    assert listed.patch is None or b"lr=1e-3, foreach=True)" in listed.patch.after
+    assert option(FOREACH, facts_of()) is None

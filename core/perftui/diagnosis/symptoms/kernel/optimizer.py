@@ -115,6 +115,6 @@ SINGLE_TENSOR = Rule(
     lost=_single_tensor,
     limits=Limits(0.10, 0.20, "From 10 % on: below that even twice the speed is hard to measure."),
     claims=Claim(phase="optimizer"),
-    fixes=("optimizer-fused",),
+    fixes=("optimizer-fused", "optimizer-foreach"),
     answer="fused or foreach optimizer",
 )

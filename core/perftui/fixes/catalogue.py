@@ -9,6 +9,7 @@ from perftui.fixes.attention import ATTENTION
 from perftui.fixes.autocast import AUTOCAST
 from perftui.fixes.backward_once import BACKWARD_ONCE
 from perftui.fixes.clip_gradients import CLIP
+from perftui.fixes.cuda_graphs import COMPILE_GRAPHS
 from perftui.fixes.data_loader.loader import PERSISTENT, PIN
 from perftui.fixes.data_loader.no_workers import NO_WORKERS
 from perftui.fixes.data_loader.num_workers import WORKERS
@@ -39,7 +40,7 @@ FIXES: tuple[Fix, ...] = (
     *(THREADS, ANOMALY, DETERMINISTIC, ONEDNN),
     *(COLLECT, SLEEP, EMPTY_CACHE, AFFINITY, DEFAULT_DTYPE),
     *(LESS_OFTEN, NO_GRAD, EVALUATE_LESS),
-    *(RECOMPUTE, COMPILE_DYNAMIC, COMPILE),
+    *(RECOMPUTE, COMPILE_DYNAMIC, COMPILE, COMPILE_GRAPHS),
     *(TF32, AUTOCAST, CUDNN_BENCHMARK, CHANNELS_LAST),
     *(NO_SYNC, BUCKET_VIEW, ALL_USED, EXPANDABLE_SEGMENTS),
     *(SCHEDULE, FREEZE, REQUIRES_GRAD),

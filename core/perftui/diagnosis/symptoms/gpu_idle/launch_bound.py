@@ -115,6 +115,6 @@ LAUNCH = Rule(
         info=LEAST,
     ),
     claims=Claim(idle=GapCause.LAUNCH),
-    fixes=("compile",),
+    fixes=("compile", "compile-graphs"),
     answer="torch.compile, CUDA graphs, fused optimizers, larger batches",
 )

@@ -1,0 +1,155 @@
+"""``compile-graphs``: a compiled model whose kernels are launched by CUDA graphs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from functools import partial
+
+from perftui.facts.fact import Facts
+from perftui.facts.gpu.gpu import has_gpu
+from perftui.fixes.fix import Fix
+from perftui.fixes.line_change import LineChange, is_told, script_told
+from perftui.fixes.model import Risk
+from perftui.fixes.source.edits import AddKeyword, Edit, PatchRefusedError, ReplaceLiteral
+from perftui.fixes.source.names import qualified_name
+from perftui.fixes.source.program import Loop, Program, assigned_value
+from perftui.fixes.source.trained_model import (
+    insert_before_training,
+    mentions,
+    model_name,
+    step_loop,
+)
+
+_MODE = '"reduce-overhead"'
+_OWN = ("make_graphed_callables", "CUDAGraph", "graph_pool_handle")
+_WRAPPED = ("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard")
+_SIZES = ("recompiles", "cudnn-benchmark", "padding-waste")
+"""Findings that sizes differ from step to step."""
+_BESIDE = ("dynamic", "backend", "options", "disable", None)
+"""Arguments of a compilation that do not go with a mode, or that say sizes change."""
+_KEEPS = ("append", "extend", "add", "update", "put", "appendleft")
+
+
+def graphed(why_not: str, program: Program, _: int) -> Sequence[Edit]:
+    """``mode="reduce-overhead"`` for the model that is trained, compiled already or not; refused
+    with ``why_not`` where the run says so."""
+    if why_not:
+        raise PatchRefusedError(why_not)
+    line = mentions(program, *_OWN)
+    if line is not None:
+        raise PatchRefusedError(f"line {line} records CUDA graphs already")
+    line = mentions(program, *_WRAPPED)
+    if line is not None:
+        raise PatchRefusedError(f"line {line} spreads the model over GPUs, which graphs leave out")
+    loop = step_loop(program)
+    compiled = [call for call in program.calls("compile") if not _is_another(program, call.func)]
+    if not compiled:
+        _refuse_compiled(program)
+        model = model_name(program, loop)
+        _refuse_kept(program, loop, model)
+        return (insert_before_training(program, model, f"{model}.compile(mode={_MODE})"),)
+    if len(compiled) > 1:
+        raise PatchRefusedError(f"{len(compiled)} lines of the file compile something")
+    _refuse_kept(program, loop, _compiled_name(program, compiled[0]))
+    return (_with_mode(program, compiled[0]),)
+
+
+def _is_another(program: Program, function: ast.expr) -> bool:
+    """Whether it is a function of a module other than torch, such as ``re.compile``."""
+    name = qualified_name(program, function)
+    return name is not None and not name.startswith("torch.")
+
+
+def _refuse_compiled(program: Program) -> None:
+    for node in program.nodes:
+        is_named = isinstance(node, ast.Attribute) and node.attr in ("compile", "script", "trace")
+        if isinstance(node, ast.Attribute) and is_named and not _is_another(program, node):
+            raise PatchRefusedError(f"line {node.lineno} compiles something already")
+
+
+def _compiled_name(program: Program, call: ast.Call) -> str:
+    """The name of what ``call`` compiles, in place or as a new object.
+
+    Raises:
+        PatchRefusedError: it is not certain.
+    """
+    above = program.parents[call]
+    target = above.targets[0] if isinstance(above, ast.Assign) else None
+    if isinstance(target, ast.Name) and assigned_value(program, target) is call:
+        return target.id
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    in_place = isinstance(above, ast.Expr) and isinstance(owner, ast.Name)
+    if in_place and isinstance(owner, ast.Name) and owner.id not in program.imported:
+        return owner.id
+    raise PatchRefusedError(f"line {call.lineno} is not certain to compile the whole model")
+
+
+def _with_mode(program: Program, call: ast.Call) -> Edit:
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    if beside := [name for name in _BESIDE if name in given]:
+        text = beside[0] or "**"
+        raise PatchRefusedError(f"line {call.lineno} compiles with {text}, beside which no mode is")
+    mode = given.get("mode")
+    if mode is None or (isinstance(mode, ast.Constant) and mode.value is None):
+        at = program.span(mode if mode is not None else call)
+        return ReplaceLiteral(at, _MODE) if mode is not None else AddKeyword(at, "mode", _MODE)
+    if not isinstance(mode, ast.Constant):
+        raise PatchRefusedError(f"line {call.lineno} computes the mode: {ast.unparse(mode)}")
+    if mode.value != "default":
+        raise PatchRefusedError(f"line {call.lineno} compiles with mode={mode.value!r} already")
+    return ReplaceLiteral(program.span(mode), _MODE)
+
+
+def _refuse_kept(program: Program, loop: Loop, model: str) -> None:
+    """Nothing where ``loop`` calls ``model`` once, and keeps nothing of what that gives.
+
+    Raises:
+        PatchRefusedError: the next run of the graph would write over it.
+    """
+    calls = [one for one in program.calls(model) if loop in program.ancestors(one)]
+    if len(calls) != 1 or not isinstance(calls[0].func, ast.Name):
+        raise PatchRefusedError(f"{model} is called at {len(calls)} places of the loop")
+    if any(isinstance(one, Loop) and one is not loop for one in _within(program, calls[0], loop)):
+        raise PatchRefusedError(f"line {calls[0].lineno} calls {model} several times a step")
+    above = program.parents[calls[0]]
+    targets = above.targets if isinstance(above, ast.Assign) else []
+    names = {one.id for part in targets for one in ast.walk(part) if isinstance(one, ast.Name)}
+    for use in (one for name in sorted(names) for one in program.loads(name)):
+        for around in _within(program, use, loop):
+            method = around.func if isinstance(around, ast.Call) else None
+            if isinstance(method, ast.Attribute) and method.attr in _KEEPS:
+                raise PatchRefusedError(f"line {use.lineno} keeps {use.id} for later steps")
+
+
+def _within(program: Program, node: ast.AST, loop: Loop) -> list[ast.AST]:
+    """What stands around ``node`` up to ``loop``; nothing where it is not in there."""
+    above = list(program.ancestors(node))
+    return above[: above.index(loop)] if loop in above else []
+
+
+def _change(facts: Facts) -> LineChange | None:
+    script = script_told(facts, "launch-bound")
+    if script is None:
+        return None
+    why_not = ""
+    if has_gpu(facts) is False:
+        why_not = "there is no GPU, and so no launches to record"
+    elif is_told(facts, *_SIZES):
+        why_not = "sizes differ from step to step, and each would get a graph of its own"
+    advice = f"model.compile(mode={_MODE}) before the training loop"
+    risks = (Risk.START, Risk.NUMERICS, Risk.MEMORY)
+    return LineChange("CUDA graphs", script, 1, partial(graphed, why_not), advice, risks)
+
+
+COMPILE_GRAPHS = Fix(
+    id="compile-graphs",
+    what="compile the model, and launch its kernels by CUDA graphs",
+    explanation=(
+        "torch.compile records the kernels of a step once, and launches all of them at a time "
+        "from then on, which takes next to nothing of the host. Sizes must stay the same: each "
+        "new one is compiled and recorded anew. Graphs keep memory of their own, and write the "
+        "outputs of one step over those of the step before."
+    ),
+    change=_change,
+)

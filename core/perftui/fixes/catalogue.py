@@ -31,7 +31,7 @@ from perftui.fixes.recompute import RECOMPUTE
 from perftui.fixes.requires_grad import REQUIRES_GRAD
 from perftui.fixes.switches import ANOMALY, DETERMINISTIC, ONEDNN, THREADS
 from perftui.fixes.torch_compile import COMPILE_DYNAMIC
-from perftui.fixes.torch_switch import CUDNN_BENCHMARK, TF32
+from perftui.fixes.torch_switch import CUDNN_BENCHMARK, CUDNN_SEARCH_OFF, TF32
 from perftui.fixes.whole_model import CHANNELS_LAST, COMPILE
 
 FIXES: tuple[Fix, ...] = (
@@ -41,7 +41,7 @@ FIXES: tuple[Fix, ...] = (
     *(COLLECT, SLEEP, EMPTY_CACHE, AFFINITY, DEFAULT_DTYPE),
     *(LESS_OFTEN, NO_GRAD, EVALUATE_LESS),
     *(RECOMPUTE, COMPILE_DYNAMIC, COMPILE, COMPILE_GRAPHS),
-    *(TF32, AUTOCAST, CUDNN_BENCHMARK, CHANNELS_LAST),
+    *(TF32, AUTOCAST, CUDNN_BENCHMARK, CUDNN_SEARCH_OFF, CHANNELS_LAST),
     *(NO_SYNC, BUCKET_VIEW, ALL_USED, EXPANDABLE_SEGMENTS),
     *(SCHEDULE, FREEZE, REQUIRES_GRAD),
     *(ATTENTION, ELEMENTWISE, BACKWARD_ONCE),

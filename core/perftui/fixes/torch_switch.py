@@ -1,7 +1,8 @@
-"""Fixes that set a switch of torch by a line after the script's imports."""
+"""Fixes that set a switch of torch by a line of the script."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from functools import partial
 
@@ -9,8 +10,8 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, script_told
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit, PatchRefusedError
-from perftui.fixes.source.names import module_name
+from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceLiteral
+from perftui.fixes.source.names import module_name, qualified_name
 from perftui.fixes.source.program import Program
 from perftui.fixes.source.statements import insert_after_imports
 from perftui.fixes.source.trained_model import mentions
@@ -25,6 +26,25 @@ def switched(text: str, own: Sequence[str], program: Program, _: int) -> Sequenc
     if line is not None:
         raise PatchRefusedError(f"line {line} sets it already")
     return (insert_after_imports(program, f"{module_name(program, 'torch')}{text}"),)
+
+
+def search_off(program: Program, _: int) -> Sequence[Edit]:
+    """``False`` wherever the file sets ``torch.backends.cudnn.benchmark`` to a literal True."""
+    assignments = [node for node in program.statements() if isinstance(node, ast.Assign)]
+    setting = [
+        one
+        for one in assignments
+        for target in one.targets
+        if qualified_name(program, target) == "torch.backends.cudnn.benchmark"
+    ]
+    computed = [one for one in setting if not isinstance(one.value, ast.Constant)]
+    if computed:
+        text = ast.unparse(computed[0].value)
+        raise PatchRefusedError(f"line {computed[0].lineno} computes it: {text}")
+    on = [one for one in setting if ast.unparse(one.value) == "True"]
+    if not on:
+        raise PatchRefusedError("no line of the file is certain to set it")
+    return [ReplaceLiteral(program.span(one.value), "False") for one in on]
 
 
 tf32 = partial(switched, '.set_float32_matmul_precision("high")', _PRECISION)
@@ -48,6 +68,14 @@ def _cudnn_benchmark(facts: Facts) -> LineChange | None:
     return LineChange("cudnn.benchmark on", script, 1, cudnn_benchmark, advice, risks)
 
 
+def _search_off(facts: Facts) -> LineChange | None:
+    script = script_told(facts, "cudnn-benchmark")
+    if script is None:
+        return None
+    advice = "torch.backends.cudnn.benchmark = False, or leave it out"
+    return LineChange("cudnn.benchmark off", script, 1, search_off, advice, (Risk.NUMERICS,))
+
+
 TF32 = Fix(
     id="tf32",
     what="multiply float32 matrices on the tensor cores",
@@ -66,4 +94,14 @@ CUDNN_BENCHMARK = Fix(
         "never won back."
     ),
     change=_cudnn_benchmark,
+)
+
+CUDNN_SEARCH_OFF = Fix(
+    id="cudnn-search-off",
+    what="let cuDNN choose kernels by its rules, where sizes change all the time",
+    explanation=(
+        "No kernels are tried out for each new size: cuDNN takes the one that its rules name, "
+        "which is mostly as fast. Results may differ in the last digits."
+    ),
+    change=_search_off,
 )

@@ -18,7 +18,7 @@ from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.patching import written
 from perftui.fixes.source.program import parse_program
 from perftui.fixes.torch_compile import dynamic
-from perftui.fixes.torch_switch import cudnn_benchmark, tf32
+from perftui.fixes.torch_switch import cudnn_benchmark, search_off, tf32
 from perftui.fixes.whole_model import channels_last, compiled
 
 MARK = "  # here"
@@ -268,6 +268,22 @@ def test_how_the_whole_model_computes(plan: Plan, lines: list[str]) -> None:
     # What stands there already is not written a second time.
     with pytest.raises(PatchRefusedError):
         changed(plan, changed(plan, SCRIPT).replace("range(9):", "range(9):  # here"))
+
+
+SEARCHES = "import torch\ntorch.backends.cudnn.benchmark = True  # here\n"
+BY_NAME = "from torch.backends import cudnn\nif cuda:\n    cudnn.benchmark = True  # here\n"
+
+
+@pytest.mark.parametrize("source", [SEARCHES, BY_NAME])
+def test_the_search_of_cudnn_is_switched_off_where_it_is_on(source: str) -> None:
+    after = changed(search_off, source)
+    assert after == source.replace("True  # here", "False")
+    for refused, why in (
+        (source.replace("True", "False"), "no line of the file is certain to set it"),
+        (source.replace("True", "not repeatable"), "computes it: not repeatable"),
+    ):
+        with pytest.raises(PatchRefusedError, match=why):
+            changed(search_off, refused)
 
 
 def test_what_comes_before_the_loop_comes_before_all_epochs() -> None:

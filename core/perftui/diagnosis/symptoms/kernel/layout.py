@@ -95,5 +95,6 @@ CUDNN_BENCHMARK = Rule(
     ),
     lost=_benchmark,
     limits=Limits(0.05, 0.20, "From 5 % on, as for other waits."),
+    fixes=("cudnn-search-off",),
     answer="fixed sizes, or torch.backends.cudnn.benchmark = False",
 )

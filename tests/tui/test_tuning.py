@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +13,15 @@ from textual.pilot import Pilot
 from perftui.experiments.trial.finished import TrialError
 from perftui.experiments.trial.proof import read_proof
 from perftui.experiments.trial.verdict import Outcome
+from perftui.fixes.model import FixOption
 from perftui.run.layout import trials_of
+from perftui.run.reader import RunSnapshot
+from perftui.run.worker_curve import CurvePoint, WorkerCurve
 from perftui_tui.app import PerftuiApp
 from perftui_tui.reading.experiment_state import Stage
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.fake_tune import BASE, PlayedRuns, play
-from tests.tui.recorded import ENDED, SCRIPT, write_run
+from tests.tui.recorded import ENDED, MS, SCRIPT, write_run
 from tests.tui.shown_keys import press_shown
 from tests.tui.test_paired_trials import LINE, details, rows_of, shown_alone, until_told
 from tests.tui.test_running_again import end
@@ -111,6 +116,25 @@ async def test_the_ladder_grows_and_what_is_proven_is_written(
     proof = read_proof(trials_of(ended), "loader-workers")
     assert proof is not None
     assert (proof.title, proof.outcome) == ("num_workers 0 -> 4", Outcome.FASTER)
+
+
+async def test_the_number_of_workers_that_is_tried_is_named(
+    ended: Path, played: PlayedRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def best_option(
+        _: RunSnapshot, option: FixOption, *__: object
+    ) -> Generator[WorkerCurve, None, FixOption]:
+        yield WorkerCurve((CurvePoint(1, 250 * MS), CurvePoint(2, 190 * MS)))
+        return replace(option, title="num_workers 0 -> 2")
+
+    monkeypatch.setattr("perftui.experiments.trial.trial.best_option", best_option)
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await begin(pilot)
+        await until_shown(pilot, "a step takes 250 ms with 1 worker, 190 ms with 2")
+        played.let(1)
+        await until_shown(pilot, "now   num_workers 0 -> 2")
+        await until_shown(pilot, "pair 2 of 6")
+        assert "trying num_workers 0 -> 2" in body(app)
 
 
 async def test_the_run_recorded_last_is_opened_with_its_proofs(

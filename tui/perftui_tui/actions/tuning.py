@@ -141,7 +141,8 @@ class Tuning(Experiment[TuningState]):
                 root=state.root,
                 began=now,
             )
-        return replace(state.trial, progress=event.progress, last_pair=now)
+        # The number of workers that is tried may be another than the one that was offered.
+        return replace(state.trial, option=event.option, progress=event.progress, last_pair=now)
 
     def _learn(self, event: Event, directory: Path) -> None:
         """Note what was proven, and what was written."""

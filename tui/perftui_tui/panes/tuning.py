@@ -6,7 +6,7 @@ from perftui import format as fmt
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.format import elapsed
 from perftui_tui.look.rows import Row, Span, crop, fit, row, width, with_fitting, wrap
-from perftui_tui.panes.pairs import STYLES, bar_rows, figures, pair_rows
+from perftui_tui.panes.pairs import STYLES, bar_rows, figures, pair_rows, worker_rows
 from perftui_tui.panes.status_line import stage_words, status_line
 from perftui_tui.panes.trial import USUAL_CELLS
 from perftui_tui.reading.experiment_state import Stage
@@ -114,7 +114,7 @@ def _trial(state: TuningState, now: float, cells: int) -> list[Row]:
     pair, *others = figures(trial, now)
     rows = [crop(mark, cells), crop(with_fitting(row(" " * INDENT, pair), others, cells), cells)]
     if not trial.pairs:
-        return rows
+        return [*rows, *worker_rows(trial, cells)]
     return [*rows, *bar_rows(trial, cells), (), *pair_rows(trial, cells)]
 
 

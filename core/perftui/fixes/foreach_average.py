@@ -143,7 +143,7 @@ def _change(facts: Facts) -> LineChange | None:
         place.line if place else 1,
         averaged_at_once,
         "torch._foreach_lerp_(averages, weights, 1 - decay)",
-        (Risk.NUMERICS,),
+        (Risk.NUMERICS, Risk.MEMORY),
     )
 
 
@@ -153,7 +153,8 @@ FOREACH_AVERAGE = Fix(
     explanation=(
         "The tensors of all parameters are put into lists, and torch._foreach_ operators multiply "
         "and add them in a few calls. The formula is the same, results may differ in the last "
-        "digits. New averages take memory of their own where they did before."
+        "digits. The lists live on until the next update: where that makes new tensors, those "
+        "before them take memory until then."
     ),
     change=_change,
 )

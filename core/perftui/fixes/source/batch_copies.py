@@ -25,7 +25,9 @@ def asynchronous_copies(program: Program, loader: ast.Call) -> Mapping[str, Edit
     GPU, and whose source nothing looks at any more; none where no loop is known to go through it,
     or where batches may be of a class of their own.
     """
-    if len(loader.args) > _PLAIN or {"collate_fn", None} & {one.arg for one in loader.keywords}:
+    given = {one.arg: ast.unparse(one.value) for one in loader.keywords}
+    is_own = {"collate_fn", None} & given.keys() or given.get("batch_size") == "None"
+    if len(loader.args) > _PLAIN or is_own:
         return {}
     above = program.parents[loader]
     made = above.targets[0] if isinstance(above, ast.Assign) and len(above.targets) == 1 else None

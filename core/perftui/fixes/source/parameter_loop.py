@@ -110,7 +110,7 @@ def goes_over_parameters(program: Program, over: ast.expr) -> bool:
         if called_name(over) in ("list", "dict", "tuple") and len(over.args) == 1:
             return goes_over_parameters(program, over.args[0])
         owner = over.func.value if isinstance(over.func, ast.Attribute) else None
-        if called_name(over) in ("items", "values") and owner is not None:
+        if called_name(over) in ("items", "values", "keys") and owner is not None:
             return not isinstance(owner, ast.Call) and goes_over_parameters(program, owner)
         return called_name(over) in _OF_PARAMETERS
     if isinstance(over, (ast.ListComp, ast.DictComp)) and len(over.generators) == 1:

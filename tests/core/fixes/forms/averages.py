@@ -127,6 +127,24 @@ AVERAGES = (
         ),
     ),
     Form(
+        "tensors by their names",
+        "average",
+        """
+        import torch
+        def accumulate(ema, net, decay=0.999):
+            ours = dict(ema.named_parameters())
+            theirs = dict(net.named_parameters())
+            for k in ours.keys():
+                ours[k].data.mul_(decay).add_(theirs[k].data, alpha=1 - decay)  # here
+        """,
+        (
+            "rows = [(ours[k].data, theirs[k].data) for k in ours.keys()]",
+            _PAIRS,
+            _MUL,
+            _ADD,
+        ),
+    ),
+    Form(
         "a factor that may be a tensor",
         "average",
         """

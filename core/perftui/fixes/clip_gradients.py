@@ -12,6 +12,7 @@ from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.gradient_clip import Clipped, clipped_by_hand
 from perftui.fixes.source.names import spelling
+from perftui.fixes.source.optimizer_arguments import is_sparse
 from perftui.fixes.source.program import Program
 from perftui.fixes.source.statements import remove, replace_statement
 
@@ -21,6 +22,9 @@ _FUNCTION = "torch.nn.utils.clip_grad_norm_"
 
 def clipped_at_once(program: Program, _: int) -> Sequence[Edit]:
     """Each clipping of the file that is written out, as a call of ``clip_grad_norm_``."""
+    sparse = next(filter(is_sparse, program.calls()), None)
+    if sparse is not None:
+        raise PatchRefusedError(f"gradients are sparse at line {sparse.lineno}")
     loops = [node for node in program.statements() if isinstance(node, ast.For)]
     found = [_of_loop(program, loop) for loop in loops]
     edits = [edit for one in found if not isinstance(one, str) for edit in one]

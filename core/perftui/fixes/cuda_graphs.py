@@ -116,7 +116,10 @@ def _refuse_kept(program: Program, loop: Loop, model: str) -> None:
     targets = above.targets if isinstance(above, ast.Assign) else []
     names = {one.id for part in targets for one in ast.walk(part) if isinstance(one, ast.Name)}
     for use in (one for name in sorted(names) for one in program.loads(name)):
-        for around in _within(program, use, loop):
+        around_it = _within(program, use, loop)
+        if around_it and use.lineno <= calls[0].lineno:
+            raise PatchRefusedError(f"line {use.lineno} uses {use.id} of the step before")
+        for around in around_it:
             method = around.func if isinstance(around, ast.Call) else None
             if isinstance(method, ast.Attribute) and method.attr in _KEEPS:
                 raise PatchRefusedError(f"line {use.lineno} keeps {use.id} for later steps")

@@ -103,6 +103,7 @@ REFUSED = {
         TENSORS.replace("total_norm = 0\n", "parameters = net.parameters()\ntotal_norm = 0\n"),
         "may be a generator",
     ),
+    "sparse gradients": (f"w = torch.nn.Embedding(9, 3, sparse=True)\n{NUMBERS}", "are sparse"),
     "a gradient that is kept": (f"before = p.grad\n{NUMBERS}", "line 7 keeps a gradient"),
 }
 

@@ -74,6 +74,11 @@ REFUSED = {
         SCRIPT.replace("out = net(x)", "for part in x:\n        out = net(part)"),
         "several times a step",
     ),
+    "outputs that the next step takes": (
+        PLAN,
+        SCRIPT.replace("out = net(x)", "out, state = net(x, state)"),
+        "uses state of the step before",
+    ),
     "outputs that are kept": (
         PLAN,
         SCRIPT.replace("losses.append(loss", "outputs.append(out"),

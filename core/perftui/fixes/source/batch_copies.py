@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from perftui.fixes.source.edits import AddKeyword, Edit, PatchRefusedError
 from perftui.fixes.source.known_as import known_as
-from perftui.fixes.source.program import Loop, Program, bound_name, called_name
+from perftui.fixes.source.program import Loop, Program, assigned_value, bound_name, called_name
 
 KEYWORD = "non_blocking"
 _GPU = re.compile(r"device|cuda|gpu|rank", re.IGNORECASE)
@@ -45,7 +45,7 @@ def asynchronous_copies(program: Program, loader: ast.Call) -> Mapping[str, Edit
 
 def _batch(program: Program, loop: ast.For, made: ast.Name) -> set[str]:
     """Names that ``loop`` gives a batch of the loader, or parts of it."""
-    over, target = loop.iter, loop.target
+    over, target = _bar(program, loop.iter), loop.target
     while isinstance(over, ast.Call) and called_name(over) in _BARS and over.args:
         if called_name(over) == "enumerate":
             if not isinstance(target, ast.Tuple) or len(target.elts) != 2:
@@ -59,6 +59,15 @@ def _batch(program: Program, loop: ast.For, made: ast.Name) -> set[str]:
     except PatchRefusedError:
         return set()
     return {one.id for one in ast.walk(target) if isinstance(one, ast.Name)} if is_it else set()
+
+
+def _bar(program: Program, over: ast.expr) -> ast.expr:
+    """What ``over`` is, where it is a name for a bar around something, such as ``tqdm(loader)``."""
+    if isinstance(over, ast.Call) and called_name(over) == "enumerate" and len(over.args) == 1:
+        return ast.Call(over.func, [_bar(program, over.args[0])], [])
+    bindings = program.bindings(over.id) if isinstance(over, ast.Name) else []
+    value = assigned_value(program, bindings[0]) if len(bindings) == 1 else None
+    return value if isinstance(value, ast.Call) and called_name(value) in _BARS else over
 
 
 def _copies(program: Program, loop: ast.For, batch: set[str]) -> Iterator[ast.Call]:

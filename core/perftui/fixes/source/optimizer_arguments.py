@@ -46,7 +46,7 @@ def optimizer_spec(argument: str) -> CallSpec:
     )
 
 
-def _is_sparse(call: ast.Call) -> bool:
+def is_sparse(call: ast.Call) -> bool:
     """Whether ``call`` makes an embedding whose gradients may be sparse, which torch has no fused
     update for."""
     given = next((keyword.value for keyword in call.keywords if keyword.arg == "sparse"), None)
@@ -58,7 +58,7 @@ def _planned(
     spec: CallSpec, program: Program, call: ast.Call, arguments: Mapping[str, Literal]
 ) -> Mapping[str, Edit]:
     (argument,) = arguments
-    sparse = next(filter(_is_sparse, program.calls()), None)
+    sparse = next(filter(is_sparse, program.calls()), None)
     if sparse is not None and argument == "fused":
         raise PatchRefusedError(f"gradients are sparse at line {sparse.lineno}: nothing fuses them")
     name = spec.names[qualified_name(program, call.func) or ""].rsplit(".", 1)[-1]

@@ -107,7 +107,7 @@ def goes_over_parameters(program: Program, over: ast.expr) -> bool:
     if isinstance(over, ast.Call):
         if called_name(over) == "zip" and over.args:
             return all(goes_over_parameters(program, one) for one in over.args)
-        if called_name(over) in ("list", "dict", "tuple") and len(over.args) == 1:
+        if called_name(over) in ("list", "dict", "OrderedDict", "tuple") and len(over.args) == 1:
             return goes_over_parameters(program, over.args[0])
         owner = over.func.value if isinstance(over.func, ast.Attribute) else None
         if called_name(over) in ("items", "values", "keys") and owner is not None:

@@ -132,7 +132,7 @@ AVERAGES = (
         """
         import torch
         def accumulate(ema, net, decay=0.999):
-            ours = dict(ema.named_parameters())
+            ours = OrderedDict(ema.named_parameters())
             theirs = dict(net.named_parameters())
             for k in ours.keys():
                 ours[k].data.mul_(decay).add_(theirs[k].data, alpha=1 - decay)  # here

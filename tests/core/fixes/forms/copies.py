@@ -35,6 +35,16 @@ COPIES = (
         (_PINNED, "batch = {k: v.cuda(non_blocking=True) for k, v in batch.items()}"),
     ),
     Form(
+        "a bar by its name",
+        "pin",
+        f"""{_MADE}
+        bar = tqdm(loader, total=9)
+        for i, (x, y) in enumerate(bar):
+            x = x.to(device)
+        """,
+        (_PINNED, "x = x.to(device, non_blocking=True)"),
+    ),
+    Form(
         "a function that is given the loader",
         "pin",
         """

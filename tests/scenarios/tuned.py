@@ -52,10 +52,10 @@ def planted(source: str) -> str:
     return re.sub(r"[ \t]*# fixed:.*\n", "", source)
 
 
-def fixes_of(source: str) -> tuple[str, ...]:
-    """The fixes that ought to be kept."""
+def fixes_of(source: str) -> tuple[tuple[str, ...], ...]:
+    """The fixes that ought to be kept; of each tuple one."""
     found = re.search(r"^fixes: (.*)$", source, re.MULTILINE)
-    return tuple(found[1].split(", ")) if found else ()
+    return tuple(tuple(one.split(" or ")) for one in found[1].split(", ")) if found else ()
 
 
 def perftui(*words: str, cwd: Path) -> Any:
@@ -87,7 +87,7 @@ def tuned(training: Path, directory: Path) -> str:
     (root,) = (directory / ".perftui" / "runs").iterdir()
     told = perftui("tune", "--json", str(root), cwd=directory)
     kept = [one["fix"] for one in told["kept"]]
-    missing = [fix for fix in fixes_of(source) if fix not in kept]
+    missing = [" or ".join(one) for one in fixes_of(source) if not set(one) & set(kept)]
     left = against_hand(root, Path(told["base"]), fixed).verdict.headline
     lacks = f"; not found: {', '.join(missing)}" if missing else ""
     return f"{told['headline']} by {', '.join(kept) or 'nothing'}{lacks}; by hand: {left}"

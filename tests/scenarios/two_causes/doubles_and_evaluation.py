@@ -1,6 +1,6 @@
 """Planted: the default data type is float64, and the evaluation records gradients.
 
-fixes: default-dtype-off, no-grad
+fixes: default-dtype-off, no-grad or evaluate-less-often
 """
 
 import torch

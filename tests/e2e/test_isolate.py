@@ -15,6 +15,8 @@ from perftui.experiments.isolate.experiments import Side
 from perftui.experiments.trial.finished import run_at
 from perftui.report.isolation import as_object, text
 from tests.described import described
+from tests.docs.alike import masked
+from tests.docs.documents import ROOT
 
 pytestmark = pytest.mark.subprocess
 
@@ -43,6 +45,18 @@ if __name__ == "__main__":
 """
 
 
+def said(line: str) -> str:
+    """A line of the output without its figures and what these come to."""
+    return masked(line.partition("; ")[0]).replace("N runs", "N run")
+
+
+def shown() -> list[str]:
+    """What the documents show of the output."""
+    text = (ROOT / "docs" / "experiments.md").read_text()
+    _, _, block = text.partition("\nperftui isolate")
+    return [said(line) for line in block.partition("```")[0].splitlines()[1:]]
+
+
 def test_each_side_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     words = [sys.executable, "-m", "perftui_tui", "diagnose", "--json", "--max-steps", "60"]
@@ -63,6 +77,7 @@ def test_each_side_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert whole > 16e6 > without
     assert min(alone or 0, worker or 0) > 16e6
     assert "from a faster data loader" in text(found)
+    assert [said(line) for line in text(found).splitlines()] == shown()
     assert described("isolate", as_object(found, run))["step_ns"] == whole
     # What these runs wrote was given back.
     assert (tmp_path / "log.txt").read_bytes() == log

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, place_of, script_told
+from perftui.fixes.line_change import LineChange, has_subject, place_of, script_told
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit, PatchRefusedError
+from perftui.fixes.source.edits import Edit, NothingToChangeError, PatchRefusedError
 from perftui.fixes.source.gradient_clip import Clipped, clipped_by_hand
 from perftui.fixes.source.names import spelling
 from perftui.fixes.source.optimizer_arguments import is_sparse
@@ -30,7 +30,9 @@ def clipped_at_once(program: Program, _: int) -> Sequence[Edit]:
     edits = [edit for one in found if not isinstance(one, str) for edit in one]
     if not edits:
         why = next((one for one in found if isinstance(one, str)), "")
-        raise PatchRefusedError(why or "no loops are certain to clip gradients by their norm")
+        if why:
+            raise PatchRefusedError(why)
+        raise NothingToChangeError("no loops are certain to clip gradients by their norm")
     return edits
 
 
@@ -56,7 +58,7 @@ def _change(facts: Facts) -> LineChange | None:
     file = place.file if place else script
     if file is None:
         return None
-    return LineChange(
+    change = LineChange(
         "gradients clipped in one call",
         file,
         place.line if place else 1,
@@ -64,6 +66,7 @@ def _change(facts: Facts) -> LineChange | None:
         f"{_FUNCTION}(parameters, limit)",
         (Risk.NUMERICS,),
     )
+    return change if has_subject(change, facts) else None
 
 
 CLIP = Fix(

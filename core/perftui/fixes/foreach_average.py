@@ -7,10 +7,15 @@ from collections.abc import Sequence
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, place_of, script_told
+from perftui.fixes.line_change import LineChange, has_subject, place_of, script_told
 from perftui.fixes.model import Risk
 from perftui.fixes.source.average import Average, Kept, average_of
-from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceStatement
+from perftui.fixes.source.edits import (
+    Edit,
+    NothingToChangeError,
+    PatchRefusedError,
+    ReplaceStatement,
+)
 from perftui.fixes.source.names import module_name
 from perftui.fixes.source.parameter_loop import (
     ParameterLoop,
@@ -32,7 +37,9 @@ def averaged_at_once(program: Program, _: int) -> Sequence[Edit]:
     edits = [one for one in found if isinstance(one, ReplaceStatement)]
     if not edits:
         why = next((one for one in found if isinstance(one, str)), "")
-        raise PatchRefusedError(why or "no loop is certain to average weights one by one")
+        if why:
+            raise PatchRefusedError(why)
+        raise NothingToChangeError("no loop is certain to average weights one by one")
     return edits
 
 
@@ -137,7 +144,7 @@ def _change(facts: Facts) -> LineChange | None:
     file = place.file if place else script
     if file is None:
         return None
-    return LineChange(
+    change = LineChange(
         "averages of weights by lists",
         file,
         place.line if place else 1,
@@ -145,6 +152,7 @@ def _change(facts: Facts) -> LineChange | None:
         "torch._foreach_lerp_(averages, weights, 1 - decay)",
         (Risk.NUMERICS, Risk.MEMORY),
     )
+    return change if has_subject(change, facts) else None
 
 
 FOREACH_AVERAGE = Fix(

@@ -12,10 +12,10 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.source.source_search import own_files
-from perftui.fixes.call_source import SourceChange, why_not_edited
+from perftui.fixes.call_source import SourceChange, edited_since, why_not_edited
 from perftui.fixes.launched_script import script_of
 from perftui.fixes.model import Patch, Risk
-from perftui.fixes.source.edits import Edit, PatchRefusedError
+from perftui.fixes.source.edits import Edit, NothingToChangeError, PatchRefusedError
 from perftui.fixes.source.loop_start import training_loop
 from perftui.fixes.source.patching import written
 from perftui.fixes.source.program import Program, parse_program, read_source
@@ -81,6 +81,27 @@ def _is_certain(path: Path, _: int, line: int, plan: Plan) -> bool:
         plan(parse_program(read_source(path)), line)
     except PatchRefusedError:
         return False
+    return True
+
+
+def has_subject(change: LineChange, facts: Facts) -> bool:
+    """Whether the file has anything of what ``change`` is about: one of several that answer the
+    same findings; cheap to ask again. One that was edited since the run may have had it."""
+    if change.file is None or change.line is None:
+        return True
+    path = Path(change.file)
+    is_old = edited_since(path, facts.manifest)
+    return is_old or _has_subject(path, _modified(path), change.line, change.plan)
+
+
+@lru_cache(maxsize=64)
+def _has_subject(path: Path, _: int, line: int, plan: Plan) -> bool:
+    try:
+        plan(parse_program(read_source(path)), line)
+    except NothingToChangeError:
+        return False
+    except PatchRefusedError:
+        return True
     return True
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from perftui.facts.fact import Facts
 from perftui.fixes.clip_gradients import clipped_at_once
+from perftui.fixes.line_change import LineChange, has_subject
 from perftui.fixes.source.edits import PatchRefusedError
 from tests.core.fixes.test_line_changes import changed
 
@@ -20,6 +23,7 @@ net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 2))
 parameters = list(net.parameters())
 net(torch.randn(4, 3)).square().sum().backward()
 """
+SPARSE = "import torch\ne = torch.nn.Embedding(9, 9, sparse=True)\nfor p in params:\n    pass\n"
 NUMBERS = """total = 0.0
 for p in net.parameters():
     total += (p.grad**2).sum().item()  # here
@@ -120,3 +124,14 @@ def test_what_else_the_planted_training_counts_stays() -> None:
     assert "    norm = nn.utils.clip_grad_norm_(parameters, limit).item()" in after
     assert "        bad += torch.isnan(p.grad).any().item()  # planted\n" in after
     assert "total +=" not in after
+
+
+def test_a_file_that_clips_nothing_has_nothing_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("import torch\nfor p in params:\n    p.data.add_(p.grad)\n")
+    change = LineChange("", str(path), 2, clipped_at_once, "")
+    assert not has_subject(change, Facts(None))
+    # A loop that clips, if not certainly as torch does, is one.
+    path.write_text(SPARSE)
+    os.utime(path, ns=(1, 1))
+    assert has_subject(change, Facts(None))

@@ -16,6 +16,10 @@ class PatchRefusedError(ValueError):
     """The change is not certain to do what was meant; the message says why, for a person."""
 
 
+class NothingToChangeError(PatchRefusedError):
+    """The file has nothing of what the change is about."""
+
+
 @dataclass(frozen=True)
 class _At:
     at: Span

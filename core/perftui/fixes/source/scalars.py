@@ -93,6 +93,8 @@ def _is_numeric_attribute(program: Program, node: ast.Attribute, depth: int) -> 
     stores = attributes(program, node.attr, ast.Store)
     if stores:
         return all(_binds_number(program, one, depth) for one in stores)
+    if fields := _fields(program, node.attr):
+        return all(ast.unparse(one.annotation) in ("float", "int") for one in fields)
     option = f"--{node.attr.replace('_', '-')}"
     for call in program.calls("add_argument"):
         words = [one.value for one in call.args if isinstance(one, ast.Constant)]
@@ -100,3 +102,16 @@ def _is_numeric_attribute(program: Program, node: ast.Attribute, depth: int) -> 
             kind = next((one.value for one in call.keywords if one.arg == "type"), None)
             return kind is not None and ast.unparse(kind) in ("float", "int")
     return False
+
+
+def _fields(program: Program, name: str) -> list[ast.AnnAssign]:
+    """The fields ``name`` of the file's classes: options that are read into a dataclass."""
+    bodies = (one.body for classes in program.classes.values() for one in classes)
+    return [
+        statement
+        for body in bodies
+        for statement in body
+        if isinstance(statement, ast.AnnAssign)
+        and isinstance(statement.target, ast.Name)
+        and statement.target.id == name
+    ]

@@ -41,6 +41,39 @@ AVERAGES = (
         ),
     ),
     Form(
+        "by a number of a dataclass",
+        "average",
+        """
+        import torch
+        @dataclass
+        class Args:
+            tau: float = 0.005
+        args = parsed(Args)
+        for p, e in zip(net.parameters(), ema.parameters()):
+            e.data.copy_(args.tau * p.data + (1.0 - args.tau) * e.data)  # here
+        """,
+        (
+            "rows = [(e.data, p.data) for p, e in zip(net.parameters(), ema.parameters())]",
+            _PAIRS,
+            "torch._foreach_mul_(averages, 1.0 - args.tau)",
+            "torch._foreach_add_(averages, weights, alpha=args.tau)",
+        ),
+    ),
+    Form(
+        "by a tensor of a dataclass",
+        "average",
+        """
+        import torch
+        @dataclass
+        class Args:
+            tau: torch.Tensor
+        args = parsed(Args)
+        for p, e in zip(net.parameters(), ema.parameters()):
+            e.data.copy_(args.tau * p.data + (1.0 - args.tau) * e.data)  # here
+        """,
+        refused="1.0 - args.tau is not certain to be a number",
+    ),
+    Form(
         "interpolated",
         "average",
         """

@@ -1,17 +1,18 @@
 """How often a trial is wrong: over runs that are all the same, and with a known gain.
 
-    python tests/benchmarks/bench_trials.py [RUNS] [SECONDS]
+    python tests/benchmarks/bench_trials.py [RUNS] [SECONDS] [FILE]
 
 A small training is run RUNS times (default 128), each for SECONDS of steps (default that of a
 trial). Every stretch of 28 runs in turn is a trial of up to 14 pairs that changes nothing: what it
 calls faster or slower is a false alarm. The same with every changed run 5 % and 20 % faster is the
 power. Stretches overlap, so that as many trials as runs less 27 share them: read the shares as
-within 5 points.
+within 5 points. FILE keeps the times; where it is there they are judged again.
 """
 
 from __future__ import annotations
 
 import collections
+import json
 import sys
 import tempfile
 import threading
@@ -89,8 +90,14 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
     if len(sys.argv) > 2:
         trial_runs.RUN_SECONDS = float(sys.argv[2])
-    with tempfile.TemporaryDirectory() as directory:
-        times = measure(count, Path(directory))
+    kept = Path(sys.argv[3]) if len(sys.argv) > 3 else None
+    if kept is not None and kept.exists():
+        times = json.loads(kept.read_text())
+    else:
+        with tempfile.TemporaryDirectory() as directory:
+            times = measure(count, Path(directory))
+    if kept is not None:
+        kept.write_text(json.dumps(times))
     apart = median(abs(after / before - 1) for before, after in pairwise(times))
     print(f"two runs in turn differ by {apart:.1%}, the median")
     stretches = [times[at : at + STRETCH] for at in range(len(times) - STRETCH + 1)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ LEAST_GAIN = 0.01
 
 SAME = 0.02
 """An interval within so much of 1 on both sides is no difference."""
+
+NEARLY_SAME = 0.05
+"""The same once the last pair was looked at: what may be left is then told with the verdict."""
 
 
 class Outcome(str, enum.Enum):
@@ -40,15 +44,16 @@ class TrialVerdict:
 
 def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = False) -> TrialVerdict:
     """The verdict by the pairs so far. ``floor`` is by how much two runs of the unchanged training
-    differed on this machine, as a share: a gain has to be beyond it. ``disturbed``: other programs
-    or heat slowed some of the runs, which is said where the result is not clear."""
+    differed on this machine, as a share: a gain has to be beyond what that comes to in the mean of
+    so many pairs. ``disturbed``: other programs or heat slowed some of the runs, which is said
+    where the result is not clear."""
     found = estimate(ratios)
     if found is None:
         more = (next_look(0) or 0) - len(ratios)
         return TrialVerdict(
             Outcome.INCONCLUSIVE, f"not yet known: {fmt.several(more, 'more pair')} would tell"
         )
-    least = 1 + max(LEAST_GAIN, floor)
+    least = 1 + max(LEAST_GAIN, floor / math.sqrt(found.pairs))
     interval = f"({found.low:.2f} to {found.high:.2f})"
     if found.low > least:
         return TrialVerdict(Outcome.FASTER, f"{found.ratio:.2f}x faster {interval}", found)
@@ -57,6 +62,10 @@ def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = Fals
         return TrialVerdict(Outcome.SLOWER, slower, found)
     if found.low >= 1 / (1 + SAME) and found.high <= 1 + SAME:
         return TrialVerdict(Outcome.NO_DIFFERENCE, f"no difference {interval}", found)
+    most = max(found.high, 1 / found.low) - 1
+    if next_look(len(ratios)) is None and found.low <= 1 <= found.high and most <= NEARLY_SAME:
+        said = f"no difference beyond {fmt.percent(most)} {interval}"
+        return TrialVerdict(Outcome.NO_DIFFERENCE, said, found)
     unclear = _unclear(found, len(ratios), interval, disturbed)
     return TrialVerdict(Outcome.INCONCLUSIVE, unclear, found)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import re
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +16,13 @@ from perftui.run.reader import RunReader
 from perftui.run.worker_curve import read_worker_curve
 from perftui_tui.cli import main
 from tests.described import described
-from tests.docs.alike import HOME, unlike
+from tests.docs.alike import HOME, masked, unlike
 from tests.docs.alike_json import differences, parsed
-from tests.docs.documents import DOCUMENTS, Shown, scripts, sessions
+from tests.docs.documents import DOCUMENTS, ROOT, Shown, scripts, sessions
 from tests.docs.recordings import Recordings
+from tests.tui.fake_tune import play
+from tests.tui.recorded import ENDED, START, write_run
+from tests.tui.recorded import SCRIPT as TRAINING
 
 SCRIPT = "train.py"
 STEPS = 100
@@ -125,3 +130,30 @@ def check_order(recordings: Recordings, counts: int) -> None:
     """A trial begins with a run that is not counted, and turns every other pair around."""
     tried = [bool(one.overrides) for one in recordings.asked if one.options.losses]
     assert tried[: counts + 5] == [True] * counts + [False, False, True, True, False]
+
+
+def test_a_tuning_prints_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With runs that are played: real ones take minutes."""
+    script = tmp_path / SCRIPT
+    script.write_text(TRAINING)
+    os.utime(script, ns=(START - 10**9, START - 10**9))
+    runs = tmp_path / ".perftui" / "runs"
+    root = write_run(runs, script=script, loader_line=4, cwd=str(tmp_path), **ENDED)
+    play(monkeypatch, script).let(100)
+    lines = printed(["tune", str(root)]).out.splitlines()
+    _, _, block = (ROOT / "docs" / "experiments.md").read_text().partition("\nperftui tune RUN\n")
+    shown = block.partition("```")[0].splitlines()
+    assert len(shown) > 10
+    assert alike(lines) == alike(shown)
+
+
+def alike(lines: list[str]) -> list[str]:
+    """The lines before the diff and its head, without figures."""
+    upto = next(at for at, line in enumerate(lines) if line.startswith("@@"))
+    # Played runs have no losses.
+    losses = r"the first N losses are the same|losses not checked: .*"
+    masks = ((r"\S+ takes the", "RUN takes the"), (r" +N ", " N "), (losses, "LOSSES"))
+    masked_lines = [masked(line) for line in lines[:upto] if "not kept" not in line]
+    for pattern, name in masks:
+        masked_lines = [re.sub(pattern, name, line) for line in masked_lines]
+    return masked_lines

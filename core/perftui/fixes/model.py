@@ -58,15 +58,16 @@ class Patch:
     changes_beside: bool = False
     """Whether other calls change with it, which no override of ``target`` reaches."""
 
-    def diff(self) -> str:
-        """Unified diff, for a person; undecodable bytes are shown escaped."""
+    def diff(self, now: str = "now", then: str = "fixed") -> str:
+        """Unified diff, for a person, with these words for both sides; undecodable bytes are shown
+        escaped."""
         old, new = (
             side.decode("utf-8", "backslashreplace").split("\n")
             for side in (self.before, self.after)
         )
         name = self.path.name
         return "\n".join(
-            difflib.unified_diff(old, new, f"{name} (now)", f"{name} (fixed)", lineterm="")
+            difflib.unified_diff(old, new, f"{name} ({now})", f"{name} ({then})", lineterm="")
         )
 
 

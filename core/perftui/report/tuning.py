@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from perftui.experiments.trial.trial import Progress
 from perftui.experiments.trial.verdict import Outcome
-from perftui.experiments.tune.journal import Kept
+from perftui.experiments.tune.journal import Journal, Kept
 from perftui.experiments.tune.tune import Tuned
-from perftui.fixes.model import FixOption
+from perftui.fixes.model import FixOption, Patch
 from perftui.report.next_command import undo_command
 from perftui.report.outputs.changes import TuningOutput
 from perftui.report.report import make_report
 from perftui.report.subject import load_subject
+from perftui.trace.text import printable
 
 SCHEMA = 1
 
 
 def text(tuned: Tuned, root: Path) -> str:
-    """The headline, the ladder, what was not kept, and how to take it back."""
+    """The headline, the ladder, what was not kept, how to take it back, and the diff."""
     journal = tuned.journal
     lines = [headline(tuned.final)]
     if journal.kept:
@@ -36,7 +38,7 @@ def text(tuned: Tuned, root: Path) -> str:
     if journal.files:
         files = ", ".join(journal.files)
         lines.append(f"  written to {files}; perftui undo {root} takes the last back")
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(printable, (*lines, *_diff(journal).splitlines()))) + "\n"
 
 
 def as_object(tuned: Tuned, root: Path) -> TuningOutput:
@@ -54,9 +56,20 @@ def as_object(tuned: Tuned, root: Path) -> TuningOutput:
         "kept": [msgspec.to_builtins(one) for one in tuned.journal.kept],
         "not_kept": [msgspec.to_builtins(one) for one in tuned.journal.left],
         "base": tuned.journal.base,
+        "diff": _diff(tuned.journal) or None,
         "undo": [undo_command(root) for _ in written],
         "losses": msgspec.to_builtins(tuned.final.losses) if tuned.final else None,
     }
+
+
+def _diff(journal: Journal) -> str:
+    """What was written, file by file; of a file that is gone since, or whose copy is, nothing."""
+    diffs = []
+    for path, copy in journal.originals.items():
+        with suppress(OSError):
+            before, after = (Path(one).read_bytes() for one in (copy, path))
+            diffs.append(Patch(Path(path), before, after).diff("as it was", "tuned"))
+    return "\n".join(filter(None, diffs))
 
 
 def headline(final: Progress | None) -> str:

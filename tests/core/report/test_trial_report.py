@@ -104,8 +104,28 @@ def test_a_tuning_tells_what_was_kept() -> None:
     found = described("tune", tuning.as_object(Tuned(journal, progress(2.0)), ROOT))
     assert [one["fix"] for one in found["kept"] + found["not_kept"]] == ["a", "b"]
     assert found["undo"] == [["perftui", "undo", str(ROOT)]]
+    assert found["diff"] is None
     nothing = described("tune", tuning.as_object(Tuned(Journal("", ""), None), ROOT))
     assert (nothing["outcome"], nothing["ratio"]) == ("no difference", None)
+
+
+def test_a_tuning_ends_with_what_it_wrote(tmp_path: Path) -> None:
+    script, copy = tmp_path / "train.py", tmp_path / "copy"
+    script.write_text("a\nb\n\x1b[2J\n")
+    copy.write_text("a\n\x1b[2J\n")
+    journal = Journal("", "", originals={str(script): str(copy), "/gone": "/gone"})
+    text = tuning.text(Tuned(journal, None), ROOT)
+    assert text.splitlines()[1:] == [
+        "--- train.py (as it was)",
+        "+++ train.py (tuned)",
+        "@@ -1,3 +1,4 @@",
+        " a",
+        "+b",
+        " \\x1b[2J",
+        " ",
+    ]
+    found = described("tune", tuning.as_object(Tuned(journal, None), ROOT))
+    assert found["diff"].splitlines()[4] == "+b"
 
 
 def runs(tmp_path: Path, first_ms: float, second_ms: float, between: int) -> tuple[Facts, Facts]:

@@ -89,6 +89,9 @@ class TuningOutput(TypedDict):
     kept: list[Attempt]
     not_kept: list[Attempt]
     base: Annotated[str, Meta(description="Directory of the run recorded with all of it.")]
+    diff: Annotated[
+        str | None, Meta(description="Unified diff of what was written; null where nothing was.")
+    ]
     undo: Annotated[
         list[list[str]], Meta(description="The commands that take it back, in this order.")
     ]

@@ -52,9 +52,9 @@ class Agent:
         """The answer of a command, None where it is no JSON."""
         self.calls += 1
         self.run.append(words)
-        given = [*words[1:], *(flag for flag in ("--json", "--brief") if flag not in words)]
-        if words[1] in ("apply", "undo"):
-            given.remove("--brief")
+        wanted = ("--json",) if words[1] in ("apply", "undo") else ("--json", "--brief")
+        # What stands behind a script is the script's.
+        given = [words[1], *(flag for flag in wanted if flag not in words), *words[2:]]
         ended = subprocess.run(
             [sys.executable, "-m", "perftui_tui", *given],
             cwd=self.directory,

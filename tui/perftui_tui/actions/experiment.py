@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from perftui_tui.actions.host import Host
+    from perftui_tui.actions.new_proofs import NewProofs
+    from perftui_tui.actions.source_fixes import SourceFixes
     from perftui_tui.dialogs.experiment import ExperimentDialog
     from perftui_tui.dialogs.run import QuitExperimentDialog
     from perftui_tui.look.rows import Row
@@ -34,8 +36,16 @@ class Experiment(Generic[State]):
     NAME: ClassVar[str] = ""
     """What it is, as a person reads it."""
 
-    def __init__(self, app: Host, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self,
+        app: Host,
+        source_fixes: SourceFixes,
+        proofs: NewProofs,
+        clock: Clock = time.monotonic,
+    ) -> None:
         self.app = app
+        self.source_fixes = source_fixes
+        self.proofs = proofs
         self.clock = clock
         self.state: State | None = None
         """The one that runs, or the last one; None before any."""

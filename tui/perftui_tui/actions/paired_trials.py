@@ -7,16 +7,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.actions.experiment import Clock, Experiment, first_stage
+from perftui_tui.actions.experiment import Experiment, first_stage
 from perftui_tui.reading.trial_state import TrialState
 
 if TYPE_CHECKING:
     from perftui.experiments.trial.trial import Progress
     from perftui.fixes.model import FixOption
     from perftui.run.reader import RunSnapshot
-    from perftui_tui.actions.host import Host
-    from perftui_tui.actions.new_proofs import NewProofs
-    from perftui_tui.actions.source_fixes import SourceFixes
     from perftui_tui.dialogs.experiment import ExperimentDialog
     from perftui_tui.dialogs.run import QuitExperimentDialog
     from perftui_tui.look.rows import Row
@@ -26,17 +23,6 @@ class PairedTrials(Experiment[TrialState]):
     """A fix held against the training as it is, until it is known what it gains."""
 
     NAME = "trial"
-
-    def __init__(
-        self,
-        app: Host,
-        source_fixes: SourceFixes,
-        proofs: NewProofs,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        super().__init__(app, clock)
-        self._source_fixes = source_fixes
-        self._proofs = proofs
 
     def start(
         self, run: RunSnapshot, option: FixOption, steps: int, run_seconds: float | None
@@ -84,7 +70,7 @@ class PairedTrials(Experiment[TrialState]):
         from perftui_tui.dialogs.trial import WRITE
 
         if answer == WRITE:
-            self._source_fixes.write(state.option)
+            self.source_fixes.write(state.option)
 
     # On the thread of the trial
 
@@ -109,5 +95,5 @@ class PairedTrials(Experiment[TrialState]):
             self.set(problem=f"the result cannot be kept: {error.strerror or error}")
             return
         if proof is not None:
-            self._proofs.add(root, proof)
+            self.proofs.add(root, proof)
             self.has_news = True

@@ -9,15 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perftui_tui.actions.experiment import Clock, Experiment, first_stage
+from perftui_tui.actions.experiment import Experiment, first_stage
 from perftui_tui.reading.trial_state import TrialState
 from perftui_tui.reading.tuning_state import TuningState
 
 if TYPE_CHECKING:
     from perftui.experiments.tune.tune import Event, Trying
-    from perftui_tui.actions.host import Host
-    from perftui_tui.actions.new_proofs import NewProofs
-    from perftui_tui.actions.source_fixes import SourceFixes
     from perftui_tui.actions.trial_plan import TrialPlan
     from perftui_tui.dialogs.experiment import ExperimentDialog
     from perftui_tui.dialogs.run import QuitExperimentDialog
@@ -28,17 +25,6 @@ class Tuning(Experiment[TuningState]):
     """What ``perftui tune`` does; its journal lets either go on with what the other began."""
 
     NAME = "tuning"
-
-    def __init__(
-        self,
-        app: Host,
-        source_fixes: SourceFixes,
-        proofs: NewProofs,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        super().__init__(app, clock)
-        self._source_fixes = source_fixes
-        self._proofs = proofs
 
     def offer(self, root: Path, plan: TrialPlan, warnings: Sequence[str]) -> None:
         """Ask how the training of the run at ``root`` is tuned, and do it."""
@@ -98,7 +84,7 @@ class Tuning(Experiment[TuningState]):
             self.app.open_run(Path(state.journal.base), is_live=False)
             self.app.action_show("diagnosis")
         elif answer == UNDO:
-            self._source_fixes.undo(state.root)
+            self.source_fixes.undo(state.root)
 
     # On the thread of the tuning
 
@@ -150,9 +136,9 @@ class Tuning(Experiment[TuningState]):
         from perftui.experiments.tune.tune import Keeping, Trying
 
         if isinstance(event, Keeping) and event.path is not None:
-            self._source_fixes.forget()
+            self.source_fixes.forget()
         if isinstance(event, Trying) and event.progress.pairs and self.state is not None:
             proof = read_proof(directory, event.option.fix)
             if proof is not None:
-                self._proofs.add(self.state.root, proof)
+                self.proofs.add(self.state.root, proof)
                 self.has_news = True

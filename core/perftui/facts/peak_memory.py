@@ -18,18 +18,12 @@ class PeakMemory:
     is_gpu: bool
 
 
-@dataclass(frozen=True)
-class _Source:
-    table: Table
-    column: str
-    is_gpu: bool
-
-    def peak(self) -> PeakMemory | None:
-        if self.column not in self.table:
-            return None
-        values = np.asarray(self.table[self.column], dtype=np.float64)
-        known = values[np.isfinite(values) & (values > 0)]
-        return PeakMemory(int(known.max()), self.is_gpu) if len(known) else None
+def _peak(table: Table, column: str, is_gpu: bool) -> PeakMemory | None:
+    if column not in table:
+        return None
+    values = np.asarray(table[column], dtype=np.float64)
+    known = values[np.isfinite(values) & (values > 0)]
+    return PeakMemory(int(known.max()), is_gpu) if len(known) else None
 
 
 @fact
@@ -43,11 +37,7 @@ def peak_memory(facts: Facts) -> PeakMemory:
     run, rank = facts.run, facts.rank
     if run is not None and rank is not None:
         samples = run.telemetry.get(rank.host or run.manifest.host, Table())
-        sources = (
-            _Source(facts.steps, "peak_allocated", True),
-            _Source(samples, "processes.rss", False),
-        )
-        for source in sources:
-            if found := source.peak():
-                return found
+        of_gpu = _peak(facts.steps, "peak_allocated", is_gpu=True)
+        if found := of_gpu or _peak(samples, "processes.rss", is_gpu=False):
+            return found
     raise UnknownError("no memory was recorded")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, has_subject, place_of, script_told
+from perftui.fixes.line_change import LineChange, has_subject, told_at
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit, NothingToChangeError, PatchRefusedError
+from perftui.fixes.source.edits import Edit, PatchRefusedError, refusal_of
 from perftui.fixes.source.gradient_clip import Clipped, clipped_by_hand
 from perftui.fixes.source.names import spelling
 from perftui.fixes.source.optimizer_arguments import is_sparse
@@ -29,10 +29,7 @@ def clipped_at_once(program: Program, _: int) -> Sequence[Edit]:
     found = [_of_loop(program, loop) for loop in loops]
     edits = [edit for one in found if not isinstance(one, str) for edit in one]
     if not edits:
-        why = next((one for one in found if isinstance(one, str)), "")
-        if why:
-            raise PatchRefusedError(why)
-        raise NothingToChangeError("no loops are certain to clip gradients by their norm")
+        raise refusal_of(found, "no loops are certain to clip gradients by their norm")
     return edits
 
 
@@ -54,14 +51,12 @@ def _written(program: Program, found: Clipped) -> Sequence[Edit]:
 
 
 def _change(facts: Facts) -> LineChange | None:
-    script, place = script_told(facts, _RULE), place_of(facts, _RULE)
-    file = place.file if place else script
-    if file is None:
+    at = told_at(facts, _RULE)
+    if at is None:
         return None
     change = LineChange(
         "gradients clipped in one call",
-        file,
-        place.line if place else 1,
+        *at,
         clipped_at_once,
         f"{_FUNCTION}(parameters, limit)",
         (Risk.NUMERICS,),

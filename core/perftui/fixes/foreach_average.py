@@ -7,15 +7,10 @@ from collections.abc import Sequence
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, has_subject, place_of, script_told
+from perftui.fixes.line_change import LineChange, has_subject, told_at
 from perftui.fixes.model import Risk
 from perftui.fixes.source.average import Average, Kept, average_of
-from perftui.fixes.source.edits import (
-    Edit,
-    NothingToChangeError,
-    PatchRefusedError,
-    ReplaceStatement,
-)
+from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceStatement, refusal_of
 from perftui.fixes.source.names import module_name
 from perftui.fixes.source.parameter_loop import (
     ParameterLoop,
@@ -36,10 +31,7 @@ def averaged_at_once(program: Program, _: int) -> Sequence[Edit]:
     found = [_of_loop(program, loop) for loop in loops]
     edits = [one for one in found if isinstance(one, ReplaceStatement)]
     if not edits:
-        why = next((one for one in found if isinstance(one, str)), "")
-        if why:
-            raise PatchRefusedError(why)
-        raise NothingToChangeError("no loop is certain to average weights one by one")
+        raise refusal_of(found, "no loop is certain to average weights one by one")
     return edits
 
 
@@ -140,14 +132,12 @@ def _fresh(program: Program, name: str) -> str:
 
 
 def _change(facts: Facts) -> LineChange | None:
-    script, place = script_told(facts, _RULE), place_of(facts, _RULE)
-    file = place.file if place else script
-    if file is None:
+    at = told_at(facts, _RULE)
+    if at is None:
         return None
     change = LineChange(
         "averages of weights by lists",
-        file,
-        place.line if place else 1,
+        *at,
         averaged_at_once,
         "torch._foreach_lerp_(averages, weights, 1 - decay)",
         (Risk.NUMERICS, Risk.MEMORY),

@@ -132,6 +132,15 @@ def place_of(facts: Facts, *rules: str) -> NamedLine | None:
     return next((line for finding in told if (line := named_line(finding.place))), None)
 
 
+def told_at(facts: Facts, rule: str) -> tuple[str, int] | None:
+    """File and line that the first finding of ``rule`` names, else the start of the script; None
+    where there is no such finding."""
+    place, script = place_of(facts, rule), script_told(facts, rule)
+    if place is not None:
+        return place.file, place.line
+    return (script, 1) if script is not None else None
+
+
 def script_told(facts: Facts, *rules: str) -> str | None:
     """The file that the run's command runs, where any of ``rules`` has a finding; else None."""
     script = script_of(facts.manifest)

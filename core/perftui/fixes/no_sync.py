@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, place_of, script_told
+from perftui.fixes.line_change import LineChange, told_at
 from perftui.fixes.model import Risk
 from perftui.fixes.source.accumulation import loop_of, micro_batches, refuse_late
 from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
@@ -56,14 +56,12 @@ def _names(statement: ast.stmt, model: str) -> bool:
 
 
 def _change(facts: Facts) -> LineChange | None:
-    script, place = script_told(facts, _RULE), place_of(facts, _RULE)
-    file = place.file if place else script
-    if file is None:
+    at = told_at(facts, _RULE)
+    if at is None:
         return None
     return LineChange(
         "gradients reduced once a step",
-        file,
-        place.line if place else 1,
+        *at,
         reduced_once,
         "model.require_backward_grad_sync = (i + 1) % K == 0 before the forward pass",
         (Risk.NUMERICS,),

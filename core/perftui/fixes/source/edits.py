@@ -20,6 +20,13 @@ class NothingToChangeError(PatchRefusedError):
     """The file has nothing of what the change is about."""
 
 
+def refusal_of(found: Iterable[object], nothing: str) -> PatchRefusedError:
+    """The first reason, a string, among what was ``found`` at places that might be changed; where
+    there is none the file has ``nothing`` of it."""
+    why = next((one for one in found if isinstance(one, str)), "")
+    return PatchRefusedError(why) if why else NothingToChangeError(nothing)
+
+
 @dataclass(frozen=True)
 class _At:
     at: Span

@@ -23,8 +23,9 @@ from typing import Any
 
 from perftui.experiments.rerun import repeat_launch
 from perftui.experiments.trial.finished import facts_of, run_at
+from perftui.experiments.trial.progress import Progress
 from perftui.experiments.trial.runs import steps_of_each
-from perftui.experiments.trial.trial import Progress, paired_runs
+from perftui.experiments.trial.trial import paired_runs
 from perftui.recorder.launch import Launch
 from tests.described import described
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from perftui.experiments.trial.finished import TrialCancelledError
+from perftui.experiments.trial.progress import Pair, Progress
 from perftui.experiments.trial.runs import Arm, TrialRun
-from perftui.experiments.trial.trial import Pair, Progress
 from perftui.experiments.trial.verdict import is_decided, judge
 from perftui.fixes.model import FixOption
 from perftui.run.reader import RunSnapshot

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.trial.trial import MOST_PAIRS, Progress
+from perftui.experiments.trial.progress import Progress
+from perftui.experiments.trial.trial import MOST_PAIRS
 from perftui.experiments.trial.verdict import is_decided
 from perftui.fixes.model import Risk
 from perftui.recorder.launch import Launch

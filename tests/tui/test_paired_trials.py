@@ -44,7 +44,7 @@ async def prove(pilot: Pilot[None]) -> None:
     await pilot.press("a")
     await until_shown(pilot, "Run again?")
     await press_shown(pilot, "p", "prove it")
-    await until_shown(pilot, "Trial by pairs of runs")
+    await until_shown(pilot, "Trial by pairs")
 
 
 async def shown_alone(app: PerftuiApp, pilot: Pilot[None]) -> None:
@@ -106,7 +106,7 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
             await pilot.press(key)
             await until_shown(pilot, "pair 4 of 6   2.10x faster")
         await press_shown(pilot, "X", "shows it")
-        await until_shown(pilot, "Trial by pairs of runs")
+        await until_shown(pilot, "Trial by pairs")
         trial.let(3)
         await until_told(app, pilot, "num_workers 0 -> 4: 2.10x faster (2.00 to 2.20)")
         await until_shown(pilot, "6 pairs in 0:")
@@ -160,7 +160,7 @@ async def test_a_trial_is_stopped_with_its_training(
         await until_shown(pilot, "stopping: its training is ending")
         # A second trial waits until the first has let go of the machine.
         await pilot.press("a")
-        await until_shown(pilot, "Trial by pairs of runs")
+        await until_shown(pilot, "Trial by pairs")
         assert "stop the trial" not in text_of(app)
         trial.may_stop.set()
         await until_shown(pilot, f"stopped after {pairs} pairs")
@@ -209,7 +209,7 @@ async def test_the_end_is_shown_until_somebody_has_looked(ended: Path, trial: Fa
         line = app.screen.query_one(LINE, RowView)
         await until(pilot, lambda: "2.10x faster (2.00 to 2.20)" in str(line.rows), "the result")
         await pilot.click(LINE)
-        await until_shown(pilot, "Trial by pairs of runs")
+        await until_shown(pilot, "Trial by pairs")
         await pilot.press("enter")
         await until(pilot, lambda: not line.display, "the line gone")
 

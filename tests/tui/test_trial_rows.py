@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.trial.trial import NO_PAIRS
+from perftui.experiments.trial.progress import NO_PAIRS
 from perftui.experiments.trial.verdict import Outcome, TrialVerdict
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.worker_curve import CurvePoint
@@ -80,6 +80,38 @@ def test_the_time_that_is_left_is_that_of_the_runs(
     state: TrialState, now: float, left: float | None
 ) -> None:
     assert state.left(now) == left
+
+
+IN_BLOCKS = replace(BEGUN, pairs_of_run=3)
+"""Two runs make six pairs."""
+
+
+def of_blocks(*ratios: float, last_pair: float) -> TrialState:
+    progress = replace(progress_of(*ratios), block_steps=33, noise=0.013)
+    return replace(IN_BLOCKS, progress=progress, last_pair=last_pair)
+
+
+@pytest.mark.parametrize(
+    ("state", "now", "left"),
+    [
+        (IN_BLOCKS, 100.0, 20.0),
+        (IN_BLOCKS, 104.0, 16.0),
+        (of_blocks(*FASTER[:3], last_pair=112.0), 112.0, 12.0),
+        (of_blocks(*FASTER[:3], last_pair=112.0), 120.0, 4.0),
+        # Blocks did not tell: two runs a pair.
+        (replace(IN_BLOCKS, progress=progress_of(2.0), last_pair=130.0), 130.0, 100.0),
+    ],
+)
+def test_the_time_of_blocks_is_that_of_their_runs(
+    state: TrialState, now: float, left: float
+) -> None:
+    assert state.left(now) == left
+
+
+def test_pairs_of_blocks_are_told_as_such() -> None:
+    assert "switches the fix on and off" in " ".join(shown(IN_BLOCKS))
+    told = " ".join(shown(of_blocks(*FASTER, last_pair=124.0)))
+    assert "pairs of blocks of 33 steps within 1 run; two blocks of the same differ by" in told
 
 
 def test_where_nothing_tells_the_time_that_is_said() -> None:

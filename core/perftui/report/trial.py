@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from perftui import format as fmt
-from perftui.experiments.trial.trial import Progress
+from perftui.experiments.trial.progress import Progress
 from perftui.experiments.trial.verdict import Outcome
 from perftui.fixes.model import FixOption
 from perftui.report.blocks import cut
@@ -29,7 +29,7 @@ def text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
     if progress.changes:
         lines.append(f"  in force: {', '.join(progress.changes)}")
     if progress.noise is not None:
-        lines.append(f"  two runs of the same differ by {fmt.percent(progress.noise)} here")
+        lines.append(f"  {noise_text(progress)}")
     told = (*progress.costs.sentences, *progress.notes, progress.losses.sentence)
     lines += [f"  {line}" for line in told]
     lines += [f"  risk: {risk.value}" for risk in option.risks]
@@ -50,13 +50,23 @@ def brief_text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
 def brief_object(option: FixOption, run: RunSnapshot, progress: Progress) -> BriefTrial:
     """The same for programs, without the single pairs."""
     found: Any = {**as_object(option, run, progress), "pairs": len(progress.pairs)}
-    for name in ("title", "run", "costs"):
+    for name in ("title", "run", "costs", "block_steps"):
         del found[name]
     found["headline"] = cut(found["headline"], LETTERS)
     found["advice"] = whole(found["advice"])
     found["next"] = whole(found["next"]) or []
     cut_lists(found, "notes", "changes", "risks")
     return cast(BriefTrial, found)
+
+
+def noise_text(progress: Progress) -> str:
+    """``two runs of the same differ by 1.3 % here``, or blocks of runs, and how long those are."""
+    share = fmt.percent(progress.noise or 0.0)
+    if progress.block_steps is None:
+        return f"two runs of the same differ by {share} here"
+    runs = len({pair.before.root for pair in progress.pairs})
+    within = f"{fmt.several(progress.block_steps, 'step')} within {fmt.several(runs, 'run')}"
+    return f"pairs of blocks of {within}; two blocks of the same differ by {share} here"
 
 
 def workers_text(progress: Progress) -> str:
@@ -91,6 +101,7 @@ def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> TrialO
         "low": found.low if found else None,
         "high": found.high if found else None,
         "noise": progress.noise,
+        "block_steps": progress.block_steps,
         "pairs": [
             {
                 "before_ns": pair.before.step_ns,

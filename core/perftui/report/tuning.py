@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from perftui.experiments.trial.trial import Progress
+from perftui.experiments.trial.progress import Progress
 from perftui.experiments.trial.verdict import Outcome
 from perftui.experiments.tune.journal import Journal, Kept
 from perftui.experiments.tune.tune import Tuned

@@ -40,6 +40,18 @@ class Status(str, enum.Enum):
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """Steps of training in which a switch is changed and in which it is not, in turn: one way,
+    then two blocks the other way, then two again, and so on, as ABBA."""
+
+    first: int
+    """Steps before the first block, in the way that it begins with."""
+    steps: int
+    """Of each block."""
+    begins_changed: bool = False
+
+
+@dataclass(frozen=True)
 class Override:
     """A change made at run time, for one run, without touching the source.
 
@@ -56,6 +68,8 @@ class Override:
     line: int | None = None
     fix: str | None = None
     """Identifier of the fix this tries."""
+    blocks: Blocks | None = None
+    """Where a switch is to be changed in some steps and not in others, to compare them."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from perftui.experiments.comparison import Verdict, compare
+from perftui.experiments.trial.progress import Pair, Progress
 from perftui.experiments.trial.runs import Arm, TrialRun
-from perftui.experiments.trial.trial import Pair, Progress
 from perftui.experiments.trial.verdict import judge
 from perftui.experiments.tune.journal import Attempt, Journal, Kept
 from perftui.experiments.tune.tune import Tuned

@@ -11,9 +11,10 @@ from perftui_tui.actions.experiment import Experiment, first_stage
 from perftui_tui.reading.trial_state import TrialState
 
 if TYPE_CHECKING:
-    from perftui.experiments.trial.trial import Progress
+    from perftui.experiments.trial.progress import Progress
     from perftui.fixes.model import FixOption
     from perftui.run.reader import RunSnapshot
+    from perftui_tui.actions.trial_plan import TrialPlan
     from perftui_tui.dialogs.experiment import ExperimentDialog
     from perftui_tui.dialogs.run import QuitExperimentDialog
     from perftui_tui.look.rows import Row
@@ -24,14 +25,19 @@ class PairedTrials(Experiment[TrialState]):
 
     NAME = "trial"
 
-    def start(
-        self, run: RunSnapshot, option: FixOption, steps: int, run_seconds: float | None
-    ) -> None:
-        """Try ``option`` on the training of ``run``, which is stopped first where it goes on."""
+    def start(self, run: RunSnapshot, option: FixOption, plan: TrialPlan) -> None:
+        """Try ``option`` on the training of ``run``, which is stopped first where it goes on.
+
+        Raises:
+            ValueError: the plan says that there can be no trial.
+        """
+        if plan.steps is None:
+            raise ValueError(plan.why_not)
         state = TrialState(
             option,
-            steps,
-            run_seconds,
+            plan.steps,
+            plan.run_seconds,
+            plan.pairs_of_run,
             root=run.root,
             began=self.clock(),
             stage=first_stage(run.root),
@@ -56,7 +62,7 @@ class PairedTrials(Experiment[TrialState]):
         from perftui_tui.dialogs.run import QuitExperimentDialog
 
         count = len(state.pairs)
-        so_far = f"{several(count, 'pair')} of runs so far." if count else "The first pair runs."
+        so_far = f"{several(count, 'pair')} so far." if count else "The first pair runs."
         return QuitExperimentDialog(self.NAME, state.option.title, so_far)
 
     def result(self, state: TrialState) -> str:

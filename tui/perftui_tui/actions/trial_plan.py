@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from perftui.fixes.model import FixOption
     from perftui_tui.reading.snapshot import Snapshot
 
 
@@ -21,6 +22,8 @@ class TrialPlan:
     """What else to know of it, or why there can be none."""
     why_not: str = ""
     """Why there can be none, in a few words."""
+    pairs_of_run: int | None = None
+    """Pairs of blocks of each run; None where a pair takes two runs."""
 
 
 BUDGET_SECONDS = 900.0
@@ -63,12 +66,13 @@ def _triable(snapshot: Snapshot) -> frozenset[str]:
     return frozenset(option.fix for option in options if option.is_triable)
 
 
-def plan_of(snapshot: Snapshot) -> TrialPlan:
-    """What a trial of a fix takes on the training of ``snapshot``."""
+def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
+    """What a trial of ``option`` takes on the training of ``snapshot``, or of just any fix."""
     from perftui import format as fmt
+    from perftui.experiments.trial.blocks import block_plan
     from perftui.experiments.trial.duration import run_seconds
-    from perftui.experiments.trial.runs import steps_of_each
-    from perftui.experiments.trial.trial import FEWEST_RUNS, MOST_PAIRS
+    from perftui.experiments.trial.paired import LOOKS
+    from perftui.experiments.trial.runs import runs_of, steps_of_each
     from perftui.facts.fact import UnknownError
 
     facts = snapshot.facts
@@ -81,9 +85,16 @@ def plan_of(snapshot: Snapshot) -> TrialPlan:
         note = f"Pairs of runs, to prove it, need more steps: {why_not}."
         return TrialPlan(None, None, "", note, why_not)
     seconds = run_seconds(facts, steps)
-    takes = f", about {fmt.rough_time(FEWEST_RUNS * seconds)}" if seconds else ""
+    blocks = block_plan(facts, option, steps) if option else None
+    of_run = blocks.pairs if blocks else None
+    fewest, most = runs_of(LOOKS[0][0], of_run), runs_of(LOOKS[-1][0], of_run)
+    takes = f", about {fmt.rough_time(fewest * seconds)}" if seconds else ""
+    how = f"{steps:,} steps with the fix and without are made in turn"
+    if blocks:
+        how = f"{steps:,} steps are made that switch it on and off every {blocks.steps:,}"
     note = (
-        f"To prove it, runs of {steps:,} steps with the fix and without are made in turn: "
-        f"{FEWEST_RUNS} at least and {1 + 2 * MOST_PAIRS} at most, until the result is clear."
+        f"To prove it, runs of {how}: {fewest} at least and {most} at most, until the result is "
+        "clear."
     )
-    return TrialPlan(steps, seconds, f"{FEWEST_RUNS} runs or more{takes}", note)
+    label = f"{fmt.several(fewest, 'run')} or more{takes}"
+    return TrialPlan(steps, seconds, label, note, pairs_of_run=of_run)

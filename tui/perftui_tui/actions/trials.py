@@ -185,13 +185,13 @@ class Trials:
 
         if not self._may_start(run):
             return
-        plan = plan_of(snapshot)
+        plan = plan_of(snapshot, option)
 
         def answered(answer: str | None) -> None:
             if answer == YES:
                 self._start(run, Change(option.title, option, Form.OVERRIDE))
             elif answer == PAIRS and plan.steps is not None:
-                self.pairs.start(run, option, plan.steps, plan.run_seconds)
+                self.pairs.start(run, option, plan)
 
         command, warnings = run.manifest.command, warnings_of(snapshot)
         self._app.ask(TryDialog(option, command, plan.label, plan.note, warnings), answered)

@@ -123,7 +123,7 @@ class Tuning(Experiment[TuningState]):
                 event.option,
                 state.steps,
                 state.run_seconds,
-                event.progress,
+                progress=event.progress,
                 root=state.root,
                 began=now,
             )

@@ -14,7 +14,7 @@ from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import log, write, write_object
 
 if TYPE_CHECKING:
-    from perftui.experiments.trial.trial import Progress
+    from perftui.experiments.trial.progress import Progress
     from perftui.fixes.model import FixOption
 
 
@@ -30,8 +30,7 @@ def try_fix(line: CommandLine) -> int:
     if not choice.option.is_triable:
         raise UsageError(f"{choice.option.fix} cannot be tried: {choice.option.why_not_tried}")
     steps = line.number("max-steps") or _steps(choice)
-    how = f"pairs of runs of {steps} steps, with it and without{_time(choice, steps)}"
-    log(f"{choice.option.title}: {how}")
+    log(f"{choice.option.title}: {_how(choice, steps)}")
     try:
         progress = _run(choice, steps)
     except TrialError as error:
@@ -51,14 +50,23 @@ def _steps(choice: Choice) -> int:
         raise UsageError(f"the run cannot be tried again: {error}") from error
 
 
-def _time(choice: Choice, steps: int) -> str:
-    """How long that takes at least, as far as the steps of the recorded run tell."""
+def _how(choice: Choice, steps: int) -> str:
+    """What is run, and how long that takes at least, as far as the recorded run tells."""
     from perftui import format as fmt
+    from perftui.experiments.trial.blocks import block_plan
     from perftui.experiments.trial.duration import run_seconds
-    from perftui.experiments.trial.trial import FEWEST_RUNS
+    from perftui.experiments.trial.paired import LOOKS
+    from perftui.experiments.trial.runs import runs_of
 
+    blocks = block_plan(choice.facts, choice.option, steps)
+    how = f"pairs of runs of {steps} steps, with it and without"
+    if blocks:
+        how = f"runs of {steps} steps that switch it on and off every {blocks.steps}"
     seconds = run_seconds(choice.facts, steps)
-    return f"; about {fmt.rough_time(FEWEST_RUNS * seconds)} at least" if seconds else ""
+    if seconds is None:
+        return how
+    fewest = runs_of(LOOKS[0][0], blocks.pairs if blocks else None)
+    return f"{how}; about {fmt.rough_time(fewest * seconds)} at least"
 
 
 def _run(choice: Choice, steps: int) -> Progress:

@@ -13,7 +13,7 @@ WRITE = "write"
 
 def trial_dialog(state: TrialState, now: float) -> ExperimentDialog[TrialState]:
     """The trial in full; returns CLOSE, STOP or WRITE."""
-    return ExperimentDialog("Trial by pairs of runs", trial_rows, choices_of, state, now)
+    return ExperimentDialog("Trial by pairs", trial_rows, choices_of, state, now)
 
 
 def choices_of(state: TrialState) -> tuple[Choice, ...]:

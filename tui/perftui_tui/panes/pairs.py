@@ -80,12 +80,14 @@ def worker_rows(state: TrialState, cells: int) -> list[Row]:
 
 def _basis(state: TrialState, cells: int) -> list[Row]:
     """What the pairs rest on: whether the change is in force, and what the machine does alone."""
+    from perftui.report.trial import noise_text
+
     progress = state.progress
     if progress is None:
         return []
     said = [f"in force: {', '.join(progress.changes)}"] if progress.changes else []
     said += progress.costs.sentences
     if progress.noise is not None:
-        said.append(f"two runs of the same differ by {fmt.percent(progress.noise)} here")
+        said.append(noise_text(progress))
     lines = [line for text in said for line in wrap(text, cells, "dim")]
     return [*worker_rows(state, cells), *lines]

@@ -90,6 +90,8 @@ def _time(state: TrialState, now: float) -> str:
 
 
 def _first(state: TrialState) -> str:
+    if state.pairs_of_run is not None:
+        return f"Each run makes {state.steps:,} steps, and switches the fix on and off meanwhile."
     return (
         f"Each run makes {state.steps:,} steps, with the fix or without it, in turn. The first run "
         "is not counted: it finds files and caches cold."

@@ -1,4 +1,4 @@
-"""How a trial by pairs of runs stands, for the screens that show it."""
+"""How a trial by pairs stands, for the screens that show it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 from perftui_tui.reading.experiment_state import ExperimentState
 
 if TYPE_CHECKING:
-    from perftui.experiments.trial.trial import Pair, Progress
+    from perftui.experiments.trial.progress import Pair, Progress
     from perftui.experiments.trial.verdict import TrialVerdict
     from perftui.fixes.model import FixOption
-
-FIRST_RUNS, PAIR_RUNS = 3, 2
-"""Runs until the first pair is there, of which the very first is not counted; and until another."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +22,8 @@ class TrialState(ExperimentState):
     """Steps of each run."""
     run_seconds: float | None = None
     """How long each run takes, by the one that was recorded; None where that is not known."""
+    pairs_of_run: int | None = None
+    """Pairs of blocks that each run is to have; None where a pair takes two runs."""
     progress: Progress | None = None
     counted: float | None = None
     """When the newest run was over that finds the number of workers, before all pairs."""
@@ -53,14 +52,21 @@ class TrialState(ExperimentState):
     def left(self, now: float) -> float | None:
         """About how many seconds until the next look, by the runs so far; None where nothing
         tells. A pair that takes longer than those before makes it more."""
-        count = len(self.pairs)
-        runs = PAIR_RUNS if count else FIRST_RUNS
+        from perftui.experiments.trial.runs import runs_of
+
+        count, of_run = len(self.pairs), self.pairs_of_run
+        if self.progress and self.pairs and self.progress.block_steps is None:
+            # Blocks did not tell.
+            of_run = None
+        made = runs_of(count, of_run) if count else 0
+        runs = runs_of(count + 1, of_run) - made
         first = self.began if self.counted is None else self.counted
         since = now - (first if self.last_pair is None else self.last_pair)
         each = self.run_seconds
         if self.last_pair is not None:
-            each = (self.last_pair - first) / (FIRST_RUNS + PAIR_RUNS * (count - 1))
+            each = (self.last_pair - first) / made
         if each is None:
             return None
         each = max(each, since / runs)
-        return max(0.0, runs * each - since) + PAIR_RUNS * each * max(0, self.look - count - 1)
+        following = runs_of(max(self.look, count + 1), of_run) - made - runs
+        return max(0.0, runs * each - since) + each * following

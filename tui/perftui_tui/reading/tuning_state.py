@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from perftui_tui.reading.experiment_state import ExperimentState
 
 if TYPE_CHECKING:
-    from perftui.experiments.trial.trial import Progress
+    from perftui.experiments.trial.progress import Progress
     from perftui.experiments.tune.journal import Attempt, Journal
     from perftui_tui.reading.trial_state import TrialState
 

@@ -25,6 +25,24 @@ class Outcome:
         """Why not, by argument."""
 
 
+class Blocks(NamedTuple):
+    """Steps of training in which a switch is changed and in which it is not, in turn."""
+
+    first: int
+    """Steps before the first block, in the way that it begins with."""
+    steps: int
+    begins_changed: bool
+
+    def begins(self, trained: int) -> Optional[int]:
+        """The number of the block that begins after so many steps; None within one."""
+        past = trained - self.first
+        return past // self.steps if past >= 0 and past % self.steps == 0 else None
+
+    def is_changed(self, number: int) -> bool:
+        """Whether it is in a block: pairs of blocks, every other one turned around."""
+        return ((number + 1) // 2 % 2 == 1) != self.begins_changed
+
+
 class Request(NamedTuple):
     """One override of the run; ``number`` is its place in the manifest's list of them."""
 
@@ -35,6 +53,7 @@ class Request(NamedTuple):
     line: Optional[int] = None
     """The call it is meant for; every call of the target where no file is given."""
     fix: Optional[str] = None
+    blocks: Optional[Blocks] = None
 
     def covers(self, site: CallSite | None) -> bool:
         """Whether this request is meant for the call at ``site``."""
@@ -81,7 +100,14 @@ def request_of(number: int, given: Any) -> Request | None:
         given.get("file"),
         line if isinstance(line, int) else None,
         given.get("fix"),
+        _blocks_of(given.get("blocks")),
     )
+
+
+def _blocks_of(given: Any) -> Blocks | None:
+    if not isinstance(given, dict) or not given.get("steps"):
+        return None
+    return Blocks(given["first"], given["steps"], given["begins_changed"])
 
 
 def wanted(requests: list[Request], site: CallSite | None) -> list[Request]:

@@ -1,23 +1,19 @@
-"""Tries switches of torch for one run: each is set once, and no setting of the script changes it.
+"""Tries switches of torch for one run, all the time or in blocks of steps.
 
-Results differ by rounding only, as they do between machines.
+While a switch is changed, no setting of the script reaches it. Results differ by rounding only, as
+they do between machines.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
-from ..hooks.around import put_around
-from .request import Request, arguments_of
+from .held_switch import HeldSwitch
+from .request import Request
 
 if TYPE_CHECKING:
     from ..recording.session import Session
-
-WORKER = "torch.utils.data._utils.worker"
-"""Data-loader workers compute on one thread each: what is set in one is its own."""
 
 
 class Switch(NamedTuple):
@@ -70,40 +66,29 @@ SWITCHES = {
 
 
 def watch(torch: Any, session: Session, requests: list[Request]) -> None:
-    """Set what is asked for, keep it so, and tell what is in force."""
-    asked = arguments_of(requests)
-    refused: dict[str, str] = {}
-    for name, value in asked.items():
-        switch = SWITCHES.get(name)
-        if switch is None:
-            refused[name] = "this version of perftui does not know the switch"
-        else:
-            _keep(torch, switch, value)
-            switch.set(torch, value)
-    values = {name: SWITCHES[name].get(torch) for name in asked if name not in refused}
+    """Change what is asked for, keep it so, and tell what is in force."""
+    # Of two that name one switch, the later decides.
+    deciding = {name: request for request in requests for name in request.arguments}
     for request in requests:
-        session.overrides.report(request.note(refused, values))
+        held, refused = [], {}
+        for name, value in request.arguments.items():
+            switch = SWITCHES.get(name)
+            if switch is None:
+                refused[name] = "this version of perftui does not know the switch"
+            elif deciding[name] is request:
+                held.append(HeldSwitch(torch, name, switch, value))
+        if request.blocks is None:
+            change(session, request, held, refused)
+        else:
+            # Few runs have it: not importing it makes the start of the others faster.
+            from . import blocks
+
+            blocks.watch(torch, session, request, request.blocks, held, refused)
 
 
-def _keep(torch: Any, switch: Switch, value: Any) -> None:
-    """Let every later setting be one to ``value``."""
-
-    def enter(args: Any, named: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        return None if _is_of_worker() else ((value, *args[1:]), named or {})
-
-    for owner, name in switch.doors:
-        setattr(owner(torch), name, put_around(torch, getattr(owner(torch), name), enter))
-    if switch.backend is not None:
-        # The attribute holds the function that it had when its module was imported.
-        backend = type(getattr(torch.backends, switch.backend))
-        prop = vars(backend)[switch.attribute]
-        prop.setter = put_around(torch, prop.setter, enter)
-
-
-def _is_of_worker() -> bool:
-    frame: Optional[FrameType] = sys._getframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__") == WORKER:
-            return True
-        frame = frame.f_back
-    return False
+def change(
+    session: Session, request: Request, held: list[HeldSwitch], refused: dict[str, str]
+) -> None:
+    """Change the switches of ``request``, and tell."""
+    values = {one.name: one.change() for one in held}
+    session.overrides.report(request.note(refused, values))

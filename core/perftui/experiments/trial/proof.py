@@ -16,7 +16,7 @@ from perftui.run.layout import PRIVATE_MODE
 from perftui.run.versioned import UnreadableError, decode_versioned
 
 if TYPE_CHECKING:
-    from perftui.experiments.trial.trial import Progress
+    from perftui.experiments.trial.progress import Progress
 
 SCHEMA = 1
 

@@ -63,6 +63,12 @@ def order() -> Iterator[tuple[Arm, Arm]]:
         yield pair if number % 2 == 0 else pair[::-1]
 
 
+def runs_of(pairs: int, pairs_of_run: int | None = None) -> int:
+    """How many runs so many pairs take: one before all others and two each, or fewer where a run
+    has so many pairs of blocks."""
+    return 1 + 2 * pairs if pairs_of_run is None else math.ceil(pairs / pairs_of_run)
+
+
 def steps_of_each(run: Facts, seconds: float | None = None) -> int:
     """How many training steps the runs of a trial should make, by one that was recorded: so many
     ``seconds`` of steady ones, by default ``RUN_SECONDS``.

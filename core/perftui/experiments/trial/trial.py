@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from perftui.experiments.effect import effective_changes, missed
 from perftui.experiments.rerun import repeat_launch, rerun_launch
 from perftui.experiments.same_work import incomparable
-from perftui.experiments.trial.costs import NO_COSTS, Costs, costs_of
+from perftui.experiments.trial.block_pairs import block_pairs
+from perftui.experiments.trial.blocks import block_plan
+from perftui.experiments.trial.costs import costs_of
 from perftui.experiments.trial.disturbances import told
 from perftui.experiments.trial.finished import facts_of
 from perftui.experiments.trial.paired import LOOKS
+from perftui.experiments.trial.progress import NO_PAIRS, Pair, Progress
 from perftui.experiments.trial.restore import restore_all
-from perftui.experiments.trial.runs import Arm, TrialRun, noise, order, shortened
+from perftui.experiments.trial.runs import Arm, TrialRun, noise, order, runs_of, shortened
 from perftui.experiments.trial.same_losses import Agreement, LossCheck, check_losses
 from perftui.experiments.trial.timed import measured
 from perftui.experiments.trial.verdict import Outcome, TrialVerdict, is_decided, judge
@@ -26,48 +29,7 @@ from perftui.recorder.launch import Launch
 from perftui.run.reader import RunSnapshot
 from perftui.run.worker_curve import CurvePoint
 
-FEWEST_RUNS, MOST_PAIRS = 1 + 2 * LOOKS[0][0], LOOKS[-1][0]
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two runs, and how many times as fast the changed one was."""
-
-    before: TrialRun
-    after: TrialRun
-
-    @property
-    def ratio(self) -> float:
-        """Step before over step after."""
-        return self.before.step_ns / self.after.step_ns
-
-
-NO_LOSSES = check_losses((), ())
-"""Before the first pair."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """A trial so far."""
-
-    pairs: tuple[Pair, ...]
-    verdict: TrialVerdict
-    noise: float | None = None
-    """By how much runs of the same arm differ, as a share."""
-    changes: tuple[str, ...] = ()
-    """Arguments that are in force and differ."""
-    notes: tuple[str, ...] = ()
-    losses: LossCheck = NO_LOSSES
-    costs: Costs = NO_COSTS
-    workers: tuple[CurvePoint, ...] = ()
-    """Steps with several numbers of loader workers, of which the best is tried; empty for other
-    fixes, and where the number was measured before."""
-    option: FixOption | None = None
-    """What is tried, where that is another change than the one that was asked for."""
-
-
-NO_PAIRS = Progress((), judge(()))
-"""Before the first pair."""
+FEWEST_RUNS, MOST_PAIRS = runs_of(LOOKS[0][0]), LOOKS[-1][0]
 
 
 def trial(
@@ -82,13 +44,21 @@ def trial(
 
     Ends with the first verdict that is one, or after ``most_pairs``. The first run of all is not
     counted: it finds files and caches cold. Where the fix is a number of loader workers, several
-    are run first, and the best is tried. Runs are kept in ``directory``.
+    are run first, and the best is tried; where it is a switch of torch, blocks within runs are
+    paired first, and runs only where those do not tell. Runs are kept in ``directory``.
 
     Raises:
         TrialError: a run failed or is too short to judge.
         TrialCancelledError: ``cancelled`` was set.
         OSError: a run cannot be started.
     """
+    plan = block_plan(facts_of(run.root), option, steps)
+    if plan is not None:
+        progress = NO_PAIRS
+        for progress in block_pairs(run, option, plan, directory, steps, cancelled, most_pairs):
+            yield progress
+        if is_decided(progress.verdict):
+            return
     tried, points = yield from _counted(run, option, directory, cancelled)
     before, after = repeat_launch(run), rerun_launch(run, tried)
     risks = tried.risks

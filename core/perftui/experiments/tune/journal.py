@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from perftui.experiments.trial.trial import Progress
+from perftui.experiments.trial.progress import Progress
 from perftui.fixes.apply import patch_store, recorded
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.atomic import replace_file

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from perftui.experiments.trial.progress import Progress
 from perftui.experiments.trial.proof import keep_proof, read_proof, write_proof
-from perftui.experiments.trial.trial import Progress
 from perftui.experiments.tune.journal import Journal
 from perftui.fixes.model import FixOption
 from perftui.run.layout import trials_of

@@ -12,7 +12,8 @@ from perftui.experiments.effect import missed
 from perftui.experiments.patched_source import kept_text, text_override
 from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
 from perftui.experiments.trial.finished import TrialCancelledError, TrialError, facts_of, run_at
-from perftui.experiments.trial.trial import NO_PAIRS, Progress, paired_runs, trial
+from perftui.experiments.trial.progress import NO_PAIRS, Progress
+from perftui.experiments.trial.trial import paired_runs, trial
 from perftui.experiments.trial.verdict import Outcome
 from perftui.experiments.tune.journal import (
     NAME,

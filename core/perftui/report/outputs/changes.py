@@ -60,7 +60,11 @@ class TrialOutput(TypedDict):
     high: Annotated[float | None, Meta(description="Upper end of the interval of the ratio.")]
     noise: Annotated[
         float | None,
-        Meta(description="By how much two runs of the same differ here, as a share."),
+        Meta(description="By how much two runs or blocks of the same differ here, as a share."),
+    ]
+    block_steps: Annotated[
+        int | None,
+        Meta(description="Steps of a block, where pairs are blocks of a run; null for runs."),
     ]
     pairs: list[PairOutput]
     workers: Workers

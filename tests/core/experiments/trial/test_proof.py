@@ -5,9 +5,9 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+from perftui.experiments.trial.progress import Pair, Progress
 from perftui.experiments.trial.proof import keep_proof, proof_of, read_proof
 from perftui.experiments.trial.runs import Arm, TrialRun
-from perftui.experiments.trial.trial import Pair, Progress
 from perftui.experiments.trial.verdict import Outcome, TrialVerdict, judge
 from perftui.fixes.model import FixOption
 from perftui.run.layout import trials_of

@@ -13,9 +13,9 @@ import pytest
 
 from perftui.experiments.trial import trial as trials
 from perftui.experiments.trial.finished import TrialCancelledError, TrialError
+from perftui.experiments.trial.progress import Pair, Progress
 from perftui.experiments.trial.proof import read_proof
 from perftui.experiments.trial.runs import Arm, TrialRun
-from perftui.experiments.trial.trial import Pair, Progress
 from perftui.experiments.trial.verdict import judge
 from perftui.experiments.tune import tune as tuning
 from perftui.experiments.tune.journal import NAME, Journal, Kept, journal_of, read_journal

@@ -22,8 +22,9 @@ from perftui.fixes.switches import TARGET
 from perftui.run.manifest import Blocks
 from perftui.run.reader import RunSnapshot
 
-SETTLING = 3
-"""Steps after a flip that do not count: threads are made anew, kernels are chosen anew."""
+SETTLING = 4
+"""Steps of a block that do not count: that of the flip, and those in which threads are made anew
+and kernels are chosen anew."""
 
 PREFETCHED = 2
 """Batches that each worker fetches ahead where the script does not say."""

@@ -11,7 +11,7 @@ from perftui.facts.fact import Facts, fact
 
 @dataclass(frozen=True)
 class Block:
-    """Steps in a row, from the number ``first`` to before ``end``."""
+    """Steps in a row, from the number ``first``, in which the switch flips, to before ``end``."""
 
     is_changed: bool
     first: int
@@ -20,11 +20,8 @@ class Block:
 
 @fact
 def blocks(facts: Facts) -> tuple[Block, ...]:
-    """The whole blocks of the rank in their order: of the last one no end is known.
-
-    A flip comes within a step, which is of no block.
-    """
+    """The whole blocks of the rank in their order: of the last one no end is known."""
     return tuple(
-        Block(bool(one["is_changed"]), int(one["step"]) + 1, int(following["step"]))
+        Block(bool(one["is_changed"]), int(one["step"]), int(following["step"]))
         for one, following in pairwise(notes_of(facts.events, "block"))
     )

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from perftui.experiments.trial import block_pairs as trying
+from perftui.experiments.trial import trial as trials
 from perftui.experiments.trial.block_pairs import block_pairs
 from perftui.experiments.trial.blocks import BlockPlan, BlockRun, block_plan, mean_step
 from perftui.experiments.trial.progress import Progress
@@ -43,9 +44,9 @@ def noted(*flips: tuple[int, bool]) -> tuple[tuple[str, dict[str, Any]], ...]:
 def test_a_block_ends_before_the_step_of_the_next_flip() -> None:
     flips = noted((9, False), (20, True), (30, True), (40, False))
     assert blocks(Facts(make_run(events=flips))) == (
-        Block(False, 10, 20),
-        Block(True, 21, 30),
-        Block(True, 31, 40),
+        Block(False, 9, 20),
+        Block(True, 20, 30),
+        Block(True, 30, 40),
     )
 
 
@@ -63,14 +64,14 @@ WORKERS = LoaderFacts(num_workers=2, prefetch_factor=3, file="train.py", line=1)
 @pytest.mark.parametrize(
     ("steps", "loader", "plan"),
     [
-        (230, None, BlockPlan(3, 33, 3)),
-        (80, None, BlockPlan(3, 8, 3)),
-        (79, None, BlockPlan(2, 11, 3)),
-        (50, None, BlockPlan(1, 9, 3)),
-        (47, None, None),
+        (230, None, BlockPlan(3, 33, 4)),
+        (86, None, BlockPlan(3, 9, 4)),
+        (85, None, BlockPlan(2, 13, 4)),
+        (50, None, BlockPlan(1, 9, 4)),
+        (49, None, None),
         # Batches that were fetched ahead are those of the block before.
-        (230, WORKERS, BlockPlan(3, 33, 9)),
-        (80, WORKERS, BlockPlan(1, 24, 9)),
+        (230, WORKERS, BlockPlan(3, 33, 10)),
+        (80, WORKERS, BlockPlan(1, 24, 10)),
     ],
 )
 def test_blocks_fit_into_the_steps_of_a_run(
@@ -202,6 +203,24 @@ def test_losses_that_were_not_seen_are_not_checked(monkeypatch: pytest.MonkeyPat
     last = played(monkeypatch, runs)[-1]
     assert (runs.repeated, last.losses.agreement) == (0, Agreement.NOT_CHECKED)
     assert last.verdict.outcome is Outcome.FASTER
+
+
+@pytest.mark.parametrize(
+    ("blocks_tell", "how"), [(True, [30] * 6), (False, [30] * 6 + [None]), (None, [None])]
+)
+def test_pairs_of_runs_tell_where_blocks_do_not(
+    monkeypatch: pytest.MonkeyPatch, blocks_tell: bool | None, how: list[int | None]
+) -> None:
+    """``None``: there can be no blocks."""
+    clear, unclear = (played(monkeypatch, Played(ratio=ratio)) for ratio in (2.0, 1.0))
+    unclear = [replace(one, verdict=clear[0].verdict) for one in unclear]
+    plan = None if blocks_tell is None else BlockPlan(3, 30, 4)
+    monkeypatch.setattr(trials, "facts_of", lambda _: Facts(make_run()))
+    monkeypatch.setattr(trials, "block_plan", lambda *_: plan)
+    monkeypatch.setattr(trials, "block_pairs", lambda *_: clear if blocks_tell else unclear)
+    monkeypatch.setattr(trials, "paired_runs", lambda *_: [replace(clear[0], block_steps=None)])
+    made = trials.trial(make_run(), SWITCH, Path("trials"), 230, threading.Event())
+    assert [one.block_steps for one in made] == how
 
 
 def test_where_runs_cannot_be_made_so_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,10 @@ from perftui.experiments.tune.recording import record
 from perftui.fixes.model import FixOption
 from perftui.recorder.launch import Launch
 from perftui.run.manifest import Override
-from tests.benchmarks.bench_trials import GAINS, SCRIPT
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.benchmarks.bench_trials import GAINS, SCRIPT  # noqa: E402
 
 RUNS = 104
 SAME = FixOption("threads", "threads 1 -> 1", "", override=Override("switch", {"threads": 1}))

@@ -32,7 +32,7 @@ from perftui.run.manifest import Override
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.benchmarks.bench_trials import GAINS, SCRIPT  # noqa: E402
+from tests.benchmarks.bench_trials import GAINS, SCRIPT
 
 RUNS = 104
 SAME = FixOption("threads", "threads 1 -> 1", "", override=Override("switch", {"threads": 1}))

@@ -110,6 +110,15 @@ def test_forward_passes_without_backward_are_an_evaluation_within_a_step() -> No
     assert said(evaluating_within(), "slow-steps") is None
 
 
+def test_only_the_steps_that_evaluate_are_counted_as_evaluation() -> None:
+    """They count what they got right as well, and other steps are a little slow for no reason."""
+    noisy = step_table(16, {"forward": 8, "backward": 22, "optimizer": 2})
+    finding = told(run_of(joined(every_25th(forward=350, other=140), noisy)), "evaluation")
+    assert "4 steps call the model many times" in finding.sentence
+    steps = 100 + 16
+    assert finding.cost_ns == 4 * 490 * MS // steps
+
+
 @pytest.mark.parametrize(
     ("said_there", "end"),
     [("", ": torch.no_grad() is missing."), ("@no_grad()", " pass (train.py:2).")],

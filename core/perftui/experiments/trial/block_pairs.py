@@ -98,7 +98,7 @@ class _SoFar:
     def progress(self) -> Progress:
         checked = self.losses
         floor = median(self.floors) if self.floors else None
-        if why := missed(facts_of(self.runs[-1].root)):
+        if why := missed(facts_of(self.pairs[-1].after.root)):
             verdict = TrialVerdict(Outcome.NO_EFFECT, f"no effect: {why}")
         elif checked.agreement is Agreement.DIFFER:
             verdict = TrialVerdict(Outcome.NOT_COMPARABLE, f"not comparable: {checked.sentence}")

@@ -36,7 +36,8 @@ FEWEST_ALIKE = 2
 """Slow steps of that kind: one alone may be anything."""
 
 MOSTLY = 0.75
-"""Share of the excess of slow steps that must lie in forward passes."""
+"""Share of the excess of slow steps that must lie in steps of many forward passes. Half of what is
+added to such a step has to be forward passes: an evaluation also compares and counts."""
 
 MOST_UNEXPLAINED = 0.1
 """Share of the steps that may be slow without a cause: where more are, the training has two kinds
@@ -96,11 +97,15 @@ def slow_steps(facts: Facts) -> SlowSteps | None:
     if not slow.any():
         return None
     excess = int((duration[slow] - usual).sum())
-    phase = _phase(steps, slow)
     cause, explained, lines = _cause(facts, steps.where(slow), excess)
     is_cause = explained >= DIFFERENCE * excess
-    if not is_cause and _only_forward(steps, slow):
-        cause, explained, is_cause = EVALUATING, excess, True
+    if not is_cause and (evaluating := _evaluating(steps, slow)) is not None:
+        # Others may be slow as well, by little and for no reason.
+        slow, is_cause = evaluating, True
+        excess = int((duration[slow] - usual).sum())
+        lines = _cause(facts, steps.where(slow), excess)[2]
+        cause, explained = EVALUATING, excess
+    phase = _phase(steps, slow)
     return SlowSteps(
         count=int(slow.sum()),
         steps=len(steps),
@@ -122,21 +127,26 @@ def _phase(steps: Table, slow: Mask) -> str:
     return max(PHASES, key=lambda phase: float(steps[phase][slow].mean()) - usual[phase])
 
 
-def _only_forward(steps: Table, slow: Mask) -> bool:
-    """Whether slow steps call the model many times for one backward pass."""
+def _evaluating(steps: Table, slow: Mask) -> Mask | None:
+    """Those that call the model many times for one backward pass, where most of what slow steps
+    take above the others is theirs; None where it is not."""
     if slow.all():
-        return False
+        return None
     added = {
         phase: steps[phase][slow] - median(steps[phase][~slow]) for phase in (*PHASES, "duration")
     }
     usual = median(steps["forward"][~slow])
-    many = (added["forward"] >= FORWARD_ALONE * usual) & (
-        added["forward"] >= FORWARD_ALONE * added["backward"]
+    many = (
+        (added["forward"] >= FORWARD_ALONE * usual)
+        & (added["forward"] >= FORWARD_ALONE * added["backward"])
+        & (added["forward"] >= DIFFERENCE * added["duration"])
     )
-    return (
-        int(many.sum()) >= FEWEST_ALIKE
-        and float(added["forward"][many].sum()) >= MOSTLY * added["duration"].sum()
-    )
+    is_most = float(added["duration"][many].sum()) >= MOSTLY * added["duration"].sum()
+    if int(many.sum()) < FEWEST_ALIKE or not is_most:
+        return None
+    found = slow.copy()
+    found[slow] = many
+    return found
 
 
 def _cause(facts: Facts, slow: Table, excess: int) -> tuple[str, int, LinesByTime | None]:

@@ -191,6 +191,26 @@ def test_losses_that_round_otherwise_are_held_against_a_run_more(
     assert last.verdict.outcome is Outcome.FASTER
 
 
+def test_a_switch_that_does_not_reach_the_training_has_no_effect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where the newest run is one without it, for the losses."""
+    asked: list[str] = []
+
+    def missed(facts: Facts) -> str:
+        asked.append(facts.run.root.name if facts.run else "")
+        return "threads=2 was refused" if len(asked) > 3 else ""
+
+    monkeypatch.setattr(trying, "missed", missed)
+    monkeypatch.setattr(trying, "block_run", Played(losses=((1.0,), (1.01,))).block_run)
+    monkeypatch.setattr(trying, "measured", Played(losses=((1.0,), (1.01,))).measured)
+    monkeypatch.setattr(trying, "facts_of", lambda root: Facts(make_run(root=root)))
+    plan, root = BlockPlan(3, 30, 4), Path("trials")
+    told = list(block_pairs(make_run(), SWITCH, plan, root, 230, threading.Event(), 14))
+    assert told[-1].verdict.headline == "no effect: threads=2 was refused"
+    assert asked == ["1", "1", "1", "2"]
+
+
 def test_other_losses_are_not_comparable(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = Played(losses=((1.0, 0.5), (1.0, 0.7)))
     last = played(monkeypatch, runs)[-1]

@@ -13,6 +13,14 @@ from perftui.fixes.model import Risk
 LOSSES = (2.0, 1.5, 1.25)
 
 
+def apart(*shares: float) -> tuple[float, ...]:
+    """Losses so far from 2."""
+    return tuple(2.0 * (1 + share) for share in shares)
+
+
+LEVEL = apart(*[0.0] * 7)
+
+
 def off(share: float) -> tuple[float, ...]:
     return (*LOSSES[:2], LOSSES[2] * (1 + share))
 
@@ -37,6 +45,17 @@ def off(share: float) -> tuple[float, ...]:
             "losses differ by rounding: loss 3 is 1.25 before and 1.2625 after",
         ),
         ([LOSSES] * 2, [off(0.1)], [Risk.NUMERICS], "differ", "losses differ: "),
+        # Rounding grows with each step; what another computation changes shows at once.
+        (
+            [LEVEL] * 2,
+            [apart(0, 1e-6, 1e-5, 1e-4, 5e-4, 0.02, 0.08)],
+            [Risk.NUMERICS],
+            "rounded",
+            "losses differ by rounding: loss 7 is 2 before and 2.16 after",
+        ),
+        ([LEVEL] * 2, [apart(0, 0.01, 0, 0, 0, 0, 0.08)], [Risk.NUMERICS], "differ", "losses"),
+        ([LEVEL] * 2, [apart(0, 0, 0, 0, 0, 0.02, 0.2)], [Risk.NUMERICS], "differ", "losses"),
+        ([LEVEL] * 2, [apart(0, 1e-6, 1e-5, 1e-4, 5e-4, 0.01, 0.08)], (), "differ", "losses"),
         (
             [LOSSES] * 2,
             [off(0.1)],

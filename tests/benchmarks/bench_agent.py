@@ -84,9 +84,10 @@ class Agent:
                 continue
             answer = self.call(words)
             self.trials += words[1] == "try"
-            while answer and answer.get("next"):
+            while answer and answer.get("next") and self.trials < MOST_TRIALS:
                 words = answer["next"]
                 answer = self.call(words)
+                self.trials += words[1] == "try"
                 if words[1] == "apply":
                     self.kept.append(words[2])
                 if words[1] == "diagnose":

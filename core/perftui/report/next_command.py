@@ -81,6 +81,16 @@ def best_fix(finding: Finding, report: Report) -> FixOption | None:
     return next(iter(found), None)
 
 
+def fixes_after(fix: str, report: Report) -> tuple[str, ...]:
+    """What else can be tried about the finding that ``fix`` answers, where that gains nothing."""
+    answered = (one for one in report.diagnosis.findings if fix in one.fixes)
+    finding = next(answered, None)
+    if finding is None:
+        return ()
+    triable = [one.fix for one in _fixes_of(finding, report) if one.is_triable or one.fix == fix]
+    return tuple(triable[triable.index(fix) + 1 :]) if fix in triable else ()
+
+
 def _fixes_of(finding: Finding, report: Report) -> list[FixOption]:
     offered = {fix.fix: fix for fix in report.fixes}
     return [offered[fix] for fix in finding.fixes if fix in offered]

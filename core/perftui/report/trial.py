@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -13,7 +14,7 @@ from perftui.experiments.trial.verdict import Outcome
 from perftui.fixes.model import FixOption
 from perftui.report.blocks import cut
 from perftui.report.fit import LETTERS, cut_lists, fitting_lines, whole
-from perftui.report.next_command import apply_command
+from perftui.report.next_command import apply_command, try_command
 from perftui.report.outputs.changes import BriefTrial, TrialOutput
 from perftui.run.reader import RunSnapshot
 from perftui.trace.text import printable
@@ -21,8 +22,11 @@ from perftui.trace.text import printable
 SCHEMA = 1
 
 
-def text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
-    """The verdict first, then what it rests on and what to do next."""
+def text(
+    option: FixOption, run: RunSnapshot, progress: Progress, others: Sequence[str] = ()
+) -> str:
+    """The verdict first, then what it rests on and what to do next. ``others`` are fixes of the
+    same finding, to be tried where this one gains nothing."""
     lines = [f"{option.title}: {progress.verdict.headline}"]
     if progress.workers:
         lines.append(f"  a step {workers_text(progress)}")
@@ -35,21 +39,25 @@ def text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
     lines += [f"  risk: {risk.value}" for risk in option.risks]
     if by_hand := _by_hand(option):
         lines.append(f"  by hand: {by_hand}")
-    return "\n".join((*map(printable, lines), *_next_line(option, run, progress))) + "\n"
+    return "\n".join((*map(printable, lines), *_next_line(option, run, progress, others))) + "\n"
 
 
-def brief_text(option: FixOption, run: RunSnapshot, progress: Progress) -> str:
+def brief_text(
+    option: FixOption, run: RunSnapshot, progress: Progress, others: Sequence[str] = ()
+) -> str:
     """The verdict, the next command and the losses, then as much else as there is room for."""
-    losses, following = f"  {progress.losses.sentence}", _next_line(option, run, progress)
-    verdict, *rest = text(option, run, progress).splitlines()
+    losses, following = f"  {progress.losses.sentence}", _next_line(option, run, progress, others)
+    verdict, *rest = text(option, run, progress, others).splitlines()
     first = (cut(verdict, LETTERS), *following, cut(losses, LETTERS))
-    others = (line for line in rest if line not in (*following, losses))
-    return fitting_lines((*first, *(cut(line, LETTERS) for line in others)))
+    left = (line for line in rest if line not in (*following, losses))
+    return fitting_lines((*first, *(cut(line, LETTERS) for line in left)))
 
 
-def brief_object(option: FixOption, run: RunSnapshot, progress: Progress) -> BriefTrial:
+def brief_object(
+    option: FixOption, run: RunSnapshot, progress: Progress, others: Sequence[str] = ()
+) -> BriefTrial:
     """The same for programs, without the single pairs."""
-    found: Any = {**as_object(option, run, progress), "pairs": len(progress.pairs)}
+    found: Any = {**as_object(option, run, progress, others), "pairs": len(progress.pairs)}
     for name in ("title", "run", "costs", "block_steps"):
         del found[name]
     found["headline"] = cut(found["headline"], LETTERS)
@@ -82,12 +90,16 @@ def _by_hand(option: FixOption) -> str | None:
     return option.advice or None if option.patch is None else None
 
 
-def _next_line(option: FixOption, run: RunSnapshot, progress: Progress) -> list[str]:
-    following = _next(option, run, progress)
+def _next_line(
+    option: FixOption, run: RunSnapshot, progress: Progress, others: Sequence[str]
+) -> list[str]:
+    following = _next(option, run, progress, others)
     return [printable(f"  next: {shlex.join(following)}")] if following else []
 
 
-def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> TrialOutput:
+def as_object(
+    option: FixOption, run: RunSnapshot, progress: Progress, others: Sequence[str] = ()
+) -> TrialOutput:
     """The same for programs; times are integer nanoseconds, shares and ratios plain numbers."""
     found = progress.verdict.estimate
     return {
@@ -119,12 +131,16 @@ def as_object(option: FixOption, run: RunSnapshot, progress: Progress) -> TrialO
         "losses": msgspec.to_builtins(progress.losses),
         "notes": list(progress.notes),
         "advice": _by_hand(option),
-        "next": _next(option, run, progress),
+        "next": _next(option, run, progress, others),
     }
 
 
-def _next(option: FixOption, run: RunSnapshot, progress: Progress) -> list[str]:
+def _next(
+    option: FixOption, run: RunSnapshot, progress: Progress, others: Sequence[str]
+) -> list[str]:
     """The command that goes on from here; none where nothing is to be done."""
     if progress.verdict.outcome is Outcome.FASTER and option.patch is not None:
         return apply_command(option.fix, run.root)
+    if progress.verdict.outcome is not Outcome.FASTER and others:
+        return try_command(others[0], run.root)
     return []

@@ -15,6 +15,7 @@ from perftui.report import as_json
 from perftui.report.finding_json import fix_object
 from perftui.report.next_command import (
     best_fix,
+    fixes_after,
     comparison_command,
     confidence_command,
     next_command,
@@ -53,6 +54,22 @@ def test_a_fix_is_tried_before_it_is_written_and_the_best_one_first() -> None:
     assert next_of(FINDING, written) == ["perftui", "apply", "a", "/p/runs/one"]
     by_its_text = report(option("b", patch=patch(), script_word=1))
     assert next_of(FINDING, by_its_text) == ["perftui", "try", "b", "/p/runs/one"]
+
+
+def test_other_fixes_of_the_same_finding_follow_one_that_gains_nothing() -> None:
+    many = Finding("slow", Severity.WARNING, "It is slow.", fixes=("a", "b", "c", "d"))
+    found = report(
+        option("a", override=OVERRIDE),
+        option("b", why_not="it is computed"),
+        option("c", override=OVERRIDE),
+        option("e", override=OVERRIDE),
+        findings=(many, replace(many, rule="other", fixes=("c", "e"))),
+    )
+    assert fixes_after("a", found) == ("c",)
+    assert fixes_after("b", found) == ("c",)
+    assert fixes_after("c", found) == ()
+    assert fixes_after("e", found) == ()
+    assert fixes_after("x", found) == ()
 
 
 def test_by_hand_there_is_no_command() -> None:

@@ -67,6 +67,19 @@ def test_one_that_is_not_tells_nothing(ratio: float) -> None:
     assert described("try", trial.as_object(OPTION, make_run(), progress(ratio)))["next"] == []
 
 
+@pytest.mark.parametrize(("ratio", "following"), [(1.0, "other-fix"), (2.0, None)])
+def test_where_it_gains_nothing_the_next_fix_of_the_finding_is_tried(
+    ratio: float, following: str | None
+) -> None:
+    run, others = make_run(), ("other-fix", "third-fix")
+    found = described("try", trial.as_object(OPTION, run, progress(ratio), others))
+    wanted = ["perftui", "try", following, str(run.root)] if following else None
+    assert found["next"] == (wanted or ["perftui", "apply", OPTION.fix, str(run.root)])
+    assert f"next: perftui {found['next'][1]}" in trial.brief_text(
+        OPTION, run, progress(ratio), others
+    )
+
+
 def test_a_brief_trial_has_the_next_command_second_and_no_single_pairs() -> None:
     run, made = make_run(root=ROOT), progress(2.0, 14, ("the host was busy: make",))
     lines = trial.brief_text(OPTION, run, made).splitlines()

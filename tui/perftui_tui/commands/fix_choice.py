@@ -23,6 +23,8 @@ class Choice:
     run: RunSnapshot
     facts: Facts
     option: FixOption
+    others: tuple[str, ...] = ()
+    """What else can be tried about the same finding."""
 
     @property
     def root(self) -> Path:
@@ -37,6 +39,7 @@ def choose(line: CommandLine, is_possible: Callable[[FixOption], bool]) -> Choic
         UsageError: there is no such run, or no such fix is offered for it.
     """
     from perftui.fixes.catalogue import CATALOGUE
+    from perftui.report.next_command import fixes_after
     from perftui.report.report import make_report
     from perftui.report.subject import SubjectError, load_subject
 
@@ -58,4 +61,4 @@ def choose(line: CommandLine, is_possible: Callable[[FixOption], bool]) -> Choic
         there = ", ".join(offered) or "none"
         asked = f"{name} answers no finding" if name else "there is no fix for what was found"
         raise UsageError(f"{asked} of {run.root.name}; offered: {there}")
-    return Choice(run, report.facts, offered[name])
+    return Choice(run, report.facts, offered[name], fixes_after(name, report))

@@ -109,7 +109,7 @@ def _line(progress: Progress) -> str:
 def _print(choice: Choice, progress: Progress, line: CommandLine) -> None:
     from perftui.report.trial import as_object, brief_object, brief_text, text
 
-    brief, of = "brief" in line.flags, (choice.option, choice.run, progress)
+    brief, of = "brief" in line.flags, (choice.option, choice.run, progress, choice.others)
     if "json" in line.flags:
         write_object(brief_object(*of) if brief else as_object(*of), brief=brief)
     else:

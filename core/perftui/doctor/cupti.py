@@ -38,6 +38,8 @@ def library_row(
 ) -> Row:
     """Whether torch's CUPTI is there and fits the driver."""
     topic = "CUPTI"
+    if torch.torch is None:
+        return unknown(topic, "there is no torch")
     built = version_of(torch.cuda or "")
     if built is None:
         return ok(topic, "not needed: torch is not built for CUDA")

@@ -12,7 +12,9 @@ from perftui.doctor.files import ROOT, SYS_PTRACE, has_capability, read
 from perftui.doctor.row import Row, ok, unknown, warn
 from perftui.recorder.stacks.pyspy import REFUSED, find_pyspy
 
-INSTEAD = "lines are then known in profiled windows only"
+INSTEAD = "lines are known in profiled windows only"
+
+ALLOW = "--cap-add=SYS_PTRACE"
 
 CHILD = (
     "import ctypes, sys; "
@@ -47,17 +49,16 @@ def scope_row(root: Path = ROOT) -> Row:
         return ok("ptrace", found)
     if scope == "2" and has_capability(root, SYS_PTRACE):
         return ok("ptrace", f"{found}, and this process has SYS_PTRACE")
-    container = "In a container add --cap-add=SYS_PTRACE, elsewhere set it to 1 with sysctl"
-    advice = f"{container}; {INSTEAD}."
+    advice = f"Set it to 1 with sysctl, or start the container with {ALLOW}."
     if scope == "3":
-        advice = f"Only a restart of the machine with another setting changes it; {INSTEAD}."
-    return warn("ptrace", found, advice)
+        advice = "It stays so until the machine is restarted with another setting."
+    return warn("ptrace", f"{found}: {INSTEAD}", advice)
 
 
 def pyspy_row(command: str | None, attempt: Attempt | None) -> Row:
     """Whether py-spy is installed and reads a process; ``attempt`` is None where none was made."""
     if command is None:
-        return warn("py-spy", "not installed", f"pip install py-spy; {INSTEAD}.")
+        return warn("py-spy", f"not installed: {INSTEAD}", "pip install py-spy")
     if attempt is None:
         return unknown("py-spy", "not tried: the interpreter does not run")
     if attempt.worked:
@@ -65,10 +66,14 @@ def pyspy_row(command: str | None, attempt: Attempt | None) -> Row:
     if REFUSED in attempt.message:
         return warn(
             "py-spy",
-            "the system does not let it read a process",
-            f"In a container add --cap-add=SYS_PTRACE; {INSTEAD}.",
+            f"the system does not let it read a process: {INSTEAD}",
+            f"Start the container with {ALLOW}; else see the row of ptrace.",
         )
-    return warn("py-spy", f"fails: {attempt.message}", f"pip install -U py-spy; {INSTEAD}.")
+    return warn(
+        "py-spy",
+        f"{attempt.message}: {INSTEAD}",
+        "pip install -U py-spy: an old one does not know new versions of Python.",
+    )
 
 
 def try_pyspy(python: str, command: str | None = None) -> Attempt | None:

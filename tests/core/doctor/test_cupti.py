@@ -41,6 +41,8 @@ def test_a_torch_without_a_library_beside_it_is_not_known(tmp_path: Path) -> Non
     nvml = Nvml(("H100",), (12, 8))
     assert library_row(torch, DRIVER, nvml, {}).state is State.UNKNOWN
     assert library_row(torch, NO_DRIVER, Nvml(), {}).state is State.OK
+    none = msgspec.structs.replace(GOOD, torch=None, cuda=None)
+    assert library_row(none, DRIVER, nvml, {}).state is State.UNKNOWN
 
 
 def test_another_cupti_on_the_library_path_is_found(tmp_path: Path) -> None:

@@ -10,10 +10,18 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    # Not for an interpreter before 3.9, which cannot read them.
+    Run = Callable[[], object]
+    Prepare = Callable[[float], tuple[Run, float, str]]
+    """From the seconds of its slot to what is run, how much each run does, and how to describe
+    it."""
 
 ROUNDS = 5
 """Each goes through all ceilings, so that what disturbs one for a second is not in all of it."""
@@ -38,10 +46,6 @@ SAMPLE_SECONDS = 0.01
 
 AMPERE = 8
 """Compute capability from which on there are TF32 and bfloat16."""
-
-Run = Callable[[], object]
-Prepare = Callable[[float], tuple[Run, float, str]]
-"""From the seconds of its slot to what is run, how much each run does, and how to describe it."""
 
 
 class Task(NamedTuple):

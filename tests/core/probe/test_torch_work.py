@@ -86,7 +86,9 @@ def test_what_cannot_be_measured_is_told_and_the_rest_is(monkeypatch: pytest.Mon
 
 
 @pytest.mark.subprocess
-def test_a_processor_is_really_measured() -> None:
+def test_a_processor_is_really_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Also where there is a card.
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     told: list[str] = []
     found = work(sys.executable, 0.8, told.append)
     assert found.gpu is None

@@ -90,7 +90,7 @@ def test_a_processor_is_really_measured(monkeypatch: pytest.MonkeyPatch) -> None
     # Also where there is a card.
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     told: list[str] = []
-    found = work(sys.executable, 0.8, told.append)
+    found = work(sys.executable, 0.3, told.append)
     assert found.gpu is None
     assert found.not_measured == ()
     assert sorted(told) == sorted(rate.name.value for rate in found.rates)

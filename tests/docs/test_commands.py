@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,8 @@ WORDS = {
     "FINDING": "input-in-main-thread",
     "RULE": "input-in-main-thread",
     "COMMAND": "report",
+    "PYTHON": sys.executable,
+    "DATA": "traces",
 }
 """What stands in the place of a name in capitals."""
 
@@ -86,6 +89,7 @@ def run(command: Command, monkeypatch: pytest.MonkeyPatch) -> int | None:
     fake = FakeTrial(*FASTER)
     fake.let(len(FASTER))
     monkeypatch.setattr("perftui.experiments.trial.trial.trial", fake)
+    monkeypatch.setattr("perftui.probe.probe.SECONDS", 0.4)
     if line.action == "undo":
         assert main(["apply", "loader-workers", FIRST]) == 0
     return main(words)

@@ -15,7 +15,8 @@ from perftui.diagnosis.model import (
 )
 from perftui.diagnosis.rule import Limits, Verdict
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.kernel.roofline import longest_call
+from perftui.facts.gpu.card import trace_card
+from perftui.facts.kernel.roofline import RoofedCall, longest_call
 from perftui.facts.kernel.step_kernels import step_kernels, time_by_category
 from perftui.facts.place import Place
 from perftui.facts.source.forward_line import forward_lines
@@ -112,10 +113,20 @@ def _kernels(facts: Facts) -> str:
     call = longest_call.or_none(facts)
     roof = ""
     if call is not None:
-        limit = "memory" if call.is_memory_bound else "arithmetic"
-        reached = fmt.percent(call.reached)
-        roof = f" {call.operator} of {call.sizes} reaches {reached} of the card's {limit} rate."
+        reached = _reached(call, is_measured=trace_card(facts).is_measured)
+        roof = f" {call.operator} of {call.sizes} reaches {reached}."
     return f" Of its kernels' time: {shares}.{roof}"
+
+
+def _reached(call: RoofedCall, *, is_measured: bool) -> str:
+    """``62 % of the card's arithmetic rate``, and of the measured one where there is one."""
+    limit = "memory" if call.is_memory_bound else "arithmetic"
+    share = fmt.percent(call.reached)
+    if is_measured:
+        return f"{share} of the {limit} rate that perftui probe measured"
+    of_measured = call.reached_of_measured
+    beside = "" if of_measured is None else f", {fmt.percent(of_measured)} of the measured one"
+    return f"{share} of the card's {limit} rate{beside}"
 
 
 def _categories(facts: Facts) -> tuple[Figure, ...]:

@@ -14,17 +14,26 @@ OWN_CGROUP = Path("/proc/self/cgroup")
 
 def usable_cores(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> int:
     """Cores the training may use: affinity, and the tightest ``cpu.max`` above it (cgroup v2)."""
-    cores = _affinity()
-    for group in _groups(root, own):
-        quota = _quota(group / "cpu.max")
-        if quota is not None:
-            cores = min(cores, max(1, math.ceil(quota)))
-    return cores
+    quota = cpu_quota(root, own)
+    cores = affinity()
+    return cores if quota is None else min(cores, max(1, math.ceil(quota)))
+
+
+def cpu_quota(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> float | None:
+    """Cores' worth of time by the tightest ``cpu.max`` (cgroup v2), None without limit."""
+    quotas = (_quota(group / "cpu.max") for group in _groups(root, own))
+    return min((one for one in quotas if one is not None), default=None)
 
 
 def usable_memory(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> int:
     """Bytes the training may use: those installed, or the tightest ``memory.max`` (cgroup v2)."""
-    return min([_installed(), *(limit for limit, _ in _memory_limits(root, own))])
+    limit = memory_limit(root, own)
+    return _installed() if limit is None else min(_installed(), limit)
+
+
+def memory_limit(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> int | None:
+    """Bytes by the tightest ``memory.max`` (cgroup v2), None without limit."""
+    return min((limit for limit, _ in _memory_limits(root, own)), default=None)
 
 
 def memory_group(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> Path | None:
@@ -57,7 +66,8 @@ def _installed() -> int:
     return int(psutil.virtual_memory().total)
 
 
-def _affinity() -> int:
+def affinity() -> int:
+    """Cores that this process may be put on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

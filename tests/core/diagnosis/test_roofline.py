@@ -10,6 +10,8 @@ from perftui.analysis.open_trace import open_trace
 from perftui.diagnosis.model import Severity
 from perftui.facts.fact import UnknownError
 from perftui.facts.kernel.roofline import longest_call, roofline
+from perftui.probe.model import Ceiling, Ceilings, rate_of
+from perftui.probe.store import keep
 from tests.core.diagnosis.kernel_stories import ADD, BF16, H100, K, busy_with
 from tests.core.diagnosis.stories import busy, diagnosed, finding_of
 from tests.traces.builder import us
@@ -68,3 +70,43 @@ def test_a_gpu_computes_most_of_the_time_from_four_fifths_on(share: float, is_to
             Severity.INFO,
             0,
         )
+
+
+def measured(gpu: str, *, tera: float) -> None:
+    """Keep what ``perftui probe`` might measure on a card of that name."""
+    rates = ((Ceiling.FLOAT32, 50e12), (Ceiling.MEMORY, 3e12), (Ceiling.BFLOAT16, tera * 1e12))
+    found = tuple(rate_of(name, "FLOP/s", [[value]], "") for name, value in rates)
+    assert keep(Ceilings("a host", 1, found, gpu, "580.1"))
+
+
+SAID = "aten::mm of 4096x4096 4096x4096 reaches "
+
+
+def said_of(card: dict[str, object]) -> str:
+    additions = [K(ADD, 50, ("aten::add",))] * 9
+    story = busy_with(*SHAPED, *additions, card=card)
+    return finding_of(story, "compute-bound").sentence
+
+
+def test_measured_rates_stand_beside_those_of_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
+    # 2 * 4096^3 in 200 us are 687 TFLOP/s.
+    assert f"{SAID}69 % of the card's arithmetic rate." in said_of(H100)
+    measured(str(H100["name"]), tera=800)
+    assert f"{SAID}69 % of the card's arithmetic rate, 86 % of the measured one." in said_of(H100)
+
+
+def test_a_card_that_is_not_listed_is_held_against_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
+    unlisted = {**H100, "name": "Some card"}
+    assert SAID not in said_of(unlisted)
+    measured("Some card", tera=1000)
+    assert f"{SAID}69 % of the arithmetic rate that perftui probe measured." in said_of(unlisted)
+    analysis = open_trace(busy_with(*SHAPED, card=unlisted).write(tmp_path / "trace.json"))
+    found = roofline(analysis)
+    assert found.is_measured
+    assert found.peak == 1000

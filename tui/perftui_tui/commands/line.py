@@ -11,6 +11,7 @@ from pathlib import Path
 COMMANDS = (
     *("replay", "attach", "report", "runs", "demo", "keys", "explain"),
     *("try", "tune", "isolate", "apply", "undo", "compare", "schema", "skill"),
+    *("doctor", "probe"),
 )
 DIAGNOSE = "diagnose"
 """Before a script, module or command: it is run for its report alone."""
@@ -45,6 +46,7 @@ VALUES = (
     "ncu",
     "stack-rate",
     "budget",
+    "path",
 )
 NUMBERS = ("window", "max-steps", "top")
 MOST_STACK_RATE = 100

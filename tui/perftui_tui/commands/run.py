@@ -82,10 +82,10 @@ def launch_of(line: CommandLine) -> Launch:
     if line.action == "command":
         command, beside = (_executable(line.words[0]), *line.words[1:]), here
     elif line.action == "module":
-        command, beside = (_interpreter(line), "-m", *line.words), here
+        command, beside = (interpreter(line), "-m", *line.words), here
     else:
         script = _script(line.words[0])
-        command, beside = (_interpreter(line), *line.words), script.resolve().parent
+        command, beside = (interpreter(line), *line.words), script.resolve().parent
     runs = Path(line.values["runs"]) if "runs" in line.values else beside / RUNS_DIRECTORY
     size = shutil.get_terminal_size()
     stack_rate = line.number("stack-rate")
@@ -163,11 +163,14 @@ def _check_nsys() -> None:
         raise UsageError(str(error)) from error
 
 
-def _interpreter(line: CommandLine) -> str:
+def interpreter(line: CommandLine) -> str:
     """``--python``; else that of the active environment if torch is in it; else our own.
 
     perftui may be installed apart from torch (pipx), and an active environment may be one without
     torch while perftui's own has it.
+
+    Raises:
+        UsageError: there is no interpreter of that name.
     """
     chosen = line.values.get("python")
     if chosen is not None:

@@ -42,7 +42,9 @@ run it as it stands. `key` names one cause in every run: compare findings by it,
    (in the whole report) and the line at `place`, and change the code yourself.
 
 `perftui explain RULE` tells what a finding means, `perftui explain FIX` what a fix changes.
-`perftui report RUN --json --top 5` prints all there is, `perftui schema report` its fields.
+`perftui report RUN --json --top 5` prints all there is, `perftui schema report` its fields. Where
+windows, kernels or lines are missing, `perftui doctor --json` tells what keeps them from being
+recorded here.
 
 ## Exit codes of try, tune and compare
 0 faster, 3 slower, 4 no difference, 5 not certain, 6 the fix did not reach the training, 1 an

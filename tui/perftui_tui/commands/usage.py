@@ -21,6 +21,8 @@ perftui: why is this training slow, and what to do about it
   perftui compare BEFORE AFTER            which of two runs is faster, and whether that is certain
   perftui runs [DIR]                      list the recorded runs, of DIR or of the project here
   perftui explain [FINDING or FIX]        what a finding or a fix means, and what answers it
+  perftui doctor                          what keeps profiling from working here, and what to do
+  perftui probe [--path DATA]             measure what disk, copies, memory and matrices reach here
   perftui schema [COMMAND]                JSON Schema of what a command prints with --json
   perftui skill                           a SKILL.md that tells a coding agent how to use all this
   perftui keys                            print all keys, in the form of the file of your own
@@ -52,9 +54,10 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --theme NAME      dark (default), light, contrast, ansi
   --ascii           draw with ASCII only
   --top N           for report: rows of each table (default: 10 in text, all in JSON)
-  --json            for report, diagnose, try, tune, isolate, apply, undo, compare and
-                    explain: print JSON
+  --json            for report, diagnose, try, tune, isolate, apply, undo, compare, explain,
+                    doctor and probe: print JSON
   --brief           for report, diagnose, try and compare: 2,000 bytes at most
+  --path DATA       for probe: read the disk that holds DATA (default: here)
   --budget TIME     for tune: begin no further fix after it (90s, 15m, 2h)
   --dry-run         for apply and undo: show the change, write nothing
   --version, --help
@@ -62,4 +65,5 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
 In the app: ? shows the keys of each screen, q leaves; the training goes on if you let it.
 Exit code: the script's; 0 when the training is left running; 2 when perftui cannot do what was
 asked; 70 when the app itself fails (the training goes on). Of try, tune and compare: 0 faster,
-3 slower, 4 no difference, 5 not certain, 6 the fix did not reach the training; 1 for an error."""
+3 slower, 4 no difference, 5 not certain, 6 the fix did not reach the training; 1 for an error.
+Of doctor: 1 where something fails."""

@@ -19,7 +19,7 @@ from perftui.analysis.kernels.flops import Work, work_of
 from perftui.analysis.kernels.precision import Precision, precision_of
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
-from perftui.facts.gpu.card import trace_card
+from perftui.facts.gpu.card import TraceCard, trace_card
 from perftui.facts.kernel.step_kernels import StepKernels, step_kernels
 from perftui.trace.arguments import arguments_of
 from perftui.trace.model import NONE, Int64
@@ -48,11 +48,18 @@ class RoofedCall:
     """ns that they would take at least; 0 where the card's rate in that precision is not known."""
     is_memory_bound: bool
     """Whether the bytes take longer than the arithmetic."""
+    measured_roof: int = 0
+    """``roof`` at the rates that ``perftui probe`` measured on such a card; 0 where it did not."""
 
     @property
     def reached(self) -> float:
         """Share of the roof that the call reaches, 0 to 1; above 1 if much stays in caches."""
         return self.roof / self.time if self.time else 0.0
+
+    @property
+    def reached_of_measured(self) -> float | None:
+        """Share of the measured roof, as ``reached``; None where nothing was measured."""
+        return self.measured_roof / self.time if self.time and self.measured_roof else None
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,8 @@ class Roofline:
     """TFLOP/s of the card in the lowest precision that any of them computes in."""
     covered: int
     """ns of device time that those calls take."""
+    is_measured: bool = False
+    """Whether roofs and peak are those that ``perftui probe`` measured: the card is not listed."""
 
     def flops_use(self, step_ns: int) -> float:
         """Share of the card's peak over a step of ``step_ns``, 0 to 1 (model FLOPs use, MFU)."""
@@ -88,7 +97,7 @@ def longest_call(analysis: TraceAnalysis) -> RoofedCall:
     calls = _longest_calls(_of_one_step(step_kernels(analysis).of(*ON_TENSOR_CORES)))
     longest = calls.rows[[int(np.argmax(calls.time))]]
     for row, arguments in arguments_of(analysis.trace, longest):
-        found = _roofed(analysis, calls, row, arguments, card.peaks)
+        found = _roofed(analysis, calls, row, arguments, card)
         if found is not None and found.roof:
             return found
     raise UnknownError("the sizes of tensors were not recorded (--shapes)")
@@ -108,7 +117,7 @@ def roofline(analysis: TraceAnalysis) -> Roofline:
     calls = _longest_calls(kernels)
     found: dict[tuple[str, str, str], RoofedCall] = {}
     for row, arguments in arguments_of(analysis.trace, calls.rows):
-        one = _roofed(analysis, calls, row, arguments, card.peaks)
+        one = _roofed(analysis, calls, row, arguments, card)
         if one is not None:
             key = (one.operator, one.sizes, one.kernel)
             found[key] = _together(found[key], one) if key in found else one
@@ -122,6 +131,7 @@ def roofline(analysis: TraceAnalysis) -> Roofline:
         sum(one.flops for one in ordered),
         max(used, default=0.0),
         sum(one.time for one in ordered),
+        card.is_measured,
     )
 
 
@@ -157,7 +167,7 @@ def _longest_calls(kernels: StepKernels) -> _Calls:
 
 
 def _roofed(
-    analysis: TraceAnalysis, calls: _Calls, row: int, arguments: Mapping[str, Any], card: Card
+    analysis: TraceAnalysis, calls: _Calls, row: int, arguments: Mapping[str, Any], card: TraceCard
 ) -> RoofedCall | None:
     trace = analysis.trace
     at = int(np.searchsorted(calls.rows, row))
@@ -166,8 +176,7 @@ def _roofed(
         return None
     kernel = trace.name_of(int(calls.kernel[at]))
     precision = precision_of(kernel)
-    computing, moving = _roof(work, card, precision)
-    rate_known = not work.flops or computing > 0
+    roof, is_memory_bound = _roof(work, card.peaks, precision)
     return RoofedCall(
         trace.name_of(row),
         _sizes(arguments),
@@ -178,16 +187,21 @@ def _roofed(
         int(calls.time[at]),
         work.flops,
         work.bytes,
-        max(computing, moving) if rate_known else 0,
-        moving > computing,
+        roof,
+        is_memory_bound,
+        _roof(work, card.measured, precision)[0],
     )
 
 
-def _roof(work: Work, card: Card, precision: Precision) -> tuple[int, int]:
-    """ns that arithmetic and bytes take at least."""
+def _roof(work: Work, card: Card | None, precision: Precision) -> tuple[int, bool]:
+    """ns that the call takes at least, and whether for its bytes; 0 where the rate is not known."""
+    if card is None:
+        return 0, False
     rate = card.rate(precision)
     computing = round(work.flops / rate / 1e3) if rate else 0
-    return computing, round(work.bytes / card.bandwidth)
+    moving = round(work.bytes / card.bandwidth)
+    rate_known = not work.flops or computing > 0
+    return max(computing, moving) if rate_known else 0, moving > computing
 
 
 def _sizes(arguments: Mapping[str, Any]) -> str:
@@ -207,4 +221,5 @@ def _together(one: RoofedCall, other: RoofedCall) -> RoofedCall:
         flops=one.flops + other.flops,
         bytes=one.bytes + other.bytes,
         roof=one.roof + other.roof,
+        measured_roof=one.measured_roof + other.measured_roof,
     )

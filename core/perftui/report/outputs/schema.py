@@ -18,8 +18,10 @@ from perftui.report.outputs.changes import (
     TuningOutput,
     UndoOutput,
 )
+from perftui.report.outputs.doctor import DoctorOutput
 from perftui.report.outputs.explanation import ExplainOutput
 from perftui.report.outputs.isolation import IsolationOutput
+from perftui.report.outputs.probe import ProbeOutput
 from perftui.report.outputs.report import BriefReport, ReportOutput
 from perftui.report.outputs.special import MemoryOutput, MetricsOutput
 
@@ -36,6 +38,8 @@ OUTPUTS: Mapping[str, tuple[type, ...]] = {
     "compare": (ComparisonOutput,),
     "brief": (BriefReport, BriefTrial, BriefComparison),
     "explain": (ExplainOutput,),
+    "doctor": (DoctorOutput,),
+    "probe": (ProbeOutput,),
 }
 """By command what it prints with ``--json``; ``brief`` is one of several."""
 

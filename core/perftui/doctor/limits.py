@@ -1,0 +1,186 @@
+"""What this process may use of the machine: cores, memory, shared memory, open files."""
+
+from __future__ import annotations
+
+import os
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+
+from perftui import format as fmt
+from perftui.doctor.files import ROOT, read
+from perftui.doctor.row import Row, ok, unknown, warn
+from perftui.recorder.spool.directory import ROOM
+from perftui.telemetry.limits import (
+    affinity,
+    cpu_quota,
+    memory_group,
+    memory_limit,
+    memory_of_group,
+)
+
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - only looked at
+
+FEWEST_FILES = 1024
+"""Soft limit that Linux sets by itself. Tensors that workers hand over may hold one each."""
+
+NEARLY_ALL = 0.9
+"""Share of the memory that may be used, from which on a warning is due."""
+
+OLDER_CGROUPS = "the limits of cgroups of version 1 are not read"
+
+
+@dataclass(frozen=True)
+class Cores:
+    """How many cores there are, and may be used."""
+
+    installed: int
+    affinity: int
+    quota: float | None = None
+    """Cores' worth of time that the cgroup grants; None without limit."""
+    is_known: bool = True
+    """Whether the cgroup's limit is."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes; ``limit`` and ``used`` of the cgroup are None without limit or where not told."""
+
+    installed: int
+    limit: int | None = None
+    used: int | None = None
+    is_known: bool = True
+    """Whether the cgroup's limit is."""
+
+
+def cores_of(root: Path = ROOT) -> Cores:
+    """The cores of this process, by its affinity and its cgroup."""
+    online = read(root, "sys/devices/system/cpu/online")
+    allowed = affinity()
+    installed = max(_listed(online) if online else os.cpu_count() or 1, allowed)
+    return Cores(installed, allowed, cpu_quota(*_cgroup(root)), not _is_older(root, "cpu"))
+
+
+def memory_of(root: Path = ROOT) -> Memory:
+    """The memory of this process, by ``/proc/meminfo`` and its cgroup."""
+    group = memory_group(*_cgroup(root))
+    return Memory(
+        _installed(root),
+        memory_limit(*_cgroup(root)),
+        memory_of_group(group) if group else None,
+        not _is_older(root, "memory"),
+    )
+
+
+def cores_row(cores: Cores) -> Row:
+    """Whether the training has all cores."""
+    reasons = []
+    if cores.affinity < cores.installed:
+        reasons.append(f"affinity leaves {cores.affinity}")
+    if cores.quota is not None and cores.quota < cores.installed:
+        reasons.append(f"the cgroup grants {cores.quota:.3g}")
+    if not reasons and not cores.is_known:
+        return unknown("cores", f"{fmt.several(cores.installed, 'core')}; {OLDER_CGROUPS}")
+    if not reasons:
+        return ok("cores", fmt.several(cores.installed, "core"))
+    return warn(
+        "cores",
+        f"of {cores.installed} {' and '.join(reasons)}",
+        "Ask for more (docker --cpus, srun --cpus-per-task), or have no more loader workers.",
+    )
+
+
+def memory_row(memory: Memory) -> Row:
+    """Whether the cgroup leaves less memory than there is."""
+    if not memory.installed:
+        return unknown("memory", "the system does not tell how much there is")
+    if not memory.is_known:
+        return unknown("memory", f"{fmt.size(memory.installed)}; {OLDER_CGROUPS}")
+    if memory.limit is None or memory.limit >= memory.installed:
+        return ok("memory", fmt.size(memory.installed))
+    found = f"the cgroup allows {fmt.size(memory.limit)} of {fmt.size(memory.installed)}"
+    if memory.used is not None and memory.used > NEARLY_ALL * memory.limit:
+        return warn(
+            "memory",
+            f"{found}, of which {fmt.size(memory.used)} is in use",
+            "Ask for more (docker --memory, srun --mem), or end what else runs in it.",
+        )
+    return ok("memory", found)
+
+
+def shared_memory_row(total: int | None, free: int) -> Row:
+    """Whether loader workers can hand over batches; ``total`` is None without ``/dev/shm``."""
+    topic = "shared memory"
+    if total is None:
+        return warn(
+            topic, f"there is no {SHARED_MEMORY}", "Mount a tmpfs there: loader workers need it."
+        )
+    found = f"{fmt.size(total - free)} of {fmt.size(total)} in use"
+    if free >= ROOM:
+        return ok(topic, found)
+    if total < ROOM:
+        return warn(
+            topic,
+            f"{SHARED_MEMORY} has {fmt.size(total)}: loader workers die of it (bus error)",
+            "Start the container with --shm-size=8g or --ipc=host.",
+        )
+    return warn(topic, found, f"Remove what ended programs have left in {SHARED_MEMORY}.")
+
+
+def shared_memory(path: str = SHARED_MEMORY) -> tuple[int | None, int]:
+    """Bytes that it has and that are free; None and 0 where it is not there."""
+    try:
+        status = os.statvfs(path)
+    except OSError:
+        return None, 0
+    return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+
+
+def files_row(soft: int) -> Row:
+    """Whether enough files can be open at once; ``soft`` is the limit, -1 for none."""
+    if soft in (-1, resource.RLIM_INFINITY):
+        return ok("open files", "no limit")
+    if soft >= FEWEST_FILES:
+        return ok("open files", f"{soft} at most")
+    return warn(
+        "open files",
+        f"{soft} at most, which many loader workers exceed",
+        f"Start the training after ulimit -n {4 * FEWEST_FILES}.",
+    )
+
+
+def open_files() -> int:
+    """The soft limit of open files, -1 for none."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def _cgroup(root: Path) -> tuple[Path, Path]:
+    return root / "sys/fs/cgroup", root / "proc/self/cgroup"
+
+
+def _is_older(root: Path, controller: str) -> bool:
+    """Whether a cgroup of version 1 limits it: ``4:memory:/name`` in ``/proc/self/cgroup``."""
+    lines = (read(root, "proc/self/cgroup") or "").splitlines()
+    return any(controller in line.split(":")[1].split(",") for line in lines if ":" in line)
+
+
+def _installed(root: Path) -> int:
+    for line in (read(root, "proc/meminfo") or "").splitlines():
+        name, _, rest = line.partition(":")
+        if name == "MemTotal":
+            return 1024 * (_number((rest.split() or [""])[0]) or 0)
+    return 0
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None
+
+
+def _listed(text: str) -> int:
+    """How many numbers a list such as ``0-3,8`` names; at least one."""
+    count = 0
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (not last or last.isdecimal()):
+            count += int(last or first) - int(first) + 1
+    return max(count, 1)

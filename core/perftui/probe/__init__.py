@@ -1,0 +1,1 @@
+"""What this machine can do at most, measured in seconds: `perftui probe`."""

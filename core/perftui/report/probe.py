@@ -1,0 +1,80 @@
+"""The measured ceilings of a machine, as text and as plain values."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from perftui import format as fmt
+from perftui.probe.model import Ceilings, Rate
+from perftui.report.blocks import wrapped
+from perftui.report.outputs.probe import ProbeOutput
+from perftui.trace.text import printable
+
+SCHEMA = 1
+
+_WIDTH = 79
+_NAME, _RATE, _SPREAD = 26, 13, 9
+"""Columns of the table; how it was measured follows."""
+
+
+def text(found: Ceilings, kept: Path | None) -> str:
+    """The machine, its ceilings in a table of 80 columns, and what is missing, with the reason."""
+    lines = [*wrapped(printable(_machine(found))), "", _head()]
+    for rate in found.rates:
+        lines += _row(rate)
+    for one in found.not_measured:
+        lines += wrapped(printable(f"{one.name.value}: not measured: {one.reason}"))
+    if found.is_disturbed:
+        lines += wrapped(
+            f"Other programs used {found.others:.1f} of {found.cores} cores meanwhile: measure "
+            "again when the machine is idle."
+        )
+    nowhere = "not kept: PERFTUI_CACHE is off, or others can write there"
+    lines.append(printable(f"kept in {kept}") if kept else nowhere)
+    return "\n".join(lines) + "\n"
+
+
+def as_object(found: Ceilings, kept: Path | None) -> ProbeOutput:
+    """The same for programs; rates are bytes or floating point operations per second."""
+    fields: dict[str, Any] = msgspec.to_builtins(found)
+    names = ("host", "gpu", "driver", "torch", "measured_ns", "path", "rates", "not_measured")
+    return cast(
+        ProbeOutput,
+        {
+            "schema": SCHEMA,
+            **{name: fields[name] for name in names},
+            "other_programs_cores": found.others,
+            "disturbed": found.is_disturbed,
+            "kept": str(kept) if kept else None,
+        },
+    )
+
+
+def _machine(found: Ceilings) -> str:
+    day = time.strftime("%Y-%m-%d", time.localtime(found.measured_ns / 1e9))
+    card = found.gpu or "no GPU"
+    driver = f", driver {found.driver}" if found.driver else ""
+    return f"{found.host}: {card}{driver}, torch {found.torch}, measured {day}"
+
+
+def _head() -> str:
+    return f"{'':<{_NAME}}{'at most':>{_RATE}}{'spread':>{_SPREAD}}  how"
+
+
+def _row(rate: Rate) -> Iterator[str]:
+    value = fmt.rate(rate.value, rate.unit)
+    first = f"{rate.name.value:<{_NAME}}{value:>{_RATE}}{fmt.percent(rate.spread):>{_SPREAD}}  "
+    how = f"{rate.how}; {_times(rate.repeats)}"
+    yield from textwrap.wrap(
+        printable(how), _WIDTH, initial_indent=first, subsequent_indent=" " * len(first)
+    )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

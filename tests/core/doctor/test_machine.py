@@ -1,0 +1,241 @@
+"""Rows about what this Linux runs in, and what a process may use of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from perftui.doctor import run_directory
+from perftui.doctor.limits import (
+    Cores,
+    Memory,
+    cores_of,
+    cores_row,
+    files_row,
+    memory_of,
+    memory_row,
+    shared_memory,
+    shared_memory_row,
+)
+from perftui.doctor.row import State
+from perftui.doctor.system import CLOCK, clock_row, container, container_row, wsl_row
+from perftui.doctor.tools import ncu_row, nsys_row
+from tests.core.doctor.trees import tree
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("cores", "state", "found"),
+    [
+        (Cores(64, 64), State.OK, "64 cores"),
+        (Cores(1, 1), State.OK, "1 core"),
+        (Cores(64, 4), State.WARN, "of 64 affinity leaves 4"),
+        (Cores(64, 64, 2.5), State.WARN, "of 64 the cgroup grants 2.5"),
+        (Cores(64, 8, 4.0), State.WARN, "of 64 affinity leaves 8 and the cgroup grants 4"),
+        (Cores(64, 64, 128.0), State.OK, "64 cores"),
+        (Cores(64, 64, is_known=False), State.UNKNOWN, "64 cores; the limits of cgroups"),
+        (Cores(64, 4, is_known=False), State.WARN, "of 64 affinity leaves 4"),
+    ],
+)
+def test_fewer_cores_than_the_machine_has(cores: Cores, state: State, found: str) -> None:
+    row = cores_row(cores)
+    assert row.state is state
+    assert row.found.startswith(found)
+
+
+@pytest.mark.parametrize(
+    ("memory", "state", "found"),
+    [
+        (Memory(64 * GIB), State.OK, "64.0 GiB"),
+        (Memory(64 * GIB, 16 * GIB, 2 * GIB), State.OK, "the cgroup allows 16.0 GiB of 64.0 GiB"),
+        (Memory(64 * GIB, 16 * GIB, 15 * GIB), State.WARN, "of which 15.0 GiB is in use"),
+        (Memory(64 * GIB, 16 * GIB), State.OK, "the cgroup allows 16.0 GiB of 64.0 GiB"),
+        (Memory(64 * GIB, 1 << 62), State.OK, "64.0 GiB"),
+        (Memory(64 * GIB, is_known=False), State.UNKNOWN, "version 1"),
+        (Memory(0), State.UNKNOWN, "does not tell"),
+    ],
+)
+def test_memory_of_the_cgroup(memory: Memory, state: State, found: str) -> None:
+    row = memory_row(memory)
+    assert row.state is state
+    assert found in row.found
+
+
+def test_limits_are_read_from_cgroups_of_version_2(tmp_path: Path) -> None:
+    root = tree(
+        tmp_path,
+        {
+            "proc/self/cgroup": "0::/job/step\n",
+            "sys/fs/cgroup/job/cpu.max": "250000 100000\n",
+            "sys/fs/cgroup/job/step/cpu.max": "max 100000\n",
+            "sys/fs/cgroup/job/step/memory.max": "1048576\n",
+            "sys/fs/cgroup/job/step/memory.current": "524288\n",
+            "sys/fs/cgroup/job/step/memory.stat": "anon 1\ninactive_file 24288\n",
+            "sys/devices/system/cpu/online": "0-3,8,10-1023\n",
+            "proc/meminfo": "MemTotal:       65536 kB\nMemFree: 1 kB\n",
+        },
+    )
+    cores = cores_of(root)
+    assert (cores.installed, cores.quota, cores.is_known) == (1019, 2.5, True)
+    assert cores.affinity == len(os.sched_getaffinity(0))
+    assert memory_of(root) == Memory(65536 * 1024, 1048576, 500000)
+
+
+def test_limits_of_version_1_are_said_to_be_unknown(tmp_path: Path) -> None:
+    cgroup = "5:memory:/job\n3:cpu,cpuacct:/job\n1:name=systemd:/\n0::/\n"
+    root = tree(tmp_path, {"proc/self/cgroup": cgroup, "proc/meminfo": "MemTotal: 1024 kB\n"})
+    assert not cores_of(root).is_known
+    assert memory_row(memory_of(root)).state is State.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("total", "free", "state", "words"),
+    [
+        (64 << 20, 64 << 20, State.WARN, "--shm-size"),
+        (64 * GIB, 60 * GIB, State.OK, "4.0 GiB of 64.0 GiB in use"),
+        (64 * GIB, 1 << 20, State.WARN, "Remove what"),
+        (None, 0, State.WARN, "there is no /dev/shm"),
+    ],
+)
+def test_shared_memory_for_loader_workers(
+    total: int | None, free: int, state: State, words: str
+) -> None:
+    row = shared_memory_row(total, free)
+    assert row.state is state
+    assert words in f"{row.found} {row.advice}"
+
+
+def test_shared_memory_that_is_not_there(tmp_path: Path) -> None:
+    assert shared_memory(str(tmp_path / "shm")) == (None, 0)
+    total, free = shared_memory(str(tmp_path))
+    assert total is not None
+    assert 0 < free <= total
+
+
+@pytest.mark.parametrize(
+    ("soft", "state"), [(256, State.WARN), (1024, State.OK), (-1, State.OK), (1 << 20, State.OK)]
+)
+def test_open_files(soft: int, state: State) -> None:
+    assert files_row(soft).state is state
+
+
+@pytest.mark.parametrize(
+    ("files", "environment", "kind"),
+    [
+        ({"proc/self/cgroup": "0::/user.slice\n"}, {}, None),
+        ({".dockerenv": ""}, {}, "docker"),
+        ({"run/.containerenv": ""}, {}, "podman"),
+        ({"proc/1/cgroup": "5:cpu:/kubepods/pod1\n"}, {}, "kubepods"),
+        ({}, {"container": "lxc"}, "lxc"),
+        ({".dockerenv": ""}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "Kubernetes"),
+    ],
+)
+def test_containers_are_known_by_their_marks(
+    tmp_path: Path, files: dict[str, str], environment: dict[str, str], kind: str | None
+) -> None:
+    assert container(environment, tree(tmp_path, files)) == kind
+
+
+def test_a_container_is_unknown_without_proc(tmp_path: Path) -> None:
+    assert container_row({}, tmp_path).state is State.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("release", "state", "words"),
+    [
+        ("6.8.0-45-generic", State.OK, "no"),
+        ("5.15.167.4-microsoft-standard-WSL2", State.WARN, "--nsys"),
+        ("4.4.0-19041-Microsoft", State.WARN, "--set-version"),
+        (None, State.UNKNOWN, "does not tell"),
+    ],
+)
+def test_wsl_is_known_by_its_kernel(
+    tmp_path: Path, release: str | None, state: State, words: str
+) -> None:
+    files = {} if release is None else {"proc/sys/kernel/osrelease": f"{release}\n"}
+    row = wsl_row(tree(tmp_path, files))
+    assert row.state is state
+    assert words in f"{row.found} {row.advice}"
+
+
+@pytest.mark.parametrize(
+    ("source", "state"),
+    [("tsc", State.OK), ("kvm-clock", State.OK), ("hpet", State.WARN), (None, State.UNKNOWN)],
+)
+def test_a_slow_clock_is_told(tmp_path: Path, source: str | None, state: State) -> None:
+    root = tree(tmp_path, {} if source is None else {CLOCK: f"{source}\n"})
+    assert clock_row(root).state is state
+
+
+MOUNTS = (
+    "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+    "23 22 0:40 / {0}/shared\\040data rw shared:1 - nfs4 server:/data rw\n"
+    "24 22 0:41 / {0}/memory rw - tmpfs tmpfs rw\n"
+    "25 22 0:42 / {0}/over rw - ext4 /dev/sdb rw\n"
+    "26 25 0:43 / {0}/over rw - lustre server rw\n"
+    "damaged\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "state", "kind"),
+    [
+        ("home", State.OK, "ext4"),
+        ("shared data/runs", State.WARN, "nfs4"),
+        ("shared", State.OK, "ext4"),
+        ("memory", State.WARN, "tmpfs"),
+        ("over/a/b", State.WARN, "lustre"),
+    ],
+)
+def test_runs_on_a_network_disk_or_in_memory(
+    tmp_path: Path, place: str, state: State, kind: str
+) -> None:
+    (tmp_path / place).mkdir(parents=True)
+    root = tree(tmp_path / "root", {"proc/self/mountinfo": MOUNTS.format(tmp_path)})
+    # A directory of runs that is not there yet lies where the one above it does.
+    row = run_directory.file_system_row(tmp_path / place / ".perftui" / "runs", root)
+    assert row.state is state
+    assert row.found.startswith(f"{kind}, mounted at ")
+
+
+def test_a_file_system_is_unknown_without_proc(tmp_path: Path) -> None:
+    assert run_directory.file_system_row(tmp_path, tmp_path).state is State.UNKNOWN
+
+
+def test_a_run_directory_has_to_be_writable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = tmp_path / ".perftui" / "runs"
+    assert run_directory.writable_row(runs).state is State.OK
+    assert not runs.exists()
+    (tmp_path / "file").write_text("")
+    assert run_directory.writable_row(tmp_path / "file" / "runs").state is State.FAILS
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    row = run_directory.writable_row(runs)
+    assert (row.state, "--runs" in row.advice) == (State.FAILS, True)
+
+
+@pytest.mark.parametrize(
+    ("free", "state"), [(1 << 20, State.FAILS), (1 << 30, State.WARN), (9 << 30, State.OK)]
+)
+def test_free_disk(free: int, state: State) -> None:
+    assert run_directory.judged_free(free).state is state
+
+
+def test_programs_of_nvidia_are_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    assert [row.state for row in (nsys_row(), ncu_row())] == [State.OK, State.OK]
+
+
+@pytest.mark.subprocess
+def test_an_nsys_that_is_too_old_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "nsys"
+    fake.write_text("#!/bin/sh\necho NVIDIA Nsight Systems version 2019.5.2\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    row = nsys_row()
+    assert (row.state, "2019.5.2 is too old" in row.found) == (State.WARN, True)

@@ -1,0 +1,76 @@
+"""What `perftui doctor` says of the terminal."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+
+from perftui.doctor.row import Row, ok, unknown, warn
+from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.terminal import draws_ascii, has_sixteen_colours
+
+SMALLEST = 80, 24
+"""Columns and lines that every screen fits into."""
+
+
+def terminal_rows(line: CommandLine, environment: Mapping[str, str]) -> tuple[Row, ...]:
+    """Rows about the terminal that the output goes to, one that says so where it goes elsewhere."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return (unknown("terminal", "the output goes to none"),)
+    size = shutil.get_terminal_size()
+    return (
+        kind_row(environment),
+        colours_row(environment),
+        characters_row(is_ascii=draws_ascii(line), encoding=sys.stdout.encoding),
+        size_row(size.columns, size.lines),
+    )
+
+
+def kind_row(environment: Mapping[str, str]) -> Row:
+    """Whether the app can be shown, and over what connection."""
+    name = environment.get("TERM", "dumb")
+    if name == "dumb":
+        return warn(
+            "terminal",
+            "it can show text only (TERM=dumb): there is no app",
+            "Set TERM to what the terminal is, such as xterm-256color, or use --headless.",
+        )
+    over = "SSH_CONNECTION" in environment or "SSH_TTY" in environment
+    where = ", over SSH" if over else ""
+    inside = ", in tmux" if "TMUX" in environment else ""
+    return ok("terminal", f"{name}{inside}{where}")
+
+
+def colours_row(environment: Mapping[str, str]) -> Row:
+    """How many colours there are."""
+    if environment.get("NO_COLOR"):
+        return ok("colours", "none, as NO_COLOR asks")
+    if has_sixteen_colours(environment):
+        return warn(
+            "colours",
+            "16, by TERM and COLORTERM",
+            "If the terminal has more: export COLORTERM=truecolor.",
+        )
+    is_true = environment.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit")
+    return ok("colours", "24 bit" if is_true else "256")
+
+
+def characters_row(*, is_ascii: bool, encoding: str) -> Row:
+    """Whether charts are drawn with blocks or with ASCII."""
+    if is_ascii:
+        return warn(
+            "characters",
+            f"charts are drawn with ASCII ({encoding})",
+            "Use a UTF-8 locale (export LANG=C.UTF-8), and a terminal other than the console.",
+        )
+    return ok("characters", encoding)
+
+
+def size_row(columns: int, lines: int) -> Row:
+    """Whether the screens fit."""
+    found = f"{columns} x {lines}"
+    least_columns, least_lines = SMALLEST
+    if columns >= least_columns and lines >= least_lines:
+        return ok("size", found)
+    return warn("size", found, f"Make it {least_columns} x {least_lines} or larger.")

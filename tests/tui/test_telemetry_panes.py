@@ -39,7 +39,7 @@ def test_an_idle_disk_does_not_fill_its_chart(tmp_path: Path) -> None:
 
 def test_a_busy_disk_sets_the_scale(tmp_path: Path) -> None:
     meter = disk(sampled(tmp_path, disk__read=[3e8, 2e8], disk__write=[1e8, 0.0]))
-    assert (meter.high, meter.limit) == (4e8, "400M")
+    assert (meter.high, meter.limit) == (5e8, "500M")
 
 
 def test_one_missing_sample_is_bridged(tmp_path: Path) -> None:

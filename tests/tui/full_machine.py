@@ -5,17 +5,32 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from perftui.run.columns import WORKER_COLUMNS
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout
+from tests.traces.builder import TraceBuilder
 from tests.tui.recorded import SECOND, START, manifest, write_run
 
 GIB = 2**30
 SAMPLES = 180
 
 
-def write_full_machine(runs: Path, *, cards: int, cores: int = 64, workers: int = 8) -> Path:
-    """A run of a training with ``workers`` loader workers on such a machine; returns its path."""
+def write_full_machine(
+    runs: Path,
+    *,
+    cards: int,
+    cores: int = 64,
+    workers: int = 8,
+    window: TraceBuilder | None = None,
+) -> Path:
+    """A run of a training with ``workers`` loader workers on such a machine, and with a profiled
+    ``window``; returns its path."""
     root = write_run(runs, gpu=cards > 0, workers=workers, wait_ms=20)
+    _write_workers(root, workers)
+    if window is not None:
+        file = RunLayout(root).rank(0).window(100)
+        file.parent.mkdir()
+        window.write(file)
     path = RunLayout(root).telemetry(manifest().host)
     path.unlink()
     rows = [_sample(number, cards, cores) for number in range(SAMPLES)]
@@ -23,6 +38,30 @@ def write_full_machine(runs: Path, *, cards: int, cores: int = 64, workers: int 
     journal.append([[START + at * SECOND, *row.values()] for at, row in enumerate(rows)])
     journal.close()
     return root
+
+
+def _write_workers(root: Path, workers: int) -> None:
+    """Every second worker makes batches all the time, the others half of it."""
+    names = [column.name for column in WORKER_COLUMNS]
+    rows = []
+    for number in range(workers):
+        made = SECOND if number % 2 else SECOND // 2
+        known = {
+            "time": START + SAMPLES * SECOND // 3,
+            "loader": 1,
+            "worker": number,
+            "pid": 5000 + number,
+            "elapsed": SECOND,
+            "batches": 4,
+            "sized": 4,
+            "bytes": 4 * 77_000_000,
+            "fetch": made * 9 // 10,
+            "collate": made // 10,
+        }
+        rows.append([known.get(name, 0) for name in names])
+    journal = JournalWriter(RunLayout(root).rank(0).workers, WORKER_COLUMNS)
+    journal.append(rows)
+    journal.close()
 
 
 def _sample(number: int, cards: int, cores: int) -> dict[str, float]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from perftui.telemetry.source import Source, close
@@ -16,6 +21,16 @@ PATIENCE_SECONDS = 0.05
 
 STALE_SECONDS = 3.0
 """From this age on a reading is no longer the present."""
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What a source said, or raised, when it was asked at ``now``; it took ``seconds``."""
+
+    now: float
+    values: Sequence[float | None]
+    seconds: float = 0.0
+    error: Exception | None = None
 
 
 class BackgroundSource:
@@ -36,48 +51,60 @@ class BackgroundSource:
         self._source = source
         self._patience = PATIENCE_SECONDS if patience is None else patience
         self._every = every
-        self._due = self._began = 0.0
-        self._is_idle = threading.Event()
-        self._is_idle.set()
-        self._took = 0.0
-        """Seconds of the last reading that came to an end."""
-        self._unknown = [None] * len(self.columns)
-        self._latest: Sequence[float | None] = self._unknown
-        self._read_at = 0.0
-        """When the latest was asked for, on the clock of the samples."""
-        self._error: Exception | None = None
+        self._due = 0.0
+        self._asked: SimpleQueue[float | None] = SimpleQueue()
+        """Times of samples; None ends the thread."""
+        self._read: SimpleQueue[_Reading] = SimpleQueue()
+        self._is_reading = self._has_thread = False
+        self._latest = _Reading(-math.inf, ())
 
     def sample(self, now: float) -> Sequence[float | None]:
         """The reading of this moment, or the one before; None where that is too old."""
-        if self._is_idle.is_set() and now >= self._due:
+        self._take(0.0)
+        if not self._is_reading and now >= self._due:
             self._begin(now)
-        if self._error is not None:
-            raise self._error
-        is_fresh = now - self._read_at < self._every + STALE_SECONDS
-        return self._latest if is_fresh else self._unknown
+            if self._latest.seconds <= self._patience:
+                self._take(self._patience)
+        if self._latest.error is not None:
+            raise self._latest.error
+        is_fresh = now - self._latest.now < self._every + STALE_SECONDS
+        return self._latest.values if is_fresh else [None] * len(self.columns)
 
     def close(self) -> None:
         """Close the source, where no call of it hangs that may still use what it holds."""
-        if self._is_idle.is_set():
+        self._take(0.0)
+        if not self._is_reading:
             close(self._source)
 
     def _begin(self, now: float) -> None:
-        self._due, self._began = now + self._every, now
-        self._is_idle.clear()
-        # One that a lost card keeps waiting ends with the process.
-        threading.Thread(target=self._read, name=self.name, daemon=True).start()
-        if self._took <= self._patience:
-            self._is_idle.wait(self._patience)
+        if not self._has_thread:
+            self._has_thread = True
+            arguments = self._source, self._asked, self._read
+            # One that a lost card keeps waiting ends with the process.
+            threading.Thread(target=_answer, args=arguments, name=self.name, daemon=True).start()
+            weakref.finalize(self, self._asked.put, None)
+        self._due = now + self._every
+        self._is_reading = True
+        self._asked.put(now)
 
-    def _read(self) -> None:
+    def _take(self, seconds: float) -> None:
+        """Take the reading under way, if it comes within ``seconds``."""
+        if self._is_reading:
+            with suppress(Empty):
+                self._latest = self._read.get(timeout=seconds)
+                self._is_reading = False
+
+
+def _answer(source: Source, asked: SimpleQueue[float | None], read: SimpleQueue[_Reading]) -> None:
+    while (now := asked.get()) is not None:
         began = time.monotonic()
+        values: Sequence[float | None] = ()
+        error: Exception | None = None
         try:
-            latest = self._source.sample(self._began)
-            self._latest, self._read_at = latest, self._began
-        except Exception as error:  # noqa: BLE001 - raised by the next sample
-            self._error = error
-        self._took = time.monotonic() - began
-        self._is_idle.set()
+            values = source.sample(now)
+        except Exception as raised:  # noqa: BLE001 - raised by the next sample
+            error = raised
+        read.put(_Reading(now, values, time.monotonic() - began, error))
 
 
 class Together:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Iterator
@@ -27,6 +28,10 @@ class Asked:
         self.goes_on = threading.Event()
         self.goes_on.set()
         self.error: Exception | None = None
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
 
     def sample(self, now: float) -> list[float | None]:
         self.count += 1
@@ -70,23 +75,57 @@ def test_a_card_that_answers_again_is_sampled_again(asked: Asked) -> None:
     assert source.sample(1.0) == [None]
     time.sleep(0.05)
     asked.goes_on.set()
-    assert source._is_idle.wait(20)
     # Not waited for, since the last took long.
-    assert source.sample(2.0) in ([1.0], [2.0])
-    assert source._is_idle.wait(20)
+    assert _until(source, 2.0, {1.0, 2.0})
+    assert _until(source, 2.5, {2.5})
     source._patience = 20.0
     assert source.sample(3.0) == [3.0]
 
 
+def _until(source: BackgroundSource, now: float, values: set[float]) -> bool:
+    """Sample until the reading is one of ``values``."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        (value,) = source.sample(now)
+        if value in values:
+            return True
+        time.sleep(0.001)
+    return False
+
+
 def test_a_source_that_is_slow_by_nature_is_asked_seldom(asked: Asked) -> None:
     source = BackgroundSource("card PCIe", asked, patience=0.0, every=2.0)
-    values = []
-    for now in (10.0, 11.0, 11.9, 12.0, 13.0):
-        source.sample(now)
-        assert source._is_idle.wait(20)
-        values.append(source.sample(now))
-    assert values == [[10.0], [10.0], [10.0], [12.0], [12.0]]
+    for now, last in ((10.0, 10.0), (11.0, 10.0), (11.9, 10.0), (12.0, 12.0), (13.0, 12.0)):
+        assert _until(source, now, {last})
     assert asked.count == 2
+
+
+def test_a_thread_ends_with_its_source(asked: Asked) -> None:
+    source = BackgroundSource("ends with its source", asked, patience=20.0)
+    assert not _threads("ends with its source")
+    source.sample(1.0)
+    (thread,) = _threads("ends with its source")
+    del source
+    gc.collect()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def _threads(name: str) -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == name]
+
+
+def test_a_source_is_closed_unless_a_call_of_it_hangs(asked: Asked) -> None:
+    source = BackgroundSource("card", asked, patience=0.05)
+    asked.goes_on.clear()
+    source.sample(1.0)
+    source.close()
+    assert not asked.is_closed
+    asked.goes_on.set()
+    assert _until(source, 2.0, {1.0, 2.0})
+    assert _until(source, 2.5, {2.5})
+    Sampler([Together(source)], lambda *_: None).close()
+    assert asked.is_closed
 
 
 def test_what_a_source_raises_leaves_it_out_by_its_name(asked: Asked) -> None:

@@ -11,15 +11,13 @@ from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import steady_span
 from perftui.run.table import Table
+from perftui.telemetry.gpu.clock_limits import POWER, THERMAL, bits_of
 
 FEWEST_SAMPLES = 5
 """Samples below which a share of them means nothing."""
 
-THERMAL = 0x08 | 0x20 | 0x40
-"""Hardware slowdown, and thermal limits by software or hardware (``nvmlClocksEventReasons``)."""
-
-POWER = 0x04 | 0x80
-"""The power cap by software, and the brake of the board's supply."""
+_THERMAL = bits_of(THERMAL)
+_POWER = bits_of(POWER)
 
 
 @dataclass(frozen=True)
@@ -83,8 +81,8 @@ def _card(table: Table, device: int) -> Card:
     both = len(used) == len(mine) > 0
     return Card(
         device,
-        thermal=float(np.mean(reasons & THERMAL != 0)) if len(reasons) else None,
-        power=float(np.mean(reasons & POWER != 0)) if len(reasons) else None,
+        thermal=float(np.mean(reasons & _THERMAL != 0)) if len(reasons) else None,
+        power=float(np.mean(reasons & _POWER != 0)) if len(reasons) else None,
         clock=clock / most if clock and most else None,
         temperature=one("temperature"),
         busy=None if busy is None else busy / 100,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from perftui.facts.fact import Facts, fact
 from perftui.facts.gpu.memory import peak_reserved
+from perftui.facts.gpu.own_gpus import own_gpus
 from perftui.facts.step.steady import Mask
 from perftui.facts.step.steps import steady_span
 from perftui.facts.step.trace_steps import trace_steps
@@ -148,6 +149,9 @@ def machine_use(facts: Facts) -> MachineFacts:
     used = holding = [card for card in cards if _holds_memory(whole, card)]
     if not holding and len(cards) == 1 and computes_on_gpu(facts):
         used = cards
+    told = _told(facts)
+    if told:
+        used = [card for card in cards if f"gpu{card}" in told]
     shares = [steady.mean(f"gpu{card}.utilization", 100) for card in used]
     return MachineFacts(
         cores=cores,
@@ -202,6 +206,16 @@ def _holds_memory(whole: _Samples, card: int) -> bool:
     """Whether the run's own processes held memory of it at some time."""
     name = f"gpu{card}.process_memory"
     return bool((whole.known(name) > 0).any() or whole.gone.of(name).above_zero)
+
+
+def _told(facts: Facts) -> frozenset[str]:
+    """What the columns of the GPUs begin with that the ranks of the host use; empty where that of
+    any rank is not known."""
+    if facts.run is None or facts.rank is None:
+        return frozenset()
+    here = {each.place for each in facts.run.ranks if each.host == facts.rank.host}
+    own = [own_gpus.or_none(facts.of_rank(place)) for place in here]
+    return frozenset(prefix for one in own for prefix in one or () if None not in own)
 
 
 def _cards(table: Table) -> list[int]:

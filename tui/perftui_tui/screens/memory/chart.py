@@ -13,7 +13,14 @@ from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, wra
 from perftui_tui.look.units import format_bytes
 from perftui_tui.panes.meter import Meter, draw_chart
 from perftui_tui.reading.snapshot import Phase, Snapshot
-from perftui_tui.reading.telemetry import RESIDENT, devices, latest, table_of, why_absent
+from perftui_tui.reading.telemetry import (
+    RESIDENT,
+    gpu_prefixes,
+    gpu_title,
+    latest,
+    table_of,
+    why_absent,
+)
 
 if TYPE_CHECKING:
     from perftui.facts.gpu.memory import MemoryUse
@@ -108,11 +115,11 @@ def _cards(snapshot: Snapshot) -> list[Span]:
     """What each card has in use, by all processes."""
     table = table_of(snapshot)
     spans: list[Span] = []
-    for number in devices(table):
-        used = latest(table, f"gpu{number}.memory_used")
-        whole = latest(table, f"gpu{number}.memory_total")
+    for prefix in gpu_prefixes(table):
+        used = latest(table, f"{prefix}.memory_used")
+        whole = latest(table, f"{prefix}.memory_total")
         if used is not None and whole:
-            text = f"GPU {number}: {format_bytes(used)} of {format_bytes(whole)}"
+            text = f"{gpu_title(prefix)}: {format_bytes(used)} of {format_bytes(whole)}"
             spans.append((f"{text} ({share(used, whole)})", ""))
     return spans
 

@@ -12,7 +12,9 @@ import pytest
 
 from perftui.run.journal import Column
 from perftui.telemetry.gpu import find, gpm
+from perftui.telemetry.gpu.columns import gpu_columns
 from perftui.telemetry.gpu.devices import Gpu
+from perftui.telemetry.gpu.field_values import MEMBERS
 from perftui.telemetry.gpu.fields import FIELDS, TRAFFIC
 from perftui.telemetry.gpu.find import IN_MIG_MODE, Gpus, find_gpus
 from perftui.telemetry.gpu.metrics import METRICS
@@ -119,8 +121,9 @@ def test_every_metric_of_a_card_is_what_the_driver_says(driver_of: DriverOf) -> 
 
 def test_every_metric_has_a_unit_a_label_a_source_and_a_meaning(driver_of: DriverOf) -> None:
     gpus = watch(driver_of(Card()))
-    columns = [c for name, c in gpus.columns.items() if name != "time"]
-    assert {c.name.removeprefix("gpu0.") for c in columns} == set(METRICS)
+    columns = gpu_columns("gpu0")
+    assert [c.name for c in columns] == [f"gpu0.{name}" for name in METRICS]
+    assert {c for name, c in gpus.columns.items() if name != "time"} == set(columns)
     assert all(c.label and c.source and c.meaning.endswith(".") for c in columns)
     unitless = {c.name for c in columns if not c.unit}
     assert unitless == {
@@ -145,6 +148,13 @@ def test_nvlink_traffic_is_the_change_of_bytes_over_all_links(driver_of: DriverO
     card.field_values[138, ALL_LINKS] = ("ullVal", 3, 5)
     third = dict(zip(names, source.sample(13.0), strict=True))
     assert third["gpu0.nvlink_transmit"] is None
+
+
+@pytest.mark.parametrize(("kind", "member"), enumerate(MEMBERS))
+def test_a_field_value_is_read_by_its_type(driver_of: DriverOf, kind: int, member: str) -> None:
+    card = Card()
+    card.field_values[82, 0] = (member, kind, 55)
+    assert watch(driver_of(card)).sample()["gpu0.memory_temperature"] == 55
 
 
 def test_nvlink_traffic_is_that_of_gpm_where_the_counters_are_refused(driver_of: DriverOf) -> None:
@@ -359,6 +369,22 @@ def test_a_driver_that_hangs_is_no_gpu(
     nvml.nvmlInit = driver.released.wait
     reason = find_gpus(frozenset, nvml, pci=Path("nowhere")).no_gpu
     assert reason == "the GPU driver: no answer within 0.01 s"
+
+
+def test_a_driver_that_breaks_is_no_gpu(driver_of: DriverOf) -> None:
+    nvml = nvml_of(driver_of(Card()))
+    nvml.nvmlDeviceGetCount = lambda: 1 // 0
+    reason = find_gpus(frozenset, nvml, pci=Path("nowhere")).no_gpu
+    assert reason is not None
+    assert reason.startswith("the GPU driver: ZeroDivisionError")
+
+
+def test_a_card_that_breaks_is_named(driver_of: DriverOf) -> None:
+    nvml = nvml_of(driver_of(Card()))
+    nvml.nvmlDeviceGetUtilizationRates = lambda _handle: None
+    found = find_gpus(frozenset, nvml)
+    assert found.missing["gpu0"].startswith("AttributeError: ")
+    assert found.no_gpu == found.missing["gpu0"]
 
 
 def test_counters_are_asked_no_more_often_than_they_are_renewed(

@@ -57,8 +57,8 @@ AMD_FIELDS = (
 )
 
 
-def open_amdsmi(library: ModuleType | None = None) -> Any:
-    """The initialised ``amdsmi`` module (or ``library`` in its place).
+def open_amdsmi(library: ModuleType | None = None) -> tuple[Any, list[Any]]:
+    """The initialised ``amdsmi`` module (or ``library`` in its place), and handles of the cards.
 
     Raises:
         NoGpuError: no library, no driver, or no card.
@@ -74,7 +74,7 @@ def open_amdsmi(library: ModuleType | None = None) -> Any:
         raise NoGpuError(f"AMD SMI says: {error}") from error
     if not found:
         raise NoGpuError("AMD SMI finds no GPU")
-    return amdsmi
+    return amdsmi, found
 
 
 class AmdSource:

@@ -88,10 +88,10 @@ class FieldValueSource:
         except RefusedError:
             found = [None] * len(self._fields)
         rows = zip(self._fields, self._rates, found, strict=True)
+        changed = [rate.update(one, now) if field.is_counter else one for field, rate, one in rows]
         return [
-            value if value is None else value * field.factor
-            for field, rate, one in rows
-            for value in (rate.update(one, now) if field.is_counter else one,)
+            None if value is None else value * field.factor
+            for field, value in zip(self._fields, changed, strict=True)
         ]
 
     def _has_nvlink(self) -> bool | None:

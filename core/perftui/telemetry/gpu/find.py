@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from perftui.telemetry.background import BackgroundSource, Together, side_by_side
 from perftui.telemetry.gpu.amd import AmdSource, open_amdsmi
@@ -26,6 +26,8 @@ from perftui.telemetry.gpu.nvml import LostGpuError, NoGpuError, RefusedError, o
 from perftui.telemetry.gpu.other_vendors import AMD, PCI_DEVICES, other_vendors
 from perftui.telemetry.gpu.processes import ProcessSource
 from perftui.telemetry.source import Source
+
+T = TypeVar("T")
 
 OPEN_SECONDS = 30.0
 """For a driver to answer at all: one that is not kept loaded starts each card first."""
@@ -64,19 +66,18 @@ def find_gpus(
     ``nvml`` and ``amdsmi`` stand for the libraries of that name.
     """
     try:
-        library = _opened(partial(open_nvml, nvml))
-        count = library.nvmlDeviceGetCount()
+        library, count = _opened(partial(open_nvml, nvml))
     except NoGpuError as reason:
         return _without_nvidia(str(reason), amdsmi, pci)
     return _together([partial(_card, library, number, pids) for number in range(count)])
 
 
-def _opened(task: Callable[[], Any]) -> Any:
+def _opened(task: Callable[[], T]) -> T:
     (found,) = side_by_side([task], OPEN_SECONDS)
-    if isinstance(found, TimeoutError):
-        raise NoGpuError(f"the GPU driver: {found}") from found
-    if isinstance(found, Exception):
+    if isinstance(found, NoGpuError):
         raise found
+    if isinstance(found, Exception):
+        raise NoGpuError(f"the GPU driver: {_why(found)}") from found
     return found
 
 
@@ -84,8 +85,7 @@ def _without_nvidia(reason: str, amdsmi: ModuleType | None, pci: Path) -> Gpus:
     vendors = other_vendors(pci)
     reasons = [reason]
     try:
-        library = _opened(partial(open_amdsmi, amdsmi))
-        handles = library.amdsmi_get_processor_handles()
+        library, handles = _opened(partial(open_amdsmi, amdsmi))
     except NoGpuError as error:
         if AMD in vendors:
             reasons.append(f"AMD GPU: {error}")

@@ -20,8 +20,8 @@ class LostGpuError(Exception):
     """A GPU has fallen off the bus: it will not answer again."""
 
 
-def open_nvml(library: ModuleType | None = None) -> Any:
-    """The initialised ``pynvml`` module (or ``library`` in its place).
+def open_nvml(library: ModuleType | None = None) -> tuple[Any, int]:
+    """The initialised ``pynvml`` module (or ``library`` in its place), and the number of cards.
 
     Raises:
         NoGpuError: no driver, no library, or no card.
@@ -37,7 +37,7 @@ def open_nvml(library: ModuleType | None = None) -> Any:
         raise NoGpuError(f"NVML says: {error}") from error
     if not count:
         raise NoGpuError("NVML finds no GPU")
-    return nvml
+    return nvml, count
 
 
 def function_of(nvml: Any, *names: str) -> Callable[..., Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from perftui.run.journal import Column
 from perftui.telemetry.gpu.devices import Device
 from perftui.telemetry.gpu.metrics import METRICS
 from perftui.telemetry.gpu.nvml import RefusedError, ask, function_of, refusal
@@ -15,6 +16,13 @@ LISTS = (
     "nvmlDeviceGetGraphicsRunningProcesses",
 )
 """A process may be on several of them."""
+
+
+def process_columns(device: Device) -> tuple[Column, ...]:
+    """The columns of ``ProcessSource`` for ``device``."""
+    names = ("processes", "process_memory")
+    source = ", ".join(LISTS)
+    return tuple(METRICS[name].column(device.prefix, source, device.kind) for name in names)
 
 
 class ProcessSource:
@@ -30,10 +38,7 @@ class ProcessSource:
         self._device = device
         self._pids = pids
         self._lists: list[Callable[..., Any]] = []
-        columns = [
-            METRICS[name].column(device.prefix, ", ".join(LISTS), device.kind)
-            for name in ("processes", "process_memory")
-        ]
+        columns = process_columns(device)
         self.missing: dict[str, str] = {}
         for name in LISTS:
             reason = refusal(self._list, name)
@@ -41,7 +46,7 @@ class ProcessSource:
                 self._lists.append(function_of(nvml, name))
             elif name == LISTS[0]:
                 self.missing = {column.name: reason for column in columns}
-        self.columns = () if self.missing else tuple(columns)
+        self.columns = () if self.missing else columns
 
     def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - levels need no clock
         """The count and the bytes."""

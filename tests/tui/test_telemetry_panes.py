@@ -10,12 +10,10 @@ from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import GPU_DEVICES, NOT_SAMPLED
-from perftui.run.table import GrowingTable
 from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.machine import cpu, disk, network
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.reading.telemetry import gpu_prefixes
 from tests.tui.recorded import NOW, SECOND, START, manifest, write_run
 from tests.tui.test_memory_screen import OVER
 
@@ -189,10 +187,3 @@ def test_a_gpu_that_cannot_be_sampled_is_not_called_absent(tmp_path: Path) -> No
     run = {"gpu": True, "profile": {"no_gpu": reason}}
     meter = gpu(sampled(tmp_path, run, cpu__utilization=[1.0]))
     assert meter.absent == "the GPU is not sampled (Driver Not Loaded; Intel GPUs are not sampled)"
-
-
-def test_prefixes_of_gpus_are_in_the_order_of_their_numbers() -> None:
-    names = ["gpu10.power", "gpu2.mig1.power", "gpu2.power", "gpu2.mig0.power", "cpu.cores"]
-    table = GrowingTable([Column(name) for name in names], floats=True).freeze()
-    assert gpu_prefixes(table) == ["gpu2", "gpu2.mig0", "gpu2.mig1", "gpu10"]
-    assert gpu_prefixes(None) == []

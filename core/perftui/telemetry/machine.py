@@ -9,8 +9,8 @@ from types import ModuleType
 from perftui.telemetry.contention import ContentionSource
 from perftui.telemetry.cpu import CpuSource
 from perftui.telemetry.disk_and_network import DiskSource, NetworkSource
-from perftui.telemetry.gpu.devices import Gpu
 from perftui.telemetry.gpu.find import find_gpus
+from perftui.telemetry.gpu.names import Gpu
 from perftui.telemetry.memory import MemorySource
 from perftui.telemetry.pressure import PressureSource
 from perftui.telemetry.processes import ProcessTreeSource, Roles

@@ -9,6 +9,7 @@ import pytest
 
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts
+from perftui.facts.gpu.cards import cards
 from perftui.facts.gpu.own_gpus import not_sampled, own_gpus
 from perftui.run.manifest import GPU_DEVICES, NOT_SAMPLED
 from tests.core.diagnosis.runs import ON_GPU, event_table, make_run, telemetry_table
@@ -83,7 +84,7 @@ def test_why_a_metric_is_not_sampled_is_known_by_host() -> None:
     assert not_sampled(facts_of(note())) == {"gpu0.fan": "NVML says: Not Supported"}
 
 
-def cards(**busy: float) -> Any:
+def machine(**busy: float) -> Any:
     values: dict[str, float] = {}
     for card, share in busy.items():
         values |= {f"{card}.utilization": share, f"{card}.memory_used": share}
@@ -93,22 +94,56 @@ def cards(**busy: float) -> Any:
 
 def test_the_machines_figures_are_those_of_the_runs_own_card() -> None:
     """In a container no card lists a process that the run knows."""
-    table = cards(gpu0=90.0, gpu1=20.0)
+    table = machine(gpu0=90.0, gpu1=20.0)
     unknown = machine_use(facts_of(None, telemetry=table, **ON_GPU))
     assert (unknown.gpu_busy, unknown.memory) == (None, ())
     told = machine_use(facts_of(note(uuids=["aa-11"]), telemetry=table, **ON_GPU))
     assert told.gpu_busy == 0.2
-    assert [memory.device for memory in told.memory] == [1]
+    assert [memory.name for memory in told.memory] == ["GPU 1"]
 
 
 def test_of_several_ranks_on_a_host_all_must_tell() -> None:
-    table = cards(gpu0=90.0, gpu1=20.0, gpu2=99.0)
+    table = machine(gpu0=90.0, gpu1=20.0, gpu2=99.0)
     run = make_run(
         events=(("settings", note(uuids=["aa-11"])),), profile=PROFILE, telemetry=table, **ON_GPU
     )
     second = replace(run.ranks[0], rank=1, events=event_table(events=(("settings", note()),)))
     both = machine_use(Facts(replace(run, ranks=(*run.ranks, second))))
-    assert [memory.device for memory in both.memory] == [0, 1]
+    assert [memory.name for memory in both.memory] == ["GPU 0", "GPU 1"]
     silent = replace(second, events=event_table())
     unknown = machine_use(Facts(replace(run, ranks=(*run.ranks, silent))))
     assert unknown.memory == ()
+
+
+def divided(**device: float) -> Any:
+    """Telemetry of a hot card with two MIG devices, of which ``device`` is the second."""
+    first = {"memory_used": 9.0, "memory_total": 10.0, "utilization": 99.0}
+    values = {"gpu0.temperature": 90.0, "gpu0.throttle_reasons": 0x20, "gpu0.clock_sm": 1000.0}
+    values |= {f"gpu0.mig0.{name}": value for name, value in first.items()}
+    values |= {f"gpu0.mig1.{name}": value for name, value in device.items()}
+    return telemetry_table(20, **values)
+
+
+PARTS = [{"prefix": "gpu0", "name": "", "uuid": "GPU-0"}] + [
+    {"prefix": f"gpu0.mig{n}", "name": "", "uuid": f"MIG-{n}"} for n in range(2)
+]
+
+
+def test_figures_are_those_of_the_mig_device_that_the_run_uses() -> None:
+    table = divided(memory_used=3.0, memory_total=10.0, utilization=40.0)
+    told = facts_of(note(uuids=["1"]), {GPU_DEVICES: {"box": PARTS}}, telemetry=table, **ON_GPU)
+    use = machine_use(told)
+    assert (use.cards, use.gpu_busy) == (1, 0.4)
+    assert [(one.name, one.share) for one in use.memory] == [("GPU0 MIG1", 0.3)]
+    (card,) = cards(told)
+    # Heat and clocks are the card's.
+    assert (card.busy, card.memory_total, card.temperature, card.thermal) == (0.4, 10.0, 90.0, 1.0)
+
+
+def test_mig_devices_are_not_taken_for_each_other() -> None:
+    table = divided(memory_used=3.0, memory_total=10.0, utilization=40.0)
+    use = machine_use(facts_of(None, telemetry=table, **ON_GPU))
+    assert (use.gpu_busy, use.memory) == (None, ())
+    held = divided(memory_used=3.0, memory_total=10.0, utilization=40.0, process_memory=2.0)
+    use = machine_use(facts_of(None, telemetry=held, **ON_GPU))
+    assert [one.name for one in use.memory] == ["GPU0 MIG1"]

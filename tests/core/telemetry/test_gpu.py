@@ -13,11 +13,11 @@ import pytest
 from perftui.run.journal import Column
 from perftui.telemetry.gpu import find, gpm
 from perftui.telemetry.gpu.columns import gpu_columns
-from perftui.telemetry.gpu.devices import Gpu
 from perftui.telemetry.gpu.field_values import MEMBERS
 from perftui.telemetry.gpu.fields import FIELDS, TRAFFIC
 from perftui.telemetry.gpu.find import IN_MIG_MODE, Gpus, find_gpus
 from perftui.telemetry.gpu.metrics import METRICS
+from perftui.telemetry.gpu.names import Gpu
 from perftui.telemetry.machine import look_around
 from perftui.telemetry.source import Sampler
 from tests.core.telemetry import fake_nvml

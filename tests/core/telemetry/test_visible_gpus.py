@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.telemetry.gpu.devices import Gpu
+from perftui.telemetry.gpu.names import Gpu, gpu_name, gpu_prefixes
 from perftui.telemetry.gpu.visible import visible_gpus
 
 A, B, C = (Gpu(f"gpu{n}", "H100", f"GPU-{n}{n}aa-bb{n}") for n in range(3))
@@ -93,3 +93,14 @@ def test_no_text_raises_or_names_a_gpu_twice(text: str) -> None:
     assert seen is not None
     assert len(set(seen)) == len(seen)
     assert set(seen) <= set(CARDS)
+
+
+def test_prefixes_of_gpus_are_in_the_order_of_their_numbers() -> None:
+    names = ["gpu10.power", "gpu2.mig1.power", "gpu2.power", "gpu2.mig0.power", "cpu.cores"]
+    assert gpu_prefixes([*names, "gpus.power", "gpu3"]) == [
+        "gpu2",
+        "gpu2.mig0",
+        "gpu2.mig1",
+        "gpu10",
+    ]
+    assert [gpu_name(prefix) for prefix in ("gpu10", "gpu2.mig1")] == ["GPU 10", "GPU2 MIG1"]

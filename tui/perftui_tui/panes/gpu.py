@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from perftui.telemetry.gpu.names import gpu_name
 from perftui.trace.text import printable
 from perftui_tui.look.format import percent
 from perftui_tui.look.units import format_bytes
@@ -12,8 +13,7 @@ from perftui_tui.panes.meter import Meter
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import (
     STOPPED,
-    gpu_prefixes,
-    gpu_title,
+    gpus,
     latest,
     mean,
     samples,
@@ -36,7 +36,7 @@ def gpu(snapshot: Snapshot) -> Meter:
     from perftui.facts.gpu.own_gpus import own_gpus
 
     table = table_of(snapshot)
-    found = gpu_prefixes(table)
+    found = gpus(table)
     own = [prefix for prefix in snapshot.ask(own_gpus) or () if prefix in found]
     known = [prefix for prefix in own or found if series(table, f"{prefix}.utilization")]
     if table is None or not known:
@@ -45,7 +45,7 @@ def gpu(snapshot: Snapshot) -> Meter:
     prefix = _shown(table, known)
     now = latest(table, f"{prefix}.utilization")
     return Meter(
-        gpu_title(prefix),
+        gpu_name(prefix),
         STOPPED if now is None else f"busy {percent(now)}",
         "" if now is None else busy_word(now),
         series(table, f"{prefix}.utilization"),
@@ -121,7 +121,7 @@ def _why_unknown(snapshot: Snapshot, prefix: str) -> str:
 
     reasons = snapshot.ask(not_sampled) or {}
     reason = printable(reasons.get(f"{prefix}.utilization", "it has not answered yet"))
-    return ", ".join([f"{gpu_title(prefix)} busy: unknown ({reason})", *_notes(snapshot, prefix)])
+    return ", ".join([f"{gpu_name(prefix)} busy: unknown ({reason})", *_notes(snapshot, prefix)])
 
 
 def _why_absent(snapshot: Snapshot, is_listed: bool) -> str:

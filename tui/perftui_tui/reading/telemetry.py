@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING
 
 from perftui_tui.reading.snapshot import Snapshot
@@ -19,8 +18,6 @@ NOW_SAMPLES = 10
 
 RESIDENT = "processes.rss"
 """Memory of the run's processes: nothing where none is left."""
-
-_GPU = re.compile(r"(gpu(\d+)(?:\.mig(\d+))?)\.")
 
 STOPPED = "no longer sampled"
 """Shown for a metric whose source has failed."""
@@ -80,20 +77,13 @@ def why_absent(snapshot: Snapshot) -> str:
     return "no sample yet" if snapshot.phase.is_live else "not sampled"
 
 
-def gpu_prefixes(table: Table | None) -> list[str]:
+def gpus(table: Table | None) -> list[str]:
     """What the columns of each GPU begin with: cards as ``gpu0``, MIG devices as ``gpu0.mig1``."""
     if table is None:
         return []
-    names = (_GPU.match(column.name) for column in table.columns)
-    found = {match[1]: (int(match[2]), int(match[3] or -1)) for match in names if match}
-    return sorted(found, key=found.__getitem__)
+    from perftui.telemetry.gpu.names import gpu_prefixes
 
-
-def gpu_title(prefix: str) -> str:
-    """The name of a GPU on screen: ``GPU 0``, or ``GPU0 MIG1`` for a MIG device of it."""
-    card, _, part = prefix.partition(".")
-    number = card.removeprefix("gpu")
-    return f"GPU{number} {part.upper()}" if part else f"GPU {number}"
+    return gpu_prefixes(column.name for column in table.columns)
 
 
 def total(*parts: tuple[float, ...]) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ import msgspec
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.settings import Devices, Settings, settings
 from perftui.run.manifest import GPU_DEVICES, NOT_SAMPLED
-from perftui.telemetry.gpu.devices import Gpu
+from perftui.telemetry.gpu.names import Gpu
 from perftui.telemetry.gpu.visible import visible_gpus
 
 

@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from perftui.run.journal import Column
-from perftui.telemetry.gpu.devices import Gpu
 from perftui.telemetry.gpu.metrics import METRICS
+from perftui.telemetry.gpu.names import Gpu
 from perftui.telemetry.gpu.nvml import NoGpuError, RefusedError, refusal
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from perftui.run.journal import Column
-from perftui.telemetry.gpu.devices import Device, Gpu
+from perftui.telemetry.gpu.devices import Device
 from perftui.telemetry.gpu.field_values import FIELD_VALUES
 from perftui.telemetry.gpu.fields import FIELDS, TRAFFIC
 from perftui.telemetry.gpu.gpm import GPM_METRICS
 from perftui.telemetry.gpu.metrics import METRICS
+from perftui.telemetry.gpu.names import Gpu
 from perftui.telemetry.gpu.processes import process_columns
 
 

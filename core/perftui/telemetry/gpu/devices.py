@@ -7,18 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from perftui.telemetry.gpu.names import Gpu
 from perftui.telemetry.gpu.nvml import RefusedError, ask, function_of
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """A GPU that can be told from others, as the manifest of a run lists it."""
-
-    prefix: str
-    """What its columns begin with: ``gpu0`` for a card, ``gpu0.mig1`` for a MIG device of it."""
-    name: str
-    uuid: str | None = None
-    """By NVML, such as ``GPU-8a56...`` or ``MIG-f3c1...``; None where it has not answered."""
 
 
 @dataclass(frozen=True)

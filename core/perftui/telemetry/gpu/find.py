@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from perftui.telemetry.background import BackgroundSource, Together, side_by_side
 from perftui.telemetry.gpu.amd import AmdSource, open_amdsmi
-from perftui.telemetry.gpu.devices import Device, Gpu, card
+from perftui.telemetry.gpu.devices import Device, card
 from perftui.telemetry.gpu.field_values import FieldValueSource
 from perftui.telemetry.gpu.fields import (
     FIELDS,
@@ -22,6 +22,7 @@ from perftui.telemetry.gpu.fields import (
     FieldSource,
 )
 from perftui.telemetry.gpu.gpm import GPM_METRICS, GPM_NVLINK, GPM_UTILIZATION, GpmSource
+from perftui.telemetry.gpu.names import Gpu
 from perftui.telemetry.gpu.nvml import LostGpuError, NoGpuError, RefusedError, open_nvml
 from perftui.telemetry.gpu.other_vendors import AMD, PCI_DEVICES, other_vendors
 from perftui.telemetry.gpu.processes import ProcessSource

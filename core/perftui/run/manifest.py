@@ -20,6 +20,16 @@ OTHER_PROGRAMS = "other_programs"
 """Entry of ``profile``: by host, for how many ``seconds`` programs beside the run were watched, and
 the mean ``cores`` that the busiest took, by name."""
 
+GPU_DEVICES = "gpu_devices"
+"""Entry of ``profile``: by host the GPUs that are sampled, in the order of the driver, each with
+the ``prefix`` of its columns, ``name`` and ``uuid``."""
+
+NOT_SAMPLED = "not_sampled"
+"""Entry of ``profile``: by host why a metric, or all of a GPU, is not sampled, by name."""
+
+BY_HOST = (OTHER_PROGRAMS, GPU_DEVICES, NOT_SAMPLED)
+"""Entries of ``profile`` to which each host of a run adds its own."""
+
 
 class Status(str, enum.Enum):
     """How far a run has come."""

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import ModuleType
 
 from perftui.telemetry.contention import ContentionSource
 from perftui.telemetry.cpu import CpuSource
 from perftui.telemetry.disk_and_network import DiskSource, NetworkSource
-from perftui.telemetry.gpu import (
-    GpuMemorySource,
-    GpuSource,
-    NoGpuError,
-    PcieSource,
-    card_names,
-    open_nvml,
-)
+from perftui.telemetry.gpu.find import find_gpus
+from perftui.telemetry.gpu.names import Gpu
 from perftui.telemetry.memory import MemorySource
 from perftui.telemetry.pressure import PressureSource
 from perftui.telemetry.processes import ProcessTreeSource, Roles
@@ -32,6 +26,10 @@ class Machine:
     """One of them."""
     gpus: tuple[str, ...] = ()
     no_gpu: str | None = None
+    gpu_devices: tuple[Gpu, ...] = ()
+    """Those of ``gpus`` that answer and their MIG devices, with what tells them apart."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Why a metric, or all of a device, is not sampled, by its name."""
 
 
 def look_around(
@@ -56,9 +54,12 @@ def look_around(
         DiskSource(),
         NetworkSource(),
     ]
-    try:
-        library = open_nvml(nvml)
-    except NoGpuError as reason:
-        return Machine(tuple(sources), contention, no_gpu=str(reason))
-    sources += [GpuSource(library), GpuMemorySource(library, processes.pids), PcieSource(library)]
-    return Machine(tuple(sources), contention, card_names(library))
+    found = find_gpus(processes.pids, nvml)
+    return Machine(
+        (*sources, *found.sources),
+        contention,
+        found.names,
+        found.no_gpu,
+        found.gpus,
+        missing=found.missing,
+    )

@@ -15,9 +15,9 @@ from perftui.recorder.multi_host.heartbeat import others_here
 from perftui.recorder.multi_host.leader_election import LeaderElection
 from perftui.run.heartbeat import BEAT_SECONDS, Beat
 from perftui.run.layout import RunLayout
-from perftui.run.manifest import OTHER_PROGRAMS
+from perftui.run.manifest import GPU_DEVICES, NOT_SAMPLED, OTHER_PROGRAMS
 from perftui.telemetry.contention import ContentionSource
-from perftui.telemetry.machine import look_around
+from perftui.telemetry.machine import Machine, look_around
 from perftui.telemetry.processes import Roles
 from perftui.telemetry.source import Sampler
 from perftui.wire.spool import Spool
@@ -63,6 +63,8 @@ class MachineSampling:
     def finish(self) -> None:
         """Close the journal, and let another recorder sample."""
         self._note_others(1.0)
+        if self._sampler is not None:
+            self._sampler.close()
         if self._journal is not None:
             self._journal.close()
         self._election.close()
@@ -79,6 +81,16 @@ class MachineSampling:
             self._noted_seconds = others.seconds
             self._manifest.note(OTHER_PROGRAMS, {self._host: asdict(others)})
 
+    def _noted(self, machine: Machine) -> dict[str, Any]:
+        """Entries of the manifest's profile: which GPUs there are, and what is not sampled."""
+        devices = [asdict(gpu) for gpu in machine.gpu_devices]
+        entries = {
+            "no_gpu": machine.no_gpu,
+            GPU_DEVICES: {self._host: devices} if devices else None,
+            NOT_SAMPLED: {self._host: dict(machine.missing)} if machine.missing else None,
+        }
+        return {name: entry for name, entry in entries.items() if entry is not None}
+
     def _look_beside(self) -> None:
         now = time.monotonic()
         if now >= self._beside_due:
@@ -93,8 +105,9 @@ class MachineSampling:
         machine = look_around(self._pid, roles=self._roles, others=self._others)
         self._contention = machine.contention
         facts: dict[str, Any] = {}
-        if machine.no_gpu is not None:
-            facts["profile"] = {**self._manifest.current.profile, "no_gpu": machine.no_gpu}
+        noted = self._noted(machine)
+        if noted:
+            facts["profile"] = {**self._manifest.current.profile, **noted}
         if machine.gpus and not self._manifest.current.gpus:
             facts["gpus"] = machine.gpus
         self._manifest.update(**facts)

@@ -83,7 +83,7 @@ def test_what_holds_the_clocks_down_is_said_in_words(tmp_path: Path) -> None:
 def test_a_part_of_a_card_is_called_by_its_name(tmp_path: Path) -> None:
     metrics: dict[str, list[float | None]] = {"gpu0.mig1.utilization": [40.0]}
     (line,) = text(gpu_cards(sampled(tmp_path, **metrics), 60, 1))
-    assert line.startswith("GPU0 MIG1   40 % LOW")
+    assert line.startswith("GPU0 MIG1  40 % LOW")
 
 
 def test_what_a_card_does_not_say_takes_no_room(tmp_path: Path) -> None:

@@ -61,9 +61,9 @@ def test_a_terminal_of_sixteen_colours_gets_its_own(shown: Open) -> None:
 
 @pytest.mark.subprocess
 def test_a_small_terminal_says_what_is_needed(shown: Open) -> None:
-    terminal = shown(size=(60, 15))
-    text = terminal.wait_for("needed  60 x 18")
-    assert "now     60 x 15" in text
+    terminal = shown(size=(39, 8))
+    text = terminal.wait_for("needed  40 x 8")
+    assert "now     39 x 8" in text
 
 
 @pytest.mark.subprocess

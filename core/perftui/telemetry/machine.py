@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
-from perftui.telemetry.contention import ContentionSource
 from perftui.telemetry.cpu import CpuSource
 from perftui.telemetry.disk_and_network import DiskSource, NetworkSource
 from perftui.telemetry.gpu import (
@@ -19,7 +18,11 @@ from perftui.telemetry.gpu import (
 )
 from perftui.telemetry.memory import MemorySource
 from perftui.telemetry.pressure import PressureSource
-from perftui.telemetry.processes import ProcessTreeSource, Roles
+from perftui.telemetry.processes.contention import ContentionSource
+from perftui.telemetry.processes.pss import PssSource
+from perftui.telemetry.processes.roles import Roles
+from perftui.telemetry.processes.threads import ThreadSource
+from perftui.telemetry.processes.usage import ProcessTreeSource
 from perftui.telemetry.source import Source
 
 
@@ -52,6 +55,8 @@ def look_around(
         MemorySource(),
         PressureSource(),
         processes,
+        ThreadSource(roles),
+        PssSource(pid, processes.pids),
         contention,
         DiskSource(),
         NetworkSource(),

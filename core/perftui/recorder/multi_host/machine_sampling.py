@@ -16,9 +16,9 @@ from perftui.recorder.multi_host.leader_election import LeaderElection
 from perftui.run.heartbeat import BEAT_SECONDS, Beat
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import OTHER_PROGRAMS
-from perftui.telemetry.contention import ContentionSource
+from perftui.telemetry.processes.contention import ContentionSource
 from perftui.telemetry.machine import look_around
-from perftui.telemetry.processes import Roles
+from perftui.telemetry.processes.roles import Roles
 from perftui.telemetry.source import Sampler
 from perftui.wire.spool import Spool
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
-from perftui.telemetry.cpu import CpuSource
+from perftui.telemetry.cpu.cores import CpuSource
+from perftui.telemetry.cpu.frequency import FrequencySource
+from perftui.telemetry.cpu.quota import QuotaSource
 from perftui.telemetry.disk_and_network import DiskSource, NetworkSource
 from perftui.telemetry.gpu import (
     GpuMemorySource,
@@ -52,6 +54,8 @@ def look_around(
     contention = ContentionSource(roles, processes.pids)
     sources: list[Source] = [
         CpuSource(),
+        FrequencySource(),
+        QuotaSource(pid, roles),
         MemorySource(),
         PressureSource(),
         processes,

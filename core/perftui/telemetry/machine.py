@@ -18,7 +18,8 @@ from perftui.telemetry.gpu import (
     card_names,
     open_nvml,
 )
-from perftui.telemetry.memory import MemorySource
+from perftui.telemetry.memory.shared import SharedMemorySource
+from perftui.telemetry.memory.usage import MemorySource
 from perftui.telemetry.pressure import PressureSource
 from perftui.telemetry.processes.contention import ContentionSource
 from perftui.telemetry.processes.pss import PssSource
@@ -57,6 +58,7 @@ def look_around(
         FrequencySource(),
         QuotaSource(pid, roles),
         MemorySource(),
+        SharedMemorySource(),
         PressureSource(),
         processes,
         ThreadSource(roles),

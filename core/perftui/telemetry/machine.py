@@ -9,7 +9,7 @@ from types import ModuleType
 from perftui.telemetry.cpu.cores import CpuSource
 from perftui.telemetry.cpu.frequency import FrequencySource
 from perftui.telemetry.cpu.quota import QuotaSource
-from perftui.telemetry.disk_and_network import DiskSource, NetworkSource
+from perftui.telemetry.disk_and_network import DiskSource
 from perftui.telemetry.gpu import (
     GpuMemorySource,
     GpuSource,
@@ -20,6 +20,8 @@ from perftui.telemetry.gpu import (
 )
 from perftui.telemetry.memory.shared import SharedMemorySource
 from perftui.telemetry.memory.usage import MemorySource
+from perftui.telemetry.network.infiniband import InfinibandSource
+from perftui.telemetry.network.interfaces import NetworkSource
 from perftui.telemetry.pressure import PressureSource
 from perftui.telemetry.processes.contention import ContentionSource
 from perftui.telemetry.processes.pss import PssSource
@@ -66,6 +68,7 @@ def look_around(
         contention,
         DiskSource(),
         NetworkSource(),
+        InfinibandSource(),
     ]
     try:
         library = open_nvml(nvml)

@@ -9,7 +9,10 @@ from types import ModuleType
 from perftui.telemetry.cpu.cores import CpuSource
 from perftui.telemetry.cpu.frequency import FrequencySource
 from perftui.telemetry.cpu.quota import QuotaSource
-from perftui.telemetry.disk_and_network import DiskSource
+from perftui.telemetry.disk.data_disk import DataDiskSource
+from perftui.telemetry.disk.data_place import DataPlace
+from perftui.telemetry.disk.disks import DiskSource
+from perftui.telemetry.disk.nfs import NfsSource
 from perftui.telemetry.gpu import (
     GpuMemorySource,
     GpuSource,
@@ -55,6 +58,7 @@ def look_around(
     """
     processes = ProcessTreeSource(pid, roles, others)
     contention = ContentionSource(roles, processes.pids)
+    place = DataPlace(pid, roles)
     sources: list[Source] = [
         CpuSource(),
         FrequencySource(),
@@ -67,6 +71,8 @@ def look_around(
         PssSource(pid, processes.pids),
         contention,
         DiskSource(),
+        DataDiskSource(place),
+        NfsSource(place),
         NetworkSource(),
         InfinibandSource(),
     ]

@@ -20,6 +20,13 @@ OTHER_PROGRAMS = "other_programs"
 """Entry of ``profile``: by host, for how many ``seconds`` programs beside the run were watched, and
 the mean ``cores`` that the busiest took, by name."""
 
+NOT_SAMPLED = "not_sampled"
+"""Entry of ``profile``: by metric, or group of metrics, why the machine is not sampled for it."""
+
+DATA_DISK = "data_disk"
+"""Entry of ``profile``: by host, the ``disk`` that holds the data set (None where the kernel counts
+none), where it is mounted (``place``), its ``file_system``, and what that was ``found_by``."""
+
 
 class Status(str, enum.Enum):
     """How far a run has come."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import ModuleType
 
 from perftui.telemetry.cpu.cores import CpuSource
@@ -31,7 +31,7 @@ from perftui.telemetry.processes.pss import PssSource
 from perftui.telemetry.processes.roles import Roles
 from perftui.telemetry.processes.threads import ThreadSource
 from perftui.telemetry.processes.usage import ProcessTreeSource
-from perftui.telemetry.source import Source
+from perftui.telemetry.source import PartialSource, Source
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,12 @@ class Machine:
     sources: tuple[Source, ...]
     contention: ContentionSource
     """One of them."""
+    data_disk: DataDiskSource
+    """One of them."""
     gpus: tuple[str, ...] = ()
     no_gpu: str | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Why a metric, or a group of them, is not sampled here."""
 
 
 def look_around(
@@ -59,7 +63,8 @@ def look_around(
     processes = ProcessTreeSource(pid, roles, others)
     contention = ContentionSource(roles, processes.pids)
     place = DataPlace(pid, roles)
-    sources: list[Source] = [
+    data_disk = DataDiskSource(place)
+    host: list[PartialSource] = [
         CpuSource(),
         FrequencySource(),
         QuotaSource(pid, roles),
@@ -71,14 +76,16 @@ def look_around(
         PssSource(pid, processes.pids),
         contention,
         DiskSource(),
-        DataDiskSource(place),
+        data_disk,
         NfsSource(place),
         NetworkSource(),
         InfinibandSource(),
     ]
+    missing = {name: why for source in host for name, why in source.missing.items()}
+    sources: list[Source] = [*host]
     try:
         library = open_nvml(nvml)
     except NoGpuError as reason:
-        return Machine(tuple(sources), contention, no_gpu=str(reason))
+        return Machine(tuple(sources), contention, data_disk, no_gpu=str(reason), missing=missing)
     sources += [GpuSource(library), GpuMemorySource(library, processes.pids), PcieSource(library)]
-    return Machine(tuple(sources), contention, card_names(library))
+    return Machine(tuple(sources), contention, data_disk, card_names(library), missing=missing)

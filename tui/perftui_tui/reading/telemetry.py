@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 RECENT_SAMPLES = 400
 """Samples that the widest chart can show."""
 
-NOW_SAMPLES = 10
-"""A value that is missing in so many samples, one a second, is no longer the present one."""
+NOW_SAMPLES = 25
+"""A value that is missing in so many samples, two a second, is no longer the present one: what is
+read seldom comes every ten seconds."""
 
 RESIDENT = "processes.rss"
 """Memory of the run's processes: nothing where none is left."""

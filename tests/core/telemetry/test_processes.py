@@ -137,14 +137,17 @@ def test_tree_counts_children_and_forgets_them() -> None:
     assert set(sampled(tree, 13.0).values()) == {None}
 
 
-def test_a_child_is_found_within_two_samples() -> None:
-    table = Table(1)
+def test_children_are_looked_for_as_often_as_that_is_cheap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table, clock = Table(1), iter([0.0, 0.001, 0.001, 0.001])
+    monkeypatch.setattr("perftui.telemetry.pace.time.thread_time", lambda: next(clock))
     source = ProcessTreeSource(1, table=table)
     assert sampled(source, 0.0)["processes.count"] == 1
     table.readings[2] = EMPTY._replace(pid=2)
-    # It is looked for once a second.
-    assert sampled(source, 0.5)["processes.count"] == 1
-    assert sampled(source, 1.0)["processes.count"] == 2
+    # 1 ms is half a thousandth of 2 s.
+    assert sampled(source, 1.5)["processes.count"] == 1
+    assert sampled(source, 2.0)["processes.count"] == 2
 
 
 def test_pid_given_to_another_process_is_another_process() -> None:

@@ -32,8 +32,8 @@ MOST_SHARE = 0.01
 AHEAD_SECONDS = 5.0
 """How far ahead of that it may run: what is read seldom may cost as much as ten samples."""
 
-ROLES_SECONDS = 1.0
-"""Between two looks at who trains and who loads: a run may have hundreds of files to list."""
+ROLES_SHARE = 0.001
+"""Of a core, for looking up who trains and who loads: a run may have hundreds of files to list."""
 
 
 class MachineSampling:
@@ -57,7 +57,7 @@ class MachineSampling:
         self._noted_seconds = 0.0
         self._noted_disk: DataDisk | None = None
         self._known_roles = Roles()
-        self._roles_pace = Pace(ROLES_SECONDS, MOST_SHARE / 10)
+        self._roles_pace = Pace(0.0, ROLES_SHARE)
         self._host = socket.gethostname()
         self._election = LeaderElection(layout, self._host, faults)
         self._beside: list[Beat] = []

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from perftui.telemetry.pace import Pace
 from perftui.telemetry.processes.reading import ProcessReading, ProcessTable
 
-EVERY_SECONDS, MOST_SHARE = 1.0, 0.002
-"""Between two searches for processes that have been started meanwhile."""
+MOST_SHARE = 0.0005
+"""Of a core, for searches for processes that have been started meanwhile: with every sample in a
+small run, as workers may live for seconds only."""
 
 
 class ProcessTree:
@@ -20,7 +21,7 @@ class ProcessTree:
     def __init__(self, table: ProcessTable, pid: int, others: Callable[[], Sequence[int]]) -> None:
         self._table = table
         self._others = others
-        self._pace = Pace(EVERY_SECONDS, MOST_SHARE)
+        self._pace = Pace(0.0, MOST_SHARE)
         self._pids: list[int] = []
         self.main = table.read(pid)
         """The first reading of ``pid``, None where it was gone by then or has ended since."""

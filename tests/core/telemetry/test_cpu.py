@@ -172,20 +172,28 @@ def test_the_limit_is_the_tightest_quota_with_its_fraction(tmp_path: Path) -> No
     assert sampled(source, 1.0)["cpu.limit"] == 0.25
 
 
-def test_the_share_of_periods_in_which_the_quota_was_used_up(tmp_path: Path) -> None:
-    source = _group(
-        tmp_path,
-        {
-            "job/cpu.max": "50000 100000\n",
-            "job/cpu.stat": "usage_usec 7\nnr_periods 10\nnr_throttled 2\nthrottled_usec 99\n",
-        },
-    )
-    assert sampled(source, 0.0)["cpu.throttled"] is None
-    write(tmp_path, {"job/cpu.stat": "nr_periods 20\nnr_throttled 7\n"})
-    assert sampled(source, 1.0)["cpu.throttled"] == 50.0
-    assert sampled(source, 2.0)["cpu.throttled"] == 0.0
+def _cpu_stat(periods: int, used_up: int, held: int) -> dict[str, str | bytes | int]:
+    lines = f"usage_usec 7\nnr_periods {periods}\nnr_throttled {used_up}\nthrottled_usec {held}\n"
+    return {"job/cpu.stat": lines}
+
+
+def test_the_time_in_which_a_quota_held_the_run_back(tmp_path: Path) -> None:
+    source = _group(tmp_path, {"job/cpu.max": "50000 100000\n", **_cpu_stat(10, 2, 100)})
+    assert sampled(source, 10.0)["cpu.throttled"] is None
+    # 300 ms on one core.
+    write(tmp_path, _cpu_stat(20, 7, 300_100))
+    assert sampled(source, 11.0)["cpu.throttled"] == pytest.approx(30.0)
+    assert sampled(source, 12.0)["cpu.throttled"] == 0.0
+    # 900 ms on all cores together, in one period of ten.
+    write(tmp_path, _cpu_stat(30, 8, 1_200_100))
+    assert sampled(source, 13.0)["cpu.throttled"] == pytest.approx(10.0)
+    # 4 s on all cores together, all the time.
+    write(tmp_path, _cpu_stat(40, 18, 5_200_100))
+    assert sampled(source, 14.0)["cpu.throttled"] == 100.0
+    write(tmp_path, _cpu_stat(1, 0, 0))
+    assert sampled(source, 15.0)["cpu.throttled"] is None
     write(tmp_path, {"job/cpu.stat": "nr_periods cut"})
-    assert sampled(source, 3.0)["cpu.throttled"] is None
+    assert sampled(source, 16.0)["cpu.throttled"] is None
 
 
 def test_a_quota_of_the_first_version_of_cgroups_holds_as_well(tmp_path: Path) -> None:
@@ -198,6 +206,10 @@ def test_a_quota_of_the_first_version_of_cgroups_holds_as_well(tmp_path: Path) -
     assert limits.usable_cores(tmp_path, own) == min(2, len(os.sched_getaffinity(0)))
     source = QuotaSource(os.getpid(), root=tmp_path, own=own)
     assert names_of(source) == ["cpu.limit", "cpu.throttled"]
+    source.sample(0.0)
+    stat = "nr_periods 14\nnr_throttled 11\nthrottled_time 500000009\n"
+    write(tmp_path, {"cpu/cpu.stat": stat})
+    assert sampled(source, 1.0)["cpu.throttled"] == pytest.approx(50.0)
     write(tmp_path, {"cpu/cpu.cfs_quota_us": "-1\n"})
     assert limits.usable_cores(tmp_path, own) == len(os.sched_getaffinity(0))
 

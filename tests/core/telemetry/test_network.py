@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import namedtuple
 from pathlib import Path
 
@@ -61,6 +62,32 @@ def test_counters_of_this_machine_are_those_of_its_files() -> None:
     names, values = re.findall(rb"^Tcp: (.*)$", snmp, re.MULTILINE)
     place = names.split().index(b"RetransSegs")
     assert retransmits(snmp) == int(values.split()[place])
+
+
+def _bytes_of_files() -> tuple[int, int]:
+    """Bytes in and out by all interfaces with hardware behind them, of ``/proc/net/dev``."""
+    lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+    counts = {name.strip(): rest.split() for name, _, rest in (one.partition(":") for one in lines)}
+    counts.pop("lo", None)
+    real = [name for name in counts if Path("/sys/class/net", name, "device").exists()]
+    chosen = [counts[name] for name in real or counts]
+    return sum(int(one[0]) for one in chosen), sum(int(one[8]) for one in chosen)
+
+
+def test_bytes_of_this_machine_are_those_of_its_files() -> None:
+    source = NetworkSource()
+    readings = [_bytes_of_files()]
+    source.sample(0.0)
+    readings.append(_bytes_of_files())
+    time.sleep(0.1)
+    readings.append(_bytes_of_files())
+    row = sampled(source, 1.0)
+    readings.append(_bytes_of_files())
+    if row["network.receive"] is None:
+        pytest.skip("there is no interface but loopback")
+    for way, name in enumerate(("network.receive", "network.transmit")):
+        first, second, third, last = (reading[way] for reading in readings)
+        assert third - second <= row[name] <= last - first
 
 
 @given(st.binary())

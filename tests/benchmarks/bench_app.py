@@ -74,6 +74,7 @@ def live_run(folder: Path) -> Iterator[Path]:
             if number % 3 == 0:
                 wave = number * 13 % 17
                 load = [22.0 + wave, 180.0 + wave, 9.1e9, 2e8 + wave * 4e6, 1e6, 35.0, 3e5, 2e5]
+                load += [21.0 * 2**30, 64.0 * 2**30]
                 card = [50.0 + wave, 31.0 * 2**30, 141.0 * 2**30, 412.0 - wave, 54.0]
                 machine.append([[float(time.time_ns()), *load, *card]])
             number += 1

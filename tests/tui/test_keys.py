@@ -116,8 +116,8 @@ async def test_a_small_terminal_speaks_of_a_training_only_where_one_runs(tmp_pat
     for changes, goes_on in (({}, True), (ENDED, False)):
         root = write_run(tmp_path / str(goes_on), **changes)
         async with opened(root, (80, 24), replay=not goes_on) as (app, pilot):
-            await pilot.resize_terminal(60, 15)
-            await until_shown(pilot, "needed  60 x 18")
+            await pilot.resize_terminal(38, 7)
+            await until_shown(pilot, "needed  40 x 8")
             assert ("The training goes on" in text_of(app)) == goes_on
             assert "q quits" in text_of(app)
 
@@ -298,19 +298,19 @@ async def test_enter_on_the_overview_explains(live: Path) -> None:
 
 async def test_too_small_a_terminal_says_what_it_needs(live: Path) -> None:
     async with opened(live) as (app, pilot):
-        await pilot.resize_terminal(50, 12)
-        await until_shown(pilot, "needed  60 x 18")
-        assert "now     50 x 12" in text_of(app)
+        await pilot.resize_terminal(30, 7)
+        await until_shown(pilot, "needed  40 x 8")
+        assert "now     30 x 7" in text_of(app)
         await pilot.resize_terminal(80, 24)
         await until_shown(pilot, "BOTTLENECK")
 
 
 async def test_quitting_works_where_the_terminal_is_too_small(live: Path) -> None:
     async with opened(live) as (_, pilot):
-        await pilot.resize_terminal(50, 12)
+        await pilot.resize_terminal(30, 7)
         await until_shown(pilot, "q quits")
         await pilot.press("q")
-        await until_shown(pilot, "still runs")
+        await until_shown(pilot, "The training still")
         await pilot.resize_terminal(80, 24)
         await pilot.press("escape")
         await until_shown(pilot, "BOTTLENECK")

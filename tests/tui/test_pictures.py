@@ -22,6 +22,8 @@ from perftui_tui.reading.trial_state import TrialState
 from perftui_tui.reading.tuning_state import TuningState
 from tests.tui.driving import text_of, until, until_shown
 from tests.tui.fake_trial import UNCLEAR, progress_of
+from tests.tui.full_machine import write_full_machine
+from tests.tui.gpu_window import gpu_window
 from tests.tui.op_traces import write_op_trace
 from tests.tui.recorded import NOW, START, write_run
 from tests.tui.test_memory_screen import OVER, three_lines
@@ -74,6 +76,15 @@ def test_a_slow_loader(
 ) -> None:
     output = b"".join(b"epoch 1 step %d loss 2.41\r\n" % n for n in range(1100, 1200)) + BAR
     assert picture(snap_compare, write_run(tmp_path, output=output), screen, size)
+
+
+@pytest.mark.parametrize("size", [*SIZES, (40, 8)], ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("cards", [4, 8])
+def test_many_gpus(
+    snap_compare: Compare, tmp_path: Path, cards: int, size: tuple[int, int]
+) -> None:
+    root = write_full_machine(tmp_path, cards=cards, window=gpu_window())
+    assert picture(snap_compare, root, "overview", size)
 
 
 @pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)

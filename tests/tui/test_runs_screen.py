@@ -15,7 +15,7 @@ from perftui_tui.cli import main
 from perftui_tui.reading.run_list import RunLister
 from perftui_tui.screens.runs.screen import RunsScreen
 from tests.tui.driving import opened, text_of, until, until_shown
-from tests.tui.recorded import NOW, START, write_run
+from tests.tui.recorded import ENDED, NOW, START, write_run
 from tests.tui.traces import write_trace
 
 OVER = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
@@ -224,3 +224,17 @@ def test_a_training_that_runs_is_left_most_of_the_machine(
     RunLister().read(runs, lambda _: None, stopped, sparing=True)
     assert len(waits) == 3
     assert min(waits) > 0
+
+
+async def test_the_selected_run_is_shown_in_short_where_there_is_room(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    shown = write_run(runs)
+    write_run(runs, run_id="20231113-101010-other", wait_ms=5, **ENDED)
+    async with opened(shown, (120, 40)) as (app, pilot):
+        await pilot.press("9")
+        await until_shown(pilot, "▏data loader wait")
+        assert "BOTTLENECK  The training waits 123 ms" in text_of(app)
+        await pilot.press("down")
+        await until_shown(pilot, "Mean step: 197 ms")
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: "Mean step" not in text_of(app), "no preview")

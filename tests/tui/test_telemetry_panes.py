@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout
+from perftui.run.manifest import GPU_DEVICES, NOT_SAMPLED
 from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.machine import cpu, disk, network
 from perftui_tui.reading.run_view import RunView
@@ -39,7 +41,7 @@ def test_an_idle_disk_does_not_fill_its_chart(tmp_path: Path) -> None:
 
 def test_a_busy_disk_sets_the_scale(tmp_path: Path) -> None:
     meter = disk(sampled(tmp_path, disk__read=[3e8, 2e8], disk__write=[1e8, 0.0]))
-    assert (meter.high, meter.limit) == (4e8, "400M")
+    assert (meter.high, meter.limit) == (5e8, "500M")
 
 
 def test_one_missing_sample_is_bridged(tmp_path: Path) -> None:
@@ -119,3 +121,69 @@ def test_the_card_shown_stays_while_others_are_about_as_busy(tmp_path: Path) -> 
     )
     assert gpu(snapshot).name == "GPU 1"
     assert gpu(snapshot).reading == "busy 88 %"
+
+
+GPUS = {
+    GPU_DEVICES: {"node1": [{"prefix": f"gpu{n}", "name": "", "uuid": f"GPU-{n}"} for n in "01"]}
+}
+
+
+def on(tmp_path: Path, uuid: str, profile: dict[str, Any], **metrics: Samples) -> Snapshot:
+    """A run whose training uses the GPU of that UUID."""
+    snapshot = sampled(tmp_path, {"profile": profile}, **metrics)
+    assert snapshot.run is not None
+    layout = RunLayout(snapshot.run.root)
+    note = {"devices": {"visible": 1, "current": 0, "uuids": [uuid]}}
+    events = JournalWriter(layout.rank(0).events, EVENT_COLUMNS)
+    events.append([[START, "settings", 0, -1, note]])
+    events.close()
+    return RunView(layout.root, lambda: NOW, lambda: False).read()
+
+
+def test_the_card_that_the_training_names_is_shown_before_all_others(tmp_path: Path) -> None:
+    """Another run of the same user holds memory of the busy one."""
+    snapshot = on(
+        tmp_path,
+        "1",
+        GPUS,
+        gpu0__utilization=[99.0, 99.0],
+        gpu0__process_memory=[4e9, 4e9],
+        gpu1__utilization=[30.0, 30.0],
+    )
+    assert (gpu(snapshot).name, gpu(snapshot).reading) == ("GPU 1", "busy 30 %")
+
+
+def test_what_holds_the_clocks_down_is_told(tmp_path: Path) -> None:
+    usual = {"gpu0__utilization": [99.0]}
+    for reasons, note in ((0x24, "clocks held by power cap and thermal limit"), (0x1, "")):
+        metrics = {**usual, "gpu0__throttle_reasons": [float(reasons)]}
+        notes = gpu(sampled(tmp_path / f"{reasons}", **metrics)).notes
+        assert [one for one in notes if "clocks" in one] == ([note] if note else [])
+
+
+PARTS = [{"prefix": f"gpu0.mig{n}", "name": "", "uuid": f"MIG-{n}"} for n in "01"]
+DIVIDED = {
+    GPU_DEVICES: {"node1": PARTS},
+    NOT_SAMPLED: {"node1": {"gpu0.mig1.utilization": "NVML says: \x1b[31mNot Supported"}},
+}
+
+
+def test_a_mig_device_is_shown_under_its_own_name(tmp_path: Path) -> None:
+    both = {f"gpu0__mig{n}__utilization": [10.0 * n, 10.0 * n] for n in (1, 2)}
+    snapshot = on(tmp_path, "1", DIVIDED, gpu0__power=[99.0, 99.0], **both)
+    assert (gpu(snapshot).name, gpu(snapshot).reading) == ("GPU0 MIG1", "busy 10 %")
+
+
+def test_why_a_mig_device_has_no_use_is_said(tmp_path: Path) -> None:
+    memory = {"gpu0__mig1__memory_used": [2.0**30] * 2, "gpu0__mig1__memory_total": [2.0**31] * 2}
+    meter = gpu(on(tmp_path, "1", DIVIDED, gpu0__power=[99.0, 99.0], **memory))
+    assert meter.absent == (
+        "GPU0 MIG1 busy: unknown (NVML says: \\x1b[31mNot Supported), mem 1.00 GiB of 2.00 GiB"
+    )
+
+
+def test_a_gpu_that_cannot_be_sampled_is_not_called_absent(tmp_path: Path) -> None:
+    reason = "NVML says: Driver Not Loaded; Intel GPUs are not sampled"
+    run = {"gpu": True, "profile": {"no_gpu": reason}}
+    meter = gpu(sampled(tmp_path, run, cpu__utilization=[1.0]))
+    assert meter.absent == "the GPU is not sampled (Driver Not Loaded; Intel GPUs are not sampled)"

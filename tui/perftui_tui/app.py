@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from textual import events
 from textual.app import App, SystemCommand
 from textual.filter import LineFilter, Monochrome, NoColor
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
@@ -128,15 +129,25 @@ class PerftuiApp(ReadingApp):
         self.refresh(layout=True)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show the dialog for small terminals where needed, and resize the script's terminal."""
-        shown = next((s for s in self.screen_stack if isinstance(s, TooSmallScreen)), None)
-        if is_too_small(event.size) and shown is None:
-            goes_on = self.snapshot is not None and self.snapshot.goes_on
-            self.push_screen(TooSmallScreen(goes_on))
-        elif shown is not None and not is_too_small(event.size) and self.screen is shown:
-            self.pop_screen()
+        """Tell where the terminal is too small, and resize the script's terminal."""
+        self.check_size(event.size)
         if self.target != self.attached_to:
             self.requests.resized(event.size)
+
+    def check_size(self, size: Size) -> None:
+        """Show what size the screen needs where there is less, and the screen where there is not.
+
+        The dialogs of a screen are as large as it is.
+        """
+        screen = self.base_screen()
+        if screen is None:
+            return
+        shown = next((s for s in self.screen_stack if isinstance(s, TooSmallScreen)), None)
+        if is_too_small(size, screen.NEEDED) and shown is None:
+            goes_on = self.snapshot is not None and self.snapshot.goes_on
+            self.push_screen(TooSmallScreen(goes_on, screen.NEEDED))
+        elif shown is self.screen and not is_too_small(size, screen.NEEDED):
+            self.pop_screen()
 
     def action_help(self) -> None:
         """Keys, and what this screen shows."""
@@ -210,7 +221,7 @@ class PerftuiApp(ReadingApp):
                 self.warn(reason)
                 return
             self.refresh_screen()
-        screen = self._base_screen()
+        screen = self.base_screen()
         if screen is not None and screen is self.screen:
             screen.change_keys()
 
@@ -221,7 +232,7 @@ class PerftuiApp(ReadingApp):
 
     def refresh_bar(self) -> None:
         """Draw the position of the playback."""
-        screen = self._base_screen()
+        screen = self.base_screen()
         if screen is not None and screen.is_composed:
             screen.show_position()
 

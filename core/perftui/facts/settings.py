@@ -87,6 +87,8 @@ class Devices:
     visible: int | None = None
     current: int | None = None
     architecture: str | None = None
+    uuids: tuple[str, ...] | None = None
+    """Of all that it sees, in its order; None in runs of older versions, and of an older torch."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ class Column:
     """How a person calls it."""
     source: str = ""
     """Where the value comes from, for the help of the metric."""
+    meaning: str = ""
+    """What it is, in one sentence."""
 
 
 class Header(msgspec.Struct, frozen=True):

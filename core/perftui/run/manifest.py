@@ -20,12 +20,20 @@ OTHER_PROGRAMS = "other_programs"
 """Entry of ``profile``: by host, for how many ``seconds`` programs beside the run were watched, and
 the mean ``cores`` that the busiest took, by name."""
 
+GPU_DEVICES = "gpu_devices"
+"""Entry of ``profile``: by host the GPUs that are sampled, in the order of the driver, each with
+the ``prefix`` of its columns, ``name`` and ``uuid``."""
+
 NOT_SAMPLED = "not_sampled"
-"""Entry of ``profile``: by metric, or group of metrics, why the machine is not sampled for it."""
+"""Entry of ``profile``: by host why a metric, a group of them or all of a GPU is not sampled, by
+name."""
 
 DATA_DISK = "data_disk"
 """Entry of ``profile``: by host, the ``disk`` that holds the data set (None where the kernel counts
 none), where it is mounted (``place``), its ``file_system``, and what that was ``found_by``."""
+
+BY_HOST = (OTHER_PROGRAMS, GPU_DEVICES, NOT_SAMPLED, DATA_DISK)
+"""Entries of ``profile`` to which each host of a run adds its own."""
 
 
 class Status(str, enum.Enum):

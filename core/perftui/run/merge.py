@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perftui.run.aggregates import NO_AGGREGATES, Aggregates
-from perftui.run.manifest import Manifest, Status
+from perftui.run.manifest import BY_HOST, Manifest, Status
 from perftui.run.table import Table
 
 if TYPE_CHECKING:
@@ -87,11 +87,23 @@ def _manifest(own: Manifest, parts: Sequence[Manifest], notes: Sequence[str]) ->
     """The manifest of the first recorder with the notes of all: a run is over once all are."""
     every_note = (*own.notes, *notes, *(note for part in parts for note in _notes_of(part)))
     every = (own, *parts)
+    own = replace(own, profile={**own.profile, **_of_hosts(every)})
     if own.status.is_over and not all(one.status.is_over for one in every):
         return replace(own, status=Status.RUNNING, ended_ns=None, exit_code=None, notes=every_note)
     ends = [one.ended_ns for one in every if one.ended_ns is not None]
     ended = max(ends) if own.status.is_over and ends else own.ended_ns
     return replace(own, ended_ns=ended, notes=every_note)
+
+
+def _of_hosts(every: Sequence[Manifest]) -> dict[str, dict[str, Any]]:
+    """What was noted of each host; where several recorders did, what the first of them noted."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in BY_HOST:
+        noted = [one.profile.get(name) for one in reversed(every)]
+        hosts = {host: what for one in noted if isinstance(one, dict) for host, what in one.items()}
+        if hosts:
+            found[name] = hosts
+    return found
 
 
 def _notes_of(part: Manifest) -> Iterator[str]:

@@ -13,14 +13,8 @@ from perftui.telemetry.disk.data_disk import DataDiskSource
 from perftui.telemetry.disk.data_place import DataPlace
 from perftui.telemetry.disk.disks import DiskSource
 from perftui.telemetry.disk.nfs import NfsSource
-from perftui.telemetry.gpu import (
-    GpuMemorySource,
-    GpuSource,
-    NoGpuError,
-    PcieSource,
-    card_names,
-    open_nvml,
-)
+from perftui.telemetry.gpu.find import find_gpus
+from perftui.telemetry.gpu.names import Gpu
 from perftui.telemetry.memory.shared import SharedMemorySource
 from perftui.telemetry.memory.usage import MemorySource
 from perftui.telemetry.network.infiniband import InfinibandSource
@@ -45,8 +39,10 @@ class Machine:
     """One of them."""
     gpus: tuple[str, ...] = ()
     no_gpu: str | None = None
+    gpu_devices: tuple[Gpu, ...] = ()
+    """Those of ``gpus`` that answer and their MIG devices, with what tells them apart."""
     missing: Mapping[str, str] = field(default_factory=dict)
-    """Why a metric, or a group of them, is not sampled here."""
+    """Why a metric, a group of them or all of a device is not sampled, by its name."""
 
 
 def look_around(
@@ -82,10 +78,13 @@ def look_around(
         InfinibandSource(),
     ]
     missing = {name: why for source in host for name, why in source.missing.items()}
-    sources: list[Source] = [*host]
-    try:
-        library = open_nvml(nvml)
-    except NoGpuError as reason:
-        return Machine(tuple(sources), contention, data_disk, no_gpu=str(reason), missing=missing)
-    sources += [GpuSource(library), GpuMemorySource(library, processes.pids), PcieSource(library)]
-    return Machine(tuple(sources), contention, data_disk, card_names(library), missing=missing)
+    found = find_gpus(processes.pids, nvml)
+    return Machine(
+        (*host, *found.sources),
+        contention,
+        data_disk,
+        found.names,
+        found.no_gpu,
+        found.gpus,
+        missing={**missing, **found.missing},
+    )

@@ -8,11 +8,11 @@ from perftui.run.journal import Column
 from perftui.telemetry import pressure
 from perftui.telemetry.cpu import cores, frequency, quota
 from perftui.telemetry.disk import data_disk, disks, nfs
-from perftui.telemetry.gpu import FIELDS
+from perftui.telemetry.gpu.columns import gpu_columns
 from perftui.telemetry.memory import shared, usage
 from perftui.telemetry.network import infiniband, interfaces
 from perftui.telemetry.processes import contention, pss, threads
-from perftui.telemetry.processes import usage as processes
+from perftui.telemetry.processes import metrics as processes
 
 HOST = {
     "CPU": (
@@ -44,15 +44,8 @@ HOST = {
 
 def tables() -> str:
     """All metrics as Markdown, one table for each group."""
-    groups = {**HOST, "GPU": tuple(_of_any_card())}
+    groups = {**HOST, "GPU": gpu_columns()}
     return "\n\n".join(f"## {title}\n\n{_table(columns)}" for title, columns in groups.items())
-
-
-def _of_any_card() -> Iterable[Column]:
-    for field in FIELDS:
-        column = field.column(0)
-        name = column.name.partition(".")[2]
-        yield Column(f"gpuN.{name}", column.unit, column.label, column.source)
 
 
 def _table(columns: Iterable[Column]) -> str:
@@ -61,6 +54,4 @@ def _table(columns: Iterable[Column]) -> str:
 
 
 def _row(column: Column) -> str:
-    meaning, _, source = column.source.rpartition("; ")
-    what = f"{column.label}: {meaning}" if meaning else column.label
-    return f"| `{column.name}` | {column.unit} | {what} | `{source}` |"
+    return f"| `{column.name}` | {column.unit} | {column.meaning} | `{column.source}` |"

@@ -8,19 +8,16 @@ from perftui.run.journal import Column
 from perftui.telemetry.files import number, read_or_empty, why_unreadable
 from perftui.telemetry.source import Rate
 
-RESOURCES = ("cpu", "io", "memory")
+RESOURCES = {"cpu": "a core", "io": "a disk", "memory": "memory"}
 
 PRESSURE = Path("/proc/pressure")
 
-
 COLUMNS = {
     resource: Column(
-        f"pressure.{resource}",
-        "%",
-        f"{resource} pressure",
-        f"time in which some task waited for {resource}; /proc/pressure/{resource}",
+        *(f"pressure.{resource}", "%", f"{resource} pressure", f"/proc/pressure/{resource}"),
+        f"Share of the time in which some task waited for {what}.",
     )
-    for resource in RESOURCES
+    for resource, what in RESOURCES.items()
 }
 
 

@@ -36,6 +36,13 @@ class PartialSource(Source, Protocol):
         """Why a metric, or a group of them, cannot be sampled on this machine."""
 
 
+def close(source: Source) -> None:
+    """Free what ``source`` holds besides memory, where it has a ``close``."""
+    end = getattr(source, "close", None)
+    if end is not None:
+        end()
+
+
 class Rate:
     """Change per second of a counter that only grows."""
 
@@ -56,7 +63,8 @@ class Sampler:
     """Asks all ``sources`` at once; ``columns`` are the time and then all of theirs.
 
     A source that fails once is left out from then on (its columns stay, as None) and
-    ``on_failure`` is called with its name and the error: the others go on.
+    ``on_failure`` is called with its ``name``, or that of its class, and the error: the others go
+    on.
     """
 
     def __init__(
@@ -75,11 +83,16 @@ class Sampler:
             row += self._ask(number, source, now)
         return row
 
+    def close(self) -> None:
+        """Free what the sources hold; nothing can be sampled any more."""
+        for source in self._sources:
+            close(source)
+
     def _ask(self, number: int, source: Source, now: float) -> Sequence[float | None]:
         try:
             if number not in self._failed:
                 return source.sample(now)
         except Exception as error:  # noqa: BLE001 - whatever a driver raises, the others go on
             self._failed.add(number)
-            self._on_failure(type(source).__name__, error)
+            self._on_failure(getattr(source, "name", type(source).__name__), error)
         return [None] * len(source.columns)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 import torch
 
+from perftui.agent.settings.flags import devices
 from perftui.agent.settings.note import settings_facts
 from tests.core.agent.conftest import Run, Train
 
@@ -239,3 +242,40 @@ def test_a_profile_of_the_script_holds_nothing_of_it_and_can_be_read(train: Trai
     assert (run.code, set(run.out.split())) == (0, {"False"})
     (told,) = run.notes("settings")
     assert told["optimizers"]
+
+
+def fake_torch(is_initialized: bool, uuids: list[Any]) -> Any:
+    def properties(number: int) -> SimpleNamespace:
+        assert is_initialized
+        if uuids[number] is None:
+            return SimpleNamespace()
+        return SimpleNamespace(uuid=uuids[number])
+
+    cuda = SimpleNamespace(
+        is_initialized=lambda: is_initialized,
+        get_device_capability=lambda: (9, 0),
+        device_count=lambda: len(uuids),
+        current_device=lambda: 1,
+        get_device_properties=properties,
+    )
+    return SimpleNamespace(cuda=cuda)
+
+
+def test_gpus_are_told_by_their_uuid() -> None:
+    told = devices(fake_torch(True, [UUID(int=7), UUID(int=9)]))
+    assert told == {
+        "visible": 2,
+        "current": 1,
+        "architecture": "sm_90",
+        "uuids": [str(UUID(int=7)), str(UUID(int=9))],
+    }
+
+
+def test_an_older_torch_tells_no_uuid() -> None:
+    told = devices(fake_torch(True, [None]))
+    assert told is not None
+    assert (told["uuids"], told["architecture"]) == (None, "sm_90")
+
+
+def test_no_gpu_is_asked_before_the_training_uses_one() -> None:
+    assert devices(fake_torch(False, [UUID(int=7)])) is None

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,8 +24,16 @@ from perftui.recorder.multi_host.machine_sampling import MachineSampling
 from perftui.run.heartbeat import Beat, write_beat
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RunLayout, create_run_directory
-from perftui.run.manifest import Manifest, write_manifest
+from perftui.run.manifest import (
+    GPU_DEVICES,
+    NOT_SAMPLED,
+    Manifest,
+    read_manifest,
+    write_manifest,
+)
+from perftui.telemetry.machine import look_around
 from perftui.wire.spool import Spool
+from tests.core.telemetry.fake_nvml import Card, Driver, nvml_of
 
 HOLD = """\
 import sys
@@ -213,3 +222,28 @@ def test_a_run_that_is_removed_before_the_first_sample_stays_removed(
 
     assert journal.lost == 1
     assert not run.root.exists()
+
+
+def test_what_is_found_of_the_gpus_is_in_the_manifest(
+    run: RunLayout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver(Card(uuid="GPU-1", gpm={}), Card(is_lost=True))
+    looks = partial(look_around, nvml=nvml_of(driver))
+    monkeypatch.setattr("perftui.recorder.multi_host.machine_sampling.look_around", looks)
+    monkeypatch.setattr("socket.gethostname", lambda: "h")
+    faults = FaultLog(tmp_path / "log")
+    manifest = LiveManifest(run.manifest, Manifest("r", (), "/w", 5, "h"), faults)
+    spool = Spool(tmp_path / "spool")
+    spool.root.mkdir()
+    sampling = MachineSampling(os.getpid(), spool, run, manifest, faults)
+    sampling.sample()
+    sampling.finish()
+    written = read_manifest(run.manifest)
+    assert written.gpus == ("NVIDIA H100 80GB HBM3",)
+    assert written.profile[GPU_DEVICES] == {
+        "h": [{"prefix": "gpu0", "name": "NVIDIA H100 80GB HBM3", "uuid": "GPU-1"}]
+    }
+    assert written.profile[NOT_SAMPLED]["h"]["gpu1"] == "NVML says: GPU is lost"
+    assert "no_gpu" not in written.profile
+    (row,) = journal(run.telemetry("h"))
+    assert row["gpu0.power"] == 345.6

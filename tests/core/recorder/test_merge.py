@@ -20,7 +20,14 @@ from perftui.run.heartbeat import SILENT_SECONDS, Beat, write_beat
 from perftui.run.history import list_runs
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory
-from perftui.run.manifest import Manifest, Status, read_manifest, write_manifest
+from perftui.run.manifest import (
+    GPU_DEVICES,
+    NOT_SAMPLED,
+    Manifest,
+    Status,
+    read_manifest,
+    write_manifest,
+)
 from perftui.run.reader import RunReader
 from perftui.run.requests import CAPTURE, RESIZE, request, take_requests
 
@@ -203,6 +210,16 @@ def test_two_recorders_that_use_one_number_are_counted_on_and_it_is_said(tmp_pat
         (3, 3, "b"),
     ]
     assert run.manifest.notes == ("b: rank 0 is another recorder's, too; counted as 2",)
+
+
+def test_each_host_adds_what_it_has_found_of_its_gpus(tmp_path: Path) -> None:
+    layout = RunLayout(tmp_path)
+    of_a, of_b = ({GPU_DEVICES: {host: [{"prefix": "gpu0", "uuid": host}]}} for host in "ab")
+    write_part(layout, [0], "a", profile={**of_a, "nvtx": True})
+    write_part(RunLayout(layout.hosts / "b-1-x"), [1], "b", profile={**of_b, "nvtx": False})
+    write_part(RunLayout(layout.hosts / "c-1-x"), [2], "c", profile={NOT_SAMPLED: "odd"})
+    profile = RunReader(tmp_path).poll().manifest.profile
+    assert profile == {GPU_DEVICES: {**of_a[GPU_DEVICES], **of_b[GPU_DEVICES]}, "nvtx": True}
 
 
 def test_a_run_is_over_once_all_its_recorders_are(tmp_path: Path) -> None:

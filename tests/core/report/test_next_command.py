@@ -15,9 +15,9 @@ from perftui.report import as_json
 from perftui.report.finding_json import fix_object
 from perftui.report.next_command import (
     best_fix,
-    fixes_after,
     comparison_command,
     confidence_command,
+    fixes_after,
     next_command,
     next_of,
 )

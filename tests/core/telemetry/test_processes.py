@@ -15,11 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.telemetry.processes.metrics import COLUMNS
 from perftui.telemetry.processes.portable import Portable
 from perftui.telemetry.processes.proc import Proc, has_process_lists
 from perftui.telemetry.processes.reading import ProcessReading
 from perftui.telemetry.processes.roles import ROLES, Roles
-from perftui.telemetry.processes.usage import COLUMNS, ProcessTreeSource
+from perftui.telemetry.processes.usage import ProcessTreeSource
 from tests.telemetry_given import ASLEEP, BUSY, names_of, running, sampled, stat_line, write
 
 TICKS = os.sysconf("SC_CLK_TCK")

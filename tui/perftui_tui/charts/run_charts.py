@@ -12,10 +12,11 @@ import numpy.typing as npt
 from perftui.facts.gpu.device_phases import DEVICE_COLUMNS, DEVICE_PHASES, timed_steps
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.run.columns import phase_name
+from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.look.format import per_second, percent, rate
 from perftui_tui.look.units import format_bytes, format_ns
 from perftui_tui.reading.snapshot import SLOW_RATIO
-from perftui_tui.reading.telemetry import devices, table_of
+from perftui_tui.reading.telemetry import gpus, table_of
 
 if TYPE_CHECKING:
     from perftui.run.table import Table
@@ -229,11 +230,11 @@ def _of_machine(snapshot: Snapshot) -> Iterator[Chart]:
     table = table_of(snapshot)
     if table is None or not len(table) or "time" not in table:
         return
-    for number in devices(table):
-        prefix = f"gpu{number}"
-        yield from _metric(table, prefix if number else "gpu", f"GPU {number} busy", percent,
+    for prefix in gpus(table):
+        name, title = "gpu" if prefix == "gpu0" else prefix, gpu_name(prefix)
+        yield from _metric(table, name, f"{title} busy", percent,
                            {"busy": f"{prefix}.utilization"})  # fmt: skip
-        yield from _metric(table, f"{prefix}.memory", f"GPU {number} memory, all processes",
+        yield from _metric(table, f"{prefix}.memory", f"{title} memory, all processes",
                            format_bytes, {"in use": f"{prefix}.memory_used"})  # fmt: skip
     yield from _metric(table, "cpu", "CPU of the machine", percent, {"busy": "cpu.utilization"})
     yield from _metric(table, "disk", "Disk", rate, {"read": "disk.read", "write": "disk.write"})

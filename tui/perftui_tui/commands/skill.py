@@ -30,9 +30,10 @@ run it as it stands. `key` names one cause in every run: compare findings by it,
    of the answer.
 2. `perftui try FIX RUN --json --brief` repeats the run 13 to 29 times, with the fix and without
    (2 to 5 times for a switch of torch). That takes minutes. Where it gains nothing, `next` is
-   another fix of the same finding, if there is one. The source is not touched. `perftui tune RUN --json --budget 30m` tries all
-   fixes and writes those that are proven. `perftui isolate RUN --json` tells what the loader, the
-   output and the rest cost at most, where no finding has a fix.
+   another fix of the same finding, if there is one. The source is not touched.
+   `perftui tune RUN --json --budget 30m` tries all fixes and writes those that are proven.
+   `perftui isolate RUN --json` tells what the loader, the output and the rest cost at most, where
+   no finding has a fix.
 3. Only after `faster`: `perftui apply FIX RUN --json` writes it and prints the diff, with
    `--dry-run` the diff alone. `perftui undo RUN` takes it back byte for byte. Where `next` is empty
    after `faster`, write what `advice` says by hand.

@@ -47,8 +47,10 @@ PARTS = Entry(
 )
 GPU = Entry(
     "GPU",
-    "The share of the time in which at least one kernel ran. A busy GPU need not be a well used "
-    "one: one small kernel at a time counts as busy.",
+    "The share of the time in which at least one kernel ran, with its history; memory used by all "
+    "processes, power of its limit, temperature, and clock. A busy GPU need not be a well used "
+    "one: one small kernel at a time counts as busy; SM, tensor and DRAM say how much of it "
+    "worked, on cards that count that.",
     "per cent of the time",
     "NVML, the driver's own counter, once a second",
     "70 % or more; below it the word is LOW, and the GPU waits for something",
@@ -67,6 +69,39 @@ CPU = Entry(
     "per cent of all cores; cores",
     "the kernel's counters (/proc), by psutil, once a second",
     "below 90 %; above it (FULL) more loader workers cannot help",
+)
+CORES = Entry(
+    "Cores",
+    "A block for each core, as high as it is busy; those at 95 % and more are highlighted. One "
+    "full core among idle ones is a thread that all others wait for.",
+    "per cent of the core",
+    "the kernel's counters (/proc/stat)",
+)
+WORKERS = Entry(
+    "Workers",
+    "A block for each data-loader worker, as high as the share of its time in which it made "
+    "batches; the batches that lie ready, and how long one takes in the dataset and in the collate "
+    "function.",
+    "per cent of the time; batches; milliseconds",
+    "the workers themselves, over the last 5 seconds",
+    "some mostly waiting: the loader keeps up",
+)
+MEMORY = Entry(
+    "Memory",
+    "What is used of the machine's memory, or of the container's limit; what the training holds "
+    "(shared pages once where that is known), shared memory, which loader workers pass batches "
+    "through, the page cache, which is given back when memory runs short, and swap.",
+    "bytes",
+    "the kernel's counters (/proc/meminfo, the cgroup)",
+    "below 95 %; above it the word is FULL, and the kernel ends processes before long",
+)
+LAST_STEP = Entry(
+    "Last profiled step",
+    "The newest step of the newest window from left to right: the phases of the training, how busy "
+    "each GPU was meanwhile, and the longest gaps below the places where they are.",
+    "a column is the step divided by the width; gaps in milliseconds",
+    "torch's profiler, the spans of kernels and copies united over the streams",
+    "no gaps",
 )
 DISK = Entry(
     "Disk",
@@ -160,7 +195,10 @@ OUTPUT = Entry(
 )
 
 BY_SCREEN: dict[str, tuple[Entry, ...]] = {
-    "overview": (PARTS, STEP, GPU, LOADER, CPU, DISK, NETWORK, FINDINGS, GAPS),
+    "overview": (
+        *(PARTS, STEP, GPU, LOADER, WORKERS, CPU, CORES, MEMORY, DISK, NETWORK),
+        *(LAST_STEP, FINDINGS, GAPS),
+    ),
     "timeline": (GAPS, SELF),
     "ops": (SELF, OCCUPANCY),
     "diagnosis": (FINDINGS, PROOF, PARTS),

@@ -24,6 +24,13 @@ _OTHERS = {
 """What such a font shows instead of the characters that Textual's own widgets draw with."""
 
 
+_BRAILLE = 0x2800
+"""The first pattern: each bit of what is added is a dot."""
+
+_DOTS = " ..:::###"
+"""What stands for a pattern of so many dots."""
+
+
 class AsciiFilter(LineFilter):
     """Draws each character with ASCII ones, as wide as it was; what has no likeness is ``?``."""
 
@@ -40,5 +47,7 @@ def _drawn(text: str) -> str:
 def _character(character: str) -> str:
     if character.isascii():
         return character
+    if _BRAILLE <= ord(character) < _BRAILLE + 256:
+        return _DOTS[(ord(character) - _BRAILLE).bit_count()]
     known = character.translate(ASCII_GLYPHS)
     return known if known.isascii() else _OTHERS.get(character, "?" * cell_len(character))

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from perftui.telemetry.gpu.names import gpu_name
+from perftui.trace.text import printable
 from perftui_tui.look.format import percent
 from perftui_tui.look.units import format_bytes
 from perftui_tui.panes.meter import Meter
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.reading.telemetry import STOPPED, devices, latest, mean, samples, series, table_of
+from perftui_tui.reading.telemetry import (
+    STOPPED,
+    gpus,
+    latest,
+    mean,
+    samples,
+    series,
+    table_of,
+)
 
 if TYPE_CHECKING:
     from perftui.run.table import Table
@@ -23,19 +33,23 @@ AS_BUSY = 10.0
 
 def gpu(snapshot: Snapshot) -> Meter:
     """The GPU that the training uses: of several, the busiest."""
+    from perftui.facts.gpu.own_gpus import own_gpus
+
     table = table_of(snapshot)
-    numbers = devices(table)
-    known = [number for number in numbers if series(table, f"gpu{number}.utilization")]
+    found = gpus(table)
+    own = [prefix for prefix in snapshot.ask(own_gpus) or () if prefix in found]
+    known = [prefix for prefix in own or found if series(table, f"{prefix}.utilization")]
     if table is None or not known:
-        return Meter("GPU", absent=_why_absent(snapshot, bool(numbers)))
-    number = _shown(table, known)
-    now = latest(table, f"gpu{number}.utilization")
+        absent = _why_unknown(snapshot, own[0]) if own else _why_absent(snapshot, bool(found))
+        return Meter("GPU", absent=absent)
+    prefix = _shown(table, known)
+    now = latest(table, f"{prefix}.utilization")
     return Meter(
-        f"GPU {number}",
+        gpu_name(prefix),
         STOPPED if now is None else f"busy {percent(now)}",
         "" if now is None else busy_word(now),
-        series(table, f"gpu{number}.utilization"),
-        notes=tuple(_notes(snapshot, number)),
+        series(table, f"{prefix}.utilization"),
+        notes=tuple(_notes(snapshot, prefix)),
         total=samples(table),
     )
 
@@ -45,33 +59,45 @@ def busy_word(percentage: float) -> str:
     return "LOW" if percentage < LOW_BELOW else "OK"
 
 
-def _shown(table: Table, numbers: Sequence[int]) -> int:
-    """The first of the cards that are about as busy as the busiest one, over the whole run.
+def _shown(table: Table, prefixes: Sequence[str]) -> str:
+    """The first of the GPUs that are about as busy as the busiest one, over the whole run.
 
-    Cards on which the run's own processes hold memory come before all others: on a shared machine
-    the busiest card may be somebody else's.
+    GPUs on which the run's own processes hold memory come before all others: on a shared machine
+    the busiest may be somebody else's.
     """
-    own = [number for number in numbers if mean(table, f"gpu{number}.process_memory")]
-    means = {number: mean(table, f"gpu{number}.utilization") or 0.0 for number in own or numbers}
+    own = [prefix for prefix in prefixes if mean(table, f"{prefix}.process_memory")]
+    means = {prefix: mean(table, f"{prefix}.utilization") or 0.0 for prefix in own or prefixes}
     highest = max(means.values())
-    return min(number for number, busy in means.items() if busy >= highest - AS_BUSY)
+    return next(prefix for prefix, busy in means.items() if busy >= highest - AS_BUSY)
 
 
-def _notes(snapshot: Snapshot, number: int) -> list[str]:
+def _notes(snapshot: Snapshot, prefix: str) -> list[str]:
     table = table_of(snapshot)
     notes = []
-    used = latest(table, f"gpu{number}.memory_used")
-    whole = latest(table, f"gpu{number}.memory_total")
+    used = latest(table, f"{prefix}.memory_used")
+    whole = latest(table, f"{prefix}.memory_total")
     if used is not None:
         notes.append(f"mem {format_bytes(used)}" + (f" of {format_bytes(whole)}" if whole else ""))
     notes += _allocator(snapshot)
-    power = latest(table, f"gpu{number}.power")
+    power = latest(table, f"{prefix}.power")
     if power is not None:
         notes.append(f"{power:.0f} W")
-    temperature = latest(table, f"gpu{number}.temperature")
+    temperature = latest(table, f"{prefix}.temperature")
     if temperature is not None:
         notes.append(f"{temperature:.0f} °C")
+    notes += _clock_limits(table, prefix)
     return notes
+
+
+def _clock_limits(table: Table | None, prefix: str) -> list[str]:
+    """What heat and power do to the clocks now, in words."""
+    from perftui.telemetry.gpu.clock_limits import POWER, THERMAL, bits_of, clock_limit_words
+
+    reasons = latest(table, f"{prefix}.throttle_reasons")
+    if reasons is None:
+        return []
+    held = int(reasons) & (bits_of(THERMAL) | bits_of(POWER))
+    return [f"clocks held by {' and '.join(clock_limit_words(held))}"] if held else []
 
 
 def _allocator(snapshot: Snapshot) -> list[str]:
@@ -89,10 +115,21 @@ def _allocator(snapshot: Snapshot) -> list[str]:
     return notes
 
 
+def _why_unknown(snapshot: Snapshot, prefix: str) -> str:
+    """Why it is not known how busy the training's own GPU is, with what else is known of it."""
+    from perftui.facts.gpu.own_gpus import not_sampled
+
+    reasons = snapshot.ask(not_sampled) or {}
+    reason = printable(reasons.get(f"{prefix}.utilization", "it has not answered yet"))
+    return ", ".join([f"{gpu_name(prefix)} busy: unknown ({reason})", *_notes(snapshot, prefix)])
+
+
 def _why_absent(snapshot: Snapshot, is_listed: bool) -> str:
     manifest = snapshot.manifest
+    reason = str(manifest.profile.get("no_gpu", "")) if manifest is not None else ""
+    reason = printable(reason.removeprefix("NVML says: "))
+    if manifest is not None and manifest.gpus and reason:
+        return f"the GPU is not sampled ({reason})"
     if is_listed or (manifest is not None and manifest.gpus):
         return "the GPU has not answered yet"
-    reason = str(manifest.profile.get("no_gpu", "")) if manifest is not None else ""
-    reason = reason.removeprefix("NVML says: ") or "no NVIDIA driver answered"
-    return f"no GPU here ({reason}): times are CPU times"
+    return f"no GPU here ({reason or 'no NVIDIA driver answered'}): times are CPU times"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from perftui_tui.charts.axis import nice_step, usual_top
 from perftui_tui.look.format import percent, rate
 from perftui_tui.look.units import format_bytes
 from perftui_tui.panes.meter import Meter
@@ -9,7 +12,6 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import (
     RESIDENT,
     STOPPED,
-    highest,
     latest,
     samples,
     series,
@@ -18,8 +20,14 @@ from perftui_tui.reading.telemetry import (
     why_absent,
 )
 
+if TYPE_CHECKING:
+    from perftui.run.table import Table
+
 FULL_CPU = 90.0
 """Per cent of all cores; above it more workers cannot help."""
+
+FULL_MEMORY = 95.0
+"""Per cent of what can be used; above it the kernel ends processes before long."""
 
 FULL_DISK = 80.0
 """Per cent of the time the disk had work: above it requests wait for each other."""
@@ -46,6 +54,47 @@ def cpu(snapshot: Snapshot) -> Meter:
         notes.append(f"mem {format_bytes(memory)}")
     word = _full(now, FULL_CPU)
     return Meter("CPU", reading, word, values, notes=tuple(notes), total=samples(table))
+
+
+def memory(snapshot: Snapshot) -> Meter:
+    """The machine's memory, or the container's, and what the run holds of it."""
+    table = table_of(snapshot)
+    used, whole = latest(table, "memory.used"), latest(table, "memory.total")
+    if used is None or not whole:
+        return Meter("Memory", absent=why_absent(snapshot))
+    share = 100 * used / whole
+    values = tuple(100 * value / whole for value in series(table, "memory.used"))
+    word = "FULL" if share >= FULL_MEMORY else "OK"
+    return Meter(
+        "Memory",
+        f"{percent(share)} of {format_bytes(whole)}",
+        word,
+        values,
+        notes=tuple(_memory_notes(table)),
+        total=samples(table),
+    )
+
+
+def _memory_notes(table: Table | None) -> list[str]:
+    """What the run holds, then what else can run out, where there is anything of it."""
+    notes = []
+    held = latest(table, "processes.pss") or latest(table, RESIDENT)
+    if held is not None:
+        notes.append(f"training {format_bytes(held)}")
+    shared, most = latest(table, "memory.shm_used"), latest(table, "memory.shm_total")
+    if shared is not None and most:
+        notes.append(f"shared {format_bytes(shared)} of {format_bytes(most)}")
+    for name, word in (("memory.page_cache", "page cache"), ("swap.used", "swap")):
+        if value := latest(table, name):
+            notes.append(f"{word} {format_bytes(value)}")
+    if kills := latest(table, "memory.oom_kills"):
+        notes.append(f"{kills:.0f} killed for memory")
+    return notes
+
+
+def moves(meter: Meter) -> bool:
+    """Whether so much went through a disk or a network that it is worth a row."""
+    return any(value >= SMALLEST_SCALE for value in meter.values)
 
 
 def disk(snapshot: Snapshot) -> Meter:
@@ -77,7 +126,9 @@ def _traffic(
         [] if (now := latest(table, metric)) is None else [f"{word} {rate(now)}"]
         for word, metric in (first, second)
     ]
-    top = highest(both, SMALLEST_SCALE)
+    # One burst does not flatten all others, and a round top stays while values move.
+    known_values = [value for value in both if value == value]
+    top = nice_step(max(SMALLEST_SCALE, usual_top(known_values or [0.0])), 1)
     return Meter(
         name,
         next(iter(flows[0]), STOPPED if known else ""),

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 
-from perftui_tui.charts.area import area, resample, sparkline, steady_bins
+from perftui_tui.charts.area import resample, sparkline, steady_bins
+from perftui_tui.charts.braille import braille_area
 from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, width, wrap
 
 NAME_WIDTH = 10
@@ -73,12 +74,12 @@ def draw_line(meter: Meter, cells: int, *, live: bool = False) -> list[Row]:
 
 
 def draw_chart(meter: Meter, cells: int, height: int, *, live: bool = False) -> list[Row]:
-    """An area chart with its scale, and the reading in the last row."""
+    """An area chart with its scale, two values a cell, and the reading in the last row."""
     if meter.absent:
         return [(), *wrap(meter.absent, cells, "dim")]
     chart_width, chart_height = max(1, cells - AXIS_WIDTH), max(1, height - 1)
-    values = _columns(meter, chart_width, live)
-    chart = area(values, chart_width, chart_height, meter.low, meter.high)
+    values = _columns(meter, 2 * chart_width, live)
+    chart = braille_area(values, chart_width, chart_height, meter.low, meter.high)
     rows = [
         row((_axis(meter, y, chart_height), "dim"), (line, meter.chart_style))
         for y, line in enumerate(chart)
@@ -97,8 +98,9 @@ MARK = "!"
 def _marked_columns(meter: Meter, columns: int, live: bool) -> list[bool]:
     """Which columns of the chart have a highlighted value; the bins are those of the values."""
     marks = tuple(map(float, meter.marked))
-    binned = _columns(replace(meter, values=marks), columns, live)
-    return [value > 0 for value in resample(binned, columns)]
+    binned = _columns(replace(meter, values=marks), 2 * columns, live)
+    halves = [value > 0 for value in resample(binned, 2 * columns)]
+    return [left or right for left, right in zip(halves[::2], halves[1::2], strict=True)]
 
 
 def _with_marks(line: str, marks: Sequence[bool], style: str) -> Row:

@@ -1,4 +1,4 @@
-"""The six meters of the Overview, and how one is drawn at the size it has."""
+"""The meters of the Overview, and how one is drawn at the size it has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from perftui_tui.look.rows import Row, crop, row
 from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.loader import loader
-from perftui_tui.panes.machine import cpu, disk, network
+from perftui_tui.panes.machine import cpu, disk, memory, network
 from perftui_tui.panes.meter import Meter, draw_chart, draw_line
 from perftui_tui.panes.snapshot_pane import Draw
 from perftui_tui.panes.step_time import step_time
@@ -22,15 +22,17 @@ METERS: dict[str, tuple[Callable[[Snapshot], Meter], str]] = {
     "GPU": (gpu, "gpu"),
     "Data loader": (loader, "loader"),
     "CPU": (cpu, "cpu"),
+    "Memory": (memory, ""),
     "Disk": (disk, "disk"),
     "Network": (network, "network"),
 }
 """By name, in the order they are shown, each with the chart that a click on it opens."""
 
 
-def gpu_or_operators(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
-    """The GPU; on a machine without one the operators of the newest window, where there is one."""
-    if not shows_operators(snapshot, height):
+def gpu_or_operators(snapshot: Snapshot, cells: int, height: int, *, lists: bool) -> Sequence[Row]:
+    """The GPU; on a machine without one the operators of the newest window, where there is one and
+    they may be listed here."""
+    if not lists or not shows_operators(snapshot, height):
         return draw_meter(gpu)(snapshot, cells, height)
     note = row(("no GPU on this machine: CPU times", "dim"))
     return [*operators(snapshot, cells, height - 1), crop(note, cells)]

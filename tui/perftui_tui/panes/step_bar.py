@@ -25,6 +25,11 @@ def step_bar(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     return [*rows, _legend(small, breakdown.mean.mean, cells)] if breakdown and small else rows
 
 
+def bar_alone(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
+    """The bar with names and times, without its heading."""
+    return breakdown_bar(snapshot.breakdown, cells)[1:]
+
+
 def _own_cost(snapshot: Snapshot) -> list[Span]:
     """What recording took of a run that is over, where that is more than it was allowed."""
     from perftui.facts.step.own_cost import over_budget, overhead_budget

@@ -78,12 +78,13 @@ def why_absent(snapshot: Snapshot) -> str:
     return "no sample yet" if snapshot.phase.is_live else "not sampled"
 
 
-def devices(table: Table | None) -> list[int]:
-    """Numbers of the GPUs that are sampled."""
+def gpus(table: Table | None) -> list[str]:
+    """What the columns of each GPU begin with: cards as ``gpu0``, MIG devices as ``gpu0.mig1``."""
     if table is None:
         return []
-    names = (column.name.split(".", 1)[0] for column in table.columns)
-    return sorted({int(n[3:]) for n in names if n.startswith("gpu") and n[3:].isdecimal()})
+    from perftui.telemetry.gpu.names import gpu_prefixes
+
+    return gpu_prefixes(column.name for column in table.columns)
 
 
 def total(*parts: tuple[float, ...]) -> tuple[float, ...]:

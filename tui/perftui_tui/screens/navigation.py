@@ -40,7 +40,7 @@ class NavigatingApp(NotifyingApp):
 
     def refresh_screen(self) -> None:
         """Draw the current state again."""
-        screen = self._base_screen()
+        screen = self.base_screen()
         if screen is not None:
             with self.batch_update():
                 screen.refresh_state()
@@ -59,7 +59,7 @@ class NavigatingApp(NotifyingApp):
         """Run ``work`` on a thread; ``on_worker_state_changed`` notifies of its errors."""
         self.run_worker(work, thread=True, exit_on_error=False)
 
-    def _base_screen(self) -> RunScreen | None:
+    def base_screen(self) -> RunScreen | None:
         """The run screen, also under a dialog."""
         return next((s for s in reversed(self.screen_stack) if isinstance(s, RunScreen)), None)
 

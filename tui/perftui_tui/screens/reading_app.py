@@ -119,7 +119,7 @@ class ReadingApp(NavigatingApp):
 
     def refresh_experiment(self) -> None:
         """Draw how a trial or a tuning stands."""
-        screen = self._base_screen()
+        screen = self.base_screen()
         if screen is not None and screen.is_composed:
             screen.show_experiment()
 
@@ -187,7 +187,7 @@ class ReadingApp(NavigatingApp):
         """Draw the first part of a trace while the rest of it is read."""
         if message.path == self.target and self.newest is None:
             self.preview = message.analysis
-            screen = self._base_screen()
+            screen = self.base_screen()
             if screen is not None and screen.is_composed:
                 screen.show_preview(message.analysis)
 
@@ -207,6 +207,6 @@ class ReadingApp(NavigatingApp):
 
     def watch_output(self) -> None:
         """Hand the output to the screen on top."""
-        screen = self._base_screen()
+        screen = self.base_screen()
         if screen is not None and screen.is_composed:
             screen.show_output(self.output)

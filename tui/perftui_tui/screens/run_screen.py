@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on, work
 from textual.app import ComposeResult
+from textual.geometry import Size
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
+from perftui_tui.dialogs.too_small import NEEDED
 from perftui_tui.keys.keymap import useless_actions
 from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.panes.verdict import verdict_line
@@ -44,6 +46,9 @@ class RunScreen(Screen[None]):
 
     SAYS_VERDICT: ClassVar[bool] = True
     """Whether the verdict stands in one row below the header."""
+
+    NEEDED: ClassVar[Size] = NEEDED
+    """Cells and rows below which this screen says that the terminal is too small."""
 
     CHART: ClassVar[str] = ""
     """The chart that is opened first from here."""
@@ -97,6 +102,7 @@ class RunScreen(Screen[None]):
     def on_screen_resume(self) -> None:
         """Catch up with what happened while another screen was shown."""
         self.refresh_state()
+        self.session.check_size(self.app.size)
         self.session.trials.compare_when_steady()
         part = self.part_with_keys()
         if self.session.playback.is_on:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 from perftui_tui.actions.host import Host
 
 if TYPE_CHECKING:
+    from textual.geometry import Size
+
     from perftui.analysis.model import TraceAnalysis
     from perftui.trace.ncu.model import KernelMetrics
     from perftui_tui.actions.baseline import Baseline
@@ -30,6 +32,9 @@ class Session(Host, Protocol):
     rank_traces: RankTraces
     source_fixes: SourceFixes
     trials: Trials
+
+    def check_size(self, size: Size) -> None:
+        """Say so where a terminal of ``size`` is too small for the screen."""
 
     def show_rank(self, rank: int) -> None:
         """Show another rank of the run on all screens."""

@@ -86,8 +86,8 @@ def build(torch: Any) -> dict[str, Any]:
 
 
 def devices(torch: Any) -> dict[str, Any] | None:
-    """GPUs that the process sees, the one that it uses now and its architecture; None before it
-    uses any, since asking would start CUDA."""
+    """GPUs that the process sees, their UUIDs, the one that it uses now and its architecture; None
+    before it uses any, since asking would start CUDA."""
     if not torch.cuda.is_initialized():
         return None
     major, minor = torch.cuda.get_device_capability()
@@ -95,7 +95,14 @@ def devices(torch: Any) -> dict[str, Any] | None:
         "visible": int(torch.cuda.device_count()),
         "current": int(torch.cuda.current_device()),
         "architecture": f"sm_{major}{minor}",
+        "uuids": attempt(_uuids, torch),
     }
+
+
+def _uuids(torch: Any) -> list[str]:
+    """UUIDs of the GPUs that the process sees; torch keeps these properties once it has started."""
+    cuda = torch.cuda
+    return [str(cuda.get_device_properties(n).uuid) for n in range(cuda.device_count())]
 
 
 def dynamo() -> dict[str, Any] | None:

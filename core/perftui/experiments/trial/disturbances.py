@@ -46,9 +46,9 @@ def told(runs: Sequence[TrialRun]) -> tuple[str, ...]:
 
 def _of_card(card: Card) -> str:
     if card.thermal is not None and card.thermal >= HOT:
-        return f"heat held the clocks of GPU {card.device} down"
+        return f"heat held the clocks of {card.name} down"
     if card.memory_others is not None and card.memory_others >= OTHERS:
-        return f"other processes hold {fmt.size(card.memory_others)} of GPU {card.device}"
+        return f"other processes hold {fmt.size(card.memory_others)} of {card.name}"
     return ""
 
 

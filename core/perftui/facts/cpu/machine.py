@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,12 +10,14 @@ import numpy.typing as npt
 
 from perftui.facts.fact import Facts, fact
 from perftui.facts.gpu.memory import peak_reserved
+from perftui.facts.gpu.own_gpus import own_gpus
 from perftui.facts.step.steady import Mask
 from perftui.facts.step.steps import steady_span
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.aggregates import NO_AGGREGATES, Group
 from perftui.run.manifest import OTHER_PROGRAMS
 from perftui.run.table import Table
+from perftui.telemetry.gpu.names import gpu_name, gpu_prefixes
 
 BUSY_SHARE = 0.2
 """Other programs on this share of the cores take time from a training that uses them all."""
@@ -29,12 +30,18 @@ others."""
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """Memory of one device over a whole run, in bytes."""
+    """Memory of one GPU over a whole run, in bytes."""
 
-    device: int
+    prefix: str
+    """What its columns begin with: ``gpu0``, or ``gpu0.mig1`` for a MIG device."""
     total: int
     peak: int
     """Highest use sampled, by all processes: others on the card take room too."""
+
+    @property
+    def name(self) -> str:
+        """How a person calls the GPU."""
+        return gpu_name(self.prefix)
 
     @property
     def share(self) -> float:
@@ -144,11 +151,17 @@ def machine_use(facts: Facts) -> MachineFacts:
     busy = steady.mean("cpu.utilization", 100)
     # Before it was known who loads data, the column held whatever the training had started.
     tells_workers = "processes.ranks_cpu" in table
-    cards = _cards(table)
-    used = holding = [card for card in cards if _holds_memory(whole, card)]
-    if not holding and len(cards) == 1 and computes_on_gpu(facts):
-        used = cards
-    shares = [steady.mean(f"gpu{card}.utilization", 100) for card in used]
+    gpus = gpu_prefixes(column.name for column in table.columns)
+    cards = [gpu for gpu in gpus if "." not in gpu]
+    used = holding = [gpu for gpu in gpus if _holds_memory(whole, gpu)]
+    # Of a card in MIG mode its MIG devices are used.
+    whole_ones = [gpu for gpu in gpus if not any(each.startswith(f"{gpu}.") for each in gpus)]
+    if not holding and len(whole_ones) == 1 and computes_on_gpu(facts):
+        used = whole_ones
+    told = _told(facts)
+    if told:
+        used = [gpu for gpu in gpus if gpu in told]
+    shares = [steady.mean(f"{gpu}.utilization", 100) for gpu in used]
     return MachineFacts(
         cores=cores,
         installed_cores=installed,
@@ -164,7 +177,7 @@ def machine_use(facts: Facts) -> MachineFacts:
         cards=len(cards),
         holds_memory=bool(holding),
         gpu_busy=max((share for share in shares if share is not None), default=None),
-        idle_cards=sum(steady.mean(f"gpu{card}.utilization") == 0 for card in cards),
+        idle_cards=sum(steady.mean(f"{card}.utilization") == 0 for card in cards),
         memory=tuple(_memory(whole, used)),
     )
 
@@ -188,25 +201,30 @@ def computes_on_gpu(facts: Facts) -> bool:
     return peak_reserved(facts) is not None or bool(trace and trace.has_gpu)
 
 
-def _memory(whole: _Samples, cards: list[int]) -> Iterator[DeviceMemory]:
+def _memory(whole: _Samples, gpus: list[str]) -> Iterator[DeviceMemory]:
     """Peaks over the whole run: memory that ran short in the warm-up ran short."""
-    for card in cards:
-        used = whole.known(f"gpu{card}.memory_used")
-        total = whole.known(f"gpu{card}.memory_total")
+    for gpu in gpus:
+        used = whole.known(f"{gpu}.memory_used")
+        total = whole.known(f"{gpu}.memory_total")
         if len(used) and len(total) and total.max() > 0:
-            peak = max(used.max(), whole.gone.of(f"gpu{card}.memory_used").highest)
-            yield DeviceMemory(card, int(total.max()), int(peak))
+            peak = max(used.max(), whole.gone.of(f"{gpu}.memory_used").highest)
+            yield DeviceMemory(gpu, int(total.max()), int(peak))
 
 
-def _holds_memory(whole: _Samples, card: int) -> bool:
+def _holds_memory(whole: _Samples, gpu: str) -> bool:
     """Whether the run's own processes held memory of it at some time."""
-    name = f"gpu{card}.process_memory"
+    name = f"{gpu}.process_memory"
     return bool((whole.known(name) > 0).any() or whole.gone.of(name).above_zero)
 
 
-def _cards(table: Table) -> list[int]:
-    names = (re.match(r"gpu(\d+)\.", column.name) for column in table.columns)
-    return sorted({int(match[1]) for match in names if match})
+def _told(facts: Facts) -> frozenset[str]:
+    """What the columns of the GPUs begin with that the ranks of the host use; empty where that of
+    any rank is not known."""
+    if facts.run is None or facts.rank is None:
+        return frozenset()
+    here = {each.place for each in facts.run.ranks if each.host == facts.rank.host}
+    own = [own_gpus.or_none(facts.of_rank(place)) for place in here]
+    return frozenset(prefix for one in own for prefix in one or () if None not in own)
 
 
 @fact

@@ -11,22 +11,22 @@ from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import steady_span
 from perftui.run.table import Table
+from perftui.telemetry.gpu.clock_limits import POWER, THERMAL, bits_of
+from perftui.telemetry.gpu.names import gpu_name
 
 FEWEST_SAMPLES = 5
 """Samples below which a share of them means nothing."""
 
-THERMAL = 0x08 | 0x20 | 0x40
-"""Hardware slowdown, and thermal limits by software or hardware (``nvmlClocksEventReasons``)."""
-
-POWER = 0x04 | 0x80
-"""The power cap by software, and the brake of the board's supply."""
+_THERMAL = bits_of(THERMAL)
+_POWER = bits_of(POWER)
 
 
 @dataclass(frozen=True)
 class Card:
     """One card; shares are 0 to 1, None stands for what was not sampled."""
 
-    device: int
+    prefix: str
+    """What its columns begin with: ``gpu0``, or ``gpu0.mig1`` for a MIG device."""
     thermal: float | None = None
     """Share of the samples in which heat held clocks down."""
     power: float | None = None
@@ -46,6 +46,11 @@ class Card:
     width: float | None = None
     most_width: float | None = None
 
+    @property
+    def name(self) -> str:
+        """How a person calls the GPU."""
+        return gpu_name(self.prefix)
+
 
 @fact
 def cards(facts: Facts) -> tuple[Card, ...]:
@@ -56,7 +61,7 @@ def cards(facts: Facts) -> tuple[Card, ...]:
     table = _steady(run.telemetry.get(rank.host or run.manifest.host, Table()), facts)
     if len(table) < FEWEST_SAMPLES:
         return ()
-    return tuple(_card(table, memory.device) for memory in machine_use(facts).memory)
+    return tuple(_card(table, memory.prefix) for memory in machine_use(facts).memory)
 
 
 def _steady(table: Table, facts: Facts) -> Table:
@@ -66,9 +71,12 @@ def _steady(table: Table, facts: Facts) -> Table:
     return table.where((table["time"] >= during[0]) & (table["time"] <= during[1]))
 
 
-def _card(table: Table, device: int) -> Card:
+def _card(table: Table, prefix: str) -> Card:
     def known(name: str) -> npt.NDArray[np.float64]:
-        column = f"gpu{device}.{name}"
+        column = f"{prefix}.{name}"
+        if column not in table:
+            # Clocks, heat and the link of a MIG device are those of its card.
+            column = f"{prefix.partition('.')[0]}.{name}"
         values = np.asarray(table[column], np.float64) if column in table else np.zeros(0)
         return values[np.isfinite(values)]
 
@@ -82,9 +90,9 @@ def _card(table: Table, device: int) -> Card:
     busy = one("utilization", "mean")
     both = len(used) == len(mine) > 0
     return Card(
-        device,
-        thermal=float(np.mean(reasons & THERMAL != 0)) if len(reasons) else None,
-        power=float(np.mean(reasons & POWER != 0)) if len(reasons) else None,
+        prefix,
+        thermal=float(np.mean(reasons & _THERMAL != 0)) if len(reasons) else None,
+        power=float(np.mean(reasons & _POWER != 0)) if len(reasons) else None,
         clock=clock / most if clock and most else None,
         temperature=one("temperature"),
         busy=None if busy is None else busy / 100,

@@ -144,7 +144,7 @@ def _evaluating(steps: Table, slow: Mask) -> Mask | None:
     is_most = float(added["duration"][many].sum()) >= MOSTLY * added["duration"].sum()
     if int(many.sum()) < FEWEST_ALIKE or not is_most:
         return None
-    found = slow.copy()
+    found: Mask = slow.copy()
     found[slow] = many
     return found
 

@@ -15,7 +15,7 @@ from perftui.recorder.multi_host.heartbeat import others_here
 from perftui.recorder.multi_host.leader_election import LeaderElection
 from perftui.run.heartbeat import BEAT_SECONDS, Beat
 from perftui.run.layout import RunLayout
-from perftui.run.manifest import DATA_DISK, NOT_SAMPLED, OTHER_PROGRAMS
+from perftui.run.manifest import DATA_DISK, GPU_DEVICES, NOT_SAMPLED, OTHER_PROGRAMS
 from perftui.telemetry.disk.data_disk import DataDisk
 from perftui.telemetry.machine import Machine, look_around
 from perftui.telemetry.pace import Pace
@@ -81,6 +81,8 @@ class MachineSampling:
     def finish(self) -> None:
         """Close the journal, and let another recorder sample."""
         self._note_others(1.0)
+        if self._sampler is not None:
+            self._sampler.close()
         if self._journal is not None:
             self._journal.close()
         self._election.close()
@@ -111,6 +113,16 @@ class MachineSampling:
             self._noted_disk = disk
             self._manifest.note(DATA_DISK, {self._host: asdict(disk)})
 
+    def _noted(self, machine: Machine) -> dict[str, Any]:
+        """Entries of the manifest's profile: which GPUs there are, and what is not sampled."""
+        devices = [asdict(gpu) for gpu in machine.gpu_devices]
+        entries = {
+            "no_gpu": machine.no_gpu,
+            GPU_DEVICES: {self._host: devices} if devices else None,
+            NOT_SAMPLED: {self._host: dict(machine.missing)} if machine.missing else None,
+        }
+        return {name: entry for name, entry in entries.items() if entry is not None}
+
     def _look_beside(self) -> None:
         now = time.monotonic()
         if now >= self._beside_due:
@@ -124,13 +136,9 @@ class MachineSampling:
     def _begin(self) -> tuple[Sampler, DownsamplingSink]:
         machine = self._machine = look_around(self._pid, roles=self._roles, others=self._others)
         facts: dict[str, Any] = {}
-        reasons: dict[str, Any] = {}
-        if machine.no_gpu is not None:
-            reasons["no_gpu"] = machine.no_gpu
-        if machine.missing:
-            reasons[NOT_SAMPLED] = dict(machine.missing)
-        if reasons:
-            facts["profile"] = {**self._manifest.current.profile, **reasons}
+        noted = self._noted(machine)
+        if noted:
+            facts["profile"] = {**self._manifest.current.profile, **noted}
         if machine.gpus and not self._manifest.current.gpus:
             facts["gpus"] = machine.gpus
         self._manifest.update(**facts)

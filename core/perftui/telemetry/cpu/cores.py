@@ -10,18 +10,33 @@ import psutil
 from perftui.run.journal import Column
 from perftui.telemetry.files import PROC, numbers, read_or_empty
 
+_STAT = "/proc/stat"
+
 COLUMNS = (
-    Column("cpu.utilization", "%", "CPU", "all cores, 100 % is all of them busy; /proc/stat"),
-    Column("cpu.core_max", "%", "busiest core", "the busiest single core; /proc/stat"),
-    Column("cpu.cores", "count", "cores", "switched on, of the whole machine; /proc/stat"),
-    Column("cpu.load1", "", "load", "runnable and blocked tasks, mean of a minute; getloadavg"),
+    Column(
+        *("cpu.utilization", "%", "CPU", _STAT),
+        "Busy share of all cores; 100 % is all of them.",
+    ),
+    Column("cpu.core_max", "%", "busiest core", _STAT, "Busy share of the busiest single core."),
+    Column(
+        *("cpu.cores", "count", "cores", _STAT),
+        "Cores of the whole machine that are switched on.",
+    ),
+    Column(
+        *("cpu.load1", "", "load", "/proc/loadavg"),
+        "Tasks that ran, could have run or waited for a disk, mean of the last minute.",
+    ),
 )
 
 LINUX_COLUMNS = (
-    Column("cpu.iowait", "%", "I/O wait", "idle with I/O outstanding; /proc/stat"),
     Column(
-        *("cpu.steal", "%", "stolen CPU"),
-        "time in which the hypervisor ran something else, part of cpu.utilization; /proc/stat",
+        *("cpu.iowait", "%", "I/O wait", _STAT),
+        "Share of the time of all cores that was idle while a request to a disk was open.",
+    ),
+    Column(
+        *("cpu.steal", "%", "stolen CPU", _STAT),
+        "Share of the time of all cores in which the hypervisor ran something else; it is part of "
+        "cpu.utilization.",
     ),
 )
 
@@ -40,7 +55,7 @@ _IDLE, _IOWAIT, _STEAL = 3, 4, 7
 
 def core_column(core: int | str) -> Column:
     """The column of one core."""
-    return Column(f"cpu.core{core}", "%", f"core {core}", "busy share of the core; /proc/stat")
+    return Column(f"cpu.core{core}", "%", f"core {core}", _STAT, "Busy share of the core.")
 
 
 class CpuSource:

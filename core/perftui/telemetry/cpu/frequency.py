@@ -10,10 +10,13 @@ EVERY_SECONDS, MOST_SHARE = 5.0, 0.001
 """Some drivers interrupt each core to ask it."""
 
 COLUMNS = (
-    Column("cpu.frequency", "MHz", "CPU clock", "mean of the cores; cpufreq/scaling_cur_freq"),
     Column(
-        *("cpu.frequency_max", "MHz", "highest CPU clock"),
-        "that the hardware offers, mean of the cores; cpufreq/cpuinfo_max_freq",
+        *("cpu.frequency", "MHz", "CPU clock", "cpufreq/scaling_cur_freq"),
+        "Clock now, mean of the cores, every 5 s.",
+    ),
+    Column(
+        *("cpu.frequency_max", "MHz", "highest CPU clock", "cpufreq/cpuinfo_max_freq"),
+        "Highest clock that the hardware offers, mean of the cores.",
     ),
 )
 

@@ -14,14 +14,12 @@ from perftui.telemetry.processes.roles import Roles
 
 COLUMNS = (
     Column(
-        *("cpu.limit", "count", "usable cores"),
-        "those that the training processes may run on, or fewer by the cgroup's quota; "
-        "sched_getaffinity and cpu.max",
+        *("cpu.limit", "count", "usable cores", "sched_getaffinity, cpu.max"),
+        "Cores that the training processes may run on, or fewer where the cgroup's quota is less.",
     ),
     Column(
-        *("cpu.throttled", "%", "held back by quota"),
-        "share of the time, at most, in which the cgroup had used up its quota of CPU time; "
-        "cpu.stat of the cgroup",
+        *("cpu.throttled", "%", "held back by quota", "cpu.stat of the cgroup"),
+        "Share of the time, at most, in which the cgroup had used up its quota of CPU time.",
     ),
 )
 

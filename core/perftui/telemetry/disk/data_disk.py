@@ -10,22 +10,28 @@ from perftui.telemetry.disk.data_place import DataPlace, Place
 from perftui.telemetry.disk.device import counted_disk, described
 from perftui.telemetry.files import PROC, SYS
 
-_DISK = "the disk that holds the data set; /proc/diskstats"
+_DISKSTATS = "/proc/diskstats"
 
 COLUMNS = (
-    Column("data_disk.read", "B/s", "read from the data's disk", _DISK),
-    Column("data_disk.write", "B/s", "written to the data's disk", _DISK),
     Column(
-        *("data_disk.utilization", "%", "data's disk busy"),
-        f"share of time with I/O in flight on {_DISK}",
+        *("data_disk.read", "B/s", "read from the data's disk", _DISKSTATS),
+        "Bytes a second read from the disk that holds the data set.",
     ),
     Column(
-        *("data_disk.await", "ms", "time of a request to the data's disk"),
-        f"mean, with its wait, on {_DISK}",
+        *("data_disk.write", "B/s", "written to the data's disk", _DISKSTATS),
+        "Bytes a second written to the disk that holds the data set.",
     ),
     Column(
-        *("data_disk.queue", "count", "requests in flight to the data's disk"),
-        f"mean, waiting ones included, on {_DISK}",
+        *("data_disk.utilization", "%", "data's disk busy", _DISKSTATS),
+        "Share of the time in which the disk that holds the data set had a request in flight.",
+    ),
+    Column(
+        *("data_disk.await", "ms", "time of a request to the data's disk", _DISKSTATS),
+        "Mean time from the start to the end of a request to the disk that holds the data set.",
+    ),
+    Column(
+        *("data_disk.queue", "count", "requests to the data's disk in flight", _DISKSTATS),
+        "Mean of the requests to the disk that holds the data set in flight or waiting.",
     ),
 )
 

@@ -7,22 +7,40 @@ from perftui.telemetry.devices import RealDevices
 from perftui.telemetry.disk.counters import DiskCounters, portable_disks, read_disks, use
 from perftui.telemetry.files import PROC, SYS
 
-_ALL = "all disks of the machine; /proc/diskstats"
+_DISKSTATS = "/proc/diskstats"
 
 COUNTED = (
-    Column("disk.read", "B/s", "disk read", _ALL),
-    Column("disk.write", "B/s", "disk write", _ALL),
-    Column("disk.read_operations", "1/s", "disk reads", f"requests of {_ALL}"),
-    Column("disk.write_operations", "1/s", "disk writes", f"requests of {_ALL}"),
+    Column(
+        *("disk.read", "B/s", "disk read", _DISKSTATS),
+        "Bytes a second read from all disks of the machine.",
+    ),
+    Column(
+        *("disk.write", "B/s", "disk write", _DISKSTATS),
+        "Bytes a second written to all disks of the machine.",
+    ),
+    Column(
+        *("disk.read_operations", "1/s", "disk reads", _DISKSTATS),
+        "Requests a second to read, of all disks of the machine.",
+    ),
+    Column(
+        *("disk.write_operations", "1/s", "disk writes", _DISKSTATS),
+        "Requests a second to write, of all disks of the machine.",
+    ),
 )
 
 TIMED = (
     Column(
-        *("disk.utilization", "%", "busiest disk"),
-        "share of time with I/O in flight; /proc/diskstats",
+        *("disk.utilization", "%", "busiest disk", _DISKSTATS),
+        "Share of the time in which the busiest disk had a request in flight.",
     ),
-    Column("disk.queue", "count", "requests in flight", f"mean, waiting ones included, of {_ALL}"),
-    Column("disk.await", "ms", "time of a disk request", f"mean, with its wait, of {_ALL}"),
+    Column(
+        *("disk.queue", "count", "disk requests in flight", _DISKSTATS),
+        "Mean of the requests to all disks that were in flight or waited.",
+    ),
+    Column(
+        *("disk.await", "ms", "time of a disk request", _DISKSTATS),
+        "Mean time from the start to the end of a request, with its wait, of all disks.",
+    ),
 )
 
 COLUMNS = (*COUNTED, *TIMED)

@@ -10,14 +10,21 @@ from perftui.telemetry.files import PROC, numbers, read_or_empty
 from perftui.telemetry.mounts import NFS, unescaped
 from perftui.telemetry.source import Rate
 
-_MOUNT = "of the NFS mount that holds the data set; /proc/self/mountstats"
+_MOUNTSTATS = "/proc/self/mountstats"
 
 COLUMNS = (
-    Column("nfs.read", "B/s", "read by NFS", f"from the server, {_MOUNT}"),
-    Column("nfs.write", "B/s", "written by NFS", f"to the server, {_MOUNT}"),
     Column(
-        *("nfs.await", "ms", "time of an NFS request"),
-        f"mean of reads and writes, with their wait, {_MOUNT}",
+        *("nfs.read", "B/s", "read by NFS", _MOUNTSTATS),
+        "Bytes a second from the server of the NFS mount that holds the data set.",
+    ),
+    Column(
+        *("nfs.write", "B/s", "written by NFS", _MOUNTSTATS),
+        "Bytes a second to the server of the NFS mount that holds the data set.",
+    ),
+    Column(
+        *("nfs.await", "ms", "time of an NFS request", _MOUNTSTATS),
+        "Mean time from the start to the end of a read or write of the NFS mount that holds the "
+        "data set.",
     ),
 )
 

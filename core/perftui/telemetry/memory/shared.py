@@ -9,10 +9,13 @@ from perftui.run.journal import Column
 PLACE = "/dev/shm"  # noqa: S108 - looked at, never written to
 
 COLUMNS = (
-    Column("memory.shm_used", "B", "shared memory used", "files in /dev/shm; statvfs"),
     Column(
-        *("memory.shm_total", "B", "shared memory"),
-        "room of /dev/shm, 64 MB in a container unless set; statvfs",
+        *("memory.shm_used", "B", "shared memory used", "statvfs of /dev/shm"),
+        "Bytes of files in /dev/shm.",
+    ),
+    Column(
+        *("memory.shm_total", "B", "shared memory", "statvfs of /dev/shm"),
+        "Room of /dev/shm; in a container 64 MB unless more is asked for.",
     ),
 )
 

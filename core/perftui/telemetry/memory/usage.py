@@ -17,29 +17,34 @@ from perftui.telemetry.limits import (
 from perftui.telemetry.memory.reading import read_memory
 from perftui.telemetry.source import Rate
 
+_MEMINFO, _VMSTAT = "/proc/meminfo", "/proc/vmstat"
+
 COLUMNS = (
-    Column("memory.used", "B", "memory used", "of memory.total; /proc/meminfo or memory.current"),
     Column(
-        *("memory.available", "B", "memory available"),
-        "without swapping, of memory.total; /proc/meminfo",
+        *("memory.used", "B", "memory used", f"{_MEMINFO} or memory.current"),
+        "Memory in use, of memory.total, without what is given back when memory runs short.",
     ),
     Column(
-        *("memory.total", "B", "memory usable"),
-        "installed, or the cgroup's limit; /proc/meminfo or memory.max",
+        *("memory.available", "B", "memory available", _MEMINFO),
+        "Memory that can still be taken without swapping, of memory.total.",
     ),
-    Column("swap.used", "B", "swap used", "of the machine; /proc/meminfo"),
-    Column("swap.in", "B/s", "read from swap", "of the machine; /proc/vmstat"),
+    Column(
+        *("memory.total", "B", "memory usable", f"{_MEMINFO} or memory.max"),
+        "Memory that is installed, or the cgroup's limit where that is less.",
+    ),
+    Column("swap.used", "B", "swap used", _MEMINFO, "Swap of the machine that is in use."),
+    Column("swap.in", "B/s", "read from swap", _VMSTAT, "Bytes a second read back from swap."),
 )
 
 PAGE_CACHE = Column(
-    *("memory.page_cache", "B", "page cache"),
-    "pages of files kept in memory, without shared memory; /proc/meminfo or memory.stat",
+    *("memory.page_cache", "B", "page cache", f"{_MEMINFO} or memory.stat"),
+    "Pages of files that are kept in memory, without shared memory.",
 )
 
 OOM_KILLS = Column(
-    *("memory.oom_kills", "count", "killed for memory"),
-    "processes killed so far because memory ran out, in the cgroup or on the machine; "
-    "memory.events or /proc/vmstat",
+    *("memory.oom_kills", "count", "killed for memory", f"memory.events or {_VMSTAT}"),
+    "Processes that the kernel has killed so far because memory ran out, in the cgroup or, without "
+    "one, on the machine.",
 )
 
 
@@ -59,7 +64,7 @@ class MemorySource:
             *(column for column in (PAGE_CACHE, OOM_KILLS) if row[column.name] is not None),
         )
         self.missing = {
-            column.name: f"not in {column.source.rpartition('; ')[2]}"
+            column.name: f"not in {column.source}"
             for column in (PAGE_CACHE, OOM_KILLS)
             if column not in self.columns
         }

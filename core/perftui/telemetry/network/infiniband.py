@@ -7,14 +7,16 @@ from perftui.telemetry.files import SYS, names_in, number, read_or_empty
 from perftui.telemetry.pace import Pace
 from perftui.telemetry.rates import Rates
 
+_PORTS = "/sys/class/infiniband/*/ports/*/counters"
+
 COLUMNS = (
     Column(
-        *("infiniband.receive", "B/s", "received by InfiniBand"),
-        "all ports of InfiniBand and RoCE; port_rcv_data in /sys/class/infiniband",
+        *("infiniband.receive", "B/s", "received by InfiniBand", f"{_PORTS}/port_rcv_data"),
+        "Bytes a second received by all ports of InfiniBand and RoCE.",
     ),
     Column(
-        *("infiniband.transmit", "B/s", "sent by InfiniBand"),
-        "all ports of InfiniBand and RoCE; port_xmit_data in /sys/class/infiniband",
+        *("infiniband.transmit", "B/s", "sent by InfiniBand", f"{_PORTS}/port_xmit_data"),
+        "Bytes a second sent by all ports of InfiniBand and RoCE.",
     ),
 )
 

@@ -10,17 +10,26 @@ from perftui.telemetry.files import PROC, SYS, number, read_or_empty
 from perftui.telemetry.rates import Rates
 from perftui.telemetry.source import Rate
 
-_ALL = "all interfaces but loopback; /proc/net/dev"
+_DEVICES = "/proc/net/dev"
 
 COLUMNS = (
-    Column("network.receive", "B/s", "received", _ALL),
-    Column("network.transmit", "B/s", "sent", _ALL),
-    Column("network.errors", "1/s", "network errors", f"packets lost or damaged, {_ALL}"),
+    Column(
+        *("network.receive", "B/s", "received", _DEVICES),
+        "Bytes a second received by all interfaces but loopback.",
+    ),
+    Column(
+        *("network.transmit", "B/s", "sent", _DEVICES),
+        "Bytes a second sent by all interfaces but loopback.",
+    ),
+    Column(
+        *("network.errors", "1/s", "network errors", _DEVICES),
+        "Packets a second that were damaged or dropped, by all interfaces but loopback.",
+    ),
 )
 
 RETRANSMITS = Column(
-    *("network.retransmits", "1/s", "sent again"),
-    "TCP segments for which no answer had come; /proc/net/snmp",
+    *("network.retransmits", "1/s", "sent again", "/proc/net/snmp"),
+    "TCP segments a second that were sent again, as no answer had come.",
 )
 
 LOOPBACK = ("lo", "lo0")

@@ -19,11 +19,9 @@ MOST_SHARE = 0.002
 
 COLUMNS = (
     Column(
-        "processes.delayed",
-        "%",
-        "waiting for a core",
-        "share of the time in which the thread of a training process that waited the longest could "
-        "have run; /proc/<pid>/task/<tid>/schedstat",
+        *("processes.delayed", "%", "waiting for a core", "/proc/<pid>/task/<tid>/schedstat"),
+        "Share of the time in which a thread could have run and got no core, of the thread of each "
+        "training process that waited the longest, every 3 s.",
     ),
 )
 

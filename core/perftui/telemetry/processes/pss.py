@@ -14,9 +14,9 @@ which an allocation in the training may wait."""
 
 COLUMNS = (
     Column(
-        *("processes.pss", "B", "memory of the run"),
-        "each page shared out among the processes that share it, every 10 s or less often; "
-        "/proc/<pid>/smaps_rollup",
+        *("processes.pss", "B", "memory of the run", "/proc/<pid>/smaps_rollup"),
+        "Memory of all processes of the run; a page that several share is split between them. "
+        "Every 10 s or less often.",
     ),
 )
 

@@ -13,17 +13,17 @@ _SCHEDSTAT = "/proc/<pid>/task/<tid>/schedstat"
 
 COLUMNS = (
     Column(
-        *("processes.main_cpu", "%", "CPU of main threads"),
-        f"of the processes that train, 100 % is one core; {_SCHEDSTAT}",
+        *("processes.main_cpu", "%", "CPU of main threads", _SCHEDSTAT),
+        "CPU time of the main threads of the processes that train; 100 % is one core.",
     ),
     Column(
-        *("processes.autograd_cpu", "%", "CPU of autograd threads"),
-        f"that go backward for a GPU (pt_autograd_*), 100 % is one core; {_SCHEDSTAT}",
+        *("processes.autograd_cpu", "%", "CPU of autograd threads", _SCHEDSTAT),
+        "CPU time of the threads that go backward for a GPU (pt_autograd_*); 100 % is one core.",
     ),
     Column(
-        *("processes.workers_delayed", "%", "workers waiting for a core"),
-        "share of the time in which the data-loader worker that waited the longest could have "
-        "run, its main thread; /proc/<pid>/schedstat",
+        *("processes.workers_delayed", "%", "workers waiting for a core", _SCHEDSTAT),
+        "Share of the time in which a data-loader worker could have run and got no core, of the "
+        "worker that waited the longest.",
     ),
 )
 

@@ -2,179 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
+from collections.abc import Callable, Sequence
 
 from perftui.run.journal import Column
 from perftui.telemetry.files import why_unreadable
+from perftui.telemetry.processes.change import Change, Pair
+from perftui.telemetry.processes.metrics import METRICS
 from perftui.telemetry.processes.portable import Portable
 from perftui.telemetry.processes.proc import Proc, has_process_lists
 from perftui.telemetry.processes.reading import ProcessReading, ProcessTable
 from perftui.telemetry.processes.roles import ROLES, Roles
 from perftui.telemetry.processes.tree import ProcessTree
-
-Pair = tuple[ProcessReading, ProcessReading]
-"""One process in two samples running."""
-
-Counter = Callable[[ProcessReading], float | None]
-
-_CPU: Counter = attrgetter("cpu")
-_READ: Counter = attrgetter("read")
-_WRITTEN: Counter = attrgetter("written")
-_VOLUNTARY: Counter = attrgetter("voluntary")
-_INVOLUNTARY: Counter = attrgetter("involuntary")
-_FAULTS: Counter = attrgetter("major_faults")
-
-
-@dataclass(frozen=True)
-class Change:
-    """What happened between two samples."""
-
-    after: Sequence[ProcessReading]
-    """All processes that live."""
-    pairs: Sequence[Pair]
-    """Those of them that were there before."""
-    by_role: dict[str, list[Pair]]
-    seconds: float
-    is_new: bool
-    """Whether the main process, or all that it has started, was not there before."""
-
-    def rate(self, counter: Counter, role: str = "") -> float | None:
-        """Summed change per second, of all or of one of ``ROLES``; None where nothing is known."""
-        rates = self.rates(counter, role)
-        return sum(rates) if rates else None
-
-    def rates(self, counter: Counter, role: str = "") -> list[float]:
-        """The change per second of each process."""
-        if self.seconds <= 0:
-            return []
-        pairs = self.by_role[role] if role else self.pairs
-        values = ((counter(before), counter(after)) for before, after in pairs)
-        return [
-            (new - old) / self.seconds for old, new in values if old is not None and new is not None
-        ]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One column, and how its value follows from a change."""
-
-    column: Column
-    value: Callable[[Change], float | None]
-    needs: Counter = _CPU
-    """What a process must tell for it."""
-
-
-def _rate(
-    counter: Counter, role: str = "", factor: float = 1.0
-) -> Callable[[Change], float | None]:
-    """The rate of ``counter`` times ``factor``."""
-
-    def value(change: Change) -> float | None:
-        rate = change.rate(counter, role)
-        return None if rate is None else factor * rate
-
-    return value
-
-
-def _of_role(name: str, label: str, source: str, counter: Counter, unit: str) -> Iterable[Metric]:
-    """One metric for each of ``ROLES``."""
-    for role, processes in ROLES.items():
-        column = Column(f"processes.{role}_{name}", unit, f"{label} {processes}", source)
-        yield Metric(column, _rate(counter, role, 100.0 if unit == "%" else 1.0), counter)
-
-
-def _cpu(change: Change) -> float | None:
-    return None if change.is_new else _rate(_CPU, factor=100.0)(change)
-
-
-def _busiest_worker(change: Change) -> float | None:
-    return max((100.0 * rate for rate in change.rates(_CPU, "workers")), default=None)
-
-
-_CORE = "100 % is one core; /proc/<pid>/stat"
-_STORAGE = "/proc/<pid>/io"
-_SWITCHES = "of the main thread of each process; /proc/<pid>/status"
-
-METRICS = (
-    Metric(
-        Column("processes.cpu", "%", "CPU of the run", f"all its processes, {_CORE}"),
-        _cpu,
-    ),
-    *_of_role("cpu", "CPU of", _CORE, _CPU, "%"),
-    Metric(
-        Column("processes.worker_cpu_max", "%", "CPU of the busiest data-loader worker", _CORE),
-        _busiest_worker,
-    ),
-    Metric(
-        Column(
-            *("processes.rss", "B", "resident memory"),
-            "a sum, in which pages that processes share count for each; /proc/<pid>/stat",
-        ),
-        lambda c: sum(one.rss for one in c.after),
-    ),
-    Metric(
-        Column("processes.read", "B/s", "read by the run", f"from storage; {_STORAGE}"),
-        _rate(_READ),
-        _READ,
-    ),
-    Metric(
-        Column("processes.write", "B/s", "written by the run", f"to storage; {_STORAGE}"),
-        _rate(_WRITTEN),
-        _WRITTEN,
-    ),
-    *_of_role("read", "read from storage by", _STORAGE, _READ, "B/s"),
-    *_of_role("write", "written by", _STORAGE, _WRITTEN, "B/s"),
-    Metric(
-        Column(
-            *("processes.switches_voluntary", "1/s", "waits"),
-            f"voluntary context switches {_SWITCHES}",
-        ),
-        _rate(_VOLUNTARY),
-        _VOLUNTARY,
-    ),
-    Metric(
-        Column(
-            *("processes.switches_involuntary", "1/s", "preemptions"),
-            f"involuntary context switches {_SWITCHES}",
-        ),
-        _rate(_INVOLUNTARY),
-        _INVOLUNTARY,
-    ),
-    *(
-        Metric(
-            Column(
-                *(f"processes.{role}_involuntary", "1/s", f"preemptions of {ROLES[role]}"),
-                f"involuntary context switches {_SWITCHES}",
-            ),
-            _rate(_INVOLUNTARY, role),
-            _INVOLUNTARY,
-        )
-        for role in ("ranks", "workers")
-    ),
-    Metric(
-        Column(
-            *("processes.major_faults", "1/s", "major page faults"),
-            "pages of files or swap that had to be read from a disk; /proc/<pid>/stat",
-        ),
-        _rate(_FAULTS),
-        _FAULTS,
-    ),
-    Metric(
-        Column("processes.threads", "count", "threads", "of all its processes; /proc/<pid>/stat"),
-        lambda c: sum(one.threads for one in c.after),
-    ),
-    Metric(
-        Column(
-            *("processes.count", "count", "processes"),
-            "the main one and its descendants; /proc/<pid>/task/*/children",
-        ),
-        lambda c: len(c.after),
-    ),
-)
-
-COLUMNS = tuple(metric.column for metric in METRICS)
 
 
 class ProcessTreeSource:
@@ -231,6 +69,5 @@ class ProcessTreeSource:
 
 
 def _why_untold(column: Column, pid: int) -> str:
-    path = column.source.rpartition("; ")[2]
-    why = why_unreadable(path.replace("<pid>", str(pid)))
-    return f"{path}: {why or 'it does not tell'}"
+    why = why_unreadable(column.source.replace("<pid>", str(pid)))
+    return f"{column.source}: {why or 'it does not tell'}"

@@ -29,9 +29,13 @@ def runs(*made: tuple[Arm, str, float | None]) -> list[TrialRun]:
     [
         ((), "", ""),
         ((), "other programs used 1.0 of 2 cores", "the host was busy: other programs used 1.0"),
-        ((Card(1, thermal=0.3),), "", "heat held the clocks of GPU 1 down"),
-        ((Card(0, thermal=0.01, memory_others=GIB // 2),), "", ""),
-        ((Card(0), Card(2, memory_others=3.0 * GIB)), "", "other processes hold 3.0 GiB of GPU 2"),
+        ((Card("gpu1", thermal=0.3),), "", "heat held the clocks of GPU 1 down"),
+        ((Card("gpu0", thermal=0.01, memory_others=GIB // 2),), "", ""),
+        (
+            (Card("gpu0"), Card("gpu2", memory_others=3.0 * GIB)),
+            "",
+            "other processes hold 3.0 GiB of GPU 2",
+        ),
     ],
 )
 def test_a_run_is_disturbed_by_others_and_by_heat(
@@ -43,8 +47,8 @@ def test_a_run_is_disturbed_by_others_and_by_heat(
 
 
 def test_the_clock_is_that_of_the_slowest_card() -> None:
-    assert clock(facts(Card(0, clock=0.9), Card(1, clock=0.7), Card(2))) == 0.7
-    assert clock(facts(Card(0))) is None
+    assert clock(facts(Card("gpu0", clock=0.9), Card("gpu1", clock=0.7), Card("gpu2"))) == 0.7
+    assert clock(facts(Card("gpu0"))) is None
 
 
 def test_it_is_told_of_how_many_runs() -> None:

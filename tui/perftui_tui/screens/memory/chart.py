@@ -7,13 +7,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from perftui.facts.gpu.memory import gpu_memory
+from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.charts.area import layers, resample, steady_bins
 from perftui_tui.look.format import share
 from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, wrap
 from perftui_tui.look.units import format_bytes
 from perftui_tui.panes.meter import Meter, draw_chart
 from perftui_tui.reading.snapshot import Phase, Snapshot
-from perftui_tui.reading.telemetry import RESIDENT, devices, latest, table_of, why_absent
+from perftui_tui.reading.telemetry import (
+    RESIDENT,
+    gpus,
+    latest,
+    table_of,
+    why_absent,
+)
 
 if TYPE_CHECKING:
     from perftui.facts.gpu.memory import MemoryUse
@@ -108,11 +115,11 @@ def _cards(snapshot: Snapshot) -> list[Span]:
     """What each card has in use, by all processes."""
     table = table_of(snapshot)
     spans: list[Span] = []
-    for number in devices(table):
-        used = latest(table, f"gpu{number}.memory_used")
-        whole = latest(table, f"gpu{number}.memory_total")
+    for prefix in gpus(table):
+        used = latest(table, f"{prefix}.memory_used")
+        whole = latest(table, f"{prefix}.memory_total")
         if used is not None and whole:
-            text = f"GPU {number}: {format_bytes(used)} of {format_bytes(whole)}"
+            text = f"{gpu_name(prefix)}: {format_bytes(used)} of {format_bytes(whole)}"
             spans.append((f"{text} ({share(used, whole)})", ""))
     return spans
 

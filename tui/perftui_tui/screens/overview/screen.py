@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.containers import Container, Vertical
 from textual.widget import Widget
 
+from perftui_tui.dialogs.too_small import NEEDED, NEEDED_FOR_STRIP, is_too_small
 from perftui_tui.keys.keymap import bindings, hint
-from perftui_tui.look.rows import Row
 from perftui_tui.panes.findings import findings
-from perftui_tui.panes.gpu import gpu
-from perftui_tui.panes.meter import Meter
-from perftui_tui.panes.meters import METERS, draw_meter, gpu_or_operators, shows_operators
 from perftui_tui.panes.snapshot_pane import SnapshotPane
-from perftui_tui.panes.step_bar import step_bar
+from perftui_tui.panes.step_bar import bar_alone, step_bar
 from perftui_tui.panes.top_ops import kernels, operators, top_ops
 from perftui_tui.reading.output_tail import Output
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.overview.activity import activity
+from perftui_tui.screens.overview.dashboard import Dashboard
 from perftui_tui.screens.overview.gap_list import GapList
 from perftui_tui.screens.overview.headline import headline
 from perftui_tui.screens.run_screen import RunScreen
@@ -33,6 +31,10 @@ if TYPE_CHECKING:
 MOST_FINDING_ROWS = 10
 """Rows of the findings of a trace, border included; the Diagnosis screen has all."""
 
+MOST_METERS = 0.2
+"""Rows of meters, as a share of the screen's, above which charts and the log give way: eight GPUs
+with all that belongs to them fit on a screen of 40 rows."""
+
 CRAMPED_BELOW = 20
 """Rows of the screen below which a finding needs that of the parts without names, and the log's."""
 
@@ -44,6 +46,7 @@ class OverviewScreen(RunScreen):
 
     NAME = "overview"
     SAYS_VERDICT = False
+    NEEDED = NEEDED_FOR_STRIP
     HELP = (
         "The first two lines name the bottleneck and the next thing to do. The bar is one step, "
         "split into parts that sum to it; those without room for their name are below it. Each "
@@ -57,9 +60,8 @@ class OverviewScreen(RunScreen):
     OverviewScreen {
         #headline { height: 2; max-height: 5; overflow: hidden hidden; }
         #step-bar { height: 3; }
-        #dashboard { height: 1fr; }
-        #meters { height: 6; }
-        .meter { height: 1; overflow: hidden hidden; }
+        #bar-alone { height: 2; display: none; }
+        #live { height: 1fr; }
         #findings { height: 1fr; min-height: 3; border: round $chart; }
         #trace { height: 1fr; display: none; }
         #trace-panes { height: 1fr; }
@@ -71,14 +73,26 @@ class OverviewScreen(RunScreen):
         &.-short.-played #log-tail, &.-cramped #log-tail { display: none; }
     }
     OverviewScreen.-tall {
-        #meters { height: 2fr; min-height: 14; layout: grid; grid-size: 3 2; }
-        .meter { height: 1fr; border: round $chart; }
-        #findings { min-height: 6; }
+        #charts, #last-step { display: block; }
+        #meters { border: round $chart; }
+        .charted { display: none; }
+        &.-crowded #charts { height: 7; }
+        &.-crowded #log-tail { height: 1; border: none; }
+        #findings { min-height: 5; }
         #log-tail { height: 5; border: round $chart; }
     }
-    OverviewScreen.-tall.-narrow #meters { grid-size: 2 3; }
+    OverviewScreen.-strip {
+        HeaderLine, KeysFooter, ExperimentLine, PlaybackBar { display: none; }
+        #step-bar, #lists, #charts, #last-step { display: none; }
+        #log-tail { height: 1; border: none; display: block; }
+        #bar-alone { display: block; }
+        #headline { max-height: 2; }
+        #meters { border: none; }
+        .meter { display: none; }
+        .strip { display: block; }
+    }
     OverviewScreen.-trace {
-        #dashboard, #log-tail { display: none; }
+        #live, #log-tail { display: none; }
         #trace { display: block; }
     }
     /* One column holds what matters most: the verdict names the first finding already. */
@@ -88,8 +102,9 @@ class OverviewScreen(RunScreen):
         #trace-panes { layout: horizontal; }
     }
     OverviewScreen.-tall.-wide {
-        #dashboard { layout: horizontal; }
-        #meters { width: 3fr; height: 1fr; }
+        #live { layout: horizontal; }
+        Dashboard { width: 3fr; height: 1fr; }
+        #charts { height: 1fr; }
         #lists { width: 2fr; height: 1fr; }
         #top-ops { display: block; height: 1fr; }
     }
@@ -99,24 +114,15 @@ class OverviewScreen(RunScreen):
         """Everything between header and footer, top to bottom."""
         yield SnapshotPane(headline, id="headline")
         yield SnapshotPane(step_bar, id="step-bar", chart="parts")
-        meters = [self._meter(name, *meter) for name, meter in METERS.items()]
+        yield SnapshotPane(bar_alone, id="bar-alone", chart="parts")
         lists = Vertical(
             SnapshotPane(findings, id="findings", title="Findings"),
             SnapshotPane(top_ops, id="top-ops", title="Top ops"),
             id="lists",
         )
-        yield Container(Vertical(*meters, id="meters"), lists, id="dashboard")
+        yield Container(Dashboard(id="dashboard"), lists, id="live")
         yield LogTail(id="log-tail")
         yield Vertical(*self._trace_body(), id="trace")
-
-    def _meter(self, name: str, read: Callable[[Snapshot], Meter], chart: str) -> SnapshotPane:
-        draw, at = self._draw_gpu if read is gpu else draw_meter(read), f"meter-{read.__name__}"
-        return SnapshotPane(draw, id=at, title=name, classes="meter", chart=chart)
-
-    def _draw_gpu(self, snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
-        """The GPU keeps its place where a list of operators stands beside it."""
-        draw = draw_meter(gpu) if self.has_class("-wide") else gpu_or_operators
-        return draw(snapshot, cells, height)
 
     def _trace_body(self) -> Iterable[Widget]:
         """What a trace has in place of meters and output."""
@@ -135,13 +141,14 @@ class OverviewScreen(RunScreen):
         self._choose_panes(snapshot)
         self._fit_rows()
         self._title_findings(snapshot)
-        pane = self.query_one("#meter-gpu", SnapshotPane)
-        listed = not self.has_class("-wide") and shows_operators(snapshot, pane.content_size.height)
-        pane.entitle("Top operators" if listed else "GPU")
+        dashboard = self.query_one(Dashboard)
+        dashboard.show(snapshot)
+        self.set_class(dashboard.meter_rows > MOST_METERS * self.size.height, "-crowded")
         self.show_output(self.session.output)
 
     def _fit_rows(self) -> None:
         """The height of the headline, which depends on the width."""
+        self.set_class(is_too_small(self.size, NEEDED), "-strip")
         is_cramped = self.size.height < CRAMPED_BELOW
         self.set_class(is_cramped, "-cramped")
         sentence, bar = (self.query_one(n, SnapshotPane) for n in ("#headline", "#step-bar"))

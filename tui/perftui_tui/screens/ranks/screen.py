@@ -12,6 +12,7 @@ from perftui.facts.ranks.rank_table import rank_table as rank_table_of
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.ranks.bars import rank_bars, rank_headline
+from perftui_tui.screens.ranks.heat import step_heat
 from perftui_tui.screens.ranks.table import RanksView, rank_table
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.tables.virtual import VirtualTable
@@ -25,6 +26,9 @@ ONE_TRACE = (
 
 FRAME_ROWS = 3
 """The border around the bars, and what their colours mean."""
+
+OTHER_ROWS = 3
+"""The header, the verdict and the keys."""
 
 TABLE_ROWS = 3
 """The header of the table, its last row, and a blank."""
@@ -52,7 +56,7 @@ class RanksScreen(RunScreen):
     RanksScreen {
         #rank-verdict { height: auto; max-height: 5; overflow: hidden hidden; }
         #ranks-table { height: 1fr; }
-        #rank-bars { border: round $chart; overflow: hidden hidden; display: none; }
+        #rank-bars, #rank-heat { border: round $chart; overflow: hidden hidden; display: none; }
     }
     """
 
@@ -61,6 +65,7 @@ class RanksScreen(RunScreen):
         yield RowView(id="rank-verdict")
         yield RanksView(id="ranks-table")
         yield RowView(id="rank-bars", title="Mean step of each rank")
+        yield RowView(id="rank-heat", title="Steps of each rank")
 
     def on_screen_resume(self) -> None:
         """Catch up, and read the ranks' traces where there are any."""
@@ -98,6 +103,14 @@ class RanksScreen(RunScreen):
         fits = bars.display and count + TABLE_ROWS <= half
         self.query_one(RanksView).styles.height = count + TABLE_ROWS if fits else "1fr"
         bars.rows = rank_bars(table, bars.content_size.width, min(count + 1, half - 2))
+        from perftui.facts.ranks.step_grid import step_grid
+
+        grid = self.snapshot.ask(step_grid) if fits and self.snapshot is not None else None
+        heat = self.query_one("#rank-heat", RowView)
+        left = self.size.height - OTHER_ROWS - len(rows) - 2 * count - TABLE_ROWS - FRAME_ROWS
+        heat.display = grid is not None and left > FRAME_ROWS
+        heat.styles.height = min(count + FRAME_ROWS, left)
+        heat.rows = step_heat(grid, heat.content_size.width, min(count + 1, left - 2))
 
     def _windows(self) -> dict[int, RankRow]:
         """Each rank of a run, from its newest window."""

@@ -16,14 +16,20 @@ from perftui_tui.keys.keymap import bindings
 from perftui_tui.look.format import short_path
 from perftui_tui.reading.run_list import Listed, RunList, RunLister, runs_beside
 from perftui_tui.screens.run_screen import RunScreen
+from perftui_tui.screens.runs.preview import RunPreview
 from perftui_tui.screens.runs.table import RunTable, run_table
 from perftui_tui.tables.virtual import VirtualTable
 
 if TYPE_CHECKING:
+    from textual.timer import Timer
+
     from perftui_tui.reading.snapshot import Snapshot
 
 REFRESH_SECONDS = 3.0
 """Seconds between two listings of the directory while the screen is shown."""
+
+REST_SECONDS = 0.3
+"""How long a run has to be selected before it is read: keys that are held pass over many."""
 
 
 class RunsScreen(RunScreen):
@@ -46,6 +52,7 @@ class RunsScreen(RunScreen):
         #runs-detail { height: auto; max-height: 3; color: $text; }
     }
     RunsScreen.-typing #runs-input { display: block; }
+    RunsScreen.-tall { RunPreview { display: block; } #runs-table { height: 1fr; } }
     """
 
     def __init__(self) -> None:
@@ -54,6 +61,9 @@ class RunsScreen(RunScreen):
         self._list: RunList | None = None
         self._stopped = threading.Event()
         self._is_reading = False
+        self._previewed: Path | None = None
+        """The run that is shown in short, or being read for that."""
+        self._resting: Timer | None = None
         self._naming: Path | None = None
         """The run whose name is being typed; None while a filter is."""
 
@@ -62,6 +72,7 @@ class RunsScreen(RunScreen):
         yield Static(id="runs-title", markup=False)
         yield Input(id="runs-input")
         yield RunTable(id="runs-table")
+        yield RunPreview(id="runs-preview")
         yield Static(id="runs-detail", markup=False)
 
     def on_mount(self) -> None:
@@ -140,6 +151,41 @@ class RunsScreen(RunScreen):
     def _show_detail(self) -> None:
         one = self._selected
         self.query_one("#runs-detail", Static).update(_detail(one) if one else "")
+        self._preview(one)
+
+    def _preview(self, one: Listed | None) -> None:
+        """Show the selected run in short, once the selection has come to rest."""
+        root = one.entry.root if one and one.entry.manifest else None
+        if root == self._previewed or not self.has_class("-tall"):
+            return
+        self._previewed = root
+        if self._resting is not None:
+            self._resting.stop()
+        pane = self.query_one(RunPreview)
+        if root is None:
+            pane.show(None, (one.entry.problem or "") if one else "")
+        else:
+            self._resting = self.set_timer(REST_SECONDS, lambda: self._read_preview(root))
+
+    def _read_preview(self, root: Path) -> None:
+        from perftui.run.manifest import ManifestError
+        from perftui_tui.reading.run_view import read_once
+
+        def read() -> None:
+            try:
+                snapshot, words = read_once(root), ""
+            except (ManifestError, OSError) as error:
+                snapshot, words = None, printable(str(error))
+            if not self._stopped.is_set():
+                self.app.call_from_thread(self._show_preview, root, snapshot, words)
+
+        self.session.on_thread(read)
+
+    def _show_preview(self, root: Path, snapshot: Snapshot | None, words: str) -> None:
+        if root == self._previewed:
+            pane = self.query_one(RunPreview)
+            pane.entitle(root.name)
+            pane.show(snapshot, words)
 
     @property
     def _selected(self) -> Listed | None:

@@ -43,7 +43,7 @@ def _held_down(facts: Facts) -> Lost | None:
     return Lost(
         round(computing * slower),
         judged.of if judged and computing and is_hot else None,
-        f"{why} holds down the clock of GPU {worst.device} in {fmt.percent(often)} of the samples: "
+        f"{why} holds down the clock of {worst.name} in {fmt.percent(often)} of the samples: "
         f"{fmt.percent(worst.clock)} of its highest, in the mean.",
         (
             Figure.share("limited by heat", thermal, HELD_DOWN),
@@ -74,7 +74,7 @@ def _shared(facts: Facts) -> Lost | None:
         return Lost(
             0,
             None,
-            f"Other processes hold {fmt.size(card.memory_others)} of GPU {card.device} "
+            f"Other processes hold {fmt.size(card.memory_others)} of {card.name} "
             f"({fmt.percent(held)} of its memory){busy if beside >= SHARED_USE else ''}.",
             (
                 Figure.share("memory of other processes", held, SHARED_MEMORY),
@@ -102,7 +102,7 @@ def _slow_link(facts: Facts) -> Lost | None:
         return Lost(
             round(copying * (1 - speed)),
             judged.of if judged and copying else None,
-            f"The PCIe link of GPU {card.device} runs at {fmt.percent(speed)} of what the card can "
+            f"The PCIe link of {card.name} runs at {fmt.percent(speed)} of what the card can "
             f"do: version {card.generation:.0f} of {card.most_generation:.0f}, "
             f"{card.width:.0f} of {card.most_width:.0f} lanes.",
             (Figure.share("of the link's speed", speed),),

@@ -52,7 +52,7 @@ def _pressure(facts: Facts) -> Lost | None:
     return Lost(
         0,
         None,
-        f"GPU {fullest.device} has used {fmt.size(fullest.peak)} of its "
+        f"{fullest.name} has used {fmt.size(fullest.peak)} of its "
         f"{fmt.size(fullest.total)} ({fmt.percent(fullest.share)}): "
         f"a larger batch or a longer sample may not fit.{tried}",
         tuple(figures),
@@ -131,7 +131,7 @@ def _headroom(facts: Facts) -> Lost | None:
     return Lost(
         0,
         None,
-        f"GPU {fullest.device} is busy {fmt.percent(machine.gpu_busy)} of the time and has used "
+        f"{fullest.name} is busy {fmt.percent(machine.gpu_busy)} of the time and has used "
         f"{fmt.percent(fullest.share)} of its memory: a larger batch would fit.",
         (
             Figure.share("peak memory in use", fullest.share),

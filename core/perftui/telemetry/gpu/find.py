@@ -1,0 +1,185 @@
+"""Everything that can be sampled of the GPUs of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from perftui.telemetry.background import BackgroundSource, Together, side_by_side
+from perftui.telemetry.gpu.amd import AmdSource, open_amdsmi
+from perftui.telemetry.gpu.devices import Device, card
+from perftui.telemetry.gpu.field_values import FieldValueSource
+from perftui.telemetry.gpu.fields import (
+    FIELDS,
+    MIG_FIELDS,
+    NOT_IN_MIG_MODE,
+    TRAFFIC,
+    TRAFFIC_SECONDS,
+    FieldSource,
+)
+from perftui.telemetry.gpu.gpm import GPM_METRICS, GPM_NVLINK, GPM_UTILIZATION, GpmSource
+from perftui.telemetry.gpu.names import Gpu
+from perftui.telemetry.gpu.nvml import LostGpuError, NoGpuError, RefusedError, open_nvml
+from perftui.telemetry.gpu.other_vendors import AMD, PCI_DEVICES, other_vendors
+from perftui.telemetry.gpu.processes import ProcessSource
+from perftui.telemetry.source import Source
+
+T = TypeVar("T")
+
+OPEN_SECONDS = 30.0
+"""For a driver to answer at all: one that is not kept loaded starts each card first."""
+
+ANSWER_SECONDS = 10.0
+"""For each card to say what it knows."""
+
+IN_MIG_MODE = "the card is in MIG mode: NVML knows it of each MIG device, if at all"
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """Sources of the GPUs found, what tells these apart, and why what is missing is."""
+
+    sources: tuple[Source, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """By name of a column, or of a GPU that does not answer at all, such as ``gpu3``."""
+    no_gpu: str | None = None
+    """Why there is none, where so."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the cards are called, in the driver's order."""
+        return tuple(gpu.name for gpu in self.gpus if "." not in gpu.prefix)
+
+
+def find_gpus(
+    pids: Callable[[], frozenset[int]],
+    nvml: ModuleType | None = None,
+    amdsmi: ModuleType | None = None,
+    pci: Path = PCI_DEVICES,
+) -> Gpus:
+    """The GPUs of this machine; ``pids`` returns the run's own processes.
+
+    ``nvml`` and ``amdsmi`` stand for the libraries of that name.
+    """
+    try:
+        library, count = _opened(partial(open_nvml, nvml))
+    except NoGpuError as reason:
+        return _without_nvidia(str(reason), amdsmi, pci)
+    return _together([partial(_card, library, number, pids) for number in range(count)])
+
+
+def _opened(task: Callable[[], T]) -> T:
+    (found,) = side_by_side([task], OPEN_SECONDS)
+    if isinstance(found, NoGpuError):
+        raise found
+    if isinstance(found, Exception):
+        raise NoGpuError(f"the GPU driver: {_why(found)}") from found
+    return found
+
+
+def _without_nvidia(reason: str, amdsmi: ModuleType | None, pci: Path) -> Gpus:
+    vendors = other_vendors(pci)
+    reasons = [reason]
+    try:
+        library, handles = _opened(partial(open_amdsmi, amdsmi))
+    except NoGpuError as error:
+        if AMD in vendors:
+            reasons.append(f"AMD GPU: {error}")
+    else:
+        return _together([partial(_amd, library, *one) for one in enumerate(handles)])
+    reasons += [f"{vendor} GPUs are not sampled" for vendor in sorted(vendors - {AMD})]
+    return Gpus(no_gpu="; ".join(reasons))
+
+
+def _together(tasks: list[Callable[[], Gpus]]) -> Gpus:
+    """All cards as one; one that does not answer is left out, and that is said."""
+    found: list[Gpus] = []
+    missing: dict[str, str] = {}
+    for number, one in enumerate(side_by_side(tasks, ANSWER_SECONDS)):
+        if isinstance(one, Gpus):
+            found.append(one)
+            missing |= one.missing
+        else:
+            missing[f"gpu{number}"] = _why(one)
+    return Gpus(
+        tuple(source for one in found for source in one.sources),
+        tuple(gpu for one in found for gpu in one.gpus),
+        missing,
+        None if found else "; ".join(dict.fromkeys(missing.values())),
+    )
+
+
+def _why(error: Exception) -> str:
+    is_told = isinstance(error, (RefusedError, LostGpuError, TimeoutError))
+    return str(error) if is_told else f"{type(error).__name__}: {error}"
+
+
+def _amd(amdsmi: Any, number: int, handle: Any) -> Gpus:
+    source = AmdSource(amdsmi, number, handle)
+    return Gpus((BackgroundSource(f"gpu{number}", source),), (source.gpu,), source.missing)
+
+
+def _card(nvml: Any, number: int, pids: Callable[[], frozenset[int]]) -> Gpus:
+    """One card with its MIG devices.
+
+    Raises:
+        RefusedError: this process may not use it, or it does not answer.
+        LostGpuError: it is gone.
+    """
+    found = card(nvml, number)
+    parts = [_Parts(nvml, device, pids) for device in (found, *found.parts)]
+    return Gpus(
+        tuple(source for one in parts for source in one.sources()),
+        (found.gpu, *(part.gpu for part in found.parts)),
+        {name: reason for one in parts for name, reason in one.missing().items()},
+    )
+
+
+class _Parts:
+    """What is asked of one card or MIG device, by the thread that does so."""
+
+    def __init__(self, nvml: Any, device: Device, pids: Callable[[], frozenset[int]]) -> None:
+        self._device = device
+        self.quick: list[FieldSource | ProcessSource] = []
+        self.counters: list[FieldValueSource | GpmSource] = []
+        self.slow: list[FieldSource] = []
+        if device.card is not None:
+            self.quick = [FieldSource(nvml, device, MIG_FIELDS), ProcessSource(nvml, device, pids)]
+            self.counters = [GpmSource(nvml, device, (GPM_UTILIZATION, *GPM_METRICS))]
+            return
+        hidden = NOT_IN_MIG_MODE if device.is_divided else frozenset()
+        self.quick = [FieldSource(nvml, device, [f for f in FIELDS if f.name not in hidden])]
+        values = FieldValueSource(nvml, device)
+        self.counters = [values]
+        self.slow = [FieldSource(nvml, device, TRAFFIC)]
+        if not device.is_divided:
+            self.quick.append(ProcessSource(nvml, device, pids))
+            has_traffic = not values.has_nvlink or any("nvlink" in c.name for c in values.columns)
+            metrics = GPM_METRICS if has_traffic else (*GPM_METRICS, *GPM_NVLINK)
+            self.counters.append(GpmSource(nvml, device, metrics))
+
+    def sources(self) -> Iterator[Source]:
+        """Each on a thread of its own, named after the card and what is asked."""
+        name = self._device.prefix
+        yield BackgroundSource(name, Together(*self.quick))
+        yield BackgroundSource(f"{name} counters", Together(*self.counters))
+        yield BackgroundSource(
+            f"{name} PCIe", Together(*self.slow), patience=0.0, every=TRAFFIC_SECONDS
+        )
+
+    def missing(self) -> dict[str, str]:
+        """Why a column is left out, by its name."""
+        found: dict[str, str] = {}
+        if self._device.is_divided:
+            counted = (metric.name for metric in GPM_METRICS)
+            hidden = (*NOT_IN_MIG_MODE, "process_memory", "processes", *counted)
+            found = {f"{self._device.prefix}.{name}": IN_MIG_MODE for name in hidden}
+        for source in (*self.quick, *self.counters, *self.slow):
+            found |= source.missing
+        sampled = {c.name for s in (*self.quick, *self.counters) for c in s.columns}
+        return {name: reason for name, reason in found.items() if name not in sampled}

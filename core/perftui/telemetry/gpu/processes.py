@@ -1,0 +1,72 @@
+"""The processes that hold memory of a card, and how much of it the run's own hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from perftui.run.journal import Column
+from perftui.telemetry.gpu.devices import Device
+from perftui.telemetry.gpu.metrics import METRICS
+from perftui.telemetry.gpu.nvml import RefusedError, ask, function_of, refusal
+
+LISTS = (
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetMPSComputeRunningProcesses",
+    "nvmlDeviceGetGraphicsRunningProcesses",
+)
+"""A process may be on several of them."""
+
+
+def process_columns(device: Device) -> tuple[Column, ...]:
+    """The columns of ``ProcessSource`` for ``device``."""
+    names = ("processes", "process_memory")
+    source = ", ".join(LISTS)
+    return tuple(METRICS[name].column(device.prefix, source, device.kind) for name in names)
+
+
+class ProcessSource:
+    """How many processes hold memory of a card, and the bytes held by those that ``pids`` names.
+
+    The bytes are None while none of them is on the card's lists: also in a container whose NVML
+    names processes by the host's numbers, where nobody can know which are ours. ``missing`` says
+    why a card has no lists. A sample raises ``LostGpuError`` once the card is gone.
+    """
+
+    def __init__(self, nvml: Any, device: Device, pids: Callable[[], frozenset[int]]) -> None:
+        self._nvml = nvml
+        self._device = device
+        self._pids = pids
+        self._lists: list[Callable[..., Any]] = []
+        columns = process_columns(device)
+        self.missing: dict[str, str] = {}
+        for name in LISTS:
+            reason = refusal(self._list, name)
+            if not reason:
+                self._lists.append(function_of(nvml, name))
+            elif name == LISTS[0]:
+                self.missing = {column.name: reason for column in columns}
+        self.columns = () if self.missing else columns
+
+    def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - levels need no clock
+        """The count and the bytes."""
+        try:
+            held = self._held()
+        except RefusedError:
+            return [None, None]
+        mine = [held[pid] for pid in self._pids() & held.keys()]
+        known = [memory for memory in mine if memory is not None]
+        return [len(held), sum(known) if known else None]
+
+    def _list(self, name: str) -> Any:
+        return ask(self._nvml, function_of(self._nvml, name), self._device.handle)
+
+    def _held(self) -> dict[int, int | None]:
+        """Bytes by process, None where NVML does not say how many."""
+        held: dict[int, int | None] = {}
+        for function in self._lists:
+            for process in ask(self._nvml, function, self._device.handle):
+                memory, before = process.usedGpuMemory, held.get(process.pid)
+                # Two lists name the same memory of a process.
+                held[process.pid] = before if memory is None else max(memory, before or 0)
+        return held

@@ -1,0 +1,256 @@
+"""The Overview as a cockpit: a row for each GPU, cores, workers, the last step, and a strip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perftui.run.journal import Column, JournalWriter
+from perftui.run.layout import RunLayout
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.rows import Row, plain, width
+from perftui_tui.panes.cores import cores
+from perftui_tui.panes.gpu_cards import gpu_cards
+from perftui_tui.panes.last_step import last_step, last_step_title
+from perftui_tui.panes.machine import memory
+from perftui_tui.panes.workers import workers
+from perftui_tui.reading.run_view import RunView
+from perftui_tui.reading.snapshot import Phase, Snapshot
+from tests.tui.driving import opened, text_of, until_shown
+from tests.tui.full_machine import write_full_machine
+from tests.tui.gpu_window import gpu_window
+from tests.tui.recorded import NOW, SECOND, START, manifest, write_run
+
+GIB = 2**30
+
+
+def sampled(tmp_path: Path, **metrics: list[float | None]) -> Snapshot:
+    """A run whose telemetry is ``metrics``; ``__`` in a name stands for a dot."""
+    root = write_run(tmp_path / "runs")
+    path = RunLayout(root).telemetry(manifest().host)
+    path.unlink()
+    names = [name.replace("__", ".") for name in metrics]
+    journal = JournalWriter(path, [Column("time"), *(Column(name) for name in names)])
+    rows = zip(*metrics.values(), strict=True)
+    journal.append([[START + at * SECOND, *row] for at, row in enumerate(rows)])
+    journal.close()
+    return read(root)
+
+
+def read(root: Path) -> Snapshot:
+    return RunView(root, lambda: NOW, lambda: False).read()
+
+
+def text(rows: list[Row]) -> list[str]:
+    return [plain(line).rstrip() for line in rows]
+
+
+def test_a_card_is_told_in_one_row(tmp_path: Path) -> None:
+    snapshot = sampled(
+        tmp_path,
+        gpu0__utilization=[40.0, 93.0],
+        gpu0__memory_used=[61.0 * GIB] * 2,
+        gpu0__memory_total=[80.0 * GIB] * 2,
+        gpu0__power=[626.4] * 2,
+        gpu0__power_limit=[700.0] * 2,
+        gpu0__temperature=[58.0] * 2,
+        gpu0__clock_sm=[1755.0] * 2,
+        gpu0__tensor_activity=[32.0] * 2,
+    )
+    (line,) = text(gpu_cards(snapshot, 120, 1))
+    assert line.startswith("GPU 0      93 % OK ")
+    assert "61.0/80 GiB" in line
+    assert "626/700 W" in line
+    assert "58 °C  1755 MHz  tensor 32 %" in line
+
+
+def test_what_a_card_does_not_say_takes_no_room(tmp_path: Path) -> None:
+    snapshot = sampled(
+        tmp_path,
+        gpu0__utilization=[50.0],
+        gpu1__utilization=[90.0],
+        gpu1__power=[300.0],
+        gpu0__memory_used=[8.0 * GIB],
+    )
+    first, second = text(gpu_cards(snapshot, 100, 2))
+    assert "LOW" in first
+    assert "mem 8.00 GiB" in first
+    assert "W" not in first.partition("LOW")[2]
+    assert second.endswith("300 W")
+    assert "°C" not in first + second
+
+
+def test_the_cards_of_the_run_come_first_where_not_all_fit(tmp_path: Path) -> None:
+    metrics: dict[str, list[float | None]] = {f"gpu{n}__utilization": [90.0] for n in range(8)}
+    metrics["gpu6__process_memory"] = [30.0 * GIB]
+    lines = text(gpu_cards(sampled(tmp_path, **metrics), 80, 4))
+    assert [line.split()[1] for line in lines[:3]] == ["0", "1", "6"]
+    assert lines[3].strip() == "and 5 more GPUs"
+
+
+def test_without_a_card_the_reason_is_told(tmp_path: Path) -> None:
+    (line,) = text(gpu_cards(sampled(tmp_path, cpu__utilization=[9.0]), 80, 1))
+    assert line.startswith("GPU       no GPU here")
+
+
+def test_a_card_that_is_lost_is_not_shown_as_idle(tmp_path: Path) -> None:
+    snapshot = sampled(tmp_path, gpu0__utilization=[90.0] * 5 + [None] * 30)
+    (line,) = text(gpu_cards(snapshot, 80, 1))
+    assert "no longer sampled" in line
+
+
+def test_each_core_is_a_block(tmp_path: Path) -> None:
+    busy = {f"cpu__core{number}": [value] for number, value in enumerate((0.0, 50.0, 100.0))}
+    (line,) = text(cores(sampled(tmp_path, **busy), 80, 1))
+    assert line == "Cores     ▁▄█  3 cores, 1 full"
+
+
+def test_more_cores_than_cells_share_a_block_of_the_busiest(tmp_path: Path) -> None:
+    busy: dict[str, list[float | None]] = {f"cpu__core{number}": [10.0] for number in range(100)}
+    busy["cpu__core57"] = [100.0]
+    (line,) = text(cores(sampled(tmp_path, **busy), 80, 1))
+    assert line.split()[1] == "▁" * 11 + "█" + "▁" * 8
+    assert line.endswith("100 cores, 1 full, the busiest of 5 in each")
+
+
+def test_older_runs_have_no_single_cores(tmp_path: Path) -> None:
+    assert cores(sampled(tmp_path, cpu__utilization=[50.0]), 80, 1) == []
+
+
+def test_memory_is_told_with_what_can_run_out(tmp_path: Path) -> None:
+    snapshot = sampled(
+        tmp_path,
+        memory__used=[62.0 * GIB],
+        memory__total=[64.0 * GIB],
+        processes__rss=[50.0 * GIB],
+        processes__pss=[41.0 * GIB],
+        memory__shm_used=[7.0 * GIB],
+        memory__shm_total=[8.0 * GIB],
+    )
+    meter = memory(snapshot)
+    assert (meter.reading, meter.word) == ("97 % of 64.0 GiB", "FULL")
+    assert meter.notes == ("training 41.0 GiB", "shared 7.00 GiB of 8.00 GiB")
+
+
+def test_a_step_is_drawn_with_its_phases_the_gpu_and_the_gaps() -> None:
+    analysis = gpu_window().analysis()
+    snapshot = Snapshot(Path("run"), Phase.ENDED, "train.py", 0, analysis=analysis)
+    assert last_step_title(snapshot) == "Last profiled step: 299 ms"
+    step, gpu, gaps = text(last_step(snapshot, 107, 3))
+    # A column is 3 ms: the loader takes 121 of them, then 98 ms are of kernels.
+    assert step.startswith("step   ▏data loader wait")
+    assert gpu.startswith("GPU 0")
+    busy = gpu.removeprefix("GPU 0  ")
+    assert busy[:40].strip() == ""
+    assert busy[43:71] == "█" * 28
+    assert "ms data loader wait" in gaps
+
+
+def test_without_a_window_the_key_for_one_is_told() -> None:
+    live = Snapshot(Path("run"), Phase.LIVE, "train.py", 0)
+    told = hint("no window profiled yet: {app.capture} profiles one")
+    assert text(last_step(live, 80, 3)) == [told]
+    over = Snapshot(Path("run"), Phase.ENDED, "train.py", 0)
+    assert text(last_step(over, 80, 3)) == ["no step was profiled"]
+
+
+@settings(deadline=None)
+@given(cells=st.integers(1, 240), height=st.integers(1, 6))
+def test_the_last_step_fits_at_every_size(cells: int, height: int) -> None:
+    snapshot = Snapshot(Path("run"), Phase.ENDED, "train.py", 0, analysis=WINDOW)
+    rows = last_step(snapshot, cells, height)
+    assert 0 < len(rows) <= height
+    assert all(width(line) <= cells for line in rows)
+
+
+WINDOW = gpu_window().analysis()
+
+
+PANES: dict[str, Callable[[Snapshot, int, int], list[Row]]] = {
+    "cards": gpu_cards,
+    "cores": cores,
+    "workers": workers,
+}
+
+
+@pytest.mark.parametrize("name", PANES)
+def test_rows_fit_at_every_size(tmp_path: Path, name: str) -> None:
+    full = read(write_full_machine(tmp_path, cards=8))
+
+    @settings(deadline=None)
+    @given(cells=st.integers(1, 240), height=st.integers(1, 10))
+    def fits(cells: int, height: int) -> None:
+        rows = PANES[name](full, cells, height)
+        assert 0 < len(rows) <= height
+        assert all(width(line) <= cells for line in rows)
+
+    fits()
+
+
+async def test_disks_and_networks_are_shown_where_they_move(tmp_path: Path) -> None:
+    still = sampled(tmp_path, disk__read=[10.0] * 5, disk__write=[0.0] * 5)
+    moving = tmp_path / "moving"
+    for root, is_shown in (
+        (still.source, False),
+        (write_full_machine(moving, cards=0), True),
+    ):
+        async with opened(root) as (app, _):
+            assert ("Disk  " in text_of(app)) is is_shown
+            assert "Network" not in text_of(app)
+
+
+async def test_eight_gpus_fit_beside_a_finding(tmp_path: Path) -> None:
+    async with opened(write_full_machine(tmp_path, cards=8), (120, 40)) as (app, pilot):
+        await until_shown(pilot, "GPU 7")
+        shown = text_of(app)
+        assert all(f"GPU {number} " in shown for number in range(8))
+        for words in ("Cores", "Memory", "Workers", "Last profiled step", "fix: num_workers"):
+            assert words in shown
+
+
+async def test_a_strip_of_a_terminal_shows_the_verdict_a_step_and_three_meters(
+    tmp_path: Path,
+) -> None:
+    async with opened(write_full_machine(tmp_path, cards=2), (40, 8)) as (app, pilot):
+        await until_shown(pilot, "BOTTLENECK")
+        lines = text_of(app).splitlines()
+        assert [line.split()[0].strip("▏") for line in lines[4:7]] == ["Step", "GPU", "Loader"]
+        assert lines[2].startswith("▏wait▏forward")
+        assert "loss" in lines[7]
+        assert "1 Overview" not in text_of(app)
+        await pilot.resize_terminal(80, 24)
+        await until_shown(pilot, "DO THIS")
+
+
+async def test_a_strip_without_a_gpu_shows_the_cpu(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path), (40, 8)) as (app, pilot):
+        await until_shown(pilot, "BOTTLENECK")
+        assert [line.split()[0] for line in text_of(app).splitlines()[4:7]] == [
+            "Step",
+            "Loader",
+            "CPU",
+        ]
+
+
+async def test_other_screens_lead_back_to_the_overview_which_fits(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path), (50, 10)) as (app, pilot):
+        await until_shown(pilot, "BOTTLENECK")
+        await pilot.press("3")
+        await until_shown(pilot, "needed  60 x 18")
+        await until_shown(pilot, "1 shows the Overview, which fits")
+        await pilot.press("1")
+        await until_shown(pilot, "BOTTLENECK")
+        await pilot.press("3")
+        await until_shown(pilot, "needed  60 x 18")
+        await pilot.resize_terminal(80, 24)
+        await until_shown(pilot, "no window profiled yet")
+        assert app.current_mode == "ops"
+
+
+async def test_less_than_a_strip_says_what_is_needed(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path), (30, 7)) as (_, pilot):
+        await until_shown(pilot, "needed  40 x 8")

@@ -1,0 +1,126 @@
+"""The machine and the training at this moment: charts, a row for each meter, the last step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+from textual.widget import Widget
+
+from perftui_tui.look.rows import Row
+from perftui_tui.panes import gpu_cards
+from perftui_tui.panes.cores import cores
+from perftui_tui.panes.last_step import last_step, last_step_title
+from perftui_tui.panes.loader import loader
+from perftui_tui.panes.machine import cpu, disk, memory, moves, network
+from perftui_tui.panes.meter import Meter
+from perftui_tui.panes.meters import draw_meter, gpu_or_operators, shows_operators
+from perftui_tui.panes.snapshot_pane import SnapshotPane
+from perftui_tui.panes.step_time import step_time
+from perftui_tui.panes.workers import workers
+from perftui_tui.reading.snapshot import Snapshot
+
+MOST_CARDS = 8
+"""Rows that GPUs get; the run's own come first."""
+
+MOST_CARDS_SHORT = 4
+"""The same where the screen has no more than 24 rows."""
+
+
+class Dashboard(Vertical):
+    """Charts where there is room for them, below them the meters, and the last profiled step."""
+
+    DEFAULT_CSS = """
+    Dashboard {
+        height: auto;
+        #charts { display: none; layout: grid; grid-size: 3 1; height: 8; }
+        .chart { border: round $chart; }
+        #meters { height: auto; }
+        .meter { height: 1; overflow: hidden hidden; }
+        #last-step {
+            display: none; height: 5; border: round $chart; overflow: hidden hidden;
+        }
+    }
+    """
+
+    def compose(self) -> ComposeResult:
+        """Charts, meters, and the last step."""
+        yield Container(
+            self._chart("Step time", step_time, "step"),
+            self._gpu_chart(),
+            self._chart("Data loader", loader, "loader"),
+            id="charts",
+        )
+        yield Vertical(*self._meters(), id="meters")
+        yield SnapshotPane(last_step, id="last-step", title="Last profiled step")
+
+    def _meters(self) -> Iterable[Widget]:
+        """A row each, from the training to the machine's edges."""
+        yield self._meter(step_time, "step", "meter charted strip")
+        yield SnapshotPane(gpu_cards.gpu_cards, id="meter-gpu", classes="meter strip", chart="gpu")
+        yield self._meter(loader, "loader", "meter charted strip")
+        yield SnapshotPane(workers, id="meter-workers", classes="meter", chart="loader")
+        yield self._meter(cpu, "cpu")
+        yield SnapshotPane(cores, id="meter-cores", classes="meter", chart="cpu")
+        yield self._meter(memory, "")
+        yield self._meter(disk, "disk")
+        yield self._meter(network, "network")
+
+    def _meter(
+        self, read: Callable[[Snapshot], Meter], chart: str, classes: str = "meter"
+    ) -> SnapshotPane:
+        name = f"meter-{read.__name__}"
+        return SnapshotPane(draw_meter(read), id=name, classes=classes, chart=chart)
+
+    def _chart(self, title: str, read: Callable[[Snapshot], Meter], chart: str) -> SnapshotPane:
+        name = f"chart-{read.__name__}"
+        return SnapshotPane(draw_meter(read), id=name, title=title, classes="chart", chart=chart)
+
+    def _gpu_chart(self) -> SnapshotPane:
+        return SnapshotPane(
+            self._draw_gpu, id="chart-gpu", title="GPU", classes="chart", chart="gpu"
+        )
+
+    def _draw_gpu(self, snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
+        """The GPU keeps its place where a list of operators stands beside it."""
+        return gpu_or_operators(snapshot, cells, height, lists=not self._is_wide)
+
+    @property
+    def _is_wide(self) -> bool:
+        return self.screen.has_class("-wide")
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Show the rows that have something to say, and name what stands in the GPU's place."""
+        is_strip = self.screen.has_class("-strip")
+        is_tall = self.screen.has_class("-tall") and not is_strip
+        most = 1 if is_strip else MOST_CARDS if is_tall else MOST_CARDS_SHORT
+        cards = gpu_cards.count(snapshot)
+        self._pane("#meter-gpu").styles.height = max(1, min(most, cards))
+        for name, is_shown in (
+            ("#meter-gpu", cards > 0 or not is_strip),
+            ("#meter-cpu", not is_strip or not cards),
+            ("#meter-workers", is_tall and bool(workers(snapshot, 80, 1))),
+            ("#meter-cores", is_tall and bool(cores(snapshot, 80, 1))),
+            ("#meter-memory", is_tall),
+            ("#meter-disk", not is_strip and moves(disk(snapshot))),
+            ("#meter-network", not is_strip and moves(network(snapshot))),
+        ):
+            self._pane(name).display = is_shown
+        chart = self._pane("#chart-gpu")
+        listed = not self._is_wide and shows_operators(snapshot, chart.content_size.height)
+        chart.entitle("Top operators" if listed else "GPU")
+        step = self._pane("#last-step")
+        step.entitle(last_step_title(snapshot))
+        # Its phases, a device and the gaps; or a row that says why there are none.
+        step.styles.height = 5 if snapshot.analysis is not None else 3
+
+    @property
+    def meter_rows(self) -> int:
+        """Rows that the meters take, without a border."""
+        panes = self.query("#meters > .meter").results(SnapshotPane)
+        heights = (pane.styles.height for pane in panes if pane.display)
+        return sum(int(height.value) if height is not None else 1 for height in heights)
+
+    def _pane(self, name: str) -> SnapshotPane:
+        return self.query_one(name, SnapshotPane)

@@ -103,6 +103,7 @@ def _card(card: int, number: int) -> dict[str, float]:
         "temperature": 58.0 + 4 * card,
         "clock_sm": 1755.0 if card != 7 else 1410.0,
         "clock_sm_max": 1980.0,
+        "throttle_reasons": 0x20 if card == 7 else 0,
         "sm_activity": 71.0,
         "tensor_activity": 32.0,
         "dram_activity": 48.0,

@@ -68,6 +68,24 @@ def test_a_card_is_told_in_one_row(tmp_path: Path) -> None:
     assert "58 °C  1755 MHz  tensor 32 %" in line
 
 
+def test_what_holds_the_clocks_down_is_said_in_words(tmp_path: Path) -> None:
+    snapshot = sampled(
+        tmp_path,
+        gpu0__utilization=[90.0],
+        gpu0__clock_sm=[1410.0],
+        gpu0__throttle_reasons=[float(0x20 | 0x4 | 0x1)],
+    )
+    (line,) = gpu_cards(snapshot, 100, 1)
+    assert "1410 MHz power cap thermal limit" in plain(line)
+    assert "warn" in {style for text, style in line if "MHz" in text}
+
+
+def test_a_part_of_a_card_is_called_by_its_name(tmp_path: Path) -> None:
+    metrics: dict[str, list[float | None]] = {"gpu0.mig1.utilization": [40.0]}
+    (line,) = text(gpu_cards(sampled(tmp_path, **metrics), 60, 1))
+    assert line.startswith("GPU0 MIG1  40 % LOW")
+
+
 def test_what_a_card_does_not_say_takes_no_room(tmp_path: Path) -> None:
     snapshot = sampled(
         tmp_path,

@@ -9,7 +9,7 @@ from types import ModuleType
 
 from perftui.doctor.files import ROOT, read
 from perftui.doctor.row import Row, fails, ok, warn
-from perftui.telemetry.gpu import NoGpuError, answer, card_names, open_nvml
+from perftui.telemetry.gpu.nvml import NoGpuError, answer, open_nvml
 
 NVIDIA = "0x10de"
 """Vendor on the PCI bus."""
@@ -75,12 +75,14 @@ def driver_of(root: Path = ROOT) -> Driver:
 def ask_nvml(library: ModuleType | None = None) -> Nvml:
     """The cards that NVML (or ``library`` in its place) names, or why it names none."""
     try:
-        nvml = open_nvml(library)
+        nvml, count = open_nvml(library)
     except NoGpuError as error:
         return Nvml(problem=str(error))
     version = answer(nvml, nvml.nvmlSystemGetCudaDriverVersion)
     cuda = (version // 1000, version % 1000 // 10) if version else None
-    return Nvml(card_names(nvml), cuda)
+    cards = (answer(nvml, nvml.nvmlDeviceGetHandleByIndex, at) for at in range(count))
+    names = (answer(nvml, nvml.nvmlDeviceGetName, card) or "GPU" for card in cards)
+    return Nvml(tuple(names), cuda)
 
 
 def driver_row(found: Driver) -> Row:

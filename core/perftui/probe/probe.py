@@ -14,7 +14,7 @@ import psutil
 from perftui.probe.disk import disk_read
 from perftui.probe.model import Ceilings, NotMeasured, Rate
 from perftui.probe.worker import work
-from perftui.telemetry.gpu import NoGpuError, answer, open_nvml
+from perftui.telemetry.gpu.nvml import NoGpuError, answer, open_nvml
 
 SECONDS = 12.0
 """In all, beside the time that importing torch takes."""
@@ -92,8 +92,8 @@ class _Clock:
 def _driver() -> str | None:
     """The version of NVIDIA's driver; None where NVML does not tell."""
     try:
-        nvml = open_nvml()
+        nvml, _ = open_nvml()
     except NoGpuError:
         return None
-    version = answer(nvml, nvml.nvmlSystemGetDriverVersion)
-    return version.decode() if isinstance(version, bytes) else version
+    version: str | None = answer(nvml, nvml.nvmlSystemGetDriverVersion)
+    return version

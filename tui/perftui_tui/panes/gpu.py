@@ -85,19 +85,19 @@ def _notes(snapshot: Snapshot, prefix: str) -> list[str]:
     temperature = latest(table, f"{prefix}.temperature")
     if temperature is not None:
         notes.append(f"{temperature:.0f} °C")
-    notes += _clock_limits(table, prefix)
+    if held := clock_limits(table, prefix):
+        notes.append(f"clocks held by {' and '.join(held)}")
     return notes
 
 
-def _clock_limits(table: Table | None, prefix: str) -> list[str]:
-    """What heat and power do to the clocks now, in words."""
+def clock_limits(table: Table | None, prefix: str) -> tuple[str, ...]:
+    """What of heat and power holds the clocks down now, in words; empty for nothing."""
     from perftui.telemetry.gpu.clock_limits import POWER, THERMAL, bits_of, clock_limit_words
 
     reasons = latest(table, f"{prefix}.throttle_reasons")
     if reasons is None:
-        return []
-    held = int(reasons) & (bits_of(THERMAL) | bits_of(POWER))
-    return [f"clocks held by {' and '.join(clock_limit_words(held))}"] if held else []
+        return ()
+    return clock_limit_words(int(reasons) & (bits_of(THERMAL) | bits_of(POWER)))
 
 
 def _allocator(snapshot: Snapshot) -> list[str]:

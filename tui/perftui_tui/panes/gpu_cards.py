@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.charts.area import sparkline, steady_bins
 from perftui_tui.charts.blocks import LEFT_EIGHTHS, filled_steps
 from perftui_tui.look.format import percent, rate
 from perftui_tui.look.rows import Row, Span, crop, row
 from perftui_tui.look.units import format_bytes
-from perftui_tui.panes.gpu import busy_word, gpu
+from perftui_tui.panes.gpu import busy_word, clock_limits, gpu
 from perftui_tui.panes.meter import NAME_WIDTH, STYLES
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import (
     STOPPED,
-    devices,
+    gpus,
     latest,
     mean,
     samples,
@@ -45,49 +46,62 @@ class Figure:
     """What a small bar before the text is filled to, 0 to 1; None for no bar."""
 
 
-Read = Callable[["Table", int], Figure]
+Read = Callable[["Table", str], Figure]
+"""Given the telemetry and what the columns of a GPU begin with."""
 
 
 def gpu_cards(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     """A row for each card, those first that the run uses; why there is none where so."""
     table = table_of(snapshot)
-    numbers = [n for n in devices(table) if series(table, f"gpu{n}.utilization")]
-    if table is None or not numbers:
+    prefixes = _known(table)
+    if table is None or not prefixes:
         return [crop(row(("GPU".ljust(NAME_WIDTH), "bold"), (gpu(snapshot).absent, "dim")), cells)]
-    shown = _in_order(table, numbers)
+    shown = prefixes
     if len(shown) > height:
-        shown = shown[: max(1, height - 1)]
-    rows = _drawn(table, sorted(shown), cells, live=snapshot.phase.is_live)
-    left = len(numbers) - len(shown)
+        first = _own_first(snapshot, table, prefixes)[: max(1, height - 1)]
+        shown = [prefix for prefix in prefixes if prefix in first]
+    rows = _drawn(table, shown, cells, live=snapshot.phase.is_live)
+    left = len(prefixes) - len(shown)
     if left and height > len(rows):
         rows.append(crop(row((f"{'':{NAME_WIDTH}}and {left} more GPUs", "dim")), cells))
     return rows
 
 
 def count(snapshot: Snapshot) -> int:
-    """How many cards are sampled."""
-    table = table_of(snapshot)
-    return sum(bool(series(table, f"gpu{n}.utilization")) for n in devices(table))
+    """How many GPUs are sampled."""
+    return len(_known(table_of(snapshot)))
 
 
-def _in_order(table: Table, numbers: Sequence[int]) -> list[int]:
-    """Those that hold memory of the run first."""
-    return sorted(numbers, key=lambda n: (not mean(table, f"gpu{n}.process_memory"), n))
+def _known(table: Table | None) -> list[str]:
+    """What the columns of each GPU begin with whose use was sampled."""
+    return [prefix for prefix in gpus(table) if series(table, f"{prefix}.utilization")]
 
 
-def _drawn(table: Table, numbers: Sequence[int], cells: int, *, live: bool) -> list[Row]:
-    columns = [[read(table, number) for number in numbers] for read in FIGURES]
+def _own_first(snapshot: Snapshot, table: Table, prefixes: Sequence[str]) -> list[str]:
+    """Those that the run uses first, or where that is not known that hold memory of it."""
+    from perftui.facts.gpu.own_gpus import own_gpus
+
+    own = snapshot.ask(own_gpus) or ()
+
+    def is_other(prefix: str) -> bool:
+        return prefix not in own if own else not mean(table, f"{prefix}.process_memory")
+
+    return sorted(prefixes, key=is_other)
+
+
+def _drawn(table: Table, prefixes: Sequence[str], cells: int, *, live: bool) -> list[Row]:
+    columns = [[read(table, prefix) for prefix in prefixes] for read in FIGURES]
     columns = [column for column in columns if any(figure.text for figure in column)]
     widths = [_width(column) for column in columns]
-    use = [_use(table, number) for number in numbers]
+    use = [_use(table, prefix) for prefix in prefixes]
     left = cells - NAME_WIDTH - max(len(text) for text, _ in use) - 1
     fitting = _fitting(widths, left - SHORTEST_HISTORY)
     history = min(LONGEST_HISTORY, left - sum(width + 2 for width in widths[:fitting]))
     rows = []
-    for at, number in enumerate(numbers):
+    for at, prefix in enumerate(prefixes):
         text, style = use[at]
-        chart = _history(table, number, max(history, 1), live=live)
-        spans: list[Span] = [(f"GPU {number}".ljust(NAME_WIDTH), "bold"), (text, style), (" ", "")]
+        chart = _history(table, prefix, max(history, 1), live=live)
+        spans: list[Span] = [(gpu_name(prefix).ljust(NAME_WIDTH), "bold"), (text, style), (" ", "")]
         spans.append((chart, {"bad": "chart-bad"}.get(style, "chart")))
         for column, width in zip(columns[:fitting], widths, strict=False):
             spans += [("  ", ""), *_figure(column[at], width)]
@@ -121,23 +135,23 @@ def _figure(figure: Figure, width: int) -> list[Span]:
     return [(bar.ljust(BAR_CELLS), style), (text, figure.style)]
 
 
-def _use(table: Table, number: int) -> Span:
-    now = latest(table, f"gpu{number}.utilization")
+def _use(table: Table, prefix: str) -> Span:
+    now = latest(table, f"{prefix}.utilization")
     if now is None:
         return (STOPPED, "dim")
     word = busy_word(now)
     return (f"{percent(now):>5} {word:<3}", STYLES[word])
 
 
-def _history(table: Table, number: int, width: int, *, live: bool) -> str:
-    values = series(table, f"gpu{number}.utilization")
+def _history(table: Table, prefix: str, width: int, *, live: bool) -> str:
+    values = series(table, f"{prefix}.utilization")
     if live:
         values = steady_bins(values, max(0, samples(table) - len(values)), width)
     return sparkline(values, width, 0.0, 100.0)
 
 
-def _memory(table: Table, number: int) -> Figure:
-    used, whole = (latest(table, f"gpu{number}.memory_{name}") for name in ("used", "total"))
+def _memory(table: Table, prefix: str) -> Figure:
+    used, whole = (latest(table, f"{prefix}.memory_{name}") for name in ("used", "total"))
     if used is None:
         return Figure("")
     if not whole:
@@ -147,36 +161,39 @@ def _memory(table: Table, number: int) -> Figure:
     return Figure(f"{text:>13}", share=used / whole)
 
 
-def _power(table: Table, number: int) -> Figure:
-    now, limit = (latest(table, f"gpu{number}.{name}") for name in ("power", "power_limit"))
+def _power(table: Table, prefix: str) -> Figure:
+    now, limit = (latest(table, f"{prefix}.{name}") for name in ("power", "power_limit"))
     if now is None:
         return Figure("")
     text = f"{now:.0f}/{limit:.0f} W" if limit else f"{now:.0f} W"
     return Figure(f"{text:>9}", share=now / limit if limit else None)
 
 
-def _temperature(table: Table, number: int) -> Figure:
-    now = latest(table, f"gpu{number}.temperature")
+def _temperature(table: Table, prefix: str) -> Figure:
+    now = latest(table, f"{prefix}.temperature")
     if now is None:
         return Figure("")
     return Figure(f"{now:3.0f} °C", "warn" if now >= HOT else "dim")
 
 
-def _clock(table: Table, number: int) -> Figure:
-    now = latest(table, f"gpu{number}.clock_sm")
-    return Figure("" if now is None else f"{now:4.0f} MHz")
+def _clock(table: Table, prefix: str) -> Figure:
+    """The clock, and what holds it down."""
+    now = latest(table, f"{prefix}.clock_sm")
+    held = clock_limits(table, prefix)
+    style = "warn" if held else "dim"
+    return Figure("" if now is None else " ".join((f"{now:4.0f} MHz", *held)), style)
 
 
-def _tensor(table: Table, number: int) -> Figure:
+def _tensor(table: Table, prefix: str) -> Figure:
     """Activity by the card's own counters, where it has them."""
     named = {"SM": "sm_activity", "tensor": "tensor_activity", "DRAM": "dram_activity"}
-    known = {word: latest(table, f"gpu{number}.{name}") for word, name in named.items()}
+    known = {word: latest(table, f"{prefix}.{name}") for word, name in named.items()}
     parts = [f"{word} {value:.0f} %" for word, value in known.items() if value is not None]
     return Figure("  ".join(parts))
 
 
-def _traffic(table: Table, number: int) -> Figure:
-    to, of = (latest(table, f"gpu{number}.pcie_{way}") for way in ("receive", "transmit"))
+def _traffic(table: Table, prefix: str) -> Figure:
+    to, of = (latest(table, f"{prefix}.pcie_{way}") for way in ("receive", "transmit"))
     if to is None or of is None:
         return Figure("")
     return Figure(f"PCIe {rate(to)} to  {rate(of)} from")

@@ -74,6 +74,15 @@ def refusal(question: Callable[..., Any], *arguments: Any) -> str:
     return ""
 
 
+def answer(nvml: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What ``function`` returns, text decoded; None where NVML has no answer, or no card to ask."""
+    try:
+        found = ask(nvml, function, *arguments)
+    except (RefusedError, LostGpuError):
+        return None
+    return found.decode() if isinstance(found, bytes) else found
+
+
 def ask(nvml: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """What ``function`` returns.
 

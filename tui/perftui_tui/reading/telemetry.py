@@ -63,6 +63,16 @@ def latest(table: Table | None, name: str) -> float | None:
     return next((value for value in reversed(newest) if not math.isnan(value)), None)
 
 
+def last_known(table: Table | None, name: str) -> float | None:
+    """The last value of a metric that is read seldom, however old; None where it never was."""
+    if table is None or name not in table:
+        return None
+    values = table[name]
+    # NaN is not equal to itself.
+    known = values[values == values]
+    return float(known[-1]) if len(known) else None
+
+
 def mean(table: Table, name: str) -> float | None:
     """The mean of a metric over the whole run, None where no sample knows it."""
     if name not in table:

@@ -101,7 +101,7 @@ METRICS = (
     Metric(
         Column(
             *("processes.rss", "B", "resident memory", _STAT),
-            "Memory of all processes of the run; a page that several share counts for each of them.",
+            "Memory of all processes of the run; a page that several share counts for each.",
         ),
         lambda change: sum(one.rss for one in change.after),
     ),

@@ -29,6 +29,7 @@ class PssSource:
         self._pids = pids
         self._proc = proc
         self._pace = Pace(EVERY_SECONDS, MOST_SHARE)
+        self._has_begun = False
         asked = pid if exists(f"{proc}/{pid}") else "self"
         why = why_unreadable(f"{proc}/{asked}/smaps_rollup")
         self.columns = () if why else COLUMNS
@@ -36,6 +37,10 @@ class PssSource:
 
     def sample(self, now: float) -> list[float | None]:
         """Values of ``columns``; None but every few seconds, and while a process denies it."""
+        if not self._has_begun:
+            # The first reading would be of a training that only begins, and stand for long.
+            self._has_begun = True
+            self._pace.spent(now, 0.0)
         pids = self._pids()
         if not self.columns or not pids or not self._pace.is_due(now):
             return [None] * len(self.columns)

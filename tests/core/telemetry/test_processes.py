@@ -141,12 +141,12 @@ def test_tree_counts_children_and_forgets_them() -> None:
 def test_children_are_looked_for_as_often_as_that_is_cheap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    table, clock = Table(1), iter([0.0, 0.001, 0.001, 0.001])
+    table, clock = Table(1), iter([0.0, 0.002, 0.002, 0.002])
     monkeypatch.setattr("perftui.telemetry.pace.time.thread_time", lambda: next(clock))
     source = ProcessTreeSource(1, table=table)
     assert sampled(source, 0.0)["processes.count"] == 1
     table.readings[2] = EMPTY._replace(pid=2)
-    # 1 ms is half a thousandth of 2 s.
+    # 2 ms are a thousandth of 2 s.
     assert sampled(source, 1.5)["processes.count"] == 1
     assert sampled(source, 2.0)["processes.count"] == 2
 

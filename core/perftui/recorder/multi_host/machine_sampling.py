@@ -32,7 +32,7 @@ MOST_SHARE = 0.01
 AHEAD_SECONDS = 5.0
 """How far ahead of that it may run: what is read seldom may cost as much as ten samples."""
 
-ROLES_SHARE = 0.001
+ROLES_SHARE = 0.002
 """Of a core, for looking up who trains and who loads: a run may have hundreds of files to list."""
 
 

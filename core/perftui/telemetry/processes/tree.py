@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from perftui.telemetry.pace import Pace
 from perftui.telemetry.processes.reading import ProcessReading, ProcessTable
 
-MOST_SHARE = 0.0005
+MOST_SHARE = 0.001
 """Of a core, for searches for processes that have been started meanwhile: with every sample in a
 small run, as workers may live for seconds only."""
 

@@ -12,7 +12,7 @@ from perftui.recorder.journals.sink import DownsamplingSink
 from perftui.recorder.spool.drain import SpoolDrain
 from perftui.run.layout import create_run_directory
 from perftui.run.manifest import Manifest, write_manifest
-from perftui.telemetry.processes import COLUMNS
+from perftui.telemetry.processes.metrics import COLUMNS
 from perftui.telemetry.source import TIME
 from perftui.wire import ring as rings
 from perftui.wire.spool import Spool

@@ -135,6 +135,24 @@ def test_more_cores_than_cells_share_a_block_of_the_busiest(tmp_path: Path) -> N
     assert line.endswith("100 cores, 1 full, the busiest of 5 in each")
 
 
+def test_cores_that_are_switched_off_leave_a_gap_in_the_numbers(tmp_path: Path) -> None:
+    snapshot = sampled(tmp_path, cpu__core0=[10.0], cpu__core2=[20.0], cpu__core7=[100.0])
+    (line,) = text(cores(snapshot, 80, 1))
+    assert line.endswith("3 cores, 1 full")
+
+
+def test_memory_that_is_read_seldom_is_told_in_between(tmp_path: Path) -> None:
+    size = 4 * GIB
+    snapshot = sampled(
+        tmp_path,
+        memory__used=[2.0 * size] * 41,
+        memory__total=[4.0 * size] * 41,
+        processes__rss=[2.0 * size] * 41,
+        processes__pss=[1.0 * size, *[None] * 40],
+    )
+    assert memory(snapshot).notes == ("training 4.00 GiB",)
+
+
 def test_older_runs_have_no_single_cores(tmp_path: Path) -> None:
     assert cores(sampled(tmp_path, cpu__utilization=[50.0]), 80, 1) == []
 

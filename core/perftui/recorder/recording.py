@@ -42,8 +42,9 @@ DRAIN_SECONDS = 0.25
 """Between two reads of the rings: with the second a step may wait for its last records, a
 recorder that is killed loses little more than a second."""
 
-SAMPLE_SECONDS = 1.0
-"""Between two samples of the machine: one takes 1 ms of a core without a GPU."""
+SAMPLE_SECONDS = 0.5
+"""Between two samples of the machine: one takes 1.5 ms of a core with one process to watch, 4 ms
+with forty, without a GPU (``tests/benchmarks/bench_sampler.py``)."""
 
 PATIENCE = 2.0
 """Seconds for what is still being asked when the training ends: a driver that lost its card never

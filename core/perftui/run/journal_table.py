@@ -27,8 +27,8 @@ KEPT_STEPS = Kept(4096, 32768)
 """The first hold the warm-up. At 170 bytes each a rank takes 12 MB at most, and is judged anew in
 some 40 ms; a run of fewer steps than both together is judged from every one of them."""
 
-KEPT_SAMPLES = Kept(512, 4096)
-"""Over an hour of newest samples."""
+KEPT_SAMPLES = Kept(512, 7680)
+"""Over an hour of newest samples, two a second: 13 MB at most for 100 columns."""
 
 
 class JournalTable:

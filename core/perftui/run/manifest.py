@@ -25,9 +25,14 @@ GPU_DEVICES = "gpu_devices"
 the ``prefix`` of its columns, ``name`` and ``uuid``."""
 
 NOT_SAMPLED = "not_sampled"
-"""Entry of ``profile``: by host why a metric, or all of a GPU, is not sampled, by name."""
+"""Entry of ``profile``: by host why a metric, a group of them or all of a GPU is not sampled, by
+name."""
 
-BY_HOST = (OTHER_PROGRAMS, GPU_DEVICES, NOT_SAMPLED)
+DATA_DISK = "data_disk"
+"""Entry of ``profile``: by host, the ``disk`` that holds the data set (None where the kernel counts
+none), where it is mounted (``place``), its ``file_system``, and what that was ``found_by``."""
+
+BY_HOST = (OTHER_PROGRAMS, GPU_DEVICES, NOT_SAMPLED, DATA_DISK)
 """Entries of ``profile`` to which each host of a run adds its own."""
 
 

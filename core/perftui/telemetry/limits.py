@@ -4,25 +4,60 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
+from perftui.telemetry.files import fields, number, read_or_empty
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
 
 
+@dataclass(frozen=True)
+class GroupMemory:
+    """Bytes that the processes of a cgroup hold."""
+
+    used: int
+    """Without pages of files that nothing has used lately: they are given back when memory runs
+    short (the "working set" of container runtimes)."""
+    page_cache: int
+    """Pages of files, those used lately included, without shared memory."""
+
+
 def usable_cores(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> int:
-    """Cores the training may use: affinity, and the tightest ``cpu.max`` above it (cgroup v2)."""
-    quota = cpu_quota(root, own)
+    """Cores the training may use: affinity, and the tightest quota of the cgroups above it."""
+    quotas = (quota_of(group) for group in cpu_groups(root, own))
+    quota = min((one for one in quotas if one is not None), default=None)
     cores = affinity()
     return cores if quota is None else min(cores, max(1, math.ceil(quota)))
 
 
 def cpu_quota(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> float | None:
     """Cores' worth of time by the tightest ``cpu.max`` (cgroup v2), None without limit."""
-    quotas = (_quota(group / "cpu.max") for group in _groups(root, own))
+    quotas = (quota_of(group) for group in groups(root, own))
     return min((one for one in quotas if one is not None), default=None)
+
+
+def cpu_groups(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> list[Path]:
+    """Directories of the cgroups whose quota of CPU time holds, of v2 and of v1."""
+    return [*groups(root, own), *_v1_groups("cpu", root, own)]
+
+
+def quota_of(group: Path) -> float | None:
+    """Cores that ``group`` may use on average, None without limit.
+
+    ``cpu.max`` of v2 is "quota period" in us or "max period"; v1 has a file for each, and a quota
+    of -1 without limit.
+    """
+    words = read_or_empty(f"{group}/cpu.max").split()
+    if not words:
+        words = [read_or_empty(f"{group}/cpu.cfs_{name}_us") for name in ("quota", "period")]
+    if len(words) != 2:
+        return None
+    quota, period = map(number, words)
+    return quota / period if quota and period else None
 
 
 def usable_memory(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> int:
@@ -43,23 +78,25 @@ def memory_group(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> Path | Non
 
 
 def memory_of_group(group: Path) -> int | None:
-    """Bytes that processes of ``group`` hold; None where the kernel does not report them.
+    """Bytes that processes of ``group`` hold, as ``GroupMemory`` counts them; None where the
+    kernel does not report them."""
+    held = group_memory(group)
+    return held.used if held else None
 
-    Pages of files that nothing has used lately are left out: they are given back when memory runs
-    short (the "working set" of container runtimes).
-    """
-    current = _read(group / "memory.current")
-    lines = (_read(group / "memory.stat") or "").splitlines()
-    fields = dict(line.split(" ", 1) for line in lines if " " in line)
-    unused = fields.get("inactive_file", "")
-    if not current or not current.isdecimal() or not unused.isdecimal():
+
+def group_memory(group: Path) -> GroupMemory | None:
+    """What processes of ``group`` hold; None where the kernel does not report it."""
+    current = number(read_or_empty(f"{group}/memory.current"))
+    stat = fields(read_or_empty(f"{group}/memory.stat"))
+    if current is None or b"inactive_file" not in stat:
         return None
-    return max(int(current) - int(unused), 0)
+    cached = stat.get(b"file", 0) - stat.get(b"shmem", 0)
+    return GroupMemory(max(current - stat[b"inactive_file"], 0), max(cached, 0))
 
 
 def _memory_limits(root: Path, own: Path) -> list[tuple[int, Path]]:
-    texts = [(_read(group / "memory.max"), group) for group in _groups(root, own)]
-    return [(int(text), group) for text, group in texts if text and text.isdecimal()]
+    limits = [(number(read_or_empty(f"{one}/memory.max")), one) for one in groups(root, own)]
+    return [(limit, group) for limit, group in limits if limit is not None]
 
 
 def _installed() -> int:
@@ -73,28 +110,33 @@ def affinity() -> int:
     return os.cpu_count() or 1
 
 
-def _groups(root: Path, own: Path) -> list[Path]:
-    """Directories of this process's cgroup and of those above it, whose limits hold too."""
-    text = _read(own) or ""
-    for line in text.splitlines():
-        if line.startswith("0::"):
-            relative = Path(line[3:].lstrip("/"))
+def groups(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> list[Path]:
+    """Directories of this process's cgroup (v2) and of those above it, whose limits hold too."""
+    for _, controllers, path in _own_groups(own):
+        if not controllers:
+            relative = Path(path.lstrip("/"))
             if ".." in relative.parts:
                 return [root]
             return [root / relative, *(root / parent for parent in relative.parents)]
     return []
 
 
-def _quota(path: Path) -> float | None:
-    """Cores that ``cpu.max`` ("quota period" in us, or "max period") grants, None without limit."""
-    words = (_read(path) or "").split()
-    if len(words) != 2 or not all(word.isdecimal() for word in words) or words[1] == "0":
-        return None
-    return int(words[0]) / int(words[1])
+def _v1_groups(controller: str, root: Path, own: Path) -> list[Path]:
+    """The same of cgroup v1, where each controller has directories of its own.
+
+    A container sees its own group as the root, under the path it has on the host.
+    """
+    for _, controllers, path in _own_groups(own):
+        if controller in controllers.split(","):
+            base, relative = root / controller, Path(path.lstrip("/"))
+            if ".." in relative.parts or not (base / relative).is_dir():
+                return [base]
+            return [base / relative, *(base / parent for parent in relative.parents)]
+    return []
 
 
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return None
+def _own_groups(own: Path) -> list[tuple[str, str, str]]:
+    """Hierarchy, controllers (none for v2) and path of each line of ``own``."""
+    lines = read_or_empty(str(own)).decode("utf-8", "surrogateescape").splitlines()
+    words = (line.split(":", 2) for line in lines)
+    return [(one[0], one[1], one[2]) for one in words if len(one) == 3]

@@ -6,15 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
-from perftui.telemetry.contention import ContentionSource
-from perftui.telemetry.cpu import CpuSource
-from perftui.telemetry.disk_and_network import DiskSource, NetworkSource
+from perftui.telemetry.cpu.cores import CpuSource
+from perftui.telemetry.cpu.frequency import FrequencySource
+from perftui.telemetry.cpu.quota import QuotaSource
+from perftui.telemetry.disk.data_disk import DataDiskSource
+from perftui.telemetry.disk.data_place import DataPlace
+from perftui.telemetry.disk.disks import DiskSource
+from perftui.telemetry.disk.nfs import NfsSource
 from perftui.telemetry.gpu.find import find_gpus
 from perftui.telemetry.gpu.names import Gpu
-from perftui.telemetry.memory import MemorySource
+from perftui.telemetry.memory.shared import SharedMemorySource
+from perftui.telemetry.memory.usage import MemorySource
+from perftui.telemetry.network.infiniband import InfinibandSource
+from perftui.telemetry.network.interfaces import NetworkSource
 from perftui.telemetry.pressure import PressureSource
-from perftui.telemetry.processes import ProcessTreeSource, Roles
-from perftui.telemetry.source import Source
+from perftui.telemetry.processes.contention import ContentionSource
+from perftui.telemetry.processes.pss import PssSource
+from perftui.telemetry.processes.roles import Roles
+from perftui.telemetry.processes.threads import ThreadSource
+from perftui.telemetry.processes.usage import ProcessTreeSource
+from perftui.telemetry.source import PartialSource, Source
 
 
 @dataclass(frozen=True)
@@ -24,12 +35,14 @@ class Machine:
     sources: tuple[Source, ...]
     contention: ContentionSource
     """One of them."""
+    data_disk: DataDiskSource
+    """One of them."""
     gpus: tuple[str, ...] = ()
     no_gpu: str | None = None
     gpu_devices: tuple[Gpu, ...] = ()
     """Those of ``gpus`` that answer and their MIG devices, with what tells them apart."""
     missing: Mapping[str, str] = field(default_factory=dict)
-    """Why a metric, or all of a device, is not sampled, by its name."""
+    """Why a metric, a group of them or all of a device is not sampled, by its name."""
 
 
 def look_around(
@@ -45,21 +58,33 @@ def look_around(
     """
     processes = ProcessTreeSource(pid, roles, others)
     contention = ContentionSource(roles, processes.pids)
-    sources: list[Source] = [
+    place = DataPlace(pid, roles)
+    data_disk = DataDiskSource(place)
+    host: list[PartialSource] = [
         CpuSource(),
+        FrequencySource(),
+        QuotaSource(pid, roles),
         MemorySource(),
+        SharedMemorySource(),
         PressureSource(),
         processes,
+        ThreadSource(roles),
+        PssSource(pid, processes.pids),
         contention,
         DiskSource(),
+        data_disk,
+        NfsSource(place),
         NetworkSource(),
+        InfinibandSource(),
     ]
+    missing = {name: why for source in host for name, why in source.missing.items()}
     found = find_gpus(processes.pids, nvml)
     return Machine(
-        (*sources, *found.sources),
+        (*host, *found.sources),
         contention,
+        data_disk,
         found.names,
         found.no_gpu,
         found.gpus,
-        missing=found.missing,
+        missing={**missing, **found.missing},
     )

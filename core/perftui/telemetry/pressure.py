@@ -5,11 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from perftui.run.journal import Column
+from perftui.telemetry.files import number, read_or_empty, why_unreadable
 from perftui.telemetry.source import Rate
 
-RESOURCES = ("cpu", "io", "memory")
+RESOURCES = {"cpu": "a core", "io": "a disk", "memory": "memory"}
 
 PRESSURE = Path("/proc/pressure")
+
+COLUMNS = {
+    resource: Column(
+        *(f"pressure.{resource}", "%", f"{resource} pressure", f"/proc/pressure/{resource}"),
+        f"Share of the time in which some task waited for {what}.",
+    )
+    for resource, what in RESOURCES.items()
+}
 
 
 class PressureSource:
@@ -21,15 +30,12 @@ class PressureSource:
     def __init__(self, root: Path = PRESSURE) -> None:
         self._files = {r: root / r for r in RESOURCES if _stalled(root / r) is not None}
         self._rates = {resource: Rate() for resource in self._files}
-        self.columns = tuple(
-            Column(
-                f"pressure.{resource}",
-                "%",
-                f"{resource} pressure",
-                f"time in which some task waited for {resource}; /proc/pressure/{resource}",
-            )
-            for resource in self._files
-        )
+        self.columns = tuple(COLUMNS[resource] for resource in self._files)
+        self.missing = {
+            COLUMNS[resource].name: f"{root / resource}: {_why_missing(root / resource)}"
+            for resource in RESOURCES
+            if resource not in self._files
+        }
 
     def sample(self, now: float) -> list[float | None]:
         """One share for each resource."""
@@ -40,12 +46,14 @@ class PressureSource:
         return values
 
 
-def _stalled(path: Path) -> float | None:
+def _stalled(path: Path) -> int | None:
     """Microseconds of "some" stall so far, None where they cannot be read."""
-    try:
-        first = path.read_text().split("\n", 1)[0]
-    except OSError:
-        # Reading fails with EOPNOTSUPP where PSI is built in but switched off.
-        return None
-    fields = dict(word.split("=", 1) for word in first.split()[1:])
-    return float(fields["total"]) if "total" in fields else None
+    # Reading fails with EOPNOTSUPP where PSI is built in but switched off.
+    for word in read_or_empty(str(path)).partition(b"\n")[0].split():
+        if word.startswith(b"total="):
+            return number(word[6:])
+    return None
+
+
+def _why_missing(path: Path) -> str:
+    return why_unreadable(str(path)) or "no total in it"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from perftui.run.journal import Column
@@ -26,6 +26,14 @@ class Source(Protocol):
 
     def sample(self, now: float) -> Sequence[float | None]:
         """Values at ``now``, seconds on the monotonic clock."""
+
+
+class PartialSource(Source, Protocol):
+    """A source that tells why columns are left out."""
+
+    @property
+    def missing(self) -> Mapping[str, str]:
+        """Why a metric, or a group of them, cannot be sampled on this machine."""
 
 
 def close(source: Source) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from perftui.telemetry.contention import ContentionSource
-from perftui.telemetry.processes import Roles
+from perftui.telemetry.processes.contention import ContentionSource
+from perftui.telemetry.processes.roles import Roles
 
 SECOND = 1_000_000_000
 
@@ -15,6 +15,8 @@ class Proc:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        (root / "self").mkdir()
+        (root / "self" / "schedstat").touch()
 
     def process(self, pid: int, name: str, ticks: int, parent: int = 1, *words: str) -> None:
         place = self.root / str(pid)
@@ -71,3 +73,10 @@ def test_processes_that_end_meanwhile_are_passed_over(tmp_path: Path) -> None:
     assert source.sample(10) == [None]
     assert source.sample(20) == [None]
     assert source.others().cores == {}
+
+
+def test_a_kernel_without_schedstat_has_no_column(tmp_path: Path) -> None:
+    source = ContentionSource(Roles, frozenset, tmp_path)
+    assert source.columns == ()
+    assert source.sample(0.0) == []
+    assert source.missing == {"processes.delayed": "schedstat: No such file or directory"}

@@ -39,14 +39,10 @@ def busy_of_cores(snapshot: Snapshot) -> list[float]:
     table = table_of(snapshot)
     if table is None:
         return []
-    known = (latest(table, f"cpu.core{number}") for number in range(_count(snapshot)))
+    # Their numbers have gaps where cores are switched off.
+    names = (column.name for column in table.columns if column.name.startswith("cpu.core"))
+    known = (latest(table, name) for name in names if name[8:].isdecimal())
     return [value for value in known if value is not None]
-
-
-def _count(snapshot: Snapshot) -> int:
-    table = table_of(snapshot)
-    names = (column.name for column in table.columns) if table is not None else ()
-    return sum(name.startswith("cpu.core") and name[8:].isdecimal() for name in names)
 
 
 def _busy_ones(busy: list[float]) -> str:

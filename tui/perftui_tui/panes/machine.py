@@ -12,6 +12,7 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import (
     RESIDENT,
     STOPPED,
+    last_known,
     latest,
     samples,
     series,
@@ -78,7 +79,7 @@ def memory(snapshot: Snapshot) -> Meter:
 def _memory_notes(table: Table | None) -> list[str]:
     """What the run holds, then what else can run out, where there is anything of it."""
     notes = []
-    held = latest(table, "processes.pss") or latest(table, RESIDENT)
+    held = last_known(table, "processes.pss") or latest(table, RESIDENT)
     if held is not None:
         notes.append(f"training {format_bytes(held)}")
     shared, most = latest(table, "memory.shm_used"), latest(table, "memory.shm_total")

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 RECENT_SAMPLES = 400
 """Samples that the widest chart can show."""
 
-NOW_SAMPLES = 10
-"""A value that is missing in so many samples, one a second, is no longer the present one."""
+NOW_SAMPLES = 25
+"""A value that is missing in so many samples, two a second, is no longer the present one: what is
+read seldom comes every ten seconds."""
 
 RESIDENT = "processes.rss"
 """Memory of the run's processes: nothing where none is left."""
@@ -60,6 +61,16 @@ def latest(table: Table | None, name: str) -> float | None:
     """The present value of a metric, None where the newest samples do not know it."""
     newest = series(table, name)[-NOW_SAMPLES:]
     return next((value for value in reversed(newest) if not math.isnan(value)), None)
+
+
+def last_known(table: Table | None, name: str) -> float | None:
+    """The last value of a metric that is read seldom, however old; None where it never was."""
+    if table is None or name not in table:
+        return None
+    values = table[name]
+    # NaN is not equal to itself.
+    known = values[values == values]
+    return float(known[-1]) if len(known) else None
 
 
 def mean(table: Table, name: str) -> float | None:

@@ -21,7 +21,7 @@ from perftui.run.stack_samples import STACK_TEXT
 from perftui.run.table import GrowingTable
 
 SEGMENT_BYTES = 8 * 1024 * 1024
-"""Size of a segment: some 80,000 steps or seven hours of samples. With the first, those kept and
+"""Size of a segment: some 80,000 steps or two hours of samples. With the first, those kept and
 the one being written, a journal takes four times that."""
 
 STACK_SEGMENT_BYTES = 2 * 1024 * 1024

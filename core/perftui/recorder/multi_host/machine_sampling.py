@@ -15,15 +15,25 @@ from perftui.recorder.multi_host.heartbeat import others_here
 from perftui.recorder.multi_host.leader_election import LeaderElection
 from perftui.run.heartbeat import BEAT_SECONDS, Beat
 from perftui.run.layout import RunLayout
-from perftui.run.manifest import GPU_DEVICES, NOT_SAMPLED, OTHER_PROGRAMS
-from perftui.telemetry.contention import ContentionSource
+from perftui.run.manifest import DATA_DISK, GPU_DEVICES, NOT_SAMPLED, OTHER_PROGRAMS
+from perftui.telemetry.disk.data_disk import DataDisk
 from perftui.telemetry.machine import Machine, look_around
-from perftui.telemetry.processes import Roles
+from perftui.telemetry.pace import Pace
+from perftui.telemetry.processes.roles import Roles
 from perftui.telemetry.source import Sampler
 from perftui.wire.spool import Spool
 
 NOTED_AGAIN = 1.5
 """Times as long as before, after which other programs are noted again: the manifest is written."""
+
+MOST_SHARE = 0.01
+"""Of a core, on average: samples that cost more are left out, as many as it takes."""
+
+AHEAD_SECONDS = 5.0
+"""How far ahead of that it may run: what is read seldom may cost as much as ten samples."""
+
+ROLES_SHARE = 0.002
+"""Of a core, for looking up who trains and who loads: a run may have hundreds of files to list."""
 
 
 class MachineSampling:
@@ -42,8 +52,12 @@ class MachineSampling:
         self._faults = faults
         self._sampler: Sampler | None = None
         self._journal: DownsamplingSink | None = None
-        self._contention: ContentionSource | None = None
+        self._machine: Machine | None = None
+        self._pace = Pace(0.0, MOST_SHARE, AHEAD_SECONDS)
         self._noted_seconds = 0.0
+        self._noted_disk: DataDisk | None = None
+        self._known_roles = Roles()
+        self._roles_pace = Pace(0.0, ROLES_SHARE)
         self._host = socket.gethostname()
         self._election = LeaderElection(layout, self._host, faults)
         self._beside: list[Beat] = []
@@ -57,8 +71,12 @@ class MachineSampling:
         self._look_beside()
         if self._sampler is None or self._journal is None:
             self._sampler, self._journal = self._begin()
-        self._journal.append([self._sampler.sample()])
-        self._note_others(NOTED_AGAIN)
+        now = time.monotonic()
+        if self._pace.is_due(now):
+            with self._pace.reading(now):
+                self._journal.append([self._sampler.sample()])
+                self._note_others(NOTED_AGAIN)
+                self._note_data_disk()
 
     def finish(self) -> None:
         """Close the journal, and let another recorder sample."""
@@ -70,16 +88,30 @@ class MachineSampling:
         self._election.close()
 
     def _roles(self) -> Roles:
+        now = time.monotonic()
+        if self._roles_pace.is_due(now):
+            with self._roles_pace.reading(now):
+                self._known_roles = self._look_up_roles()
+        return self._known_roles
+
+    def _look_up_roles(self) -> Roles:
         spools = [self._spool, *(Spool(Path(one.spool)) for one in self._beside if one.spool)]
         ranks, workers = ([*map(ask, spools)] for ask in (Spool.trainers, Spool.workers))
         return Roles(frozenset().union(*ranks), frozenset().union(*workers))
 
     def _note_others(self, longer: float) -> None:
         """Note who else used the cores, once it was watched ``longer`` times as long as before."""
-        others = self._contention.others() if self._contention else None
+        others = self._machine.contention.others() if self._machine else None
         if others and others.cores and others.seconds > longer * self._noted_seconds:
             self._noted_seconds = others.seconds
             self._manifest.note(OTHER_PROGRAMS, {self._host: asdict(others)})
+
+    def _note_data_disk(self) -> None:
+        """Note where the data set lies, once that is known, and again where it is elsewhere."""
+        disk = self._machine.data_disk.found if self._machine else None
+        if disk is not None and disk != self._noted_disk:
+            self._noted_disk = disk
+            self._manifest.note(DATA_DISK, {self._host: asdict(disk)})
 
     def _noted(self, machine: Machine) -> dict[str, Any]:
         """Entries of the manifest's profile: which GPUs there are, and what is not sampled."""
@@ -102,8 +134,7 @@ class MachineSampling:
         return [beat.pid for beat in self._beside if beat.pid is not None]
 
     def _begin(self) -> tuple[Sampler, DownsamplingSink]:
-        machine = look_around(self._pid, roles=self._roles, others=self._others)
-        self._contention = machine.contention
+        machine = self._machine = look_around(self._pid, roles=self._roles, others=self._others)
         facts: dict[str, Any] = {}
         noted = self._noted(machine)
         if noted:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from perftui.run.journal import Column
-from perftui.telemetry.processes import Roles
+from perftui.telemetry.files import why_unreadable
+from perftui.telemetry.pace import Pace
+from perftui.telemetry.processes.roles import Roles
 
 EVERY_SECONDS = 3.0
 MOST_SHARE = 0.002
@@ -18,11 +19,9 @@ MOST_SHARE = 0.002
 
 COLUMNS = (
     Column(
-        "processes.delayed",
-        "%",
-        "waiting for a core",
-        "share of the time in which the thread of a training process that waited the longest could "
-        "have run; /proc/<pid>/task/*/schedstat, Linux only",
+        *("processes.delayed", "%", "waiting for a core", "/proc/<pid>/task/<tid>/schedstat"),
+        "Share of the time in which a thread could have run and got no core, of the thread of each "
+        "training process that waited the longest, every 3 s.",
     ),
 )
 
@@ -43,8 +42,6 @@ class ContentionSource:
     """Reads both every few seconds; ``roles`` returns which processes train, ``own`` those of
     the run."""
 
-    columns = COLUMNS
-
     def __init__(
         self,
         roles: Callable[[], Roles],
@@ -54,20 +51,23 @@ class ContentionSource:
         self._roles = roles
         self._own = own
         self._proc = proc
-        self._at = self._due = 0.0
+        self._pace = Pace(EVERY_SECONDS, MOST_SHARE)
+        self._at = 0.0
         self._delays: dict[int, dict[str, int]] = {}
         self._used: dict[tuple[int, str], int] = {}
         self._totals: Counter[str] = Counter()
         self._seconds = 0.0
+        why = why_unreadable(f"{proc}/self/schedstat")
+        self.columns = () if why else COLUMNS
+        self.missing = {COLUMNS[0].name: f"schedstat: {why}"} if why else {}
 
     def sample(self, now: float) -> list[float | None]:
-        """Values of ``COLUMNS``, None but every few seconds."""
-        if now < self._due:
-            return [None]
+        """Values of ``columns``, None but every few seconds."""
+        if not self.columns or not self._pace.is_due(now):
+            return [None] * len(self.columns)
         seconds, self._at = now - self._at, now
-        began = time.thread_time()
-        longest = self._read(seconds)
-        self._due = now + max(EVERY_SECONDS, (time.thread_time() - began) / MOST_SHARE)
+        with self._pace.reading(now):
+            longest = self._read(seconds)
         if not longest:
             return [None]
         return [min(100.0 * sum(longest) / len(longest) / (seconds * 1e9), 100.0)]

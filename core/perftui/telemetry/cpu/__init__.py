@@ -1,0 +1,1 @@
+"""The processors: how busy, how fast, and how many of them the run may use."""

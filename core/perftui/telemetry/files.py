@@ -1,0 +1,113 @@
+"""Small files of /proc and /sys, read by few system calls: some hundred of them make a sample.
+
+Paths are text: making an object of each would take longer than reading most of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+PROC = "/proc"
+SYS = "/sys"
+
+_CHUNK = 64 * 1024
+
+
+def read(path: str) -> bytes:
+    """The whole file at ``path``.
+
+    Raises:
+        OSError: it is not there, may not be read, or what it is about has ended.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = b""
+        # The kernel returns a page at a time of those it makes up when they are read.
+        while chunk := os.read(file, _CHUNK):
+            content += chunk
+        return content
+    finally:
+        os.close(file)
+
+
+def read_or_empty(path: str) -> bytes:
+    """The whole file at ``path``, empty where it cannot be read (now, or at all)."""
+    try:
+        return read(path)
+    except OSError:
+        return b""
+
+
+def record(path: str) -> bytes:
+    """The file at ``path``, empty where it cannot be read, by one call: of those that the kernel
+    makes up as a whole, as most below ``/proc/<pid>`` are. A run may have hundreds of processes."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(file, _CHUNK)
+    except OSError:
+        # What it is about has ended meanwhile.
+        return b""
+    finally:
+        os.close(file)
+
+
+def why_unreadable(path: str) -> str:
+    """Why the file at ``path`` cannot be read, such as ``Permission denied``; empty if it can."""
+    try:
+        read(path)
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    return ""
+
+
+def exists(path: str) -> bool:
+    """Whether there is anything at ``path``."""
+    return os.path.exists(path)  # noqa: PTH110 - text, as all paths here
+
+
+def link(path: str) -> str:
+    """Where the symbolic link ``path`` leads, empty where it cannot be read."""
+    try:
+        return os.readlink(path)  # noqa: PTH115 - text, as all paths here
+    except OSError:
+        return ""
+
+
+def names_in(directory: str) -> list[str]:
+    """Names in ``directory``, sorted; none where it cannot be read."""
+    try:
+        return sorted(os.listdir(directory))  # noqa: PTH208 - text, as all paths here
+    except OSError:
+        return []
+
+
+def number(content: bytes) -> int | None:
+    """The whole number that ``content`` is, None where it is anything else."""
+    word = content.strip()
+    return int(word) if word.isdigit() else None
+
+
+def numbers(words: Iterable[bytes]) -> list[int] | None:
+    """``words`` as numbers, None where one of them is none."""
+    found = [*words]
+    return [int(word) for word in found] if all(word.isdigit() for word in found) else None
+
+
+def count_of(name: bytes, content: bytes) -> int | None:
+    """The number behind ``name``, up to the end of its line; ``b"\\nname:"`` begins a line that is
+    not the first. Looking for some lines of a long file is quicker than for all."""
+    return number(content.partition(name)[2].partition(b"\n")[0])
+
+
+def fields(content: bytes) -> dict[bytes, int]:
+    """Numbers by name, of lines such as ``nr_throttled 5`` or ``MemFree:  123 kB``."""
+    found = {}
+    for line in content.splitlines():
+        words = line.split()
+        if len(words) in (2, 3) and words[1].isdigit():
+            found[words[0].rstrip(b":")] = int(words[1])
+    return found

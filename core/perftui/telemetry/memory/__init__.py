@@ -1,0 +1,1 @@
+"""Memory of the machine or of the container, and /dev/shm."""

@@ -1,0 +1,1 @@
+"""Network interfaces, TCP, and InfiniBand or RoCE ports."""

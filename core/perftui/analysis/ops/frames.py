@@ -8,10 +8,27 @@ from itertools import pairwise
 from pathlib import PurePath
 
 _FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
-_PACKAGES = frozenset({"site-packages", "dist-packages"})
-_BETWEEN = frozenset({"contextlib.py", "functools.py", "threading.py", "typing.py"})
-"""Files of the standard library that stand between a script and torch. The profiler cuts off the
-directory, so that its other modules cannot be distinguished from a script's."""
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_BETWEEN = frozenset(
+    {
+        *("abc.py", "contextlib.py", "copy.py", "functools.py", "inspect.py", "queue.py"),
+        *("runpy.py", "threading.py", "typing.py", "weakref.py"),
+        *("asyncio", "collections", "concurrent", "importlib", "logging", "multiprocessing"),
+    }
+)
+"""Files and directories of the standard library that stand between a script and torch. The profiler
+cuts off the directory that modules are found in, so that its other modules cannot be distinguished
+from a script's."""
+_PACKAGES = frozenset(
+    {
+        *("torch", "torchvision", "torchaudio", "torchmetrics", "torchrec", "functorch", "triton"),
+        *("accelerate", "apex", "bitsandbytes", "deepspeed", "diffusers", "einops", "fairscale"),
+        *("fbgemm_gpu", "flash_attn", "lightning", "lightning_fabric", "lightning_utilities"),
+        *("numpy", "peft", "pytorch_lightning", "tensordict", "timm", "tqdm", "transformer_engine"),
+        *("transformers", "trl", "xformers", "IPython", "ipykernel"),
+    }
+)
+"""Packages that call operators or the training; the profiler cuts off ``site-packages``, too."""
 _AGENT = ("perftui", "agent")
 """Where our own hooks are, which stand between a script and what it calls."""
 
@@ -43,6 +60,7 @@ def source_line(name: str) -> SourceLine | None:
 def is_library(file: str) -> bool:
     """Whether the code came with Python, a package or us. A checkout called ``torch`` did not."""
     parts = PurePath(file).parts
-    standard = file in _BETWEEN or any(part.startswith("python3.") for part in parts)
-    installed = not _PACKAGES.isdisjoint(parts) or _AGENT in pairwise(parts)
-    return installed or standard or file.startswith("<") or parts[:1] == ("torch",)
+    first = parts[0] if parts else ""
+    standard = first in _BETWEEN or any(part.startswith("python3.") for part in parts)
+    installed = first in _PACKAGES or not _INSTALLED.isdisjoint(parts) or _AGENT in pairwise(parts)
+    return installed or standard or file.startswith("<")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from perftui.analysis.kernels.distinct_names import short_names
 from perftui.analysis.kernels.launches import LaunchShapes
 from perftui.analysis.kernels.tensor_cores import tensor_cores
 from perftui.analysis.ops.call_detail import NO_CALL, NOBODY, Detail, Part
@@ -109,6 +110,7 @@ class _Page(DetailTable):
             "launched, with all that it calls",
             "launches", "time", "share", "tensor", "est. occ", "block",
         )  # fmt: skip
+        names = short_names(part.label for part in kernels[:MOST_ROWS])
         for part in kernels[:MOST_ROWS]:
             category = self.trace.categories[int(self.trace.category[part.row])]
             shapes = self.further.launch(part.label, category)
@@ -120,7 +122,7 @@ class _Page(DetailTable):
                 _occupancy(shapes),
                 _sizes(shapes.shapes[0][1]) if shapes and shapes.shapes else MISSING,
             ]
-            yield self.row(part.label, cells, ToKernel(part.label, category))
+            yield self.row(names[part.label], cells, ToKernel(part.label, category))
         yield from self.rest(kernels)
 
     def callers(self, detail: Detail, title: str, things: str) -> Iterator[LinkedLine]:

@@ -242,7 +242,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("r", "rerun", "Run again", "Run again with the fix tried last"),
         _COPY_TEXT,
         Key("s", "swap", "Swap", "Exchange before and after"),
-        Key("b", "baseline", "Baseline", "Choose the run to compare with"),
+        Key("b", "baseline", "Baseline", "Choose the run or trace to compare with"),
         Key("down,j", "scroll_figures(1)", "Down", "One row down", False),
         Key("up,k", "scroll_figures(-1)", "Up", "One row up", False),
         Key("pagedown", "scroll_figures(8)", "Down", "Eight rows down", False),

@@ -55,13 +55,14 @@ def _table(title: str, rows: Sequence[WorkChange], *, names: Mapping[str, str]) 
     ordered = rows if of_kernels else sorted(rows, key=lambda one: -abs(one.cpu_ns))
     for one in ordered[:MOST_ROWS]:
         before, after = (_time(each, of_kernels) for each in (one.before, one.after))
-        change = fmt.duration(after - before)
+        change = f"{'+' if after > before else ''}{fmt.duration(after - before)}"
+        times = [
+            fmt.duration(time) if each.calls else "-"
+            for time, each in ((before, one.before), (after, one.after))
+        ]
         calls = f"{_calls(one.before)} -> {_calls(one.after)}"
         name = cut(names.get(one.name, one.name), _NAME_WIDTH)
-        yield (
-            f"  {name:<{_NAME_WIDTH}} {calls:>14} {fmt.duration(before):>8} "
-            f"{fmt.duration(after):>8} {'+' if after > before else ''}{change:>7}"
-        )
+        yield (f"  {name:<{_NAME_WIDTH}} {calls:>14} {times[0]:>8} {times[1]:>8} {change:>8}")
 
 
 def _time(amount: Amount, of_kernels: bool) -> int:

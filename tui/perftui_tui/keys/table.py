@@ -77,6 +77,14 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
     "app": (
         Key("q", "quit", "Quit", "Quit; asks what to do with a running training"),
         Key("ctrl+q", "app.quit", "Quit", "The same, also while typing", False, priority=True),
+        Key(
+            "ctrl+c",
+            "interrupt",
+            "Quit",
+            "As q; copies text that is selected",
+            False,
+            priority=True,
+        ),
         Key("question_mark,f1", "help", "Help", "These keys, and the screen in words", True, "?"),
         Key("space", "pause", "Pause", "Hold the picture still; the recording goes on"),
         Key("c", "capture", "Capture", "Profile a window of steps now"),

@@ -21,14 +21,19 @@ cuts off the directory that modules are found in, so that its other modules cann
 from a script's."""
 _PACKAGES = frozenset(
     {
-        *("torch", "torchvision", "torchaudio", "torchmetrics", "torchrec", "functorch", "triton"),
-        *("accelerate", "apex", "bitsandbytes", "deepspeed", "diffusers", "einops", "fairscale"),
-        *("fbgemm_gpu", "flash_attn", "lightning", "lightning_fabric", "lightning_utilities"),
-        *("numpy", "peft", "pytorch_lightning", "tensordict", "timm", "tqdm", "transformer_engine"),
-        *("transformers", "trl", "xformers", "IPython", "ipykernel"),
+        "torch",
+        "functorch",
+        "triton",
+        "accelerate",
+        "einops",
+        "numpy",
+        "tqdm",
+        "IPython",
+        "ipykernel",
     }
 )
-"""Packages that call operators or the training; the profiler cuts off ``site-packages``, too."""
+"""Packages that stand between a model and its operators; the profiler cuts off ``site-packages``,
+too. Lines of packages of models, such as transformers, tell more than the line that calls those."""
 _AGENT = ("perftui", "agent")
 """Where our own hooks are, which stand between a script and what it calls."""
 

@@ -189,7 +189,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("colon", "match(-1)", "Match", "The match before", False, ":"),
     ),
     "timeline.search": (
-        Key("slash", "search", "Search", "Search events by name", True, "/"),
+        Key("slash", "search", "Search", "Search events by name; goes to the longest", True, "/"),
         Key("escape", "close_search", "Close", "Close the search; clear marks, matches", False),
         Key("v", "scroll_detail(1)", "More", "Scroll the detail down (or the wheel)", False),
         Key("V", "scroll_detail(-1)", "Back", "Scroll the detail up", False),

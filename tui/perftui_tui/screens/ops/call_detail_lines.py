@@ -93,8 +93,7 @@ class _Page(DetailTable):
         for text in _joined(parts, self.width):
             yield line((text, ""))
         where = [
-            f"{printable(track_label(self.trace.tracks[int(place.label)]))} "
-            f"{format_count(place.count)}x"
+            f"{printable(track_label(self.trace, int(place.label)))} {format_count(place.count)}x"
             for place in detail.places[:4]
         ]
         more = f" and {len(detail.places) - 4} more" if len(detail.places) > 4 else ""
@@ -180,7 +179,7 @@ class _Page(DetailTable):
         named += [(f"first {one}", int(detail.rows[0])), (f"last {one}", int(detail.rows[-1]))]
         for label, row in named:
             start = int(self.trace.start[row])
-            track = printable(track_label(self.trace.tracks[int(self.trace.track[row])]))
+            track = printable(track_label(self.trace, int(self.trace.track[row])))
             cells = [exact_ns(int(self.trace.duration[row])), exact_ns(start)]
             yield self.row(f"{label}  ({track})", cells, ToRow(row), cell=WIDE)
 

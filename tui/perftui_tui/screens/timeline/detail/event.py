@@ -45,7 +45,7 @@ def event_lines(trace: Trace, selected: Selection, launches: Launches) -> list[L
     kind = kind_of(category, name).word
     facts = [
         category if derived else f"{printable(category) or 'no category'} ({kind})",
-        printable(track_label(trace.tracks[int(trace.track[row])])),
+        printable(track_label(trace, int(trace.track[row]))),
         f"start {exact_ns(int(trace.start[row]))}",
         f"duration {exact_ns(int(trace.duration[row]))}",
         *_figures(trace, selected),
@@ -91,7 +91,7 @@ def _launch(trace: Trace, row: int, launches: Launches) -> Iterator[Line]:
         more = f" and {len(work) - 1:,} more" if len(work) > 1 else ""
     if other == NONE:
         return
-    where = printable(track_label(trace.tracks[int(trace.track[other])]))
+    where = printable(track_label(trace, int(trace.track[other])))
     call = launches.launching(first)
     waited = int(trace.start[first] - trace.start[row if call == NONE else call])
     name = middle(printable(shown_name(trace, other)), _LONGEST_NAME)

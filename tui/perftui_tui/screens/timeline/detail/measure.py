@@ -45,7 +45,7 @@ def _device(trace: Trace, one: Busy, measured: Measure) -> str:
 
 def _threads(trace: Trace, measured: Measure) -> Iterator[str]:
     for one in measured.threads[:MOST_THREADS]:
-        label = printable(track_label(trace.tracks[one.track]))
+        label = printable(track_label(trace, one.track))
         events = _several(one.events, "event", "events")
         yield f"{label}  in operators and calls {_of(one.time, measured)}  {events}"
     left = len(measured.threads) - MOST_THREADS

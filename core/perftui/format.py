@@ -62,6 +62,15 @@ def source(file: str | None, line: int | None) -> str | None:
     return f"{file}:{line}" if file and line else None
 
 
+def middle(text: str, width: int) -> str:
+    """The text in at most ``width`` characters; a longer one loses its middle, as its end tells it
+    apart from others as well as its beginning."""
+    if len(text) <= width:
+        return text
+    behind = max(width - 1, 0) * 2 // 5
+    return f"{text[: max(width - 1 - behind, 0)]}…{text[len(text) - behind :]}"[:width]
+
+
 def part_of_step(cost: int, step: int) -> str:
     """``21 ms of each 35 ms step (60 %)``."""
     return f"{duration(cost)} of each {duration(step)} step ({percent(cost / step)})"

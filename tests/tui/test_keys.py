@@ -281,6 +281,37 @@ async def test_stopping_asks_the_recorder(live: Path) -> None:
         assert [request.kind for request in take_requests(RunLayout(live))] == ["stop"]
 
 
+@pytest.mark.keys("app.interrupt")
+async def test_an_interrupt_asks_as_q_does(live: Path) -> None:
+    async with opened(live) as (app, pilot):
+        await pilot.press("ctrl+c")
+        await until_shown(pilot, "stop the training")
+        # Once more says nothing new.
+        await pilot.press("ctrl+c", "escape")
+        await until(pilot, lambda: "stop the training" not in text_of(app), "the screen")
+        assert app.is_running
+        assert not app.is_stopping
+        await pilot.press("ctrl+c", "l")
+        await until(pilot, lambda: app._exit, "the app's end")
+        kinds = {request.kind for request in take_requests(RunLayout(live))}
+        assert not kinds & {"stop", "capture"}
+
+
+async def test_an_interrupt_quits_when_it_is_over_also_while_typing(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path / "runs", **ENDED)) as (app, pilot):
+        await pilot.press("6", "slash", *"loss", "ctrl+c")
+        await until(pilot, lambda: app._exit, "the app's end")
+
+
+async def test_an_interrupt_copies_selected_text_and_stays(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path / "runs", **ENDED)) as (app, pilot):
+        await pilot.press("6", "slash", *"loss", "shift+home", "ctrl+c")
+        await pilot.pause()
+        assert app.clipboard == "loss"
+        assert app.is_running
+        assert not app._exit
+
+
 async def test_quit_does_not_ask_when_it_is_over(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path / "runs", **ENDED)) as (app, pilot):
         await pilot.press("q")

@@ -253,7 +253,7 @@ async def test_leaving_asks_and_stops_the_training_first(ended: Path, trial: Fak
 async def test_leaving_from_the_trial_asks_as_well(ended: Path, trial: FakeTrial) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
         await prove(pilot)
-        await pilot.press("ctrl+q", "ctrl+q")
+        await pilot.press("ctrl+c", "ctrl+c")
         await until_shown(pilot, "A trial still runs")
         await pilot.press("s")
         await until(pilot, lambda: app._exit, "the app's end")

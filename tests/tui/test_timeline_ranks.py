@@ -141,7 +141,7 @@ async def test_each_rank_shows_its_steps_and_phases_at_their_times(tmp_path: Pat
         tracks = [line[1:24].strip() for line in text_of(app).splitlines() if "rank " in line[:8]]
         assert tracks[:6] == [
             f"rank {rank} {what}" for rank in range(2)
-            for what in ("steps", f"GPU {rank} stream 7", "thread 1")
+            for what in ("steps", f"GPU {rank} stream 7", "main thread")
         ]  # fmt: skip
         columns = 120 - 24
         for rank, begin in ((0, 0), (1, columns // 3)):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import events
+from textual.actions import SkipAction
 from textual.app import App, SystemCommand
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.geometry import Size
@@ -272,6 +273,12 @@ class PerftuiApp(ReadingApp):
             self.exit()
         else:
             self.push_screen(leaving.QuitDialog(script, self.own or self.target), self._leave)
+
+    async def action_interrupt(self) -> None:
+        """Leave as ``q`` does, also while typing; where text is selected Textual copies it."""
+        if getattr(self.focused, "selected_text", "") or self.screen.get_selected_text():
+            raise SkipAction
+        await self.action_quit()
 
     def _leave_experiment(self, answer: str | None) -> None:
         if answer == leaving.STOP and self.trials.latest is not None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
+from perftui.analysis.kernels.distinct_names import short_names
 from perftui.analysis.timeline.track import TimelineTrack
 from perftui.trace.model import NONE, Int64, Trace
 
@@ -86,6 +88,12 @@ class KernelTable:
     """A trace row of each, the longest one, to jump to."""
     streams: tuple[tuple[tuple[int, int], ...], ...]
     """Device and stream that each ran on, in order."""
+
+    @cached_property
+    def short_names(self) -> tuple[str, ...]:
+        """The names as they are shown: short, and none like that of another kernel."""
+        found = short_names(self.names)
+        return tuple(found[name] for name in self.names)
 
     @classmethod
     def empty(cls) -> KernelTable:

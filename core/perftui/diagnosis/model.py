@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from perftui.analysis.kernels.short_name import short_name
 from perftui.facts.place import Place
 
 COMPUTE_BOUND_ID = "compute-bound"
@@ -42,6 +43,21 @@ class Figure:
     unit: str = ""
     threshold: float | None = None
     place: Place | None = None
+
+    @property
+    def shown_label(self) -> str:
+        """The label, of a kernel its short name."""
+        return short_name(self.label) if self._names_kernel else self.label
+
+    @property
+    def shown_value(self) -> float | int | str:
+        """The value, of a kernel its short name."""
+        is_name = self._names_kernel and isinstance(self.value, str)
+        return short_name(str(self.value)) if is_name else self.value
+
+    @property
+    def _names_kernel(self) -> bool:
+        return self.place is not None and self.place.trace_row is not None
 
     @classmethod
     def share(

@@ -1,20 +1,24 @@
-"""One run against another: what changed, by how much, and whether that means anything."""
+"""One run or trace against another: what changed, by how much, and whether that means anything."""
 
 from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from perftui import format as fmt
 from perftui.experiments.effect import effective_changes, missed
 from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui.experiments.same_work import batch_size, busy, incomparable
+from perftui.experiments.work_changes import WorkChange, kernel_changes, operator_changes
 from perftui.facts.cpu.machine import busy_host, machine_use
 from perftui.facts.fact import Facts
 from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.step_tables import StepTables, step_tables
 from perftui.facts.step.steps import step_breakdown
-from perftui.run.columns import PHASES
+from perftui.facts.step.trace_steps import trace_steps
 
 MANY_STEPS = 80
 """Steady steps from which on two runs of one program agree well."""
@@ -32,7 +36,7 @@ step was 14 ms in one run and 38 ms in another."""
 
 
 class Verdict(str, enum.Enum):
-    """What the comparison concludes about the second run."""
+    """What the comparison concludes about the second run or trace."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -42,7 +46,7 @@ class Verdict(str, enum.Enum):
 
 @dataclass(frozen=True)
 class PhaseChange:
-    """Mean time in one phase of the step, ns, before and after."""
+    """Mean time in one part of the step, ns, before and after."""
 
     phase: str
     before: int
@@ -51,44 +55,106 @@ class PhaseChange:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs side by side."""
+    """Two runs, two traces, or one of each side by side."""
 
     before: Facts
     after: Facts
+    steps: tuple[StepBreakdown | None, StepBreakdown | None]
+    """The mean steps that are compared, on one clock: that of the training thread for two runs,
+    else that of traces, of a run its newest window. None where a side has none."""
     speedup: float | None
     """Step before over step after: of the mean step or of the usual one (``StepBreakdown.usual``),
-    whichever changed less, 1.0 where they changed in opposite directions; None where a run has no
-    steady steps."""
+    whichever changed less, 1.0 where they changed in opposite directions; None where a side has no
+    steady steps, or steps on another clock."""
     verdict: Verdict
     reason: str
     phases: tuple[PhaseChange, ...]
-    """The parts of both mean steps, in drawing order; empty where a run has no steady steps."""
+    """The parts of both mean steps, in drawing order; empty where they cannot be compared."""
     changes: tuple[str, ...]
     """Arguments of the training's loader and optimizer that are in force and differ."""
     notes: tuple[str, ...]
     """What the comparison does not show, in words."""
 
+    @property
+    def of_traces(self) -> bool:
+        """Whether the steps are those of traces."""
+        return not _both_runs(self.before, self.after)
+
+    @property
+    def tables(self) -> tuple[StepTables, StepTables] | None:
+        """Operators and kernels of both sides, of runs in their newest windows; None where a side
+        has no trace, or the one tells its steps and the other not."""
+        first, second = step_tables.or_none(self.before), step_tables.or_none(self.after)
+        if first is None or second is None or bool(first.steps) != bool(second.steps):
+            return None
+        return first, second
+
+    @cached_property
+    def operators(self) -> tuple[WorkChange, ...]:
+        """Operators of the mean step, those that changed most first; empty without ``tables``."""
+        return operator_changes(*self.tables) if self.tables else ()
+
+    @cached_property
+    def kernels(self) -> tuple[WorkChange, ...]:
+        """Kernels, copies and sets of the mean step; empty without ``tables``."""
+        return kernel_changes(*self.tables) if self.tables else ()
+
 
 def compare(before: Facts, after: Facts) -> Comparison:
-    """Compare the steady training steps of two runs.
+    """Compare the steady training steps of two runs or traces.
 
     One run each gives no confidence interval: pooling their steps would call a difference
     significant in up to half of all cases where there is none. The verdict therefore asks for more
     than two runs of one program differ by.
     """
-    first, second = step_breakdown(before), step_breakdown(after)
-    ratios = _ratios(first, second)
-    verdict, reason = _judge(before, after, ratios)
+    both_runs = _both_runs(before, after)
+    first, second = steps = _step(before, both_runs), _step(after, both_runs)
+    unlike = "" if both_runs else _other_clocks(before, after)
+    ratios = _ratios(first, second) if not unlike else None
+    verdict, reason = _judge(before, after, steps, ratios, unlike)
     return Comparison(
         before,
         after,
+        steps,
         ratios.cautious if ratios else None,
         verdict,
         reason,
-        _phases(first, second),
-        effective_changes(before, after),
+        _phases(first, second) if not unlike else (),
+        effective_changes(before, after) if both_runs else (),
         _notes(before, after),
     )
+
+
+def _both_runs(before: Facts, after: Facts) -> bool:
+    return before.run is not None and after.run is not None
+
+
+def _step(facts: Facts, of_run: bool) -> StepBreakdown | None:
+    """The mean step as the training thread has it, or as the trace has."""
+    if of_run:
+        return step_breakdown(facts)
+    found = trace_steps.or_none(facts)
+    return found.breakdown if found else None
+
+
+def _other_clocks(before: Facts, after: Facts) -> str:
+    """Why the steps of two traces cannot be compared, empty where nothing is against it."""
+    found = [trace_steps.or_none(one) for one in (before, after)]
+    for name, side, one in zip(("first", "second"), (before, after), found, strict=True):
+        if one is None and side.run is not None:
+            return f"no window of the {name} run was profiled, and a trace has no other steps"
+        if one is None:
+            return f"the {name} trace holds no time"
+    first, second = found
+    if first is None or second is None:
+        return ""
+    if first.has_gpu != second.has_gpu:
+        which = "first" if first.has_gpu else "second"
+        return f"only the {which} trace holds GPU activity: its steps are on the GPU's clock"
+    if bool(first.steps) != bool(second.steps):
+        which = "second" if first.steps else "first"
+        return f"nothing tells the steps of the {which} trace"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -122,30 +188,42 @@ def _ratios(before: StepBreakdown | None, after: StepBreakdown | None) -> _Ratio
 def _phases(before: StepBreakdown | None, after: StepBreakdown | None) -> tuple[PhaseChange, ...]:
     if before is None or after is None:
         return ()
-    return tuple(PhaseChange(phase, before.part(phase), after.part(phase)) for phase in PHASES)
+    names = dict.fromkeys(name for one in (before, after) for name, _ in one.parts)
+    return tuple(PhaseChange(name, before.part(name), after.part(name)) for name in names)
 
 
-def _judge(before: Facts, after: Facts, ratios: _Ratios | None) -> tuple[Verdict, str]:
-    fewest = min(_steps(before), _steps(after))
-    if fewest < FEWEST_STEPS:
-        return Verdict.INCONCLUSIVE, _too_few(before, after)
+def _judge(
+    before: Facts,
+    after: Facts,
+    steps: tuple[StepBreakdown | None, StepBreakdown | None],
+    ratios: _Ratios | None,
+    unlike: str,
+) -> tuple[Verdict, str]:
+    if unlike:
+        return Verdict.INCONCLUSIVE, unlike
+    counts = [one.count if one else 0 for one in steps]
+    if min(counts) < FEWEST_STEPS:
+        return Verdict.INCONCLUSIVE, _too_few((before, after), counts)
     if ratios is None:
         return Verdict.INCONCLUSIVE, "a run has steps that take no time"
-    if unlike := incomparable(before, after) or missed(after) or busy(before, after):
+    if _both_runs(before, after):
+        unlike = incomparable(before, after) or missed(after) or busy(before, after)
+    if unlike:
         return Verdict.INCONCLUSIVE, unlike
-    return _by_size(ratios, NOISE_MANY if fewest >= MANY_STEPS else NOISE_FEW)
+    return _by_size(ratios, NOISE_MANY if min(counts) >= MANY_STEPS else NOISE_FEW)
 
 
-def _steps(run: Facts) -> int:
-    """Steady steps."""
-    found = step_breakdown(run)
-    return found.count if found else 0
+def _too_few(sides: tuple[Facts, Facts], counts: Sequence[int]) -> str:
+    number = 0 if counts[0] <= counts[1] else 1
+    if not counts[number] and not _both_runs(*sides):
+        return "nothing tells the steps of these traces: all of them is compared"
+    which = ("first", "second")[number]
+    what = _kind(sides[number])
+    return f"the {which} {what} has {fmt.several(counts[number], 'steady step')} of {FEWEST_STEPS}"
 
 
-def _too_few(before: Facts, after: Facts) -> str:
-    counts = (("first", _steps(before)), ("second", _steps(after)))
-    which, steps = min(counts, key=lambda run: run[1])
-    return f"the {which} run has {fmt.several(steps, 'steady step')} of {FEWEST_STEPS}"
+def _kind(side: Facts) -> str:
+    return "run" if side.run is not None else "trace"
 
 
 def _by_size(ratios: _Ratios, noise: float) -> tuple[Verdict, str]:
@@ -167,6 +245,8 @@ def _by_size(ratios: _Ratios, noise: float) -> tuple[Verdict, str]:
 
 
 def _notes(before: Facts, after: Facts) -> tuple[str, ...]:
+    if not _both_runs(before, after):
+        return _notes_of_traces(before, after)
     notes = ["one run each: no confidence interval", "losses were not compared"]
     if None in (batch_size(before), batch_size(after)):
         notes.append("whether a step takes as many samples in both runs is not known")
@@ -181,4 +261,17 @@ def _notes(before: Facts, after: Facts) -> tuple[str, ...]:
             notes.append(f"the host was busy during the {name} run: {why}")
         elif use.tree_cores is None and use.pressure is None:
             notes.append(f"how busy the host was during the {name} run is not known")
+    return tuple(notes)
+
+
+def _notes_of_traces(before: Facts, after: Facts) -> tuple[str, ...]:
+    notes = ["one trace each: no confidence interval"]
+    notes.append("profiled steps take longer than others")
+    for name, side in (("first", before), ("second", after)):
+        if side.run is not None:
+            notes.append(f"of the {name} run only its newest window is compared")
+        elif (properties := side.analysis) is not None and len(properties.ranks) > 1:
+            notes.append(f"the {name} trace holds several ranks")
+    notes.append("a trace holds no telemetry, no losses and no arguments of the loader")
+    notes.append("whether a step was the same work on both sides is not known")
     return tuple(notes)

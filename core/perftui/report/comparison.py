@@ -1,12 +1,17 @@
-"""Two runs compared, as text and as plain values."""
+"""Two runs or traces compared, as text and as plain values."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
+import msgspec
+
 from perftui import format as fmt
+from perftui.analysis.kernels.distinct_names import short_names
 from perftui.experiments.comparison import Comparison, Verdict
+from perftui.experiments.work_changes import Amount, WorkChange
 from perftui.fixes.apply import last_applied, patch_store
 from perftui.report.blocks import cut
 from perftui.report.fit import LETTERS, cut_lists, fitting_lines, whole
@@ -17,16 +22,62 @@ from perftui.trace.text import printable
 
 SCHEMA = 1
 
+MOST_ROWS = 10
+_NAME_WIDTH = 34
+"""Keeps a row within 80 columns."""
+
 
 def text(found: Comparison) -> str:
-    """The verdict, the parts of both mean steps, and what the comparison does not show."""
+    """The verdict, the parts of both mean steps, operators and kernels that changed most, and what
+    the comparison does not show."""
     lines = [_headline(found)]
     lines += [
         f"  {phase_name(one.phase):<18} {fmt.duration(one.before):>10} -> {fmt.duration(one.after)}"
         for one in found.phases
         if one.before or one.after
     ]
-    return "\n".join(map(printable, (*lines, *_rest(found)))) + "\n"
+    lines += _rest(found)
+    names = short_names((one.name for one in found.kernels[:MOST_ROWS]), _NAME_WIDTH)
+    of = "a step" if _steps(found)[0] else "all of the trace"
+    lines += _table(f"Kernels and copies of {of}", found.kernels, names=names)
+    lines += _table(f"Operators of {of}, self CPU time", found.operators, names={})
+    return "\n".join(map(printable, lines)) + "\n"
+
+
+def _table(title: str, rows: Sequence[WorkChange], *, names: Mapping[str, str]) -> Iterator[str]:
+    """Those that changed most: GPU time of kernels, own time on the CPU of operators."""
+    if not rows:
+        return
+    yield ""
+    yield f"{title}, most changed first"
+    yield f"  {'':{_NAME_WIDTH}} {'calls':>14} {'before':>8} {'after':>8} {'change':>8}"
+    of_kernels = bool(names)
+    ordered = rows if of_kernels else sorted(rows, key=lambda one: -abs(one.cpu_ns))
+    for one in ordered[:MOST_ROWS]:
+        before, after = (_time(each, of_kernels) for each in (one.before, one.after))
+        change = f"{'+' if after > before else ''}{fmt.duration(after - before)}"
+        times = [
+            fmt.duration(time) if each.calls else "-"
+            for time, each in ((before, one.before), (after, one.after))
+        ]
+        calls = f"{_calls(one.before)} -> {_calls(one.after)}"
+        name = cut(names.get(one.name, one.name), _NAME_WIDTH)
+        yield (f"  {name:<{_NAME_WIDTH}} {calls:>14} {times[0]:>8} {times[1]:>8} {change:>8}")
+
+
+def _time(amount: Amount, of_kernels: bool) -> int:
+    return amount.gpu_ns if of_kernels else amount.cpu_ns
+
+
+def _calls(amount: Amount) -> str:
+    """Calls of a mean step: whole where each step makes as many."""
+    return f"{amount.calls:.1f}".removesuffix(".0")
+
+
+def _steps(found: Comparison) -> tuple[int, int]:
+    """Steps that the operators and kernels are those of; 0 for all of a trace."""
+    first, second = found.tables or (None, None)
+    return first.steps if first else 0, second.steps if second else 0
 
 
 def _headline(found: Comparison) -> str:
@@ -46,7 +97,11 @@ def as_object(found: Comparison) -> ComparisonOutput:
         "outcome": found.verdict,
         "ratio": found.speedup,
         "reason": found.reason,
+        "steps_of": "trace" if found.of_traces else "run",
         "parts_ns": {one.phase: (one.before, one.after) for one in found.phases},
+        "table_steps": _steps(found) if found.tables else None,
+        "operators": msgspec.to_builtins(found.operators),
+        "kernels": msgspec.to_builtins(found.kernels),
         "changes": list(found.changes),
         "notes": list(found.notes),
         "next": _next(found),
@@ -83,7 +138,8 @@ def brief_object(found: Comparison) -> BriefComparison:
     """The same for programs."""
     plain: Any = as_object(found)
     largest = _largest(found)
-    del plain["parts_ns"]
+    for listed in ("steps_of", "parts_ns", "table_steps", "operators", "kernels"):
+        del plain[listed]
     plain["reason"] = cut(plain["reason"], LETTERS)
     plain["largest_change"] = largest[0] if largest else None
     plain["largest_change_ns"] = largest[2] - largest[1] if largest else None

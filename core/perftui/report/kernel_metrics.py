@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftui import format as fmt
+from perftui.analysis.kernels.distinct_names import short_names
 from perftui.analysis.kernels.metrics import Limit, MeasuredKernel, join_kernels, measured_kernels
 from perftui.analysis.model import KernelTable
-from perftui.report.blocks import cut, joined, listed
+from perftui.report.blocks import joined, listed
 from perftui.trace.ncu.model import KernelMetrics
 from perftui.trace.text import printable
 
@@ -159,9 +160,10 @@ def _heading(report: MetricsReport) -> Iterator[str]:
 def _table(report: MetricsReport) -> Iterator[str]:
     yield "Kernels, longest first"
     yield f"  {'launches':>8} {'time':>9} {_COLUMNS}  limited by"
+    names = short_names((row.name for row in report.rows), _WIDTH)
     for row in report.rows:
         time = "-" if row.total_ns is None else fmt.duration(row.total_ns)
-        yield f"  {cut(row.name, _WIDTH)}"
+        yield printable(f"  {names[row.name]}")
         yield f"  {row.figures.launches:>8} {time:>9} {_cells(row.figures)}".rstrip()
 
 
@@ -172,14 +174,15 @@ def trace_metrics(metrics: TraceMetrics | None) -> Iterator[str]:
     yield printable(f"What limits the kernels, longest first (measured in {metrics.path.name})")
     if metrics.rows:
         yield f"  {'calls':>8} {'device':>9} {_COLUMNS}  {'limited by':<18}  ncu/trace"
+    names = short_names((row.name for row in metrics.rows), _WIDTH)
     for row in metrics.rows:
         ratio = "" if row.ratio is None else f"{row.ratio:9.2f}x"
         cells = _cells(row.figures) if row.figures else "not measured by ncu"
-        yield f"  {cut(row.name, _WIDTH)}"
+        yield printable(f"  {names[row.name]}")
         yield f"  {row.calls:>8} {fmt.duration(row.total_ns):>9} {cells}  {ratio}".rstrip()
     yield from (f"  {line}" for line in _LEGEND)
-    for name in metrics.unmatched[:_MOST_UNMATCHED]:
-        yield f"  not in the trace: {cut(name, _WIDTH - 18)}"
+    for name in short_names(metrics.unmatched[:_MOST_UNMATCHED], _WIDTH - 18).values():
+        yield printable(f"  not in the trace: {name}")
     more = len(metrics.unmatched) - _MOST_UNMATCHED
     if more > 0:
         yield f"  not in the trace: {more} more"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perftui import format as fmt
+from perftui.analysis.kernels.distinct_names import short_names
 from perftui.analysis.ops.modules import OUTSIDE
 from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Figure, Finding, Severity
@@ -127,13 +128,13 @@ def _finding(finding: Finding) -> Iterator[str]:
 
 
 def _figure(figure: Figure) -> str:
-    value = _valued(figure.value, figure.unit)
+    value = _valued(figure.shown_value, figure.unit)
     limit = (
         "" if figure.threshold is None else f"  (limit {_valued(figure.threshold, figure.unit)})"
     )
     source = figure.place.source if figure.place else None
     where = f"  at {source}" if source and source != figure.value else ""
-    return printable(f"{figure.label:<32} {value}{limit}{where}")
+    return printable(f"{figure.shown_label:<32} {value}{limit}{where}")
 
 
 def _valued(value: float | int | str, unit: str) -> str:
@@ -211,8 +212,9 @@ def _kernels(rows: tuple[OpRow, ...], totals: Totals | None) -> Iterator[str]:
     if rows:
         yield "Kernels and copies, longest first"
         yield f"  {'':{_NAME_WIDTH}} {'calls':>7} {'device':>10}"
+    names = short_names((row.name for row in rows), _NAME_WIDTH)
     for row in rows:
-        yield f"  {_name(row.name)} {row.calls:>7} {fmt.duration(row.device):>10}"
+        yield f"  {_name(names[row.name])} {row.calls:>7} {fmt.duration(row.device):>10}"
     if totals and totals.rows > len(rows):
         yield f"  {_name(f'all {totals.rows}')} {totals.calls:>7} {fmt.duration(totals.device):>10}"
 

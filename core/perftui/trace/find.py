@@ -31,6 +31,17 @@ def find_traces(directory: Path) -> list[Path]:
     return sorted(path for path in _candidates(directory) if is_trace(path))
 
 
+def traces_beside(path: Path) -> list[Path]:
+    """The traces of the directory of ``path``, without those below it, newest first.
+
+    Raises:
+        OSError: the directory cannot be listed.
+    """
+    files = [one for one in path.parent.iterdir() if one.name.endswith(_SUFFIXES)]
+    newest = sorted(filter(is_trace, files), key=lambda one: one.stat().st_mtime_ns, reverse=True)
+    return [one for one in newest if one != path]
+
+
 def unreadable_files(directory: Path) -> list[Path]:
     """Files that are named like traces and that this user may not read, sorted by path."""
     return sorted(path for path in _candidates(directory) if not os.access(path, os.R_OK))

@@ -75,6 +75,22 @@ def test_by_line_of_the_script(training: Trace) -> None:
     assert int(found.nested.times.own.sum()) == 230_000
 
 
+def test_a_backward_pass_belongs_to_the_line_that_began_it() -> None:
+    trace = trace_of(
+        frame("train.py(12): step", 0, 200),
+        frame("torch/_tensor.py(500): backward", 50, 100),
+        frame("torch/autograd/__init__.py(200): backward", 55, 90),
+        cpu("aten::mse_loss", 10, 20),
+        # As autograd runs it for a GPU: on a thread of its own, without frames.
+        cpu("autograd::engine::evaluate_function: MmBackward0", 60, 40, tid=2),
+        cpu("aten::mm", 65, 30, tid=2),
+        cpu("autograd::engine::evaluate_function: MmBackward0", 170, 10, tid=2),
+        # A thread that only happens to work meanwhile.
+        cpu("aten::pin_memory", 70, 5, tid=3),
+    )
+    assert own_times(told_apart(trace, By.LINE)) == {"train.py:12 step": 60, NO_LINE: 15}
+
+
 def test_by_line_where_stacks_are_arguments() -> None:
     inner = "/usr/lib/python3.8/site-packages/torch/nn/functional.py(1848): linear"
     stack = f"{inner};model.py(7): forward;train.py(12): step"
@@ -130,6 +146,15 @@ def test_reading_can_be_called_off(training: Trace) -> None:
         ("/usr/lib/python3.11/random.py(3): choice", None),
         ("/opt/site-packages/numpy/core.py(3): f", None),
         ("contextlib.py(132): __enter__", None),
+        ("copy.py(128): deepcopy", None),
+        ("multiprocessing/connection.py(250): recv", None),
+        ("random.py(3): choice", "random.py:3 choice"),
+        ("accelerate/utils/operations.py(820): forward", None),
+        (
+            "transformers/models/vit/modeling_vit.py(252): forward",
+            "transformers/models/vit/modeling_vit.py:252 forward",
+        ),
+        ("/home/me/accelerate/train.py(9): main", "/home/me/accelerate/train.py:9 main"),
         ("perftui/agent/hooks.py(53): inner", None),
         ("/opt/checkout/core/perftui/agent/hooks/watch.py(53): inner", None),
         ("perftui/train.py(3): main", "perftui/train.py:3 main"),

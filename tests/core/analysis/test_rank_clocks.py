@@ -134,8 +134,8 @@ def test_ranks_side_by_side() -> None:
     assert len(rows) == 10
     labels = [track.label for track in both.timeline_tracks if track.depth == 0]
     assert labels == [
-        "rank 0 steps", "rank 0 GPU 0 stream 7", "rank 0 thread 1",
-        "rank 3 steps", "rank 3 GPU 0 stream 7", "rank 3 thread 1",
+        "rank 0 steps", "rank 0 GPU 0 stream 7", "rank 0 main thread",
+        "rank 3 steps", "rank 3 GPU 0 stream 7", "rank 3 main thread",
     ]  # fmt: skip
     assert {device_label(trace, each.device) for each in both.gaps} == {
         "rank 0 GPU 0",

@@ -43,9 +43,15 @@ def test_words_sort_in_any_case():
     assert ordered_rows(table(["b", "A", "C"], [0, 0, 0]), 0, False).tolist() == [1, 0, 2]
 
 
-@given(st.text(max_size=30), st.integers(1, 20), st.sampled_from([LEFT, RIGHT]))
-def test_a_cell_is_as_wide_as_its_column(text, width, align):
-    assert cell_len(fit(text, width, align)) == width
+@given(st.text(max_size=30), st.integers(1, 20), st.sampled_from([LEFT, RIGHT]), st.booleans())
+def test_a_cell_is_as_wide_as_its_column(text, width, align, middle):
+    assert cell_len(fit(text, width, align, middle=middle)) == width
+
+
+def test_a_cell_that_loses_its_middle_keeps_both_ends():
+    name = "sm90_xmma_gemm_f32f32_tn_n 128x64x32"
+    assert fit(name, 20, LEFT, middle=True) == "sm90_xmma_ge…8x64x32"
+    assert fit("日本語の名前", 6, LEFT, middle=True) == "日本 …"
 
 
 def test_wide_characters_are_not_cut_in_two():

@@ -50,7 +50,7 @@ def test_a_long_name_leaves_the_figures_on_a_small_screen(make_trace):
     trace = make_trace((name, 1, 0, 10))
     state = TimelineState(without_tables(trace), timeline_tracks(trace))
     lines = said_of(state, 0)
-    assert lines[0] == name[:77] + "…"
+    assert lines[0] == "elementwise functor"
     assert "duration 10 ns" in lines[1]
     assert lines[-1] == f"in full: {name}"
 

@@ -101,6 +101,24 @@ def test_from_a_kernel_to_its_launch_and_back(state):
     assert not state.follow_launch(-1)
 
 
+def test_a_search_begins_at_the_longest(state):
+    assert not state.longest_match()
+    state.matches = find_matches(state.trace, "CUDA")
+    assert state.longest_match()
+    lasting = state.trace.duration[state.matches.rows]
+    assert state.trace.duration[state.selected.row] == lasting.max()
+    assert state.selected.start // MS == 60
+
+
+def test_a_search_finds_kernels_by_their_short_names(make_trace):
+    whole = (
+        "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
+    )
+    trace = make_trace(("aten::add", 0, 0, 10), (whole, 1, 5, 20), ("gemm", 1, 30, 5))
+    for needle in ("elementwise ADD", "native::vectorized"):
+        assert [trace.name_of(row) for row in find_matches(trace, needle).rows] == [whole]
+
+
 def test_search_goes_round(state):
     assert not state.next_match(1)
     state.matches = find_matches(state.trace, "CUDA")

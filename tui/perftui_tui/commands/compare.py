@@ -1,4 +1,4 @@
-"""`perftui compare BEFORE AFTER`: one run against another."""
+"""`perftui compare BEFORE AFTER`: one run or trace against another."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from perftui_tui.commands.target import find_target
 
 
 def compare(line: CommandLine) -> int:
-    """Print which of two runs is faster, by how much, and whether that means anything.
+    """Print which of two runs or traces is faster, by how much, and whether that means anything.
 
     Raises:
-        UsageError: two runs are not named, or cannot be read.
+        UsageError: two are not named, or cannot be read.
     """
     from perftui.experiments.comparison import Verdict
     from perftui.experiments.comparison import compare as compared
@@ -23,15 +23,13 @@ def compare(line: CommandLine) -> int:
     from perftui.report.subject import SubjectError, load_subject
 
     if len(line.words) != 2:
-        raise UsageError("compare takes two runs: perftui compare BEFORE AFTER")
+        raise UsageError("compare takes two runs or traces: perftui compare BEFORE AFTER")
     facts = []
     for word in line.words:
         try:
             subject = load_subject(find_target(replace(line, words=(word,))).path)
         except (SubjectError, OSError) as error:
             raise UsageError(str(error)) from error
-        if subject.run is None:
-            raise UsageError(f"{word} is a trace; compare takes recorded runs")
         facts.append(Facts(subject.run, subject.analysis))
     found = compared(*facts)
     brief = "brief" in line.flags

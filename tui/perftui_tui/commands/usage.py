@@ -18,7 +18,7 @@ perftui: why is this training slow, and what to do about it
   perftui isolate [RUN]                   what loader, output and the rest of a step cost at most
   perftui apply [FIX] [RUN]               write a fix to the source; undo takes it back
   perftui undo [RUN]                      give the source back what it was before the last fix
-  perftui compare BEFORE AFTER            which of two runs is faster, and whether that is certain
+  perftui compare BEFORE AFTER            which of two runs or traces is faster, and how certain
   perftui runs [DIR]                      list the recorded runs, of DIR or of the project here
   perftui explain [FINDING or FIX]        what a finding or a fix means, and what answers it
   perftui doctor                          what keeps profiling from working here, and what to do

@@ -14,9 +14,7 @@ from perftui_tui.keys.table import KEYS, Key
 if TYPE_CHECKING:
     from perftui_tui.reading.snapshot import Snapshot
 
-NEEDS_A_RUN = frozenset(
-    {"try_fix", "tune", "write_fix", "undo_fix", "rerun", "swap", "baseline", "playback"}
-)
+NEEDS_A_RUN = frozenset({"try_fix", "tune", "write_fix", "undo_fix", "rerun", "playback"})
 NEEDS_A_RUN_NOW = frozenset({"capture", "pause"})
 
 

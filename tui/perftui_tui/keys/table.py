@@ -77,6 +77,14 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
     "app": (
         Key("q", "quit", "Quit", "Quit; asks what to do with a running training"),
         Key("ctrl+q", "app.quit", "Quit", "The same, also while typing", False, priority=True),
+        Key(
+            "ctrl+c",
+            "interrupt",
+            "Quit",
+            "As q; copies text that is selected",
+            False,
+            priority=True,
+        ),
         Key("question_mark,f1", "help", "Help", "These keys, and the screen in words", True, "?"),
         Key("space", "pause", "Pause", "Hold the picture still; the recording goes on"),
         Key("c", "capture", "Capture", "Profile a window of steps now"),
@@ -181,7 +189,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("colon", "match(-1)", "Match", "The match before", False, ":"),
     ),
     "timeline.search": (
-        Key("slash", "search", "Search", "Search events by name", True, "/"),
+        Key("slash", "search", "Search", "Search events by name; goes to the longest", True, "/"),
         Key("escape", "close_search", "Close", "Close the search; clear marks, matches", False),
         Key("v", "scroll_detail(1)", "More", "Scroll the detail down (or the wheel)", False),
         Key("V", "scroll_detail(-1)", "Back", "Scroll the detail up", False),
@@ -242,7 +250,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("r", "rerun", "Run again", "Run again with the fix tried last"),
         _COPY_TEXT,
         Key("s", "swap", "Swap", "Exchange before and after"),
-        Key("b", "baseline", "Baseline", "Choose the run to compare with"),
+        Key("b", "baseline", "Baseline", "Choose the run or trace to compare with"),
         Key("down,j", "scroll_figures(1)", "Down", "One row down", False),
         Key("up,k", "scroll_figures(-1)", "Up", "One row up", False),
         Key("pagedown", "scroll_figures(8)", "Down", "Eight rows down", False),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perftui.format import middle
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.format import share
@@ -27,7 +28,7 @@ def kernels(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     if analysis is None:
         return _no_window(snapshot)
     table = analysis.kernels
-    return _ranking("GPU time, by kernel", table.names, table.total.tolist(), cells, height)
+    return _ranking("GPU time, by kernel", table.short_names, table.total.tolist(), cells, height)
 
 
 def operators(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
@@ -60,6 +61,5 @@ def _ranking(
 
 def _op(name: str, ns: int, whole: int, cells: int) -> Row:
     name_width = max(1, cells - NUMBERS_WIDTH)
-    text = printable(name)
-    name = text if len(text) <= name_width else text[: name_width - 1] + "…"
-    return row(f"{name:<{name_width}}", f"{format_ns(ns):>9} {share(ns, whole):>6}")
+    text = middle(printable(name), name_width)
+    return row(f"{text:<{name_width}}", f"{format_ns(ns):>9} {share(ns, whole):>6}")

@@ -47,12 +47,14 @@ RECENT_STEPS = 4000
 
 
 def read_once(root: Path) -> Snapshot:
-    """The run at ``root`` as it is, its windows left unread.
+    """The run at ``root`` as it is, with its newest window.
 
     Raises:
         ManifestError: it is not a readable run.
     """
-    return RunView(root, time.time_ns, lambda: False).read()
+    view = RunView(root, time.time_ns, lambda: False)
+    snapshot = view.read()
+    return view.read() if view.unfinished else snapshot
 
 
 class RunView:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import overload
 
 import numpy as np
 
+from perftui.analysis.kernels.tensor_core_time import TensorCoreTime
+from perftui.analysis.kernels.tensor_cores import TensorCores
+from perftui.analysis.model import KernelTable
 from perftui.trace.model import Int64
+from perftui.trace.text import printable
 from perftui_tui.charts.blocks import LEFT_EIGHTHS, filled_steps
 from perftui_tui.look.units import MISSING, format_count, format_ns, format_percent
 from perftui_tui.tables.rows import LEFT, RIGHT, Column
@@ -37,8 +42,11 @@ TIME_WIDTH = 10
 MARK = 2
 """A blank and the mark of the order behind the title of the column it is sorted by."""
 
+_KERNEL = 34
+"""Cells in which most short names of kernels can be read."""
+
 SHARE_WIDTH = 7
-_BAR, _WIDEST_BAR = 10, 40
+_BAR = 10
 
 
 def name_column(title: str, names: Sequence[str], things: str) -> Column:
@@ -51,6 +59,12 @@ def name_column(title: str, names: Sequence[str], things: str) -> Column:
         return f"{every} {what}" if len(rows) == known else f"{shown} of {every} {what}"
 
     return Column(title, names, names.__getitem__, align=LEFT, total=total)
+
+
+def kernel_column(table: KernelTable) -> Column:
+    """Short names of kernels; a saved table has the whole names, and a filter finds both."""
+    names = name_column("kernel", [printable(name) for name in table.short_names], "kernels")
+    return replace(names, middle=True, fewest=_KERNEL, exact=table.names.__getitem__)
 
 
 def text_column(
@@ -118,6 +132,32 @@ def percent_column(title: str, values: Sequence[float | None], optional: int) ->
     )
 
 
+def tensor_column(time: TensorCoreTime) -> Column:
+    """The share of own device time on tensor cores, by names of kernels; ``≥`` where some may use
+    them too, a dash for work that they do not do."""
+
+    def text(used: int, unused: int, unknown: int, own: int) -> str:
+        if not used + unused:
+            return TensorCores.UNKNOWN.value if unknown else MISSING
+        return f"{'≥ ' if unknown else ''}{format_percent(used / own)}"
+
+    def of(rows: Int64) -> str:
+        return text(*(int(one[rows].sum()) for one in columns))
+
+    columns = (time.used, time.unused, time.unknown, time.own)
+    known = (time.used + time.unused > 0) & (time.own > 0)
+    shares = np.where(known, time.used / np.maximum(time.own, 1), -1.0)
+    return Column(
+        "tensor",
+        shares,
+        lambda row: of(np.array([row])),
+        width=8,
+        total=of,
+        optional=6,
+        exact=lambda row: float(shares[row]) if known[row] else None,
+    )
+
+
 def share_columns(
     values: Int64, whole: int, *, parts: Int64 | None = None
 ) -> tuple[Column, Column]:
@@ -142,7 +182,6 @@ def share_columns(
         width=_BAR,
         align=LEFT,
         bar=lambda row, width: block_bar(fraction(int(values[row])), width),
-        widest=_WIDEST_BAR,
         optional=2,
     )
     return figures, bar

@@ -76,7 +76,8 @@ class DrawnTable(ScrollView):
         for index, width in self._widths().items():
             column = self.data.columns[index]
             if column.bar is None:
-                cells.append(fit(column.text(row), width, column.align) + " ")
+                text = fit(column.text(row), width, column.align, middle=column.middle)
+                cells.append(f"{text} ")
                 continue
             segments.append(Segment("".join(cells), style))
             segments.append(Segment(column.bar(row, width).ljust(width) + " ", bar_style))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.cells import cell_len, set_cell_size
 
+from perftui import format as fmt
 from perftui.trace.model import Int64
 
 LEFT = "left"
@@ -19,9 +20,6 @@ GAP = 1
 
 FLEXIBLE = 24
 """Fewest cells of the flexible column while another one can be left out."""
-
-ROOMY = 30
-"""Cells in which the names of most operators can be read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +39,10 @@ class Column:
     bar: Callable[[int, int], str] | None = None
     """Draws a row in so many cells. Such a column keeps its colours on the selected row, is sorted
     by the one before it and stays out of files."""
-    widest: int = 0
-    """Cells that it grows to where the flexible column has enough."""
+    fewest: int = FLEXIBLE
+    """Cells that the flexible column keeps while another one can be left out."""
+    middle: bool = False
+    """Whether text that is too long loses its middle, not its end."""
     exact: Callable[[int], object] | None = None
     """What a saved table has for a row; None: its text."""
     unit: str = ""
@@ -81,8 +81,11 @@ class TableData:
 
     @cached_property
     def folded(self) -> list[str]:
-        """Names as a filter compares them."""
-        return [name.casefold() for name in self.names]
+        """Names as a filter compares them, with the text that stands for them."""
+        shown = self.columns[0] if self.columns else None
+        if shown is None or not shown.middle:
+            return [name.casefold() for name in self.names]
+        return [f"{name}\n{shown.text(row)}".casefold() for row, name in enumerate(self.names)]
 
 
 EMPTY = TableData((), ())
@@ -123,9 +126,10 @@ def _in_tree(parents: Int64, keys: npt.NDArray[np.int64] | npt.NDArray[np.float6
 
 
 def shown_columns(columns: Sequence[Column], width: int) -> list[int]:
-    """Columns that fit ``width`` while the flexible one keeps ``FLEXIBLE`` cells, in order."""
+    """Columns that fit ``width`` while the flexible one keeps its fewest cells, in order."""
     shown = list(range(len(columns)))
-    while _needed(columns, shown, FLEXIBLE) > width:
+    flexible = max((column.fewest for column in columns if not column.width), default=0)
+    while _needed(columns, shown, flexible) > width:
         spare = [index for index in shown if columns[index].optional]
         if not spare:
             break
@@ -138,21 +142,18 @@ def _needed(columns: Sequence[Column], shown: Sequence[int], flexible: int) -> i
 
 
 def column_widths(columns: Sequence[Column], shown: Sequence[int], width: int) -> list[int]:
-    """Cells of each shown column; what the flexible one has above ``ROOMY`` is shared."""
+    """Cells of each shown column; the flexible one has what the others leave."""
     rest = width - _needed(columns, shown, 0)
-    grown = {}
-    for index in shown:
-        spare = max(rest - ROOMY, 0) // 2
-        more = min(max(columns[index].widest - columns[index].width, 0), spare)
-        grown[index] = columns[index].width + more if columns[index].width else 0
-        rest -= more
-    return [grown[index] or max(rest, 1) for index in shown]
+    return [columns[index].width or max(rest, 1) for index in shown]
 
 
-def fit(text: str, width: int, align: str) -> str:
-    """``text`` in exactly ``width`` cells, cut with an ellipsis where it is longer."""
+def fit(text: str, width: int, align: str, *, middle: bool = False) -> str:
+    """``text`` in exactly ``width`` cells; of a longer one an ellipsis replaces the end, or the
+    ``middle``."""
     length = cell_len(text)
     if length > width:
+        if middle and length == len(text):
+            return fmt.middle(text, width)
         return set_cell_size(text, width - 1) + "…" if width > 1 else "…" * width
     blank = " " * (width - length)
     return blank + text if align == RIGHT else text + blank

@@ -11,7 +11,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.links import Links
 from perftui.analysis.ops.arguments import OpArguments
-from perftui.analysis.ops.call_tree import innermost
+from perftui.analysis.ops.calling_lines import calling_frames
 from perftui.analysis.ops.calls import Calls, op_calls
 from perftui.analysis.ops.frames import source_line
 from perftui.analysis.ops.modules import module_calls
@@ -19,8 +19,8 @@ from perftui.trace.categories import PYTHON
 from perftui.trace.model import NONE, Trace
 
 NO_LINE = "(no line of yours)"
-"""Operators without a frame around them that is neither Python's nor torch's own: those of the
-backward pass, which runs on a thread of its own."""
+"""Operators that no frame called but those of Python, torch and other packages: those of threads
+that were there before the recording."""
 
 
 class By(enum.Enum):
@@ -99,7 +99,7 @@ def _by_line(trace: Trace, links: Links, arguments: Callable[[], OpArguments]) -
     operators = kinds.operators(trace)
     if not frames.any():
         return _by_stack(trace, links, arguments())
-    around = innermost(trace, frames)
+    around = calling_frames(trace, frames)
     group = np.where(around == NONE, len(lines), trace.name[around]).astype(np.int32)
     shown = [
         name if line is None else str(line) for name, line in zip(trace.names, lines, strict=True)

@@ -8,10 +8,32 @@ from itertools import pairwise
 from pathlib import PurePath
 
 _FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
-_PACKAGES = frozenset({"site-packages", "dist-packages"})
-_BETWEEN = frozenset({"contextlib.py", "functools.py", "threading.py", "typing.py"})
-"""Files of the standard library that stand between a script and torch. The profiler cuts off the
-directory, so that its other modules cannot be distinguished from a script's."""
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_BETWEEN = frozenset(
+    {
+        *("abc.py", "contextlib.py", "copy.py", "functools.py", "inspect.py", "queue.py"),
+        *("runpy.py", "threading.py", "typing.py", "weakref.py"),
+        *("asyncio", "collections", "concurrent", "importlib", "logging", "multiprocessing"),
+    }
+)
+"""Files and directories of the standard library that stand between a script and torch. The profiler
+cuts off the directory that modules are found in, so that its other modules cannot be distinguished
+from a script's."""
+_PACKAGES = frozenset(
+    {
+        "torch",
+        "functorch",
+        "triton",
+        "accelerate",
+        "einops",
+        "numpy",
+        "tqdm",
+        "IPython",
+        "ipykernel",
+    }
+)
+"""Packages that stand between a model and its operators; the profiler cuts off ``site-packages``,
+too. Lines of packages of models, such as transformers, tell more than the line that calls those."""
 _AGENT = ("perftui", "agent")
 """Where our own hooks are, which stand between a script and what it calls."""
 
@@ -43,6 +65,7 @@ def source_line(name: str) -> SourceLine | None:
 def is_library(file: str) -> bool:
     """Whether the code came with Python, a package or us. A checkout called ``torch`` did not."""
     parts = PurePath(file).parts
-    standard = file in _BETWEEN or any(part.startswith("python3.") for part in parts)
-    installed = not _PACKAGES.isdisjoint(parts) or _AGENT in pairwise(parts)
-    return installed or standard or file.startswith("<") or parts[:1] == ("torch",)
+    first = parts[0] if parts else ""
+    standard = first in _BETWEEN or any(part.startswith("python3.") for part in parts)
+    installed = first in _PACKAGES or not _INSTALLED.isdisjoint(parts) or _AGENT in pairwise(parts)
+    return installed or standard or file.startswith("<")

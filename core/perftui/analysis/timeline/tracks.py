@@ -9,6 +9,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.host import main_track
 from perftui.analysis.kinds import Mask
+from perftui.analysis.timeline.thread_roles import thread_roles
 from perftui.analysis.timeline.track import DEVICE, MARKS, THREAD, WHOLE, TimelineTrack
 from perftui.analysis.timeline.track_index import TrackIndex
 from perftui.trace.model import NONE, Int64, Trace, Track
@@ -73,7 +74,7 @@ def _whole_device(trace: Trace, number: int, streams: list[Int64]) -> TimelineTr
 
 def _tracks_of(trace: Trace, number: int, rows: Int64, activity: Mask) -> Iterator[TimelineTrack]:
     track = trace.tracks[number]
-    label = track_label(track)
+    label = track_label(trace, number)
     numbered = {each.device for each in trace.tracks if each.stream != NONE}
     if track.is_device and track.stream == NONE and track.device in numbered:
         # By the name of the device goes the track of all its streams.
@@ -124,12 +125,15 @@ def _greedy(start: list[int], end: list[int]) -> Mask:
     return fits
 
 
-def track_label(track: Track) -> str:
-    """How a track is called on screen; the text is the file's and may hold control codes."""
+def track_label(trace: Trace, number: int) -> str:
+    """How a track is called on screen: a thread by its role where that shows. The text is the
+    file's and may hold control codes."""
+    track = trace.tracks[number]
     if track.is_device:
         stream = "" if track.stream == NONE else f" stream {track.stream}"
         return f"{_device_label(track)}{stream}"
-    return f"{rank_prefix(track)}{track.thread_name or f'thread {track.thread}'}"
+    known = thread_roles(trace).get(number) or track.thread_name or f"thread {track.thread}"
+    return f"{rank_prefix(track)}{known}"
 
 
 def device_label(trace: Trace, device: int) -> str:

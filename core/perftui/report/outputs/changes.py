@@ -11,6 +11,7 @@ from perftui.experiments.trial.costs import Costs
 from perftui.experiments.trial.same_losses import LossCheck
 from perftui.experiments.trial.verdict import Outcome
 from perftui.experiments.tune.journal import Attempt
+from perftui.experiments.work_changes import WorkChange
 from perftui.report.outputs.common import Command, Ns, Ratio, Schema
 from perftui.report.outputs.finding import Numerics
 from perftui.run.worker_curve import CurvePoint
@@ -103,15 +104,32 @@ class TuningOutput(TypedDict):
 
 
 class ComparisonOutput(TypedDict):
-    """`perftui compare`: one run against another."""
+    """`perftui compare`: one run or trace against another."""
 
     schema: Schema
     outcome: comparison.Verdict
     ratio: Ratio
     reason: str
+    steps_of: Annotated[
+        Literal["run", "trace"],
+        Meta(description="Whose steps are compared: of two runs those of the training thread."),
+    ]
     parts_ns: Annotated[
         dict[str, tuple[int, int]],
-        Meta(description="Mean time of each phase of the step, before and after."),
+        Meta(description="Mean time of each part of the step, before and after."),
+    ]
+    table_steps: Annotated[
+        tuple[int, int] | None,
+        Meta(
+            description="Steps that operators and kernels were profiled in, 0 for all of a trace "
+            "that tells none; null where a side has no trace."
+        ),
+    ]
+    operators: Annotated[
+        list[WorkChange], Meta(description="Of the mean step, those that changed most first.")
+    ]
+    kernels: Annotated[
+        list[WorkChange], Meta(description="Kernels, copies and sets of the mean step.")
     ]
     changes: InForce
     notes: Notes

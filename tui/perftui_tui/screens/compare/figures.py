@@ -1,4 +1,4 @@
-"""Two runs side by side: what changed and by how much."""
+"""Two runs or traces side by side: what changed and by how much."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import partial
 from perftui.experiments.comparison import Comparison, PhaseChange, Verdict
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.step.step_breakdown import StepBreakdown
-from perftui.facts.step.steps import step_breakdown
 from perftui.run.columns import phase_name
 from perftui_tui.look.format import per_second, share
 from perftui_tui.look.rows import Row, crop, row, wrap
@@ -38,7 +37,7 @@ STYLES = {
 
 @dataclass(frozen=True)
 class Line:
-    """One figure of both runs; ``lower_is_better`` is None where neither is."""
+    """One figure of both sides; ``lower_is_better`` is None where neither is."""
 
     name: str
     before: float | None
@@ -76,14 +75,14 @@ def _verdict(result: Comparison, cells: int) -> list[Row]:
     return [
         row((f" {text} ", STYLES[result.verdict])),
         *wrap(result.reason, cells),
-        *wrap(effective, cells, "dim"),
+        *(() if result.of_traces else wrap(effective, cells, "dim")),
         (),
     ]
 
 
 def _lines(result: Comparison) -> list[Line]:
     runs = (result.before, result.after)
-    first, second = (step_breakdown(run) for run in runs)
+    first, second = result.steps
     before, after = (_of(step, "steps_per_second") for step in (first, second))
     lines = [Line("steps/s", before, after, per_second, False)]
     lines += [
@@ -93,8 +92,10 @@ def _lines(result: Comparison) -> list[Line]:
     whole = first.mean if first else 0
     lines += [_phase(one, whole) for one in result.phases if one.before or one.after]
     one, other = (machine_use(run) for run in runs)
-    lines.append(Line("CPU cores used", one.tree_cores, other.tree_cores, "{:.2f}".format, None))
-    if (one.gpu_busy, other.gpu_busy) != (None, None):
+    if not result.of_traces:
+        cores = (one.tree_cores, other.tree_cores)
+        lines.append(Line("CPU cores used", *cores, "{:.2f}".format, None))
+    if not result.of_traces and (one.gpu_busy, other.gpu_busy) != (None, None):
         lines.append(Line("GPU busy", one.gpu_busy, other.gpu_busy, partial(share, whole=1), False))
     count, counted = (float(each.count) if each else 0.0 for each in (first, second))
     return [*lines, Line("steady steps", count, counted, "{:.0f}".format, None)]

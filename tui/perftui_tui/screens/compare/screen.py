@@ -1,21 +1,27 @@
-"""The Compare screen: the run on screen beside the one it repeats."""
+"""The Compare screen: the run or trace on screen beside another one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from textual import work
 from textual.containers import Container
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from perftui.experiments.comparison import compare
+from perftui.experiments.comparison import Comparison, compare
+from perftui.facts.fact import Facts
+from perftui.facts.step.step_tables import step_tables
+from perftui.facts.step.trace_steps import trace_steps
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.look.rows import Row, row, wrap
 from perftui_tui.panes.step_bar import breakdown_bar
 from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.reading.step_breakdown import DrawnStep, of_trace
 from perftui_tui.screens.compare.figures import comparison
 from perftui_tui.screens.compare.step_histogram import StepHistogram
+from perftui_tui.screens.compare.work import lacks_tables, work_rows
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 
@@ -29,8 +35,8 @@ NOTHING = (
 )
 
 NOTHING_OF_A_TRACE = (
-    "A trace cannot be compared: only recorded runs can. Record the training itself with "
-    "`perftui train.py`."
+    "Nothing to compare with yet: press {compare.baseline} to choose another trace, or a recorded "
+    "run, as the baseline."
 )
 
 
@@ -39,8 +45,10 @@ class CompareScreen(RunScreen):
 
     NAME = "compare"
     HELP = (
-        "The run on screen (after) beside its baseline (before): step breakdown, step times, the "
-        "parts of a step, and a verdict. The verdict asks for more than two runs of one program "
+        "The run or trace on screen (after) beside its baseline (before): step breakdown, step "
+        "times, the parts of a step, operators and kernels, and a verdict. Two runs are compared "
+        "by the steps of their training threads, a trace and a run by those of the run's newest "
+        "window. The verdict asks for more than two runs of one program "
         "differ by, and says so when the runs are too short or the machine was too busy. "
         "{compare.baseline} chooses another baseline, {compare.swap} exchanges the two, "
         "{app.study} opens the step times of both as charts."
@@ -85,17 +93,28 @@ class CompareScreen(RunScreen):
         parts, figures = self.query_one("#breakdowns", RowView), self.query_one("#figures", RowView)
         cells = figures.scrollable_content_region.width - 1
         pair = self._pair(snapshot)
-        known = [one.facts for one in pair or () if one.run is not None and one.facts is not None]
+        known = [one.facts for one in pair or () if one.facts is not None]
         self.set_class(len(known) < 2, "-alone")
         if pair is None or len(known) < 2:
             parts.rows = []
-            text = NOTHING_OF_A_TRACE if snapshot.run is None else hint(NOTHING)
-            figures.rows = wrap(text, max(20, cells))
+            text = NOTHING_OF_A_TRACE if snapshot.run is None else NOTHING
+            figures.rows = wrap(hint(text), max(20, cells))
             return
-        before, after = pair
-        parts.rows = breakdown_rows(before, after, parts.size.width)
-        figures.rows = comparison(compare(*known), cells)
-        self.query_one(StepHistogram).show(before.step_ms, after.step_ms)
+        found = compare(*known)
+        parts.rows = breakdown_rows(pair, found, parts.size.width)
+        rows = comparison(found, cells)
+        waits = any(map(lacks_tables, known))
+        if waits:
+            self._work_out(known)
+        figures.rows = rows if waits else [*rows, *work_rows(found, cells)]
+        self.query_one(StepHistogram).show(*(step_times(one, found) for one in pair))
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="compare-tables")
+    def _work_out(self, known: Sequence[Facts]) -> None:
+        """The operators and kernels of both: of a million rows that takes a second."""
+        for one in known:
+            step_tables.or_none(one)
+        self.app.call_from_thread(self.redraw)
 
     def _pair(self, snapshot: Snapshot) -> tuple[Snapshot, Snapshot] | None:
         before = self.session.baseline.snapshot
@@ -124,20 +143,41 @@ class CompareScreen(RunScreen):
         self.session.source_fixes.write(change.option if change else None)
 
     def action_baseline(self) -> None:
-        """Choose the run to compare with."""
+        """Choose the run or trace to compare with."""
         self.session.baseline.choose()
 
 
-def breakdown_rows(before: Snapshot, after: Snapshot, cells: int) -> list[Row]:
+def breakdown_rows(pair: tuple[Snapshot, Snapshot], found: Comparison, cells: int) -> list[Row]:
     """Both steps on one scale of time: the slower one takes the whole width."""
-    longest = max(one.breakdown.mean.mean if one.breakdown else 0 for one in (before, after))
-    return [*_titled("BEFORE", before, cells, longest), *_titled("AFTER", after, cells, longest)]
+    steps = [_drawn(one, found) for one in pair]
+    longest = max(one.mean.mean if one else 0 for one in steps)
+    sides = zip(("BEFORE", "AFTER"), pair, steps, strict=True)
+    return [line for side in sides for line in _titled(*side, cells, longest)]
 
 
-def _titled(label: str, snapshot: Snapshot, cells: int, longest: int) -> list[Row]:
-    manifest, breakdown = snapshot.manifest, snapshot.breakdown
+def _drawn(snapshot: Snapshot, found: Comparison) -> DrawnStep | None:
+    """The step as it is compared: beside a trace that of a run's window."""
+    if not found.of_traces or snapshot.run is None:
+        return snapshot.breakdown
+    return of_trace(snapshot.ask(trace_steps))
+
+
+def _titled(
+    label: str, snapshot: Snapshot, breakdown: DrawnStep | None, cells: int, longest: int
+) -> list[Row]:
     width = max(1, cells * breakdown.mean.mean // longest) if breakdown and longest else cells
-    name = manifest.name if manifest and manifest.name else "as it is"
-    run_id = manifest.run_id if manifest else ""
-    title = row((f" {label:<7}", "accent"), f" {name}  ", (run_id, "dim"))
-    return [title, *breakdown_bar(snapshot.breakdown, width, cells)]
+    manifest = snapshot.manifest
+    if manifest is None:
+        name: Row = ((f" {snapshot.title}", ""),)
+    else:
+        name = ((f" {manifest.name or 'as it is'}  ", ""), (manifest.run_id, "dim"))
+    title = row((f" {label:<7}", "accent"), *name)
+    return [title, *breakdown_bar(breakdown, width, cells)]
+
+
+def step_times(snapshot: Snapshot, found: Comparison) -> tuple[float, ...]:
+    """Durations of steps in ms, as they are compared: beside a trace those of a run's window."""
+    if not found.of_traces or snapshot.run is None:
+        return snapshot.step_ms
+    steps = snapshot.analysis.steps if snapshot.analysis else ()
+    return tuple(step.duration / 1e6 for step in steps)

@@ -65,7 +65,7 @@ def details(
         rows += [row(("Cost", "bold")), *_cost(finding, cells)]
         if finding.facts:
             rows.append(row(("Evidence", "bold")))
-            labels = max(LABEL_WIDTH, *(len(fact.label) for fact in finding.facts))
+            labels = max(LABEL_WIDTH, *(len(fact.shown_label) for fact in finding.facts))
             rows += [crop(_fact(fact, labels), cells) for fact in finding.facts]
         answer = answer_to(finding.rule)
         if answer:
@@ -146,11 +146,11 @@ def _basis(finding: Finding) -> str:
 
 
 def _fact(fact: Figure, labels: int) -> Row:
-    value = quantity(fact.value, fact.unit)
+    value = quantity(fact.shown_value, fact.unit)
     limit = f"   limit {quantity(fact.threshold, fact.unit)}" if fact.threshold is not None else ""
     source = fact.place.source if fact.place else None
     place = f"   {source}" if source and source != value else ""
-    return row((f"  {fact.label:<{labels}} ", "dim"), value, (limit, "warn"), (place, "dim"))
+    return row((f"  {fact.shown_label:<{labels}} ", "dim"), value, (limit, "warn"), (place, "dim"))
 
 
 def _not_judged(snapshot: Snapshot, cells: int) -> list[Row]:

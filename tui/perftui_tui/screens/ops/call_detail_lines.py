@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from perftui.analysis.kernels.distinct_names import short_names
 from perftui.analysis.kernels.launches import LaunchShapes
 from perftui.analysis.kernels.tensor_cores import tensor_cores
 from perftui.analysis.ops.call_detail import NO_CALL, NOBODY, Detail, Part
@@ -92,8 +93,7 @@ class _Page(DetailTable):
         for text in _joined(parts, self.width):
             yield line((text, ""))
         where = [
-            f"{printable(track_label(self.trace.tracks[int(place.label)]))} "
-            f"{format_count(place.count)}x"
+            f"{printable(track_label(self.trace, int(place.label)))} {format_count(place.count)}x"
             for place in detail.places[:4]
         ]
         more = f" and {len(detail.places) - 4} more" if len(detail.places) > 4 else ""
@@ -109,6 +109,7 @@ class _Page(DetailTable):
             "launched, with all that it calls",
             "launches", "time", "share", "tensor", "est. occ", "block",
         )  # fmt: skip
+        names = short_names(part.label for part in kernels[:MOST_ROWS])
         for part in kernels[:MOST_ROWS]:
             category = self.trace.categories[int(self.trace.category[part.row])]
             shapes = self.further.launch(part.label, category)
@@ -120,7 +121,7 @@ class _Page(DetailTable):
                 _occupancy(shapes),
                 _sizes(shapes.shapes[0][1]) if shapes and shapes.shapes else MISSING,
             ]
-            yield self.row(part.label, cells, ToKernel(part.label, category))
+            yield self.row(names[part.label], cells, ToKernel(part.label, category))
         yield from self.rest(kernels)
 
     def callers(self, detail: Detail, title: str, things: str) -> Iterator[LinkedLine]:
@@ -178,7 +179,7 @@ class _Page(DetailTable):
         named += [(f"first {one}", int(detail.rows[0])), (f"last {one}", int(detail.rows[-1]))]
         for label, row in named:
             start = int(self.trace.start[row])
-            track = printable(track_label(self.trace.tracks[int(self.trace.track[row])]))
+            track = printable(track_label(self.trace, int(self.trace.track[row])))
             cells = [exact_ns(int(self.trace.duration[row])), exact_ns(start)]
             yield self.row(f"{label}  ({track})", cells, ToRow(row), cell=WIDE)
 

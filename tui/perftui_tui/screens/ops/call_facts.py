@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from perftui.analysis.kernels.launches import LaunchShapes, launch_shapes
+from perftui.analysis.kernels.tensor_core_time import TensorCoreTime, tensor_core_time
 from perftui.analysis.links import Links, link
 from perftui.analysis.model import OpTable, TraceAnalysis
 from perftui.analysis.ops.arguments import OpArguments, op_arguments
@@ -34,6 +35,7 @@ class CallFacts:
         self._groups: dict[By, Grouped | None] = {}
         self.known_tables: dict[By, OpTable] = {By.NAME: analysis.ops, By.MODULE: analysis.modules}
         """Without rows where the trace has no such data."""
+        self.known_tensor_cores: dict[By, TensorCoreTime] = {}
         self.known_paths: dict[By, CallPaths] = {}
         self._arguments: OpArguments | None = None
         self.known_launches: Mapping[int, LaunchShapes] | None = None
@@ -59,6 +61,19 @@ class CallFacts:
                 found = self._grouped(by, progress)
                 self.known_tables[by] = OpTable.empty() if found is None else found.flat.table()
             return self.known_tables[by]
+
+    def tensor_cores(self, by: By, progress: Progress) -> TensorCoreTime | None:
+        """Time on tensor cores of the groups of ``table``; None without data or a GPU. Raises as
+        ``table`` does."""
+        table = self.table(by, progress)
+        with self._lock:
+            found = self._grouped(by, progress)
+            if found is None or not len(self.analysis.kernels):
+                return None
+            if by not in self.known_tensor_cores:
+                time = tensor_core_time(self.trace, found.flat, table.names)
+                self.known_tensor_cores[by] = time
+            return self.known_tensor_cores[by]
 
     def paths(self, by: By, progress: Progress) -> CallPaths | None:
         """The tree of calls, with its roots worked out; None where the trace has no such data."""

@@ -31,6 +31,9 @@ _NOT_RECORDED = {
 }
 
 
+_TENSOR_CORES = "tensor: by kernel names"
+
+
 class OpsContent:
     """Tables and trees of one trace; those that take long are worked out on threads."""
 
@@ -53,6 +56,16 @@ class OpsContent:
         # What went wrong is shown on the page of a kernel; the table has the columns that it has.
         return self._complete("launches", lambda: self.facts.launches(progress))
 
+    def lacks_tensor_cores(self, by: By) -> bool:
+        """Whether the time on tensor cores of a table that is there can still be worked out."""
+        known = by in self.facts.known_tensor_cores or by in self._problems
+        table = self.facts.known_tables.get(by)
+        return not known and len(self.analysis.kernels) > 0 and table is not None and len(table) > 0
+
+    def work_out_tensor_cores(self, by: By, progress: Progress) -> bool:
+        """Work it out, on a thread; False where ``progress`` returned False."""
+        return self._complete(by, lambda: self.facts.tensor_cores(by, progress))
+
     def kernels(self) -> TableData:
         """The kernels, with all that is known of them so far."""
         launches = self.facts.known_launches
@@ -69,11 +82,13 @@ class OpsContent:
         if table is None:
             return None
         if not is_tree or (not len(table) and by is not By.NAME):
-            if by not in self._made:
+            tensor = self.facts.known_tensor_cores.get(by)
+            key = by if tensor is None else f"{by.value} and tensor cores"
+            if key not in self._made:
                 nothing = TableData((), (), empty=_NOT_RECORDED.get(by, ""))
                 has_rows = len(table) or by is By.NAME
-                self._made[by] = group_table(table, *_TITLES[by]) if has_rows else nothing
-            return self._made[by]
+                self._made[key] = group_table(table, *_TITLES[by], tensor) if has_rows else nothing
+            return self._made[key]
         if by not in self.trees:
             paths = self.facts.known_paths.get(by)
             if paths is None:
@@ -114,7 +129,9 @@ class OpsContent:
         analysis = self.analysis
         table = analysis.modules if by is By.MODULE and len(analysis.modules) else analysis.ops
         rest = int(analysis.kernels.total.sum()) - int(table.device_self.sum())
-        return f"+ {format_ns(rest)} of GPU time launched by none of these" if rest > 0 else ""
+        outside = f"+ {format_ns(rest)} of GPU time launched by none of these" if rest > 0 else ""
+        is_told = by in self.facts.known_tensor_cores
+        return "   ".join(filter(None, [outside, _TENSOR_CORES if is_told else ""]))
 
 
 def figures_of(data: TableData, row: int) -> tuple[str, ...]:

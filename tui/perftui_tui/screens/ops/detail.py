@@ -13,8 +13,10 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.worker import get_current_worker
 
+from perftui.analysis.kernels.short_name import short_name
 from perftui.analysis.ops.call_detail import Detail
 from perftui.analysis.ops.call_groups import By
+from perftui.format import middle
 from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.text import printable
 from perftui_tui.look.rows import row
@@ -210,5 +212,5 @@ def _read_further(
 
 def _label(target: Target) -> str:
     if isinstance(target, ToKernel):
-        return printable(target.name)[:40]
+        return middle(printable(short_name(target.name)), 40)
     return printable(target.label)[:40] if isinstance(target, ToGroup) else ""

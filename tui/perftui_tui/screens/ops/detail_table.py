@@ -87,4 +87,6 @@ class DetailTable:
         while shown and whole - len(shown) * (cell + 1) < whole // 3:
             shown.pop()
         rest = whole - len(shown) * (cell + 1)
-        return " ".join([fit(name, rest, LEFT), *(fit(each, cell, RIGHT) for each in shown)])
+        return " ".join(
+            [fit(name, rest, LEFT, middle=True), *(fit(each, cell, RIGHT) for each in shown)]
+        )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from perftui.analysis.kernels.launches import LaunchShapes
 from perftui.analysis.kernels.metrics import JoinedKernel
+from perftui.analysis.kernels.tensor_core_time import TensorCoreTime
 from perftui.analysis.kernels.tensor_cores import TensorCores, tensor_cores
 from perftui.analysis.model import KernelTable, OpTable
 from perftui.trace.categories import KERNEL
@@ -16,9 +17,11 @@ from perftui_tui.look.units import MISSING
 from perftui_tui.tables.columns import (
     Texts,
     count_column,
+    kernel_column,
     name_column,
     percent_column,
     share_columns,
+    tensor_column,
     text_column,
     time_column,
 )
@@ -31,8 +34,11 @@ NO_OPERATORS = "no operator calls recorded: press {app.capture} to capture a win
 NO_KERNELS = "no GPU activity in this trace: recorded on the CPU only, or without CUDA activities"
 
 
-def group_table(table: OpTable, title: str, things: str) -> TableData:
-    """Groups of calls: sorted by device time where a GPU was used, else by CPU self time."""
+def group_table(
+    table: OpTable, title: str, things: str, tensor: TensorCoreTime | None = None
+) -> TableData:
+    """Groups of calls: sorted by device time where a GPU was used, else by CPU self time; with the
+    share on tensor cores where that is known."""
     device = bool(table.device_self.sum())
     share_of = table.device_self if device else table.cpu_self
     columns = [
@@ -45,6 +51,7 @@ def group_table(table: OpTable, title: str, things: str) -> TableData:
         columns += [
             time_column("own GPU", table.device_self, summed=table.device_self),
             time_column("total GPU", table.device_total, 5),
+            *([tensor_column(tensor)] if tensor else []),
         ]
     columns += share_columns(share_of, int(share_of.sum()))
     by = 4 if device else 2
@@ -60,11 +67,11 @@ def kernel_table(
     count = len(kernels)
     kinds = [category.removeprefix("gpu_") for category in kernels.categories]
     columns = [
-        name_column("kernel", Texts(count, lambda row: printable(kernels.names[row])), "kernels"),
+        kernel_column(kernels),
         text_column("kind", kinds, 6, 9),
         count_column("calls", kernels.calls),
         time_column("total", kernels.total, summed=kernels.total),
-        time_column("min", kernels.shortest, 7),
+        time_column("min", kernels.shortest, 8),
         time_column("p50", kernels.median, 4),
         time_column("max", kernels.longest, 6),
         text_column("tensor", Texts(count, lambda row: _tensor(kernels, row)), 6, 3),
@@ -110,10 +117,10 @@ def _occupancy(
     rows = range(len(kernels))
     if any(each.occupancy is not None for each in measured.values()):
         known = [measured[row].occupancy if row in measured else None for row in rows]
-        return [percent_column("occupancy", known, 8)]
+        return [percent_column("occupancy", known, 7)]
     if any(each.occupancy is not None for each in launches.values()):
         known = [launches[row].occupancy if row in launches else None for row in rows]
-        return [percent_column("est. occ", known, 8)]
+        return [percent_column("est. occ", known, 7)]
     return []
 
 

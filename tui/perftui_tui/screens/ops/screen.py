@@ -30,7 +30,8 @@ class OpsScreen(RunScreen):
         "places on the timeline; {ops.detail.leave} leads back. {ops.filter} filters, "
         "{ops.table.sort(-1)} and {ops.table.sort(1)} (or a click on a title) choose the column to "
         "sort by, {ops.table.reverse} reverses, {ops.save} saves the table. Whether a kernel uses "
-        "tensor cores is told by its name, the occupancy is the profiler's estimate, unless --ncu "
+        "tensor cores is told by its name, and so is the share of an operator's own GPU time on "
+        "them; the occupancy is the profiler's estimate, unless --ncu "
         "gave a measured one."
     )
 

@@ -165,6 +165,8 @@ class OpsShown(Vertical):
                 self._read_launches(content)
             return content.kernels()
         found = content.operators(self.by, self._filter.value, is_tree=self.is_tree)
+        if not self.is_tree and content.lacks_tensor_cores(self.by):
+            self._work_out_tensor_cores(content, self.by)
         return self._wait_for(content) if found is None else found
 
     def _wait_for(self, content: OpsContent) -> TableData:
@@ -203,6 +205,13 @@ class OpsShown(Vertical):
         """Grids and occupancies: the columns come when they are known."""
         worker = get_current_worker()
         if content.read_launches(lambda _done: not worker.is_cancelled):
+            self.app.call_from_thread(self._worked_out, content)
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="ops-tensor-cores")
+    def _work_out_tensor_cores(self, content: OpsContent, by: By) -> None:
+        """The column comes when it is known."""
+        worker = get_current_worker()
+        if content.work_out_tensor_cores(by, lambda _done: not worker.is_cancelled):
             self.app.call_from_thread(self._worked_out, content)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:

@@ -58,6 +58,6 @@ class SearchedTimeline(DetailedTimeline):
         count, what = len(found), "event matches" if len(found) == 1 else "events match"
         self.notify(f"{format_count(count)} {what} {found.needle!r}", timeout=3, markup=False)
         if count:
-            self._timeline.action_match(1)
+            self._timeline.action_longest_match()
         else:
             self._timeline.changed()

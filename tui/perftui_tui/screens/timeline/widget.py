@@ -44,6 +44,7 @@ class Timeline(TimelineMouse, can_focus=True):
     action_whole = _action(TimelineState.whole)
     action_fold = _action(TimelineState.fold)
     action_threshold = _action(TimelineState.change_threshold)
+    action_longest_match = _action(TimelineState.longest_match, "no event with that name")
     action_match = _action(TimelineState.next_match, "no event with that name")
     action_mark = _action(TimelineState.mark)
     action_measure = _action(TimelineState.mark_selection)

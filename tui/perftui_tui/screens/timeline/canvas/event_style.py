@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from perftui.analysis.kernels.shown_name import shown_name
 from perftui.analysis.timeline.track import PHASES, STEPS, TimelineTrack
 from perftui.trace.model import Ints, Trace
 from perftui.trace.text import printable
@@ -53,7 +54,7 @@ class EventStyle:
 
     def label(self, row: int, room: int) -> str:
         """The label of an event in ``room`` cells."""
-        return narrow(printable(self.trace.name_of(row)))[:room]
+        return narrow(printable(shown_name(self.trace, row)))[:room]
 
 
 class _StepStyle(EventStyle):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from perftui.analysis.kernels.shown_name import shown_name
 from perftui.analysis.timeline.launches import Launches, rows_inside
 from perftui.analysis.timeline.tracks import track_label
+from perftui.format import middle
 from perftui.trace.categories import DERIVED
 from perftui.trace.model import NONE, Trace
 from perftui.trace.text import printable
@@ -43,21 +45,21 @@ def event_lines(trace: Trace, selected: Selection, launches: Launches) -> list[L
     kind = kind_of(category, name).word
     facts = [
         category if derived else f"{printable(category) or 'no category'} ({kind})",
-        printable(track_label(trace.tracks[int(trace.track[row])])),
+        printable(track_label(trace, int(trace.track[row]))),
         f"start {exact_ns(int(trace.start[row]))}",
         f"duration {exact_ns(int(trace.duration[row]))}",
         *_figures(trace, selected),
     ]
     callers = caller_names(trace, row, launches)
-    title = phase_label(name) if derived else printable(name)
+    title = phase_label(name) if derived else printable(shown_name(trace, row))
     # In full after the figures, which it would push off a small screen.
-    is_long = len(title) > _LONGEST_TITLE
+    is_whole = derived or (title == printable(name) and len(title) <= _LONGEST_TITLE)
     return [
-        Line(cut(title, _LONGEST_TITLE), "bold"),
+        Line(middle(title, _LONGEST_TITLE), "bold"),
         Line("  ".join(facts), facts=True),
         *_launch(trace, row, launches),
         *([Line(f"in {' < '.join(printable(c) for c in callers)}")] if callers else []),
-        *([Line(f"in full: {title}")] if is_long else []),
+        *([] if is_whole else [Line(f"in full: {printable(name)}")]),
     ]
 
 
@@ -89,10 +91,10 @@ def _launch(trace: Trace, row: int, launches: Launches) -> Iterator[Line]:
         more = f" and {len(work) - 1:,} more" if len(work) > 1 else ""
     if other == NONE:
         return
-    where = printable(track_label(trace.tracks[int(trace.track[other])]))
+    where = printable(track_label(trace, int(trace.track[other])))
     call = launches.launching(first)
     waited = int(trace.start[first] - trace.start[row if call == NONE else call])
-    name = cut(printable(trace.name_of(other)), _LONGEST_NAME)
+    name = middle(printable(shown_name(trace, other)), _LONGEST_NAME)
     text = f"{what} {name}{more} ({where}), {_later(waited)}  {key} goes there"
     yield Line(text, "accent", place=place_of_event(trace, other))
 

@@ -41,7 +41,7 @@ def _meanwhile(trace: Trace, selected: Selection) -> list[Line]:
     facts = ["meanwhile on the CPU"]
     if found.threads:
         busiest = found.threads[0]
-        where = printable(track_label(trace.tracks[busiest.track]))
+        where = printable(track_label(trace, busiest.track))
         facts.append(f"{where} in operators and calls for {format_ns(busiest.time)}")
     else:
         facts.append("no operator and no call")

@@ -8,6 +8,7 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis.gpu_idle.gaps import MOST
+from perftui.analysis.kernels.shown_name import shown_name
 from perftui.analysis.model import Gap, TraceAnalysis
 from perftui.analysis.timeline.track import DEVICE, WHOLE
 from perftui.analysis.timeline.tracks import device_label
@@ -21,7 +22,7 @@ from perftui.trace.text import printable
 from perftui_tui.charts.axis import exact_ns
 from perftui_tui.look.format import share
 from perftui_tui.look.units import format_ns
-from perftui_tui.screens.timeline.detail.lines import Line, cut
+from perftui_tui.screens.timeline.detail.lines import Line
 from perftui_tui.screens.timeline.model.event_kinds import phase_label
 from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps
 from perftui_tui.screens.timeline.model.navigation import Selection
@@ -128,7 +129,7 @@ def _why_no_gap(analysis: TraceAnalysis, device: int, selected: Selection) -> st
 
 def _enclosing_ops(trace: Trace, gap: Gap) -> list[Line]:
     facts = [
-        f"{label} {cut(printable(trace.name_of(row)), _LONGEST_NAME)}"
+        f"{label} {fmt.middle(printable(shown_name(trace, row)), _LONGEST_NAME)}"
         for label, row in (
             ("meanwhile", gap.operator_row),
             ("after", gap.previous_row),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from perftui.analysis.kernels.distinct_names import short_names
 from perftui.analysis.timeline.measure import Busy, Measure, NameTime
 from perftui.analysis.timeline.tracks import device_label, track_label
 from perftui.trace.model import Trace
@@ -44,7 +45,7 @@ def _device(trace: Trace, one: Busy, measured: Measure) -> str:
 
 def _threads(trace: Trace, measured: Measure) -> Iterator[str]:
     for one in measured.threads[:MOST_THREADS]:
-        label = printable(track_label(trace.tracks[one.track]))
+        label = printable(track_label(trace, one.track))
         events = _several(one.events, "event", "events")
         yield f"{label}  in operators and calls {_of(one.time, measured)}  {events}"
     left = len(measured.threads) - MOST_THREADS
@@ -65,18 +66,20 @@ def name_rows(names: Sequence[NameTime]) -> list[Line]:
     """A table of time by name, under its heads."""
     if not names:
         return [Line("no event in this range")]
+    listed = names[:MOST_NAMES]
+    shown = short_names(one.name for one in listed if one.on_device)
     left = len(names) - MOST_NAMES
     rest = [Line(f"and {_several(left, 'name', 'names')} with less time", "dim")]
     return [
         Line(_FIGURES.format("own time", "with calls", "events", "name"), "dim", one_row=True),
-        *(Line(_name(one), one_row=True) for one in names[:MOST_NAMES]),
+        *(Line(_name(one, shown), one_row=True) for one in listed),
         *(rest if left > 0 else ()),
     ]
 
 
-def _name(one: NameTime) -> str:
+def _name(one: NameTime, kernels: Mapping[str, str]) -> str:
     """What runs on a device calls nothing."""
     total = "" if one.on_device else format_ns(one.total)
-    name = cut(printable(one.name), _LONGEST_NAME)
+    name = cut(printable(kernels[one.name] if one.on_device else one.name), _LONGEST_NAME)
     where = "GPU  " if one.on_device else ""
     return _FIGURES.format(format_ns(one.own), total, format_count(one.calls), where + name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from perftui.analysis.steps.recorded import ONLY_STEPS
 from perftui.analysis.timeline.tracks import device_label
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.idle import idle_by_cause
-from perftui.format import several
+from perftui.format import middle, several
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, Int64, Trace
 from perftui.trace.text import printable
@@ -46,8 +46,12 @@ def summary_lines(analysis: TraceAnalysis, run: RunSnapshot | None = None) -> li
         *_idle(analysis, run),
         *_gaps(analysis),
         *(() if analysis.ranks else _breakdown(analysis)),
-        *(_top("GPU activity by time", trace, kernels, kernels.total) if analysis.has_gpu else ()),
-        *_top("operators by their own time on the CPU", trace, ops, ops.cpu_self),
+        *(
+            _top("GPU activity by time", trace, kernels, kernels.short_names, kernels.total)
+            if analysis.has_gpu
+            else ()
+        ),
+        *_top("operators by their own time on the CPU", trace, ops, ops.names, ops.cpu_self),
     ]
 
 
@@ -150,13 +154,19 @@ def _breakdown(analysis: TraceAnalysis) -> Iterator[Line]:
             )
 
 
-def _top(title: str, trace: Trace, table: OpTable | KernelTable, times: Int64) -> Iterator[Line]:
+def _top(
+    title: str,
+    trace: Trace,
+    table: OpTable | KernelTable,
+    names: Sequence[str],
+    times: Int64,
+) -> Iterator[Line]:
     """The rows of a table with the most time; each leads to its longest call."""
     if not len(table):
         return
     yield Line(title, "bold")
     for at in np.argsort(-times, kind="stable")[:MOST].tolist():
-        name = cut(printable(table.names[at]), _LONGEST_NAME)
+        name = middle(printable(names[at]), _LONGEST_NAME)
         count = int(table.calls[at])
         calls = f"{format_count(count)} {'call' if count == 1 else 'calls'}"
         text = f"{format_ns(int(times[at])):>10}  {name}  {calls}"

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from perftui.analysis.kernels.short_name import short_name
 from perftui.analysis.timeline.track_index import edges
+from perftui.trace.categories import KERNEL
 from perftui.trace.model import NONE, Int64, Trace
 
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """All rows whose name contains ``needle``."""
+    """All rows whose name, or its short form, contains ``needle``."""
 
     needle: str
     is_named: npt.NDArray[np.bool_]
@@ -21,6 +23,8 @@ class Matches:
     rows: Int64
     """By start."""
     starts: Int64
+    longest: int
+    """The row that lasts longest, the first of equals; NONE without any."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -49,10 +53,15 @@ class Matches:
 
 
 def find_matches(trace: Trace, needle: str) -> Matches:
-    """Search names for ``needle`` in any case; an empty one is in none."""
+    """Search names, of kernels the short ones too, for ``needle`` in any case; an empty one is in
+    none."""
     low = needle.casefold()
     is_named = np.array([bool(low) and low in name.casefold() for name in trace.names], dtype=bool)
+    kernels = np.bincount(trace.name[trace.in_category(KERNEL)], minlength=len(trace.names))
+    for number in np.flatnonzero(kernels).tolist() if low else ():
+        is_named[number] |= low in short_name(trace.names[number]).casefold()
     rows = np.flatnonzero(is_named[trace.name]) if is_named.any() else np.zeros(0, np.int64)
     starts = trace.start[rows]
     order = np.argsort(starts, kind="stable")
-    return Matches(needle, is_named, rows[order], starts[order])
+    longest = int(rows[trace.duration[rows].argmax()]) if len(rows) else NONE
+    return Matches(needle, is_named, rows[order], starts[order], longest)

@@ -250,6 +250,10 @@ class TimelineState(TrackList):
         every, behind = (self.track, *self.tracks), max(end, start + 1)
         return next((one for one in every if not one.index.busy(start, behind, 1)[0]), self.track)
 
+    def longest_match(self) -> bool:
+        """Select the longest event that the search found; False without any."""
+        return self.matches is not None and self.select_row(self.matches.longest)
+
     def next_match(self, step: int) -> bool:
         """Select the next (1) or previous (-1) event that the search found, round the end."""
         if self.matches is None:

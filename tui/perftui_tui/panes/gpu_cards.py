@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from perftui.run.table import Table
 
 BAR_CELLS = 5
+EDGE = "▏"
+"""Where a full bar would end."""
+
 LONGEST_HISTORY = 60
 SHORTEST_HISTORY = 8
 
@@ -120,7 +123,7 @@ def _fitting(widths: Sequence[int], room: int) -> int:
 
 
 def _width(column: Sequence[Figure]) -> int:
-    bar = BAR_CELLS + 1 if any(figure.share is not None for figure in column) else 0
+    bar = BAR_CELLS + len(EDGE) if any(figure.share is not None for figure in column) else 0
     return bar + max(len(figure.text) for figure in column)
 
 
@@ -131,8 +134,8 @@ def _figure(figure: Figure, width: int) -> list[Span]:
     steps = filled_steps(min(max(figure.share, 0.0), 1.0), BAR_CELLS * full)
     bar = LEFT_EIGHTHS[-1] * (steps // full) + LEFT_EIGHTHS[steps % full].strip()
     style = "chart-warn" if figure.style == "warn" else "chart"
-    text = f" {figure.text}".ljust(width - BAR_CELLS)
-    return [(bar.ljust(BAR_CELLS), style), (text, figure.style)]
+    text = figure.text.ljust(width - BAR_CELLS - len(EDGE))
+    return [(bar.ljust(BAR_CELLS), style), (EDGE, "dim"), (text, figure.style)]
 
 
 def _use(table: Table, prefix: str) -> Span:

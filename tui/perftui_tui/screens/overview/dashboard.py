@@ -11,6 +11,7 @@ from textual.widget import Widget
 from perftui_tui.look.rows import Row
 from perftui_tui.panes import gpu_cards
 from perftui_tui.panes.cores import cores
+from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.last_step import last_step, last_step_title
 from perftui_tui.panes.loader import loader
 from perftui_tui.panes.machine import cpu, disk, memory, moves, network
@@ -109,7 +110,7 @@ class Dashboard(Vertical):
             self._pane(name).display = is_shown
         chart = self._pane("#chart-gpu")
         listed = not self._is_wide and shows_operators(snapshot, chart.content_size.height)
-        chart.entitle("Top operators" if listed else "GPU")
+        chart.entitle("Top operators" if listed else gpu(snapshot).name)
         step = self._pane("#last-step")
         step.entitle(last_step_title(snapshot))
         # Its phases, a device and the gaps; or a row that says why there are none.

@@ -50,6 +50,17 @@ def test_limits_in_words_are_those_that_are_applied() -> None:
 
 
 @pytest.mark.keys("app.help")
+async def test_what_is_not_sampled_is_told_with_the_reason(tmp_path: Path) -> None:
+    told = {"vm": {"infiniband": "no InfiniBand ports"}}
+    root = write_run(tmp_path, host="vm", profile={"not_sampled": told})
+    async with opened(root, (120, 60)) as (app, pilot):
+        await pilot.press("question_mark")
+        await until_shown(pilot, "Help: overview")
+        app.screen.query_one("#body", RowView).scroll_end(animate=False)
+        await until_shown(pilot, "infiniband: no InfiniBand ports.")
+
+
+@pytest.mark.keys("app.help")
 async def test_numbers_are_explained_below_the_keys(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), (120, 60)) as (app, pilot):
         await pilot.press("question_mark")

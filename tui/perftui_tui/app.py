@@ -14,7 +14,6 @@ from textual import events
 from textual.actions import SkipAction
 from textual.app import App, SystemCommand
 from textual.filter import LineFilter, Monochrome, NoColor
-from textual.geometry import Size
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
@@ -27,7 +26,6 @@ from perftui_tui.actions.source_fixes import SourceFixes
 from perftui_tui.actions.trials import Trials
 from perftui_tui.dialogs import run as leaving
 from perftui_tui.dialogs.help import HelpDialog, pane_of
-from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
 from perftui_tui.keys.keymap import bindings, use
 from perftui_tui.keys.overrides import NO_OVERRIDES, Overrides
 from perftui_tui.look.ascii import AsciiFilter
@@ -135,26 +133,12 @@ class PerftuiApp(ReadingApp):
         if self.target != self.attached_to:
             self.requests.resized(event.size)
 
-    def check_size(self, size: Size) -> None:
-        """Show what size the screen needs where there is less, and the screen where there is not.
-
-        The dialogs of a screen are as large as it is.
-        """
-        screen = self.base_screen()
-        if screen is None:
-            return
-        shown = next((s for s in self.screen_stack if isinstance(s, TooSmallScreen)), None)
-        if is_too_small(size, screen.NEEDED) and shown is None:
-            goes_on = self.snapshot is not None and self.snapshot.goes_on
-            self.push_screen(TooSmallScreen(goes_on, screen.NEEDED))
-        elif shown is self.screen and not is_too_small(size, screen.NEEDED):
-            self.pop_screen()
-
     def action_help(self) -> None:
         """Keys, and what this screen shows."""
         screen = self.screen
         if isinstance(screen, RunScreen):
-            self.push_screen(HelpDialog(screen.NAME, screen.HELP, pane_of(screen.focused)))
+            pane = pane_of(screen.focused)
+            self.push_screen(HelpDialog(screen.NAME, screen.HELP, pane, self.snapshot))
 
     def action_next_theme(self) -> None:
         """The next of our own themes."""

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from textual.widget import Widget
 
+from perftui.trace.text import printable
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
 from perftui_tui.keys.help_texts import BY_SCREEN, PANES, Entry
 from perftui_tui.keys.keymap import hint, keys_of, keys_on, shown_key
 from perftui_tui.keys.table import Key
 from perftui_tui.look.rows import Row, row
+from perftui_tui.reading.snapshot import Snapshot
 
 
 class HelpDialog(ChoiceDialog):
-    """Help for one screen; ``pane`` is the scope of the part that has the focus."""
+    """Help for one screen; ``pane`` is the scope of the part that has the focus, ``snapshot``
+    what is on screen."""
 
-    def __init__(self, screen: str, text: str, pane: str = "") -> None:
+    def __init__(
+        self, screen: str, text: str, pane: str = "", snapshot: Snapshot | None = None
+    ) -> None:
         again = shown_key("app.help")
         choices = (Choice(("escape", "question_mark", "?", "q", "f1", again), "close", "close"),)
         entry = PANES.get(pane)
@@ -25,6 +30,7 @@ class HelpDialog(ChoiceDialog):
             *focused,
             *help_rows(screen),
             *metric_rows(screen),
+            *missing_rows(screen, snapshot),
             *rule_rows(screen),
         )
         super().__init__(f"Help: {screen}", body, choices)
@@ -55,6 +61,17 @@ def help_rows(screen: str) -> list[Row]:
         row(("In charts", "bold")),
         *(_key(key) for key in keys_of("app.study")),
     ]
+
+
+def missing_rows(screen: str, snapshot: Snapshot | None) -> list[Row | Prose]:
+    """What the Overview cannot show of the machine of the run, and why; nothing elsewhere."""
+    from perftui.facts.gpu.own_gpus import not_sampled
+
+    missing = snapshot.ask(not_sampled) if snapshot is not None and screen == "overview" else None
+    if not missing:
+        return []
+    told = (Prose(printable(f"{name}: {reason}.")) for name, reason in sorted(missing.items()))
+    return [row(("Not sampled on this machine", "bold")), *told, ()]
 
 
 def metric_rows(screen: str) -> list[Row | Prose]:

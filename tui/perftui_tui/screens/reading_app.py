@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from textual.geometry import Size
 from textual.reactive import reactive
 
 from perftui_tui.dialogs.run import running_script
+from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
 from perftui_tui.reading import messages
 from perftui_tui.reading.output_source import OutputSource
 from perftui_tui.reading.output_tail import Output
@@ -66,6 +68,18 @@ class ReadingApp(NavigatingApp):
         self._clock = clock
         self._newest_output = Output()
         self._sources: tuple[ReadingThread, ...] = ()
+
+    def check_size(self, size: Size) -> None:
+        """Show what size the screen needs where there is less, and the screen where there is not."""
+        screen = self.base_screen()
+        if screen is None:
+            return
+        shown = next((s for s in self.screen_stack if isinstance(s, TooSmallScreen)), None)
+        if is_too_small(size, screen.NEEDED) and shown is None:
+            goes_on = self.snapshot is not None and self.snapshot.goes_on
+            self.push_screen(TooSmallScreen(goes_on, screen.NEEDED))
+        elif shown is self.screen and not is_too_small(size, screen.NEEDED):
+            self.pop_screen()
 
     def open(self, target: Path) -> None:
         """Show another run or trace from now on."""

@@ -70,7 +70,7 @@ class ReadingApp(NavigatingApp):
         self._sources: tuple[ReadingThread, ...] = ()
 
     def check_size(self, size: Size) -> None:
-        """Show what size the screen needs where there is less, and the screen where there is not."""
+        """Show which size the screen needs where there is less, else the screen."""
         screen = self.base_screen()
         if screen is None:
             return

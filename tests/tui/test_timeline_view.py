@@ -188,10 +188,9 @@ async def test_tracks_by_arrow_and_page(host):
 @pytest.mark.keys("timeline.fold")
 async def test_fold(host, key):
     await host.press("down", key, key)
-    assert "depth 1" not in host.text()
-    assert "main +1" in host.text()
+    assert tracks(host)[-1] == "▶main +1"
     await host.press(key)
-    assert "depth 1" in host.text()
+    assert tracks(host)[-2:] == ["▶main", "└"]
 
 
 @pytest.mark.keys("timeline.follow(1)", "timeline.follow(-1)")
@@ -450,17 +449,17 @@ def tracks(host):
 
 @pytest.mark.keys("timeline.reorder(1)", "timeline.reorder(-1)", "timeline.pin")
 async def test_move_and_pin(host):
-    assert tracks(host) == ["▶GPU 0 s", "main", "depth"]
+    assert tracks(host) == ["▶GPU 0 s", "main", "└"]
     await host.press("J")
-    assert tracks(host) == ["main", "depth", "▶GPU 0 s"]
+    assert tracks(host) == ["main", "└", "▶GPU 0 s"]
     await host.press("J")
     assert "it cannot move further" in said(host)
     await host.press("p")
-    assert tracks(host) == ["▶GPU 0 s", "main", "depth"]
+    assert tracks(host) == ["▶GPU 0 s", "main", "└"]
     await host.press("down")
-    assert tracks(host) == ["^GPU 0 s", "▶main", "depth"]
+    assert tracks(host) == ["^GPU 0 s", "▶main", "└"]
     await host.press("up", "p", "K")
-    assert tracks(host) == ["▶GPU 0 s", "main", "depth"]
+    assert tracks(host) == ["▶GPU 0 s", "main", "└"]
 
 
 async def test_escape_takes_away_the_selection_last(host):

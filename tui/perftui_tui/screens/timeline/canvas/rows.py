@@ -25,7 +25,10 @@ from perftui_tui.screens.timeline.model.track_groups import ShownTrack
 from perftui_tui.screens.timeline.model.viewport import Viewport
 
 _DEEPER = {DEVICE: "  overlapping", MARKS: "  ranges", STEPS: "  overlapping", PHASES: "  phases"}
-"""What tracks below the first of a stream hold; below the first of a thread are deeper calls."""
+"""What tracks below the first of a stream hold; below the first of a thread are deeper calls, which
+stand further right."""
+_DEEPEST = 6
+"""Cells that the deepest are moved to the right."""
 
 _RANK = re.compile(r"^rank (\d+) ")
 _STREAM = re.compile(r" stream (\d+)$")
@@ -57,12 +60,10 @@ def _label(state: TimelineState, shown: ShownTrack, width: int) -> tuple[str, st
     is_selected = shown.track is state.track
     pointer = "▶" if is_selected else "^" if state.is_pinned(shown) else " "
     track, folded = shown.track, f" +{shown.hidden}" if shown.hidden else ""
-    if shown.leads and track.depth:
-        folded = f" d{track.depth}{folded}"
     room = width - 2 - len(folded)
-    deeper = _DEEPER.get(track.kind, f"  depth {track.depth}")
+    deeper = _DEEPER.get(track.kind, f"{' ' * min(track.depth, _DEEPEST)} └")
     if len(deeper) > room:
-        deeper = f"  d{track.depth}" if track.kind not in _DEEPER else deeper.removesuffix("ping")
+        deeper = deeper.removesuffix("ping")
     name = track_name(track, room) if shown.leads else deeper
     if len(name) > room:
         name = name[: room - 1] + "…"

@@ -33,6 +33,9 @@ FULL_MEMORY = 95.0
 FULL_DISK = 80.0
 """Per cent of the time the disk had work: above it requests wait for each other."""
 
+LATELY = 120
+"""Samples, a minute of them, in which something has to have moved."""
+
 SMALLEST_SCALE = 1e6
 """Bytes a second: the scale never zooms into less, where noise would look like load."""
 
@@ -94,8 +97,8 @@ def _memory_notes(table: Table | None) -> list[str]:
 
 
 def moves(meter: Meter) -> bool:
-    """Whether so much went through a disk or a network that it is worth a row."""
-    return any(value >= SMALLEST_SCALE for value in meter.values)
+    """Whether so much went through a disk or a network lately that it is worth a row."""
+    return any(value >= SMALLEST_SCALE for value in meter.values[-LATELY:])
 
 
 def disk(snapshot: Snapshot) -> Meter:

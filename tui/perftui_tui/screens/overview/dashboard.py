@@ -99,7 +99,8 @@ class Dashboard(Vertical):
         cards = gpu_cards.count(snapshot)
         self._pane("#meter-gpu").styles.height = max(1, min(most, cards))
         for name, is_shown in (
-            ("#meter-gpu", cards > 0 or not is_strip),
+            # Without a card the chart says so, and a strip has the processors instead.
+            ("#meter-gpu", cards > 0 or not (is_tall or is_strip)),
             ("#meter-cpu", not is_strip or not cards),
             ("#meter-workers", is_tall and bool(workers(snapshot, 80, 1))),
             ("#meter-cores", is_tall and bool(cores(snapshot, 80, 1))),
@@ -113,8 +114,9 @@ class Dashboard(Vertical):
         chart.entitle("Top operators" if listed else gpu(snapshot).name)
         step = self._pane("#last-step")
         step.entitle(last_step_title(snapshot))
-        # Its phases, a device and the gaps; or a row that says why there are none.
-        step.styles.height = 5 if snapshot.analysis is not None else 3
+        analysis = snapshot.analysis
+        # Its phases, a device or the host, and the gaps; or a row that says why there are none.
+        step.styles.height = 3 if analysis is None else 5 if analysis.has_gpu else 4
 
     @property
     def meter_rows(self) -> int:

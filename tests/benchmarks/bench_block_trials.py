@@ -11,7 +11,6 @@ points.
 
 from __future__ import annotations
 
-import collections
 import sys
 import tempfile
 import threading
@@ -32,7 +31,7 @@ from perftui.run.manifest import Override
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.benchmarks.bench_trials import GAINS, SCRIPT
+from tests.benchmarks.bench_trials import SCRIPT, print_ends
 
 RUNS = 104
 SAME = FixOption("threads", "threads 1 -> 1", "", override=Override("switch", {"threads": 1}))
@@ -84,10 +83,7 @@ def main() -> None:
     print(f"two blocks of the same differ by {apart:.1%}, the two of a pair by {one_pair:.1%}")
     most = runs_of(LOOKS[-1][0], len(runs[0].pairs))
     stretches = [runs[at : at + most] for at in range(len(runs) - most + 1)]
-    for gain in GAINS:
-        ends = collections.Counter(tried(one, gain).outcome.value for one in stretches)
-        told = ", ".join(f"{name} {number}" for name, number in ends.most_common())
-        print(f"{gain:.2f}x in {len(stretches)} trials: {told}")
+    print_ends(stretches, tried)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,11 @@ import json
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 from perftui import format as fmt
 from perftui.experiments.rerun import repeat_launch
@@ -48,6 +49,8 @@ for step in range(100_000):
     loss.backward()
     optimizer.step()
 """
+T = TypeVar("T")
+
 RUNS = 128
 STRETCH = 2 * LOOKS[-1][0]
 GAINS = (1.0, 1.05, 1.2)
@@ -85,6 +88,14 @@ def tried(times: Sequence[int], gain: float) -> TrialVerdict:
     return verdict
 
 
+def print_ends(trials: Sequence[T], tried: Callable[[T, float], TrialVerdict]) -> None:
+    """Print how all ``trials`` end, as they are and with gains."""
+    for gain in GAINS:
+        ends = collections.Counter(tried(one, gain).outcome.value for one in trials)
+        told = ", ".join(f"{name} {number}" for name, number in ends.most_common())
+        print(f"{gain:.2f}x in {len(trials)} trials: {told}")
+
+
 def main() -> None:
     """Measure, and print how the trials end."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
@@ -101,10 +112,7 @@ def main() -> None:
     apart = median(abs(after / before - 1) for before, after in pairwise(times))
     print(f"two runs in turn differ by {apart:.1%}, the median")
     stretches = [times[at : at + STRETCH] for at in range(len(times) - STRETCH + 1)]
-    for gain in GAINS:
-        ends = collections.Counter(tried(one, gain).outcome.value for one in stretches)
-        told = ", ".join(f"{name} {number}" for name, number in ends.most_common())
-        print(f"{gain:.2f}x in {len(stretches)} trials: {told}")
+    print_ends(stretches, tried)
 
 
 if __name__ == "__main__":

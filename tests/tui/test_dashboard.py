@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.run.journal import Column, JournalWriter
-from perftui.run.layout import RunLayout
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.rows import Row, plain, width
 from perftui_tui.panes.cores import cores
@@ -23,22 +21,10 @@ from perftui_tui.reading.snapshot import Phase, Snapshot
 from tests.tui.driving import opened, text_of, until_shown
 from tests.tui.full_machine import write_full_machine
 from tests.tui.gpu_window import gpu_window
-from tests.tui.recorded import NOW, SECOND, START, manifest, write_run
+from tests.tui.recorded import NOW, write_run
+from tests.tui.test_telemetry_panes import sampled
 
 GIB = 2**30
-
-
-def sampled(tmp_path: Path, **metrics: list[float | None]) -> Snapshot:
-    """A run whose telemetry is ``metrics``; ``__`` in a name stands for a dot."""
-    root = write_run(tmp_path / "runs")
-    path = RunLayout(root).telemetry(manifest().host)
-    path.unlink()
-    names = [name.replace("__", ".") for name in metrics]
-    journal = JournalWriter(path, [Column("time"), *(Column(name) for name in names)])
-    rows = zip(*metrics.values(), strict=True)
-    journal.append([[START + at * SECOND, *row] for at, row in enumerate(rows)])
-    journal.close()
-    return read(root)
 
 
 def read(root: Path) -> Snapshot:

@@ -43,7 +43,6 @@ def loader(snapshot: Snapshot) -> Meter:
     durations = steps["duration"][-RECENT_VALUES:].tolist()
     recent = waits[-RECENT_STEPS:]
     share = sum(recent) / max(1, sum(durations[-RECENT_STEPS:]))
-    ready = [n for n in steps["batches_ready"][-RECENT_STEPS:].tolist() if n >= 0]
     return Meter(
         "Loader",
         f"wait {percent(100 * share)}",
@@ -52,7 +51,7 @@ def loader(snapshot: Snapshot) -> Meter:
         total=snapshot.train_steps,
         notes=(
             f"{format_ns(sum(recent) // len(recent))}/step, last {len(recent)}",
-            *_configuration(ready, facts),
+            *queue_notes(snapshot, facts),
             *_effort(recent_work(rank.workers, facts)),
             *_resources(snapshot),
         ),
@@ -80,12 +79,13 @@ def _word(share: float) -> str:
     return "HIGH" if share >= BOUND.limits.warning else "OK"
 
 
-def _configuration(ready: list[int], facts: LoaderFacts | None) -> list[str]:
+def queue_notes(snapshot: Snapshot, facts: LoaderFacts | None) -> list[str]:
+    """Batches that lay ready at the newest steps, of how many, and how many workers make them."""
     notes = []
     workers = facts.num_workers if facts is not None else None
-    if ready:
-        # Batches the loader may hold ready: ``prefetch_factor`` for each worker.
-        depth = f"/{workers * (facts.prefetch_factor or 2)}" if facts and workers else ""
+    steps = snapshot.train["batches_ready"][-RECENT_STEPS:].tolist() if snapshot.train else []
+    if ready := [count for count in steps if count >= 0]:
+        depth = f"/{facts.queue_depth}" if facts and workers else ""
         notes.append(f"queue {sum(ready) / len(ready):.1f}{depth}")
     if workers is not None:
         notes.append("main thread" if not workers else several(workers, "worker"))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perftui.format import several
 from perftui_tui.charts.blocks import LOWER_EIGHTHS, filled_steps
 from perftui_tui.look.format import percent, rate
 from perftui_tui.look.rows import Row, crop, row, with_fitting
 from perftui_tui.look.units import format_ns
-from perftui_tui.panes.loader import RECENT_NS, RECENT_ROWS, RECENT_STEPS, recent_work
+from perftui_tui.panes.loader import RECENT_NS, RECENT_ROWS, queue_notes, recent_work
 from perftui_tui.panes.meter import NAME_WIDTH
 from perftui_tui.reading.snapshot import Snapshot
 
@@ -20,44 +19,43 @@ if TYPE_CHECKING:
 MOST_BLOCKS = 32
 
 
+def worker_count(snapshot: Snapshot) -> int:
+    """Workers of the loader that feeds the training; 0 where there are none."""
+    facts = _facts(snapshot)
+    return (facts.num_workers or 0) if facts is not None else 0
+
+
 def workers(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
     """One row; empty without a loader, or where it has no workers."""
-    from perftui.facts.data_loader.loader import training_loader
-
-    facts, rank = snapshot.ask(training_loader), snapshot.rank
+    facts, rank = _facts(snapshot), snapshot.rank
     if facts is None or rank is None or not facts.num_workers:
         return []
     busy = _busy_of_each(rank.workers, facts)
     full = len(LOWER_EIGHTHS) - 1
     blocks = "".join(LOWER_EIGHTHS[max(filled_steps(one, full), 1)] for one in busy[:MOST_BLOCKS])
     head = row(("Workers".ljust(NAME_WIDTH), "bold"), (blocks, "chart"))
-    return [crop(with_fitting(head, _figures(snapshot, facts, busy), cells), cells)]
+    texts = [*queue_notes(snapshot, facts)[::-1], *_work(rank.workers, facts, busy)]
+    return [crop(with_fitting(head, [(text, "dim") for text in texts], cells), cells)]
 
 
-def _figures(snapshot: Snapshot, facts: LoaderFacts, busy: list[float]) -> list[tuple[str, str]]:
-    """The most telling first."""
-    texts = [several(facts.num_workers or 0, "worker")]
-    if ready := _ready(snapshot):
-        depth = (facts.num_workers or 0) * (facts.prefetch_factor or 2)
-        texts.append(f"queue {sum(ready) / len(ready):.1f}/{depth}")
+def _facts(snapshot: Snapshot) -> LoaderFacts | None:
+    from perftui.facts.data_loader.loader import training_loader
+
+    return snapshot.ask(training_loader)
+
+
+def _work(table: Table, facts: LoaderFacts, busy: list[float]) -> list[str]:
+    """How busy the workers are, and what a batch takes, the most telling first."""
+    texts = []
     if busy:
         waiting = sum(one < 0.5 for one in busy)
         texts.append(f"{percent(100 * sum(busy) / len(busy))} busy")
         texts += [f"{waiting} mostly waiting"] if waiting else []
-    rank = snapshot.rank
-    work = recent_work(rank.workers, facts) if rank is not None else None
+    work = recent_work(table, facts)
     if work is not None:
         texts.append(f"fetch {format_ns(work.fetch)} + collate {format_ns(work.collate)} a batch")
         texts += [rate(work.bytes_per_second)] if work.bytes_per_second else []
-    return [(text, "dim") for text in texts]
-
-
-def _ready(snapshot: Snapshot) -> list[int]:
-    """Batches in the queue at the newest steps, where that was known."""
-    steps = snapshot.train
-    if not steps:
-        return []
-    return [n for n in steps["batches_ready"][-RECENT_STEPS:].tolist() if n >= 0]
+    return texts
 
 
 def _busy_of_each(table: Table, facts: LoaderFacts) -> list[float]:

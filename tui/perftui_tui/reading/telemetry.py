@@ -101,8 +101,3 @@ def total(*parts: tuple[float, ...]) -> tuple[float, ...]:
     """Series added sample by sample; a series that is not there adds nothing."""
     known = [part for part in parts if part]
     return tuple(map(sum, zip(*known, strict=True))) if known else ()
-
-
-def highest(values: tuple[float, ...], at_least: float) -> float:
-    """The top of a scale: the highest known value, never below ``at_least``."""
-    return max((value for value in values if value > at_least), default=at_least)

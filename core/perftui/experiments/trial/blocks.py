@@ -26,9 +26,6 @@ SETTLING = 4
 """Steps of a block that do not count: that of the flip, and those in which threads are made anew
 and kernels are chosen anew."""
 
-PREFETCHED = 2
-"""Batches that each worker fetches ahead where the script does not say."""
-
 FEWEST_COUNTED = 5
 """Steps of a block that have to count."""
 
@@ -66,9 +63,7 @@ def block_plan(facts: Facts, option: FixOption, steps: int) -> BlockPlan | None:
 def _fetched_ahead(facts: Facts) -> int:
     """Batches that were loaded while the switch was the other way."""
     loader = training_loader(facts)
-    if loader is None:
-        return 0
-    return (loader.num_workers or 0) * (loader.prefetch_factor or PREFETCHED)
+    return loader.queue_depth if loader is not None else 0
 
 
 @dataclass(frozen=True)

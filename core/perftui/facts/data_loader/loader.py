@@ -12,6 +12,9 @@ from perftui.facts.fact import Facts, fact
 from perftui.facts.settings import fields_of
 from perftui.facts.step.steps import step_kind
 
+PREFETCH_FACTOR = 2
+"""What PyTorch takes for a ``DataLoader`` with workers where the script does not say."""
+
 
 @dataclass(frozen=True)
 class LoaderFacts:
@@ -52,6 +55,11 @@ class LoaderFacts:
     """Whether this loader is known to feed the training; else it is the likeliest."""
     others: tuple[str, ...] = ()
     """``file:line`` of other calls whose loaders are known to feed the training as well."""
+
+    @property
+    def queue_depth(self) -> int:
+        """Batches that its workers may hold ready; 0 without workers."""
+        return (self.num_workers or 0) * (self.prefetch_factor or PREFETCH_FACTOR)
 
     @property
     def source(self) -> str | None:

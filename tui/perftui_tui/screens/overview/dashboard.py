@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
@@ -10,16 +10,13 @@ from textual.widget import Widget
 
 from perftui_tui.look.rows import Row
 from perftui_tui.panes import gpu_cards
-from perftui_tui.panes.cores import cores
+from perftui_tui.panes.cores import busy_of_cores, cores
 from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.last_step import last_step, last_step_title
-from perftui_tui.panes.loader import loader
-from perftui_tui.panes.machine import cpu, disk, memory, moves, network
-from perftui_tui.panes.meter import Meter
-from perftui_tui.panes.meters import draw_meter, gpu_or_operators, shows_operators
-from perftui_tui.panes.snapshot_pane import SnapshotPane
-from perftui_tui.panes.step_time import step_time
-from perftui_tui.panes.workers import workers
+from perftui_tui.panes.machine import disk, moves, network
+from perftui_tui.panes.meters import METERS, draw_meter, gpu_or_operators, shows_operators
+from perftui_tui.panes.snapshot_pane import Draw, SnapshotPane
+from perftui_tui.panes.workers import worker_count, workers
 from perftui_tui.reading.snapshot import Snapshot
 
 MOST_CARDS = 8
@@ -48,9 +45,9 @@ class Dashboard(Vertical):
     def compose(self) -> ComposeResult:
         """Charts, meters, and the last step."""
         yield Container(
-            self._chart("Step time", step_time, "step"),
-            self._gpu_chart(),
-            self._chart("Data loader", loader, "loader"),
+            self._chart("Step time"),
+            self._chart("GPU", self._draw_gpu),
+            self._chart("Data loader"),
             id="charts",
         )
         yield Vertical(*self._meters(), id="meters")
@@ -58,30 +55,24 @@ class Dashboard(Vertical):
 
     def _meters(self) -> Iterable[Widget]:
         """A row each, from the training to the machine's edges."""
-        yield self._meter(step_time, "step", "meter charted strip")
+        yield self._meter("Step time", "meter charted strip")
         yield SnapshotPane(gpu_cards.gpu_cards, id="meter-gpu", classes="meter strip", chart="gpu")
-        yield self._meter(loader, "loader", "meter charted strip")
+        yield self._meter("Data loader", "meter charted strip")
         yield SnapshotPane(workers, id="meter-workers", classes="meter", chart="loader")
-        yield self._meter(cpu, "cpu")
+        yield self._meter("CPU")
         yield SnapshotPane(cores, id="meter-cores", classes="meter", chart="cpu")
-        yield self._meter(memory, "")
-        yield self._meter(disk, "disk")
-        yield self._meter(network, "network")
+        for name in ("Memory", "Disk", "Network"):
+            yield self._meter(name)
 
-    def _meter(
-        self, read: Callable[[Snapshot], Meter], chart: str, classes: str = "meter"
-    ) -> SnapshotPane:
-        name = f"meter-{read.__name__}"
-        return SnapshotPane(draw_meter(read), id=name, classes=classes, chart=chart)
+    def _meter(self, name: str, classes: str = "meter") -> SnapshotPane:
+        read, chart = METERS[name]
+        at = f"meter-{read.__name__}"
+        return SnapshotPane(draw_meter(read), id=at, classes=classes, chart=chart)
 
-    def _chart(self, title: str, read: Callable[[Snapshot], Meter], chart: str) -> SnapshotPane:
-        name = f"chart-{read.__name__}"
-        return SnapshotPane(draw_meter(read), id=name, title=title, classes="chart", chart=chart)
-
-    def _gpu_chart(self) -> SnapshotPane:
-        return SnapshotPane(
-            self._draw_gpu, id="chart-gpu", title="GPU", classes="chart", chart="gpu"
-        )
+    def _chart(self, name: str, draw: Draw | None = None) -> SnapshotPane:
+        read, chart = METERS[name]
+        at, drawing = f"chart-{read.__name__}", draw or draw_meter(read)
+        return SnapshotPane(drawing, id=at, title=name, classes="chart", chart=chart)
 
     def _draw_gpu(self, snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
         """The GPU keeps its place where a list of operators stands beside it."""
@@ -102,8 +93,8 @@ class Dashboard(Vertical):
             # Without a card the chart says so, and a strip has the processors instead.
             ("#meter-gpu", cards > 0 or not (is_tall or is_strip)),
             ("#meter-cpu", not is_strip or not cards),
-            ("#meter-workers", is_tall and bool(workers(snapshot, 80, 1))),
-            ("#meter-cores", is_tall and bool(cores(snapshot, 80, 1))),
+            ("#meter-workers", is_tall and bool(worker_count(snapshot))),
+            ("#meter-cores", is_tall and bool(busy_of_cores(snapshot))),
             ("#meter-memory", is_tall),
             ("#meter-disk", not is_strip and moves(disk(snapshot))),
             ("#meter-network", not is_strip and moves(network(snapshot))),

@@ -60,7 +60,7 @@ def _named(name: str) -> Span:
 
 
 def _phases(step: StepColumns) -> Row:
-    """The phases as coloured stretches with their names, as far as they have room."""
+    """The phases as coloured parts with their names, as far as they have room."""
     spans: list[Span] = []
     for phase, columns in groupby(step.phases):
         width = len(list(columns))

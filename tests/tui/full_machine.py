@@ -107,6 +107,11 @@ def _card(card: int, number: int) -> dict[str, float]:
         "sm_activity": 71.0,
         "tensor_activity": 32.0,
         "dram_activity": 48.0,
+        "pcie_generation": 5.0,
+        "pcie_width": 16.0,
+        "nvlink_receive": 31e9,
+        "nvlink_transmit": 29e9,
+        "processes": 1.0,
         "pcie_receive": 1.2e9,
         "pcie_transmit": 8e7,
     }

@@ -66,6 +66,32 @@ def test_what_holds_the_clocks_down_is_said_in_words(tmp_path: Path) -> None:
     assert "warn" in {style for text, style in line if "MHz" in text}
 
 
+def test_a_wide_row_has_the_links_the_holders_and_memory_errors(tmp_path: Path) -> None:
+    snapshot = sampled(
+        tmp_path,
+        gpu0__utilization=[93.0],
+        gpu0__pcie_generation=[4.0],
+        gpu0__pcie_width=[8.0],
+        gpu0__pcie_receive=[1.2e9],
+        gpu0__pcie_transmit=[8e7],
+        gpu0__nvlink_receive=[31e9],
+        gpu0__nvlink_transmit=[29e9],
+        gpu0__process_memory=[60.0 * GIB],
+        gpu0__processes=[3.0],
+        gpu0__ecc_uncorrected=[2.0],
+    )
+    (line,) = gpu_cards(snapshot, 200, 1)
+    assert "PCIe gen4 x8 rx 1.20 GB/s tx   80 MB/s" in plain(line)
+    assert "NVLink rx 31.0 GB/s tx 29.0 GB/s" in plain(line)
+    assert "run 60.0 GiB  3 processes" in plain(line)
+    assert {style for text, style in line if "ECC 2 uncorrected" in text} == {"warn"}
+
+
+def test_a_card_without_memory_errors_has_no_column_for_them(tmp_path: Path) -> None:
+    snapshot = sampled(tmp_path, gpu0__utilization=[93.0], gpu0__ecc_uncorrected=[0.0])
+    assert "ECC" not in text(gpu_cards(snapshot, 200, 1))[0]
+
+
 def test_a_part_of_a_card_is_called_by_its_name(tmp_path: Path) -> None:
     metrics: dict[str, list[float | None]] = {"gpu0.mig1.utilization": [40.0]}
     (line,) = text(gpu_cards(sampled(tmp_path, **metrics), 60, 1))
@@ -232,6 +258,18 @@ async def test_eight_gpus_fit_beside_a_finding(tmp_path: Path) -> None:
         assert all(f"GPU {number} " in shown for number in range(8))
         for words in ("Cores", "Memory", "Workers", "Last profiled step", "fix: num_workers"):
             assert words in shown
+
+
+async def test_eight_gpus_leave_room_for_findings_and_operators_on_a_wide_screen(
+    tmp_path: Path,
+) -> None:
+    root = write_full_machine(tmp_path, cards=8, window=gpu_window())
+    async with opened(root, (200, 50)) as (app, pilot):
+        await until_shown(pilot, "conv_kernel")
+        shown = text_of(app)
+        assert shown.count("PCIe gen5 x16") == 8
+        assert "Last profiled step" in shown
+        assert app.screen.query_one("#findings").size.height > 8
 
 
 async def test_a_strip_of_a_terminal_shows_the_verdict_a_step_and_three_meters(

@@ -21,7 +21,6 @@ from perftui_tui.panes.loader import loader
 from perftui_tui.panes.machine import cpu, disk, network
 from perftui_tui.panes.meter import Meter, draw_chart
 from perftui_tui.panes.meters import METERS, draw_meter
-from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.panes.step_bar import breakdown_bar, step_bar
 from perftui_tui.panes.step_time import step_time
 from perftui_tui.reading.run_view import RunView
@@ -314,11 +313,9 @@ async def test_the_smallest_screen_shows_a_finding(tmp_path: Path) -> None:
         await until_shown(pilot, "▏other 12.0 ms 4 %")
 
 
-FEWEST = 6
-"""Rows of the findings, their border among them, where there are few of them."""
-
-
-async def test_a_wide_screen_gives_findings_the_rows_they_need(tmp_path: Path) -> None:
+async def test_a_wide_screen_has_operators_beside_findings_and_the_cpu_charted(
+    tmp_path: Path,
+) -> None:
     over = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
     root = write_run(tmp_path, **over)
     window = RunLayout(root).rank(0).window(30)
@@ -326,16 +323,15 @@ async def test_a_wide_screen_gives_findings_the_rows_they_need(tmp_path: Path) -
     window.write_text(write_trace(tmp_path, gpu=False).read_text())
     async with opened(root, (120, 40), replay=True) as (app, pilot):
         await until_shown(pilot, "Top operators")
+        assert "no GPU here" in text_of(app)
         await pilot.resize_terminal(200, 50)
         await until_shown(pilot, "Top ops")
-        await until(pilot, lambda: "Top operators" not in text_of(app), "the GPU's own title")
-        pane = app.screen.query_one("#findings", SnapshotPane)
-
-        def needed() -> int:
-            return max(FEWEST, len(pane.rows) + 2)
-
-        await until(pilot, lambda: pane.outer_size.height == needed(), "few rows")
-        assert app.screen.query_one("#top-ops").size.height > pane.size.height
+        await until(pilot, lambda: "Top operators" not in text_of(app), "the CPU in its place")
+        titles = [line for line in text_of(app).splitlines() if "─ CPU ─" in line]
+        assert len(titles) == 1
+        assert "no GPU here" in text_of(app)
+        found, listed = (app.screen.query_one(name) for name in ("#findings", "#top-ops"))
+        assert (found.region.y, found.region.height) == (listed.region.y, listed.region.height)
+        assert found.region.height > 8
         await pilot.resize_terminal(120, 40)
         await until_shown(pilot, "Top operators")
-        await until(pilot, lambda: pane.outer_size.height > needed(), "all that is left")

@@ -195,12 +195,42 @@ def _tensor(table: Table, prefix: str) -> Figure:
     return Figure("  ".join(parts))
 
 
-def _traffic(table: Table, prefix: str) -> Figure:
-    to, of = (latest(table, f"{prefix}.pcie_{way}") for way in ("receive", "transmit"))
-    if to is None or of is None:
-        return Figure("")
-    return Figure(f"PCIe {rate(to)} to  {rate(of)} from")
+def _pcie(table: Table, prefix: str) -> Figure:
+    """What goes over PCIe, and the link as it is now."""
+    generation, lanes = (latest(table, f"{prefix}.pcie_{name}") for name in ("generation", "width"))
+    link = f" gen{generation:.0f} x{lanes:.0f}" if generation and lanes else ""
+    return Figure(_both_ways(table, prefix, "pcie", f"PCIe{link}"))
 
 
-FIGURES: tuple[Read, ...] = (_memory, _power, _temperature, _clock, _tensor, _traffic)
+def _nvlink(table: Table, prefix: str) -> Figure:
+    return Figure(_both_ways(table, prefix, "nvlink", "NVLink"))
+
+
+def _both_ways(table: Table, prefix: str, link: str, name: str) -> str:
+    """As nvidia-smi names them: received by the GPU, and sent."""
+    received, sent = (latest(table, f"{prefix}.{link}_{way}") for way in ("receive", "transmit"))
+    if received is None or sent is None:
+        return ""
+    return f"{name} rx {rate(received):>9} tx {rate(sent):>9}"
+
+
+def _held(table: Table, prefix: str) -> Figure:
+    """What the run itself holds of the memory, and how many processes hold any."""
+    own, holders = (latest(table, f"{prefix}.{name}") for name in ("process_memory", "processes"))
+    parts = [] if own is None else [f"run {format_bytes(own)}"]
+    if holders is not None:
+        parts.append(f"{holders:.0f} {'process' if holders == 1 else 'processes'}")
+    return Figure("  ".join(parts))
+
+
+def _errors(table: Table, prefix: str) -> Figure:
+    """Nothing where memory had no errors that ECC could not correct."""
+    errors = latest(table, f"{prefix}.ecc_uncorrected")
+    return Figure(f"ECC {errors:.0f} uncorrected" if errors else "", "warn")
+
+
+FIGURES: tuple[Read, ...] = (
+    *(_memory, _power, _temperature, _clock, _errors, _tensor),
+    *(_pcie, _held, _nvlink),
+)
 """In the order in which they get room."""

@@ -13,7 +13,7 @@ from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, wid
 
 NAME_WIDTH = 10
 READING_WIDTH = 19
-LONGEST_NOTES = 36
+LONGEST_NOTES = 76
 AXIS_WIDTH = 6
 
 STYLES = {
@@ -64,7 +64,7 @@ def draw_line(meter: Meter, cells: int, *, live: bool = False) -> list[Row]:
         return [crop(row((name, "bold"), (meter.absent, "dim")), cells)]
     reading = fit(_reading(meter), READING_WIDTH)
     left = cells - NAME_WIDTH - READING_WIDTH
-    room = min(left // 2, LONGEST_NOTES)
+    room = min(left * 3 // 5, LONGEST_NOTES)
     notes = _fitting(meter.notes, room - 1)
     chart_width = max(8, left - room)
     values = _columns(meter, chart_width, live)

@@ -14,8 +14,10 @@ from perftui_tui.panes.cores import busy_of_cores, cores
 from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.last_step import last_step, last_step_title
 from perftui_tui.panes.machine import disk, moves, network
-from perftui_tui.panes.meters import METERS, draw_meter, gpu_or_operators, shows_operators
+from perftui_tui.panes.meter import Meter
+from perftui_tui.panes.meters import METERS, draw_at, draw_meter, gpu_place
 from perftui_tui.panes.snapshot_pane import Draw, SnapshotPane
+from perftui_tui.panes.top_ops import operators
 from perftui_tui.panes.workers import worker_count, workers
 from perftui_tui.reading.snapshot import Snapshot
 
@@ -75,12 +77,13 @@ class Dashboard(Vertical):
         return SnapshotPane(drawing, id=at, title=name, classes="chart", chart=chart)
 
     def _draw_gpu(self, snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
-        """The GPU keeps its place where a list of operators stands beside it."""
-        return gpu_or_operators(snapshot, cells, height, lists=not self._is_wide)
+        meter = self._gpu_place(snapshot, height)
+        if meter is None:
+            return operators(snapshot, cells, height)
+        return draw_at(meter, snapshot, cells, height)
 
-    @property
-    def _is_wide(self) -> bool:
-        return self.screen.has_class("-wide")
+    def _gpu_place(self, snapshot: Snapshot, height: int) -> Meter | None:
+        return gpu_place(snapshot, height, lists_below=self.screen.has_class("-wide"))
 
     def show(self, snapshot: Snapshot) -> None:
         """Show the rows that have something to say, and name what stands in the GPU's place."""
@@ -101,8 +104,9 @@ class Dashboard(Vertical):
         ):
             self._pane(name).display = is_shown
         chart = self._pane("#chart-gpu")
-        listed = not self._is_wide and shows_operators(snapshot, chart.content_size.height)
-        chart.entitle("Top operators" if listed else gpu(snapshot).name)
+        meter = self._gpu_place(snapshot, chart.content_size.height)
+        why_absent = gpu(snapshot).absent if meter is None or meter.name != "GPU" else ""
+        chart.entitle("Top operators" if meter is None else meter.name, why_absent)
         step = self._pane("#last-step")
         step.entitle(last_step_title(snapshot))
         analysis = snapshot.analysis

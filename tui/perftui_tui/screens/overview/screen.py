@@ -102,11 +102,11 @@ class OverviewScreen(RunScreen):
         #trace-panes { layout: horizontal; }
     }
     OverviewScreen.-tall.-wide {
-        #live { layout: horizontal; }
-        Dashboard { width: 3fr; height: 1fr; }
-        #charts { height: 1fr; }
-        #lists { width: 2fr; height: 1fr; }
-        #top-ops { display: block; height: 1fr; }
+        #charts { height: 13; }
+        &.-crowded #charts { height: 11; }
+        #lists { layout: horizontal; height: 1fr; }
+        #findings { width: 3fr; }
+        #top-ops { display: block; width: 2fr; height: 1fr; }
     }
     """
 
@@ -174,21 +174,9 @@ class OverviewScreen(RunScreen):
             self.query_one("#activity").styles.height = len(rows)
         if is_trace and has_gpu:
             # As high as it is long: what is left shows more gaps.
-            self._fit_findings("#trace-findings", snapshot, MOST_FINDING_ROWS)
-        elif not is_trace:
-            # Beside the meters operators share the height with them.
-            beside = self.has_class("-tall") and self.has_class("-wide")
-            self._fit_findings("#findings", snapshot, self.size.height // 2 if beside else 0)
-
-    def _fit_findings(self, name: str, snapshot: Snapshot, most: int) -> None:
-        """Set the height to the number of rows, at most ``most``; 0 leaves it to the layout."""
-        pane = self.query_one(name, SnapshotPane)
-        rows = findings(snapshot, pane.content_size.width or self.size.width, 0)
-        if most:
-            pane.styles.height = min(most, len(rows) + 2)
-        elif pane.styles.inline.has_rule("height"):
-            # Taking away what is not there would paint it anew.
-            pane.styles.height = None
+            pane = self.query_one("#trace-findings", SnapshotPane)
+            rows = findings(snapshot, pane.content_size.width or self.size.width, 0)
+            pane.styles.height = min(MOST_FINDING_ROWS, len(rows) + 2)
 
     def _title_findings(self, snapshot: Snapshot) -> None:
         count = len(snapshot.diagnosis.findings)

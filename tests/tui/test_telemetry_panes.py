@@ -44,6 +44,24 @@ def test_a_busy_disk_sets_the_scale(tmp_path: Path) -> None:
     assert (meter.high, meter.limit) == (5e8, "500M")
 
 
+@pytest.mark.parametrize(("over", "reading"), [(OVER, "busy 97 %"), ({}, "busy 0 %")])
+def test_the_idle_end_of_a_training_that_is_over_is_not_what_it_did(
+    tmp_path: Path, over: Mapping[str, Any], reading: str
+) -> None:
+    last_step = steps_last_until(tmp_path)
+    while_training: Samples = [97.0] * (last_step + 1)
+    snapshot = sampled(tmp_path, over, gpu0__utilization=[*while_training, 0.0, 0.0])
+    assert gpu(snapshot).reading == reading
+    assert gpu(snapshot).total == last_step + (1 if over else 3)
+
+
+def steps_last_until(tmp_path: Path) -> int:
+    """Whole seconds from the start of a run to the end of its last step."""
+    train = RunView(write_run(tmp_path / "alone"), lambda: NOW, lambda: False).read().train
+    assert train is not None
+    return (int(train["start"][-1]) + int(train["duration"][-1]) - START) // SECOND
+
+
 def test_one_missing_sample_is_bridged(tmp_path: Path) -> None:
     snapshot = sampled(
         tmp_path,

@@ -16,7 +16,7 @@ from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.look.format import per_second, percent, rate
 from perftui_tui.look.units import format_bytes, format_ns
 from perftui_tui.reading.snapshot import SLOW_RATIO
-from perftui_tui.reading.telemetry import gpus, table_of
+from perftui_tui.reading.telemetry import gpus, whole_table_of
 
 if TYPE_CHECKING:
     from perftui.run.table import Table
@@ -227,7 +227,7 @@ def _of_memory(snapshot: Snapshot) -> Iterator[Chart]:
 
 
 def _of_machine(snapshot: Snapshot) -> Iterator[Chart]:
-    table = table_of(snapshot)
+    table = whole_table_of(snapshot)
     if table is None or not len(table) or "time" not in table:
         return
     for prefix in gpus(table):

@@ -25,6 +25,18 @@ STOPPED = "no longer sampled"
 
 
 def table_of(snapshot: Snapshot) -> Table | None:
+    """The telemetry that meters show: as ``whole_table_of``, and of a run that is over only until
+    its last step ended. What is sampled while a training leaves says nothing about it."""
+    table = whole_table_of(snapshot)
+    steps = snapshot.train
+    if table is None or snapshot.phase.is_live or steps is None or not len(steps):
+        return table
+    end = int(steps["start"][-1]) + int(steps["duration"][-1])
+    while_training = int((table["time"] <= end).sum())
+    return table.head(while_training) if while_training else table
+
+
+def whole_table_of(snapshot: Snapshot) -> Table | None:
     """The telemetry of the machine on which the run was started, or of the only one there is; of a
     run that is over as long as any of its processes lived."""
     if snapshot.run is None or not snapshot.run.telemetry:

@@ -173,14 +173,14 @@ def roofline(analysis: TraceAnalysis) -> Roofline:
     )
 
 
-_NO_SIZES = "the sizes of tensors were not recorded: --shapes records them"
+_NO_SIZES = "the sizes of tensors were not recorded (--shapes records them)"
 
 
 def _peaks_of(analysis: TraceAnalysis) -> tuple[TraceCard, Card]:
     card = trace_card(analysis)
     if card.peaks is None:
         name = card.name or "the card"
-        raise UnknownError(f"what {name} can do is not known: perftui probe measures it there")
+        raise UnknownError(f"what {name} can do is not known (perftui probe measures it)")
     return card, card.peaks
 
 

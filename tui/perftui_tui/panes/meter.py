@@ -117,13 +117,12 @@ def _columns(meter: Meter, columns: int, live: bool) -> tuple[float, ...]:
 
 
 def _fitting(notes: Sequence[str], cells: int) -> str:
-    """The first of ``notes`` that fit whole: a figure that is cut is wrong."""
+    """Those of ``notes`` that fit whole, the first ones first: a figure that is cut is wrong."""
     text = ""
     for note in notes:
         longer = f"{text}  {note}" if text else note
-        if cell_len(longer) > cells:
-            break
-        text = longer
+        if cell_len(longer) <= cells:
+            text = longer
     return text
 
 

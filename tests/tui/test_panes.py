@@ -19,7 +19,7 @@ from perftui_tui.look.rows import plain, width
 from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.loader import loader
 from perftui_tui.panes.machine import cpu, disk, network
-from perftui_tui.panes.meter import Meter, draw_chart
+from perftui_tui.panes.meter import Meter, draw_chart, draw_line
 from perftui_tui.panes.meters import METERS, draw_meter
 from perftui_tui.panes.step_bar import breakdown_bar, step_bar
 from perftui_tui.panes.step_time import step_time
@@ -248,24 +248,48 @@ def test_the_machine_is_read_in_its_units(tmp_path: Path) -> None:
 
 
 def test_the_cost_of_recording_is_shown(tmp_path: Path) -> None:
-    assert "perftui <1 %" in step_time(snapshot_of(tmp_path)).notes
+    assert step_time(snapshot_of(tmp_path)).first == ("perftui <0.1 %", "dim")
 
 
-def test_the_cost_of_recording_is_shown_beside_its_budget(tmp_path: Path) -> None:
-    snapshot = snapshot_of(tmp_path, profile={"overhead": 0.005})
-    assert snapshot.ask(overhead_budget) == 0.005
+@pytest.mark.parametrize(
+    ("taken", "at_most", "limit", "text", "style"),
+    [
+        (3, 4, 0.005, "perftui 0.3 %, limit 0.5 %", "dim"),
+        (3, 21, 0.005, "perftui ≤2.1 %, limit 0.5 %", "dim"),
+        (12, 21, 0.01, "perftui 1.2 %, limit 1 %", "warn"),
+        (120, 120, 0.01, "perftui 12 %, limit 1 %", "warn"),
+        (2, 14, 0.0025, "perftui ≤1.4 %, limit 0.25 %", "dim"),
+    ],
+)
+def test_the_cost_of_recording_stands_whole_beside_its_limit(
+    tmp_path: Path, taken: int, at_most: int, limit: float, text: str, style: str
+) -> None:
+    """In the rows of 80, 120 and 200 columns, and in a chart as wide as in 120 of them."""
+    snapshot = snapshot_of(tmp_path, profile={"overhead": limit})
+    assert snapshot.ask(overhead_budget) == limit
+    cost = OwnCost(taken * MS, 0, 0, (at_most - taken) * MS, 1000 * MS)
+    given = {recording_cost: cost, overhead_budget: limit}
+    meter = step_time(replace(snapshot, facts=facts_with(Facts(None), given)))
+    assert meter.first == (text, style)
+    for word in ("EVEN", "UNEVEN"):
+        shown = replace(meter, word=word)
+        for rows in (
+            *(draw_line(shown, cells) for cells in (80, 120, 200)),
+            *(draw_chart(shown, cells, height) for cells, height in ((38, 6), (64, 6), (60, 12))),
+        ):
+            assert (text, style) in [span for row in rows for span in row]
 
-    def costing(at_most: int) -> Meter:
-        cost = OwnCost(3 * MS, 0, 0, at_most - 3 * MS, 1000 * MS)
-        given = {recording_cost: cost, overhead_budget: 0.005}
-        return step_time(replace(snapshot, facts=facts_with(Facts(None), given)))
 
-    assert costing(4 * MS).notes[0] == "perftui 0.3 % of 0.5 %"
-    unsure = costing(21 * MS)
-    assert unsure.notes[0] == "perftui ≤2.1 % of 0.5 %"
-    # As wide as the pane is in 120 columns.
-    drawn = draw_chart(unsure, 38, 7)
-    assert "perftui ≤2.1 % of 0.5 %" in plain(drawn[-1])
+def test_a_chart_keeps_its_rows_where_the_cost_fits_beside_the_reading(tmp_path: Path) -> None:
+    meter = replace(step_time(snapshot_of(tmp_path)), first=("perftui 0.3 %", "dim"))
+    *_, last = draw_chart(meter, 38, 6)
+    assert plain(last).startswith(meter.reading)
+    assert plain(last).endswith("perftui 0.3 %")
+    beside = replace(meter, first=("perftui ≤0.30 %, limit 0.25 %", "dim"))
+    *_, own, last = draw_chart(beside, 38, 6)
+    assert plain(own) == "perftui ≤0.30 %, limit 0.25 %"
+    assert plain(last).startswith(meter.reading)
+    assert len(draw_chart(beside, 38, 6)) == len(draw_chart(meter, 38, 6)) == 6
 
 
 @pytest.mark.parametrize("name", METERS)

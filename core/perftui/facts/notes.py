@@ -8,7 +8,7 @@ from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
 from perftui.facts.ranks.traced_ranks import traced_ranks
 from perftui.facts.step.other_steps import other_steps
-from perftui.facts.step.own_cost import over_budget, overhead_budget, recording_cost
+from perftui.facts.step.own_cost import cost_text, over_budget, overhead_budget, recording_cost
 from perftui.facts.step.steps import TRAIN, activity, step_breakdown, step_kind
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.facts.step.unprofiled import DISAGREES
@@ -71,12 +71,11 @@ def _longer_window(facts: Facts) -> Iterator[str]:
 
 def _cost(facts: Facts) -> Iterator[str]:
     """What recording took of a run that is over, if that is more than it was allowed."""
-    share, budget, cost = over_budget(facts), overhead_budget(facts), recording_cost(facts)
-    if share is not None and budget is not None and cost is not None:
+    share, limit, cost = over_budget(facts), overhead_budget(facts), recording_cost(facts)
+    if share is not None and limit is not None and cost is not None:
         yield (
-            f"recording took {fmt.percent(share)} of the steps' {fmt.duration(cost.whole)}, "
-            f"more than {fmt.percent(budget)}: a run as short pays for its first window; its "
-            "steps are judged without that"
+            f"{cost_text(share, limit)}, of {fmt.duration(cost.whole)} of steps: a run as short "
+            "pays for its first window; its steps are judged without that"
         )
 
 

@@ -6,6 +6,7 @@ import hashlib
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -53,6 +54,22 @@ def ceilings(gpu: str | None = None) -> Ceilings | None:
     host = socket.gethostname()
     found = [one for one in _kept() if (one.host == host if gpu is None else one.gpu == gpu)]
     return max(found, key=lambda one: (one.host == host, one.measured_ns), default=None)
+
+
+def ceilings_of(host: str) -> tuple[Ceilings, ...]:
+    """All that was measured on that host, the newest first; files are read once for each change of
+    their directory."""
+    directory = ceilings_directory()
+    with suppress(OSError):
+        if directory is not None:
+            return _of_host(host, str(directory), directory.stat().st_mtime_ns)
+    return ()
+
+
+@lru_cache(maxsize=4)
+def _of_host(host: str, _directory: str, _changed: int) -> tuple[Ceilings, ...]:
+    found = [one for one in _kept() if one.host == host]
+    return tuple(sorted(found, key=lambda one: -one.measured_ns))
 
 
 def _kept() -> Iterator[Ceilings]:

@@ -9,7 +9,7 @@ from perftui import format as fmt
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.device_phases import DeviceShare
 from perftui.facts.gpu.memory import MemoryUse
-from perftui.facts.step.own_cost import OwnCost, recording_cost
+from perftui.facts.step.own_cost import OwnCost, cost_text, overhead_budget, recording_cost
 from perftui.report.recorded import REASONS, Recorded, Recording, Snapshot
 from perftui.trace.text import printable
 
@@ -24,7 +24,7 @@ def recorded(recording: Recording | None, facts: Facts) -> Iterator[str]:
     yield "Recording"
     if recording.options:
         yield f"  options: {' '.join(recording.options)}"
-    yield from _cost(recording_cost(facts))
+    yield from _cost(recording_cost(facts), overhead_budget(facts))
     yield from _windows(recording.windows)
     for snapshot in recording.snapshots:
         yield from _snapshot(snapshot)
@@ -57,14 +57,14 @@ def gpu_memory(memory: MemoryUse | None) -> Iterator[str]:
         yield f"  {'allocations that failed':<30} {memory.failures:>12}"
 
 
-def _cost(cost: OwnCost | None) -> Iterator[str]:
+def _cost(cost: OwnCost | None, limit: float | None) -> Iterator[str]:
     if cost is None:
-        yield "  own cost: not known"
+        yield "  what perftui took is not known"
         return
     parts = (("hooks", cost.hooks), ("windows", cost.stalls), ("slower steps", cost.slowed))
     listed = ", ".join(f"{name} {fmt.duration(value)}" for name, value in parts)
-    share = fmt.percent(cost.total / cost.whole)
-    yield f"  own cost: {share} of {fmt.duration(cost.whole)} ({listed})"
+    told = cost_text(cost.total / cost.whole, limit)
+    yield f"  {told}, of {fmt.duration(cost.whole)} of steps ({listed})"
     if not cost.slowed and cost.slowed_at_most:
         most = fmt.duration(cost.slowed_at_most)
         yield f"    by how much profiled steps were slower is lost in their scatter: at most {most}"

@@ -13,7 +13,7 @@ from perftui.facts.gpu import memory
 from perftui.facts.gpu.device_phases import device_phases
 from perftui.facts.gpu.sync_calls import syncs
 from perftui.facts.rounding import apportioned
-from perftui.facts.step.own_cost import over_budget, overhead_budget
+from perftui.facts.step.own_cost import cost_text, over_budget, overhead_budget
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.steps import step_breakdown, step_count
 from perftui.fixes.model import FixOption
@@ -71,7 +71,7 @@ def _heading(report: Report) -> Iterator[str]:
         )
     share, budget = over_budget(report.facts), overhead_budget(report.facts)
     if share is not None and budget is not None:
-        yield f"perftui took {fmt.percent(share)} of all steps, limit {fmt.percent(budget)}"
+        yield cost_text(share, budget)
 
 
 def _status(manifest: Manifest) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+from math import prod
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.kernels.flops import Work, work_of
+from perftui.analysis.kernels.moved import Tensor
 
 HALF = "c10::BFloat16"
 
@@ -56,8 +59,60 @@ def test_causal_attention_counts_half_of_the_pairs() -> None:
     assert half.flops == plain.flops // 2
 
 
-def test_other_operators_move_their_inputs_and_as_much_as_the_largest() -> None:
-    assert work_of("aten::mul", called("float", [4, 4], [4])) == Work(0, 4 * (16 + 4 + 16))
+@pytest.mark.parametrize(
+    ("operator", "sizes", "elements"),
+    [
+        ("aten::mul", ([4, 4], [4]), 16 + 4 + 16),
+        ("aten::add_", ([4, 4], [4, 4]), 16 + 16 + 16),
+        ("aten::mul", ([4, 4], [], [4, 4]), 16 + 16),
+        ("aten::clamp_min", ([4, 4], [], [4, 4]), 16 + 16),
+        ("aten::copy_", ([4, 4], [4]), 16 + 4),
+        ("aten::fill_", ([4, 4], []), 16),
+        ("aten::sum", ([4, 4], []), 16),
+        ("aten::gather", ([4, 4], [], [2, 4]), 0),
+        ("aten::embedding", ([4, 4], [2]), 0),
+        ("triton_red_fused_add", ([4, 4], [4, 4]), 0),
+    ],
+)
+def test_other_operators_move_what_they_read_and_write(
+    operator: str, sizes: tuple[list[int], ...], elements: int
+) -> None:
+    """What a call is given to write to is not read; lookups and unknown operators say nothing."""
+    assert work_of(operator, called("float", *sizes)) == Work(0, 4 * elements)
+
+
+def test_a_comparison_writes_a_byte_for_each_element() -> None:
+    assert work_of("aten::gt", called("float", [4, 4], [])) == Work(0, 4 * 16 + 16)
+
+
+def test_an_expanded_input_is_read_once() -> None:
+    arguments = called("float", [4, 8], [4, 8])
+    arguments["Input Strides"] = [[8, 1], [0, 1]]
+    assert work_of("aten::add", arguments) == Work(0, 4 * (32 + 8 + 32))
+    arguments = called(HALF, [3, 4, 8], [3, 8, 16])
+    arguments["Input Strides"] = [[32, 8, 1], [0, 16, 1]]
+    work = work_of("aten::bmm", arguments)
+    assert work == Work(2 * 3 * 4 * 8 * 16, 2 * (3 * 4 * 8 + 8 * 16 + 3 * 4 * 16))
+
+
+SIDES = st.lists(st.integers(0, 4), max_size=4)
+
+
+@given(SIDES, st.data())
+def test_no_element_in_memory_is_left_out_and_none_of_an_expanded_tensor_counts_twice(
+    sides: list[int], data: st.DataObject
+) -> None:
+    steps = data.draw(st.lists(st.integers(0, 9), min_size=len(sides), max_size=len(sides)))
+    places = product(*(range(side) for side in sides))
+    found = {sum(at * step for at, step in zip(place, steps, strict=True)) for place in places}
+    assert Tensor.of(sides, steps, "float").stored >= 4 * len(found)
+    kept = [data.draw(st.booleans()) for _ in sides]
+    whole = [prod(s for s, k in zip(sides[i + 1 :], kept[i + 1 :], strict=True) if k)
+             for i in range(len(sides))]  # fmt: skip
+    expanded = [step if keep else 0 for step, keep in zip(whole, kept, strict=True)]
+    places = product(*(range(side) for side in sides))
+    found = {sum(at * step for at, step in zip(place, expanded, strict=True)) for place in places}
+    assert Tensor.of(sides, expanded, "float").stored == 4 * len(found)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from perftui.analysis.open_trace import open_trace
 from perftui.diagnosis.model import Severity
@@ -14,7 +16,7 @@ from perftui.probe.model import Ceiling, Ceilings, rate_of
 from perftui.probe.store import keep
 from tests.core.diagnosis.kernel_stories import ADD, BF16, H100, K, busy_with
 from tests.core.diagnosis.stories import busy, diagnosed, finding_of
-from tests.traces.builder import us
+from tests.traces.builder import TraceBuilder, us
 
 PRODUCT = {"Input Dims": [[4096, 4096], [4096, 4096]], "Input type": ["c10::BFloat16"] * 2}
 SUM = {"Input Dims": [[4096, 4096], [4096, 4096]], "Input type": ["c10::BFloat16"] * 2}
@@ -48,6 +50,66 @@ def test_without_sizes_or_a_known_card_it_says_so(tmp_path: Path) -> None:
     unknown = busy_with(*SHAPED, card={**H100, "name": "Some card"})
     with pytest.raises(UnknownError, match="what Some card can do is not known"):
         roofline(open_trace(unknown.write(tmp_path / "unknown.json")))
+
+
+def test_rates_intensity_and_what_the_roof_would_save(tmp_path: Path) -> None:
+    analysis = open_trace(busy_with(*SHAPED).write(tmp_path / "trace.json"))
+    product, addition = roofline(analysis).calls
+    moved = 2 * 3 * 2 * 4096**2
+    assert product.intensity == pytest.approx(2 * FLOPS / moved)
+    assert product.flop_rate == pytest.approx(2 * FLOPS / 400e-6)
+    assert product.byte_rate == pytest.approx(moved / 400e-6)
+    assert product.saved == us(400) - 2 * round(FLOPS / 989.4e12 * 1e9)
+    assert (addition.intensity, addition.flop_rate) == (None, None)
+    assert addition.byte_rate == pytest.approx(moved / 2 / 100e-6)
+    assert addition.saved == us(100) - round(moved / 2 / 3350)
+    assert analysis.trace.name_of(product.row) == "aten::mm"
+    assert product.longest == us(200)
+
+
+def test_what_stays_in_caches_saves_nothing(tmp_path: Path) -> None:
+    fast = busy_with(K(ADD, 10, ("aten::add",), args=SUM))
+    (found,) = roofline(open_trace(fast.write(tmp_path / "trace.json"))).calls
+    assert found.reached > 1
+    assert found.saved == 0
+
+
+def test_kernels_with_8_bits_have_no_roof_here(tmp_path: Path) -> None:
+    story = busy_with(K("sm90_xmma_gemm_e4m3bf16", 200, ("aten::mm",), args=PRODUCT))
+    (found,) = roofline(open_trace(story.write(tmp_path / "trace.json"))).calls
+    assert (found.roof, found.saved) == (0, None)
+
+
+KERNELS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 200), st.integers(0, 90), st.integers(0, 1)),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(KERNELS)
+def test_kernels_of_a_call_that_run_at_once_are_united(
+    kernels: list[tuple[int, int, int, int]],
+) -> None:
+    """Against a set of the nanoseconds in which a kernel of the call runs."""
+    story = TraceBuilder(fields={"deviceProperties": [H100]})
+    for call in range(4):
+        story.at(us(100 * call)).op("aten::add", us(90), **SUM)
+        for number, (of, start, lasting, stream) in enumerate(kernels):
+            if of == call:
+                story.at(us(100 * call + 1 + number))
+                story.launch(ADD, lasting, starts=us(500) + start, stream=7 + stream)
+    calls: dict[int, set[int]] = {}
+    for of, start, lasting, _ in kernels:
+        calls.setdefault(of, set()).update(range(start, start + lasting))
+    expected = [len(one) for one in calls.values()]
+    if not sum(expected):
+        return
+    found = roofline(story.analysis())
+    assert sum(one.time for one in found.calls) == sum(expected)
+    assert max(one.longest for one in found.calls) == max(expected)
+    assert found.covered == found.whole == len(set().union(*calls.values()))
 
 
 def test_a_busy_gpu_is_said_to_compute_what_it_computes() -> None:

@@ -73,7 +73,8 @@ def test_options_cost_and_why_windows_were_opened_are_told(tmp_path: Path) -> No
 
     assert block(layout, "Recording") == [
         "options: --overhead 2% --shapes --modules --stack-rate 10",
-        "own cost: 1.0 % of 300 ms (hooks 3.0 ms, windows 0 ns, slower steps 0 ns)",
+        "perftui 1.0 %, limit 2 %, of 300 ms of steps "
+        "(hooks 3.0 ms, windows 0 ns, slower steps 0 ns)",
         "window: step 11, the training had warmed up; held up 12 ms",
         "window: steps 20-22, a step was slow; held up 12 ms",
         "window: step 25, a new reason; held up 12 ms",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.charts.area import sparkline, steady_bins
 from perftui_tui.charts.blocks import LEFT_EIGHTHS, filled_steps
-from perftui_tui.look.format import percent, rate
+from perftui_tui.look.format import of_ceiling, percent, rate
 from perftui_tui.look.rows import Row, Span, crop, row
 from perftui_tui.look.units import format_bytes
 from perftui_tui.panes.gpu import busy_word, clock_limits, gpu
@@ -26,6 +26,7 @@ from perftui_tui.reading.telemetry import (
 )
 
 if TYPE_CHECKING:
+    from perftui.facts.gpu.own_ceilings import OwnCeilings
     from perftui.run.table import Table
 
 BAR_CELLS = 5
@@ -49,8 +50,8 @@ class Figure:
     """What a small bar before the text is filled to, 0 to 1; None for no bar."""
 
 
-Read = Callable[["Table", str], Figure]
-"""Given the telemetry and what the columns of a GPU begin with."""
+Read = Callable[["Table", str, "OwnCeilings"], Figure]
+"""Given the telemetry, what the columns of a GPU begin with, and what the machine can do."""
 
 
 def gpu_cards(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
@@ -63,7 +64,7 @@ def gpu_cards(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     if len(shown) > height:
         first = _own_first(snapshot, table, prefixes)[: max(1, height - 1)]
         shown = [prefix for prefix in prefixes if prefix in first]
-    rows = _drawn(table, shown, cells, live=snapshot.phase.is_live)
+    rows = _drawn(snapshot, table, shown, cells)
     left = len(prefixes) - len(shown)
     if left and height > len(rows):
         rows.append(crop(row((f"{'':{NAME_WIDTH}}and {left} more GPUs", "dim")), cells))
@@ -92,14 +93,12 @@ def _own_first(snapshot: Snapshot, table: Table, prefixes: Sequence[str]) -> lis
     return sorted(prefixes, key=is_other)
 
 
-def _drawn(table: Table, prefixes: Sequence[str], cells: int, *, live: bool) -> list[Row]:
-    columns = [[read(table, prefix) for prefix in prefixes] for read in FIGURES]
-    columns = [column for column in columns if any(figure.text for figure in column)]
-    widths = [_width(column) for column in columns]
+def _drawn(snapshot: Snapshot, table: Table, prefixes: Sequence[str], cells: int) -> list[Row]:
     use = [_use(table, prefix) for prefix in prefixes]
     left = cells - NAME_WIDTH - max(len(text) for text, _ in use) - 1
-    fitting = _fitting(widths, left - SHORTEST_HISTORY)
+    columns, widths, fitting = _columns(snapshot, table, prefixes, left - SHORTEST_HISTORY)
     history = min(LONGEST_HISTORY, left - sum(width + 2 for width in widths[:fitting]))
+    live = snapshot.phase.is_live
     rows = []
     for at, prefix in enumerate(prefixes):
         text, style = use[at]
@@ -110,6 +109,24 @@ def _drawn(table: Table, prefixes: Sequence[str], cells: int, *, live: bool) -> 
             spans += [("  ", ""), *_figure(column[at], width)]
         rows.append(crop(tuple(spans), cells))
     return rows
+
+
+def _columns(
+    snapshot: Snapshot, table: Table, prefixes: Sequence[str], room: int
+) -> tuple[list[list[Figure]], list[int], int]:
+    """Figures of all cards, their widths, and how many fit: beside what was measured on this
+    machine, unless a figure had to go for that."""
+    from perftui.facts.gpu.own_ceilings import OwnCeilings, own_ceilings
+
+    def of(known: OwnCeilings) -> tuple[list[list[Figure]], list[int], int]:
+        columns = [[read(table, prefix, known) for prefix in prefixes] for read in FIGURES]
+        columns = [column for column in columns if any(figure.text for figure in column)]
+        widths = [_width(column) for column in columns]
+        return columns, widths, _fitting(widths, room)
+
+    plain, known = of(OwnCeilings()), snapshot.ask(own_ceilings)
+    measured = plain if known is None else of(known)
+    return measured if measured[2] >= plain[2] else plain
 
 
 def _fitting(widths: Sequence[int], room: int) -> int:
@@ -153,7 +170,7 @@ def _history(table: Table, prefix: str, width: int, *, live: bool) -> str:
     return sparkline(values, width, 0.0, 100.0)
 
 
-def _memory(table: Table, prefix: str) -> Figure:
+def _memory(table: Table, prefix: str, _: OwnCeilings) -> Figure:
     used, whole = (latest(table, f"{prefix}.memory_{name}") for name in ("used", "total"))
     if used is None:
         return Figure("")
@@ -164,7 +181,7 @@ def _memory(table: Table, prefix: str) -> Figure:
     return Figure(f"{text:>13}", share=used / whole)
 
 
-def _power(table: Table, prefix: str) -> Figure:
+def _power(table: Table, prefix: str, _: OwnCeilings) -> Figure:
     now, limit = (latest(table, f"{prefix}.{name}") for name in ("power", "power_limit"))
     if now is None:
         return Figure("")
@@ -172,14 +189,14 @@ def _power(table: Table, prefix: str) -> Figure:
     return Figure(f"{text:>9}", share=now / limit if limit else None)
 
 
-def _temperature(table: Table, prefix: str) -> Figure:
+def _temperature(table: Table, prefix: str, _: OwnCeilings) -> Figure:
     now = latest(table, f"{prefix}.temperature")
     if now is None:
         return Figure("")
     return Figure(f"{now:3.0f} °C", "warn" if now >= HOT else "dim")
 
 
-def _clock(table: Table, prefix: str) -> Figure:
+def _clock(table: Table, prefix: str, _: OwnCeilings) -> Figure:
     """The clock, and what holds it down."""
     now = latest(table, f"{prefix}.clock_sm")
     held = clock_limits(table, prefix)
@@ -187,34 +204,40 @@ def _clock(table: Table, prefix: str) -> Figure:
     return Figure("" if now is None else " ".join((f"{now:4.0f} MHz", *held)), style)
 
 
-def _tensor(table: Table, prefix: str) -> Figure:
+def _tensor(table: Table, prefix: str, known: OwnCeilings) -> Figure:
     """Activity by the card's own counters, where it has them."""
     named = {"SM": "sm_activity", "tensor": "tensor_activity", "DRAM": "dram_activity"}
-    known = {word: latest(table, f"{prefix}.{name}") for word, name in named.items()}
-    parts = [f"{word} {value:.0f} %" for word, value in known.items() if value is not None]
+    now = {word: latest(table, f"{prefix}.{name}") for word, name in named.items()}
+    parts = [f"{word} {value:.0f} %" for word, value in now.items() if value is not None]
+    most = known.device_memory.get(prefix)
+    if now["DRAM"] is not None and most is not None:
+        # Both are shares of what the data sheet says.
+        parts[-1] = f"DRAM {now['DRAM']:.0f} of {100 * most:.0f} % measured"
     return Figure("  ".join(parts))
 
 
-def _pcie(table: Table, prefix: str) -> Figure:
-    """What goes over PCIe, and the link as it is now."""
+def _pcie(table: Table, prefix: str, known: OwnCeilings) -> Figure:
+    """What goes over PCIe, beside the most that was measured, and the link as it is now."""
     generation, lanes = (latest(table, f"{prefix}.pcie_{name}") for name in ("generation", "width"))
     link = f" gen{generation:.0f} x{lanes:.0f}" if generation and lanes else ""
-    return Figure(_both_ways(table, prefix, "pcie", f"PCIe{link}"))
+    most = known.to_device.get(prefix)
+    return Figure(_both_ways(table, prefix, "pcie", f"PCIe{link}", most))
 
 
-def _nvlink(table: Table, prefix: str) -> Figure:
+def _nvlink(table: Table, prefix: str, known: OwnCeilings) -> Figure:  # noqa: ARG001 - a ``Read``
     return Figure(_both_ways(table, prefix, "nvlink", "NVLink"))
 
 
-def _both_ways(table: Table, prefix: str, link: str, name: str) -> str:
-    """As nvidia-smi names them: received by the GPU, and sent."""
+def _both_ways(table: Table, prefix: str, link: str, name: str, most: float | None = None) -> str:
+    """As nvidia-smi names them: received by the GPU, of ``most`` where known, and sent."""
     received, sent = (latest(table, f"{prefix}.{link}_{way}") for way in ("receive", "transmit"))
     if received is None or sent is None:
         return ""
-    return f"{name} rx {rate(received):>9} tx {rate(sent):>9}"
+    shown = f"{rate(received):>9}" if most is None else of_ceiling(received, most)
+    return f"{name} rx {shown} tx {rate(sent):>9}"
 
 
-def _held(table: Table, prefix: str) -> Figure:
+def _held(table: Table, prefix: str, known: OwnCeilings) -> Figure:  # noqa: ARG001 - a ``Read``
     """What the run itself holds of the memory, and how many processes hold any."""
     own, holders = (latest(table, f"{prefix}.{name}") for name in ("process_memory", "processes"))
     parts = [] if own is None else [f"run {format_bytes(own)}"]
@@ -223,7 +246,7 @@ def _held(table: Table, prefix: str) -> Figure:
     return Figure("  ".join(parts))
 
 
-def _errors(table: Table, prefix: str) -> Figure:
+def _errors(table: Table, prefix: str, known: OwnCeilings) -> Figure:  # noqa: ARG001 - a ``Read``
     """Nothing where memory had no errors that ECC could not correct."""
     errors = latest(table, f"{prefix}.ecc_uncorrected")
     return Figure(f"ECC {errors:.0f} uncorrected" if errors else "", "warn")

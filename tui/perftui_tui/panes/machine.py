@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perftui_tui.charts.axis import nice_step, usual_top
-from perftui_tui.look.format import percent, rate
+from perftui_tui.look.format import of_ceiling, percent, rate
 from perftui_tui.look.units import format_bytes
 from perftui_tui.panes.meter import Meter
 from perftui_tui.reading.snapshot import Snapshot
@@ -102,9 +103,20 @@ def moves(meter: Meter) -> bool:
 
 
 def disk(snapshot: Snapshot) -> Meter:
-    """Reads and writes of all disks together."""
+    """Reads and writes of all disks together; of the data's disk what it reads of what it can."""
     busy = latest(table_of(snapshot), "disk.utilization")
-    return _traffic(snapshot, "Disk", ("read", "disk.read"), ("write", "disk.write"), busy)
+    found = _traffic(snapshot, "Disk", ("read", "disk.read"), ("write", "disk.write"), busy)
+    return replace(found, notes=(*_of_measured(snapshot), *found.notes))
+
+
+def _of_measured(snapshot: Snapshot) -> list[str]:
+    """What is read of the data set's disk, beside what ``perftui probe`` measured there."""
+    from perftui.facts.gpu.own_ceilings import own_ceilings
+
+    now, known = latest(table_of(snapshot), "data_disk.read"), snapshot.ask(own_ceilings)
+    if now is None or known is None or known.data_disk is None:
+        return []
+    return [f"data {of_ceiling(now, known.data_disk)}"]
 
 
 def network(snapshot: Snapshot) -> Meter:

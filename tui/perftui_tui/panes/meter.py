@@ -14,6 +14,10 @@ from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, wid
 NAME_WIDTH = 10
 READING_WIDTH = 19
 LONGEST_NOTES = 76
+FIRST_CELLS = 28
+"""Of ``perftui ≤0.25 %, limit 0.25 %``: beside a row of 80 cells what it took fits whole."""
+
+SHORTEST_CHART = 8
 AXIS_WIDTH = 6
 
 STYLES = {
@@ -44,6 +48,9 @@ class Meter:
     high: float = 100.0
     limit: str = "100 %"
     """The top of the scale, as text."""
+    first: Span | None = None
+    """What stands before the notes, in a style of its own; a chart gives it a row where it does not
+    fit beside the reading."""
     notes: tuple[str, ...] = ()
     absent: str = ""
     total: int = 0
@@ -64,20 +71,28 @@ def draw_line(meter: Meter, cells: int, *, live: bool = False) -> list[Row]:
         return [crop(row((name, "bold"), (meter.absent, "dim")), cells)]
     reading = fit(_reading(meter), READING_WIDTH)
     left = cells - NAME_WIDTH - READING_WIDTH
-    room = min(left * 3 // 5, LONGEST_NOTES)
-    notes = _fitting(meter.notes, room - 1)
-    chart_width = max(8, left - room)
+    room = min(max(left * 3 // 5, FIRST_CELLS + 1), left - SHORTEST_CHART, LONGEST_NOTES)
+    notes = _fitting(_all_notes(meter), room - 1)
+    chart_width = max(SHORTEST_CHART, left - max(room, 0))
     values = _columns(meter, chart_width, live)
     chart = sparkline(values, chart_width, meter.low, meter.high)
-    drawn = row((name, "bold"), *reading, (chart, meter.chart_style), (f" {notes}", "dim"))
+    drawn = row((name, "bold"), *reading, (chart, meter.chart_style), (" ", ""), *notes)
     return [crop(drawn, cells)]
 
 
 def draw_chart(meter: Meter, cells: int, height: int, *, live: bool = False) -> list[Row]:
-    """An area chart with its scale, two values a cell, and the reading in the last row."""
+    """An area chart with its scale, two values a cell, and the reading in the last row; above that
+    the first note, where it does not fit beside it."""
     if meter.absent:
         return [(), *wrap(meter.absent, cells, "dim")]
-    chart_width, chart_height = max(1, cells - AXIS_WIDTH), max(1, height - 1)
+    reading, notes = _reading(meter), _all_notes(meter)
+    beside = cells - width(reading) - 2
+    own = [note for note in notes[:1] if cell_len(note[0]) > beside and height > FEWEST_ROWS]
+    below = [
+        *([crop(tuple(own), cells)] if own else []),
+        spread(reading, _fitting(notes[len(own) :], beside), cells),
+    ]
+    chart_width, chart_height = max(1, cells - AXIS_WIDTH), max(1, height - len(below))
     values = _columns(meter, 2 * chart_width, live)
     chart = braille_area(values, chart_width, chart_height, meter.low, meter.high)
     rows = [
@@ -87,9 +102,7 @@ def draw_chart(meter: Meter, cells: int, height: int, *, live: bool = False) -> 
     if any(meter.marked):
         marks = _marked_columns(meter, chart_width, live)
         rows[0] = (rows[0][0], *_with_marks(chart[0], marks, meter.chart_style))
-    reading = _reading(meter)
-    notes = _fitting(meter.notes, cells - width(reading) - 2)
-    return [*rows, spread(reading, row((notes, "dim")), cells)]
+    return [*rows, *below]
 
 
 MARK = "!"
@@ -116,15 +129,23 @@ def _columns(meter: Meter, columns: int, live: bool) -> tuple[float, ...]:
     return steady_bins(meter.values, max(0, meter.total - len(meter.values)), columns)
 
 
-def _fitting(notes: Sequence[str], cells: int) -> str:
-    """The first of ``notes`` that fit whole: a figure that is cut is wrong."""
-    text = ""
-    for note in notes:
-        longer = f"{text}  {note}" if text else note
-        if cell_len(longer) > cells:
-            break
-        text = longer
-    return text
+FEWEST_ROWS = 4
+"""Rows of a chart from which on more of them a note may have one of its own."""
+
+
+def _all_notes(meter: Meter) -> list[Span]:
+    first = [] if meter.first is None else [meter.first]
+    return [*first, *((note, "dim") for note in meter.notes)]
+
+
+def _fitting(notes: Sequence[Span], cells: int) -> Row:
+    """Those of ``notes`` that fit whole, the first ones first: a figure that is cut is wrong."""
+    spans: list[Span] = []
+    for text, style in notes:
+        gap: list[Span] = [("  ", "")] if spans else []
+        if width((*spans, *gap, (text, style))) <= cells:
+            spans += [*gap, (text, style)]
+    return tuple(spans)
 
 
 def _reading(meter: Meter) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perftui_tui.charts.bar import apportion
-from perftui_tui.look.format import fine_percent, part_of_step, per_second, share
+from perftui_tui.look.format import part_of_step, per_second, share
 from perftui_tui.look.rows import Row, Span, row, with_fitting
 from perftui_tui.look.rows import width as width_of
 from perftui_tui.look.units import format_ns
@@ -32,12 +32,12 @@ def bar_alone(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa
 
 def _own_cost(snapshot: Snapshot) -> list[Span]:
     """What recording took of a run that is over, where that is more than it was allowed."""
-    from perftui.facts.step.own_cost import over_budget, overhead_budget
+    from perftui.facts.step.own_cost import cost_text, over_budget, overhead_budget
 
-    taken, budget = snapshot.ask(over_budget), snapshot.ask(overhead_budget)
-    if taken is None or budget is None:
+    taken, limit = snapshot.ask(over_budget), snapshot.ask(overhead_budget)
+    if taken is None or limit is None:
         return []
-    return [(f"perftui {fine_percent(100 * taken)}, limit {100 * budget:g} %", "warn")]
+    return [(cost_text(taken, limit), "warn")]
 
 
 def breakdown_bar(breakdown: DrawnStep | None, cells: int, room: int = 0) -> list[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perftui_tui.charts.axis import usual_top
-from perftui_tui.look.format import fine_percent, share
+from perftui_tui.look.rows import Span
 from perftui_tui.look.units import format_ns
 from perftui_tui.panes.meter import Meter
 from perftui_tui.reading.snapshot import SLOW_RATIO, Snapshot
@@ -13,7 +13,7 @@ UNSTEADY_RATIO = 1.5
 
 
 def step_time(snapshot: Snapshot) -> Meter:
-    """Durations of the newest steps; the note has the overhead of perftui."""
+    """Durations of the newest steps; beside them what perftui took of all."""
     values = snapshot.step_ms
     if not values:
         return Meter("Step", absent="no training step yet")
@@ -32,7 +32,8 @@ def step_time(snapshot: Snapshot) -> Meter:
         values,
         high=top,
         limit=_scale(top),
-        notes=tuple(note for note in (_overhead(snapshot), _slow(slow)) if note),
+        first=_overhead(snapshot),
+        notes=tuple(filter(None, [_slow(slow)])),
         total=snapshot.train_steps,
         marked=slow,
     )
@@ -44,20 +45,12 @@ def _slow(slow: tuple[bool, ...]) -> str:
     return f"! {count} slow (from {SLOW_RATIO:g}x the median)" if count else ""
 
 
-def _overhead(snapshot: Snapshot) -> str:
+def _overhead(snapshot: Snapshot) -> Span | None:
     """What recording has cost so far, and what it may cost: the first window is paid back later."""
-    from perftui.facts.step.own_cost import overhead_budget, recording_cost
+    from perftui.facts.step.own_cost import told_cost
 
-    cost, budget = snapshot.ask(recording_cost), snapshot.ask(overhead_budget)
-    if cost is None:
-        return ""
-    if budget is None:
-        return f"perftui {share(cost.total, cost.whole)}"
-    shown = fine_percent(100 * cost.total / cost.whole)
-    if cost.at_most > budget * cost.whole:
-        # Steps scatter: whether the budget was kept is not known, but how much it was at most.
-        shown = f"≤{fine_percent(100 * cost.at_most / cost.whole)}"
-    return f"perftui {shown} of {100 * budget:g} %"
+    told = snapshot.ask(told_cost)
+    return None if told is None else (told.text, "warn" if told.is_over else "dim")
 
 
 def _scale(milliseconds: float) -> str:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from perftui.analysis.kernels.moved import Tensor, bytes_moved
+
 Sizes = Sequence[Sequence[int]]
 
 
@@ -21,22 +23,7 @@ class Work:
     flops: int
     """Operations of matrix products, convolutions and attention; 0 for other operators."""
     bytes: int
-
-
-_BYTES = {
-    "double": 8,
-    "long int": 8,
-    "long": 8,
-    "float": 4,
-    "int": 4,
-    "c10::BFloat16": 2,
-    "c10::Half": 2,
-    "half": 2,
-    "bool": 1,
-    "unsigned char": 1,
-    "signed char": 1,
-}
-"""By the name of the data type, as Kineto writes it."""
+    """0 where the sizes do not tell: of what only looks up some of its input, for example."""
 
 
 def work_of(operator: str, arguments: Mapping[str, Any]) -> Work | None:
@@ -46,23 +33,27 @@ def work_of(operator: str, arguments: Mapping[str, Any]) -> Work | None:
     if not isinstance(sizes, list) or not isinstance(kinds, list):
         return None
     sizes = [size if _is_size(size) else [] for size in sizes]
+    strides = arguments.get("Input Strides")
+    strides = (
+        strides if isinstance(strides, list) and len(strides) == len(sizes) else [None] * len(sizes)
+    )
     tensors = [
-        prod(size) * _BYTES.get(str(kind), 0)
-        for size, kind in zip(sizes, kinds, strict=False)
-        if size
+        Tensor.of(size, step, str(kind))
+        for size, step, kind in zip(sizes, strides, kinds, strict=False)
     ]
-    if not tensors:
+    if not any(size for size, _ in zip(sizes, kinds, strict=False)):
         return None
+    known = _FLOPS.get(operator)
+    if known is None:
+        return Work(0, bytes_moved(operator, tensors))
     texts = arguments.get("Concrete Inputs")
     texts = [str(text) for text in texts] if isinstance(texts, list) else []
-    width = next((_BYTES[kind] for kind in kinds if kind in _BYTES), 0)
+    width = next((one.width for one in tensors if one.width), 0)
     try:
-        known = _FLOPS.get(operator)
-        flops, output = known(sizes, texts) if known else (0, 0)
+        flops, output = known(sizes, texts)
     except (IndexError, ValueError, ZeroDivisionError):
         return None
-    # Other operators write as much as their largest input.
-    return Work(flops, sum(tensors) + (output * width if known else max(tensors)))
+    return Work(flops, sum(one.stored for one in tensors) + output * width)
 
 
 def _is_size(size: object) -> bool:

@@ -51,3 +51,13 @@ def precision_of(name: str) -> Precision:
         (Precision.FLOAT32, _FLOAT32),
     )
     return next((kind for kind, found in kinds if found.search(name)), Precision.UNKNOWN)
+
+
+_EIGHT_BITS = re.compile(
+    r"e4m3|e5m2|fp8|i8i8|s8s8|imma|qmma|int8|nvjet_(sm\d+_)?[qo]", re.IGNORECASE
+)
+
+
+def is_8_bit(name: str) -> bool:
+    """Whether a kernel's factors have 8 bits, by its name in a trace."""
+    return _EIGHT_BITS.search(name) is not None

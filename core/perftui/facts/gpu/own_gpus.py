@@ -25,7 +25,7 @@ def own_gpus(facts: Facts) -> tuple[str, ...]:
     known = settings(facts)
     if known is None or known.devices is None:
         raise UnknownError("the training has not told which GPUs it sees")
-    seen = visible_gpus(_sampled(facts), known.devices.uuids, known.environment or {})
+    seen = visible_gpus(sampled_gpus(facts), known.devices.uuids, known.environment or {})
     used = sorted(set(_numbers(known, known.devices)))
     if seen is None or not used or used[-1] >= len(seen):
         raise UnknownError("which GPUs the training uses is not known")
@@ -48,8 +48,8 @@ def _numbers(known: Settings, devices: Devices) -> Iterator[int]:
         yield devices.current
 
 
-def _sampled(facts: Facts) -> list[Gpu]:
-    """The GPUs that were found on the rank's host."""
+def sampled_gpus(facts: Facts) -> list[Gpu]:
+    """The GPUs that were found on the rank's host; none where the run does not list them."""
     with suppress(msgspec.ValidationError):
         return msgspec.convert(_of_host(facts, GPU_DEVICES) or [], list[Gpu])
     return []

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from perftui.analysis.grouping import first_longest, sums
+from perftui.analysis.intervals import union
 from perftui.analysis.kernels.cards import Card
 from perftui.analysis.kernels.category import ON_TENSOR_CORES, Category, category_of
 from perftui.analysis.kernels.flops import Work, work_of
-from perftui.analysis.kernels.precision import Precision, precision_of
+from perftui.analysis.kernels.precision import Precision, is_8_bit, precision_of
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.gpu.card import TraceCard, trace_card
@@ -41,15 +42,21 @@ class RoofedCall:
     precision: Precision
     calls: int
     time: int
-    """ns on the device."""
+    """ns on the device, united where its kernels run at once."""
     flops: int
+    """0 for what is no matrix product, convolution or attention."""
     bytes: int
+    """Each input read once and the output written once; 0 where the sizes do not tell."""
     roof: int
     """ns that they would take at least; 0 where the card's rate in that precision is not known."""
     is_memory_bound: bool
     """Whether the bytes take longer than the arithmetic."""
     measured_roof: int = 0
     """``roof`` at the rates that ``perftui probe`` measured on such a card; 0 where it did not."""
+    row: int = NONE
+    """Row of the trace of the longest of the calls."""
+    longest: int = 0
+    """ns of that one on the device."""
 
     @property
     def reached(self) -> float:
@@ -60,6 +67,28 @@ class RoofedCall:
     def reached_of_measured(self) -> float | None:
         """Share of the measured roof, as ``reached``; None where nothing was measured."""
         return self.measured_roof / self.time if self.time and self.measured_roof else None
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOP for each byte; None without arithmetic, or where the bytes are not known."""
+        return self.flops / self.bytes if self.flops and self.bytes else None
+
+    @property
+    def flop_rate(self) -> float | None:
+        """FLOP/s that are reached; None without arithmetic."""
+        return self.flops * 1e9 / self.time if self.flops and self.time else None
+
+    @property
+    def byte_rate(self) -> float | None:
+        """Bytes per second that are reached; None where the bytes are not known."""
+        return self.bytes * 1e9 / self.time if self.bytes and self.time else None
+
+    @property
+    def saved(self) -> int | None:
+        """ns that a step would be shorter if the calls reached their roof, the measured one where
+        there is one; None where no roof is known."""
+        roof = self.measured_roof or self.roof
+        return max(self.time - roof, 0) if roof else None
 
 
 @dataclass(frozen=True)
@@ -74,7 +103,13 @@ class Roofline:
     peak: float
     """TFLOP/s of the card in the lowest precision that any of them computes in."""
     covered: int
-    """ns of device time that those calls take."""
+    """ns of device time that those calls take, united."""
+    whole: int
+    """ns of device time that all kernels of the step take, united."""
+    peaks: Card
+    """By the data sheet where the card is listed, else as they were measured."""
+    measured: Card | None = None
+    """As ``perftui probe`` measured them on a card of that name; None where it did not."""
     is_measured: bool = False
     """Whether roofs and peak are those that ``perftui probe`` measured: the card is not listed."""
 
@@ -91,16 +126,15 @@ def longest_call(analysis: TraceAnalysis) -> RoofedCall:
     Raises:
         UnknownError: as ``roofline`` does, or there is no such call.
     """
-    card = trace_card(analysis)
-    if card.peaks is None:
-        raise UnknownError(f"what {card.name or 'the card'} can do is not known")
-    calls = _longest_calls(_of_one_step(step_kernels(analysis).of(*ON_TENSOR_CORES)))
+    card, _ = _peaks_of(analysis)
+    products = _of_one_step(step_kernels(analysis).of(*ON_TENSOR_CORES))
+    calls = _longest_calls(products.where(products.operator != NONE))
     longest = calls.rows[[int(np.argmax(calls.time))]]
     for row, arguments in arguments_of(analysis.trace, longest):
         found = _roofed(analysis, calls, row, arguments, card)
         if found is not None and found.roof:
             return found
-    raise UnknownError("the sizes of tensors were not recorded (--shapes)")
+    raise UnknownError(_NO_SIZES)
 
 
 @trace_fact
@@ -110,29 +144,44 @@ def roofline(analysis: TraceAnalysis) -> Roofline:
     Raises:
         UnknownError: the card is not listed, sizes were not recorded, or no kernel has an operator.
     """
-    card = trace_card(analysis)
-    if card.peaks is None:
-        raise UnknownError(f"what {card.name or 'the card'} can do is not known")
-    kernels = _of_one_step(step_kernels(analysis))
+    step = _of_one_step(step_kernels(analysis))
+    card, peaks = _peaks_of(analysis)
+    kernels = step.where(step.operator != NONE)
     calls = _longest_calls(kernels)
     found: dict[tuple[str, str, str], RoofedCall] = {}
+    known = []
     for row, arguments in arguments_of(analysis.trace, calls.rows):
         one = _roofed(analysis, calls, row, arguments, card)
         if one is not None:
             key = (one.operator, one.sizes, one.kernel)
             found[key] = _together(found[key], one) if key in found else one
+            known.append(row)
     if not found:
-        raise UnknownError("the sizes of tensors were not recorded (--shapes)")
+        raise UnknownError(_NO_SIZES)
     ordered = tuple(sorted(found.values(), key=lambda one: -one.time))
-    used = [card.peaks.rate(one.precision) for one in ordered if one.flops]
+    used = [peaks.rate(one.precision) for one in ordered if one.flops]
     return Roofline(
         card.name,
         ordered,
         sum(one.flops for one in ordered),
         max(used, default=0.0),
-        sum(one.time for one in ordered),
+        _busy(kernels.where(np.isin(kernels.operator, known))),
+        _busy(step),
+        peaks,
+        card.measured,
         card.is_measured,
     )
+
+
+_NO_SIZES = "the sizes of tensors were not recorded (--shapes records them)"
+
+
+def _peaks_of(analysis: TraceAnalysis) -> tuple[TraceCard, Card]:
+    card = trace_card(analysis)
+    if card.peaks is None:
+        name = card.name or "the card"
+        raise UnknownError(f"what {name} can do is not known (perftui probe measures it)")
+    return card, card.peaks
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,16 +203,35 @@ def _of_one_step(kernels: StepKernels) -> StepKernels:
     first = int(launched[known].min())
     step = next((step for step in steps if step.start <= first < step.end), None)
     if step is None:
-        return kernels.where(known)
-    return kernels.where(known & (launched >= step.start) & (launched < step.end))
+        return kernels
+    return kernels.where(
+        (launched >= step.start) & (launched < step.end) & (kernels.launch != NONE)
+    )
 
 
 def _longest_calls(kernels: StepKernels) -> _Calls:
     rows, of = np.unique(kernels.operator, return_inverse=True)
-    time = sums(of, kernels.duration, len(rows))
     longest = kernels.rows[first_longest(of, kernels.duration, len(rows))]
-    order = np.sort(np.argsort(-time, kind="stable")[:_MOST_CALLS])
-    return _Calls(rows[order], time[order], longest[order])
+    order = np.argsort(-sums(of, kernels.duration, len(rows)), kind="stable")
+    chosen = np.sort(order[:_MOST_CALLS])
+    return _Calls(rows[chosen], _united(kernels, rows[chosen]), longest[chosen])
+
+
+def _united(kernels: StepKernels, calls: Int64) -> Int64:
+    """ns that the kernels of each of ``calls``, sorted rows of operators, take: united."""
+    kernels = kernels.where(np.isin(kernels.operator, calls))
+    start, duration = kernels.analysis.trace.start[kernels.rows], kernels.duration
+    # The calls one behind the other on one axis, further apart than kernels of a step ever are.
+    window = int(np.ptp(start)) + int(duration.max()) + 1
+    start = start - start.min() + np.searchsorted(calls, kernels.operator) * window
+    begins = np.arange(len(calls), dtype=np.int64) * window
+    return union(start, start + duration).within(begins, begins + window)
+
+
+def _busy(kernels: StepKernels) -> int:
+    """ns that any of them runs."""
+    start = kernels.analysis.trace.start[kernels.rows]
+    return union(start, start + kernels.duration).total
 
 
 def _roofed(
@@ -176,7 +244,9 @@ def _roofed(
         return None
     kernel = trace.name_of(int(calls.kernel[at]))
     precision = precision_of(kernel)
-    roof, is_memory_bound = _roof(work, card.peaks, precision)
+    # Cards compute with 8 bits faster than with 16, and that rate is not known here.
+    rated = Precision.UNKNOWN if is_8_bit(kernel) else precision
+    roof, is_memory_bound = _roof(work, card.peaks, rated)
     return RoofedCall(
         trace.name_of(row),
         _sizes(arguments),
@@ -189,7 +259,9 @@ def _roofed(
         work.bytes,
         roof,
         is_memory_bound,
-        _roof(work, card.measured, precision)[0],
+        _roof(work, card.measured, rated)[0],
+        row,
+        int(calls.time[at]),
     )
 
 
@@ -214,8 +286,10 @@ _LONGEST = 80
 
 
 def _together(one: RoofedCall, other: RoofedCall) -> RoofedCall:
+    # Of equals the first, so that the order in which a file is read does not matter.
+    longest = max(one, other, key=lambda each: (each.longest, -each.row))
     return replace(
-        one,
+        longest,
         calls=one.calls + other.calls,
         time=one.time + other.time,
         flops=one.flops + other.flops,

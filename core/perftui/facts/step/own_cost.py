@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.slowed import slowed
 from perftui.facts.step.steps import run_is_over, step_kind
+
+_SHOWN_FROM = 0.0005
+"""Share below which ``<0.1 %`` is said."""
 
 SHORTEST_NS = 1_000_000_000
 """Time of all steps together, from which on what recording took of them is worth a word."""
@@ -76,3 +80,34 @@ def over_budget(facts: Facts) -> float | None:
         return None
     is_over = cost.whole >= SHORTEST_NS and cost.total > budget * cost.whole
     return cost.total / cost.whole if is_over else None
+
+
+@dataclass(frozen=True)
+class ToldCost:
+    """What recording took, in the words of every screen and report."""
+
+    text: str
+    """``perftui 0.3 %, limit 1 %``; ``≤`` before a share that may be over the limit, as steps
+    differ from each other anyway; no limit where none was set."""
+    is_over: bool
+    """Whether it is more than the limit for certain."""
+
+
+@fact
+def told_cost(facts: Facts) -> ToldCost | None:
+    """What recording has taken of the rank's steps so far, in words; None where it is not known."""
+    cost, limit = recording_cost(facts), overhead_budget(facts)
+    if cost is None:
+        return None
+    taken, most = cost.total / cost.whole, cost.at_most / cost.whole
+    if limit is None:
+        return ToldCost(cost_text(taken), is_over=False)
+    if taken <= limit < most:
+        return ToldCost(cost_text(most, limit, mark="≤"), is_over=False)
+    return ToldCost(cost_text(taken, limit), is_over=taken > limit)
+
+
+def cost_text(taken: float, limit: float | None = None, mark: str = "") -> str:
+    """Shares of 0 to 1 as ``perftui 0.3 %, limit 1 %``, with ``mark`` before the first."""
+    shown = "<0.1 %" if 0 < taken < _SHOWN_FROM else fmt.percent(taken)
+    return f"perftui {mark}{shown}" + ("" if limit is None else f", limit {100 * limit:g} %")

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from perftui.analysis.kernels.metrics import join_kernels
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.call_groups import By
+from perftui.facts.fact import NotApplicableError, UnknownError
+from perftui.facts.kernel.roofline import Roofline, roofline
 from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.ncu.model import KernelMetrics
 from perftui.trace.text import printable
@@ -14,6 +16,7 @@ from perftui_tui.look.units import format_ns
 from perftui_tui.screens.ops.call_facts import CallFacts, Progress
 from perftui_tui.screens.ops.call_rows import CallTreeState
 from perftui_tui.screens.ops.op_tables import group_table, kernel_table
+from perftui_tui.screens.ops.roofline_table import about, roofline_table
 from perftui_tui.tables.rows import TableData
 
 _TITLES = {
@@ -44,6 +47,8 @@ class OpsContent:
         self._measured = {kernel.row: kernel for kernel in joined}
         self._problems: dict[By | str, str] = {}
         self._made: dict[By | str, TableData] = {}
+        self.known_roofline: Roofline | None = None
+        """None before it is worked out, and where it is not known."""
 
     @property
     def lacks_launches(self) -> bool:
@@ -73,6 +78,31 @@ class OpsContent:
         if key not in self._made:
             self._made[key] = kernel_table(self.analysis.kernels, launches, self._measured)
         return self._made[key]
+
+    @property
+    def lacks_roofline(self) -> bool:
+        """Whether the roofline is still to be worked out."""
+        return self.known_roofline is None and "roofline" not in self._problems
+
+    def work_out_roofline(self, progress: Progress) -> bool:
+        """Work it out, on a thread; False where ``progress`` returned False."""
+
+        def read() -> None:
+            try:
+                self.known_roofline = roofline(self.analysis)
+            except (UnknownError, NotApplicableError) as error:
+                self._problems["roofline"] = f"no roofline: {error}"
+
+        return self._complete("roofline", read) and progress(1.0)
+
+    def roofline(self) -> TableData:
+        """The calls of a step against the roofs of the card, or why they cannot be."""
+        if self.known_roofline is None:
+            text = self._problems.get("roofline", "reading the sizes of the longest calls")
+            return TableData((), (), empty=printable(text))
+        if "roofline" not in self._made:
+            self._made["roofline"] = roofline_table(self.known_roofline)
+        return self._made["roofline"]
 
     def operators(self, by: By, needle: str, *, is_tree: bool) -> TableData | None:
         """The operators as a table or a tree; None where that has to be worked out first."""
@@ -123,6 +153,10 @@ class OpsContent:
             return int(rows[self.analysis.trace.duration[rows].argmax()])
         table = self.facts.known_tables.get(by)
         return int((self.analysis.ops if table is None else table).first_row[row])
+
+    def about_roofline(self) -> str:
+        """Which roofs those are, and what the figures mean."""
+        return "" if self.known_roofline is None else about(self.known_roofline)
 
     def outside(self, by: By) -> str:
         """Device time that belongs to no operator, so that the sum agrees with the whole."""

@@ -20,14 +20,22 @@ from perftui_tui.tables.csv_files import folder_for
 class OpsScreen(RunScreen):
     """Tables of operators and kernels, and what is opened of them."""
 
+    DEFAULT_CSS = """
+    OpsScreen.-tall OpsView.-roofline > #ops-roofline { display: block; }
+    OpsScreen.-tall OpsView > #ops-about { max-height: 6; }
+    OpsScreen.-tall OpsView.-roofline.-opened > #ops-roofline { display: none; }
+    """
     NAME = "ops"
     HELP = (
         "Operators with their self and total time on the CPU and the GPU, or kernels. Self leaves "
         "out what an operator calls; device time is that of the kernels it launched. "
         "{ops.group(1)} tells operators apart by name, shapes, module or line (that of the "
         "function where torch names no other), {ops.tree} shows who calls whom as a tree, "
-        "{ops.kernels} the kernels. {ops.table.open} opens a row: its kernels, callers, shapes and "
-        "places on the timeline; {ops.detail.leave} leads back. {ops.filter} filters, "
+        "{ops.kernels} the kernels. {ops.roofline} holds the calls of one step against the "
+        "roofline: what the arithmetic and the memory of the card would take at least, by its data "
+        "sheet and, where `perftui probe` ran on such a card, as measured. That needs the sizes of "
+        "tensors (--shapes), and a GPU. {ops.table.open} opens a row: its kernels, callers, shapes "
+        "and places on the timeline; {ops.detail.leave} leads back. {ops.filter} filters, "
         "{ops.table.sort(-1)} and {ops.table.sort(1)} (or a click on a title) choose the column to "
         "sort by, {ops.table.reverse} reverses, {ops.save} saves the table. Whether a kernel uses "
         "tensor cores is told by its name, and so is the share of an operator's own GPU time on "

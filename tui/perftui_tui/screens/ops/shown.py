@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,6 +27,7 @@ from perftui_tui.look.units import format_count
 from perftui_tui.screens.ops.call_rows import CallTreeState
 from perftui_tui.screens.ops.content import OpsContent
 from perftui_tui.screens.ops.detail import OpsDetail
+from perftui_tui.screens.ops.roofline_chart import RooflineChart
 from perftui_tui.tables.rows import TableData
 from perftui_tui.tables.virtual import VirtualTable
 
@@ -33,8 +35,16 @@ READING = "reading"
 NO_WINDOW = "no trace yet: press {app.capture} to capture a window of steps"
 
 
+class Kind(str, enum.Enum):
+    """What the table holds; the value is its name in the title."""
+
+    OPS = "Ops"
+    KERNELS = "Kernels"
+    ROOFLINE = "Roofline"
+
+
 class OpsTable(VirtualTable):
-    """Operators or kernels."""
+    """Operators, kernels, or the calls of a step against their roofs."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("ops.table")
 
@@ -52,8 +62,8 @@ class OpsTable(VirtualTable):
 class OpsShown(Vertical):
     """Title, filter, table and page, made anew where what is asked for changes."""
 
-    kernels_shown: reactive[bool] = reactive(False, init=False)
-    """Kernels instead of operators."""
+    kind: reactive[Kind] = reactive(Kind.OPS, init=False)
+    """What the table holds."""
     by: reactive[By] = reactive(By.NAME, init=False)
     """What operators are grouped by."""
     is_tree: reactive[bool] = reactive(False, init=False)
@@ -73,8 +83,10 @@ class OpsShown(Vertical):
         yield Static(id="ops-title", markup=False)
         yield Input(placeholder="part of a name", id="ops-filter")
         yield OpsTable(id="ops-table")
+        yield RooflineChart(id="ops-roofline")
         yield Static(id="ops-detail", markup=False)
         yield Static(id="ops-rest", markup=False)
+        yield Static(id="ops-about", markup=False)
         yield OpsDetail(id="ops-page")
 
     def on_mount(self) -> None:
@@ -116,7 +128,7 @@ class OpsShown(Vertical):
     @property
     def _tree(self) -> CallTreeState | None:
         """The tree on screen, if one is."""
-        if self._content is None or not self.is_tree or self.kernels_shown:
+        if self._content is None or not self.is_tree or self.kind is not Kind.OPS:
             return None
         return self._content.trees.get(self.by)
 
@@ -129,15 +141,17 @@ class OpsShown(Vertical):
         self._table.filter("" if data.parents is not None else self._filter.value)
         self._update_titles()
 
-    watch_kernels_shown = watch_by = watch_is_tree = _refresh
+    watch_kind = watch_by = watch_is_tree = _refresh
 
     def _update_titles(self) -> None:
         """The lines around the table."""
         title = printable(self._title())
         self._update_text("#ops-title", title)
-        around = self._content if not self.kernels_shown and not self.page.is_open else None
-        outside = "" if around is None else around.outside(self.by)
+        around = None if self.page.is_open else self._content
+        is_roofline = self.kind is Kind.ROOFLINE
+        outside = around.outside(self.by) if around and self.kind is Kind.OPS else ""
         self._update_text("#ops-rest", outside)
+        self._update_text("#ops-about", around.about_roofline() if around and is_roofline else "")
         self._update_name()
 
     def _update_name(self) -> None:
@@ -147,23 +161,36 @@ class OpsShown(Vertical):
         static = self.query_one("#ops-detail", Static)
         static.update(Text(name), layout=lines != self._name_lines)
         self._name_lines = lines
+        self._update_chart()
+
+    def _update_chart(self) -> None:
+        found = self._content.known_roofline if self._content else None
+        is_shown = self.kind is Kind.ROOFLINE and found is not None
+        self.set_class(is_shown, "-roofline")
+        self.query_one(RooflineChart).show(
+            found if is_shown else None, self._table.selected_row if is_shown else None
+        )
 
     def _update_text(self, where: str, text: str) -> None:
         static = self.query_one(where, Static)
         if self._shown_texts.get(where) != text:
             self._shown_texts[where] = text
             # A line of its own height needs no layout, but when it comes or goes.
-            static.update(Content(text), layout=False)
+            static.update(Content(text), layout="\n" in text)
             static.display = bool(text)
 
     def _table_data(self) -> TableData:
         content = self._content
         if content is None:
             return TableData((), (), empty=printable(self._note) or hint(NO_WINDOW))
-        if self.kernels_shown:
+        if self.kind is Kind.KERNELS:
             if content.lacks_launches:
                 self._read_launches(content)
             return content.kernels()
+        if self.kind is Kind.ROOFLINE:
+            if content.lacks_roofline:
+                self._work_out_roofline(content)
+            return content.roofline()
         found = content.operators(self.by, self._filter.value, is_tree=self.is_tree)
         if not self.is_tree and content.lacks_tensor_cores(self.by):
             self._work_out_tensor_cores(content, self.by)
@@ -214,6 +241,13 @@ class OpsShown(Vertical):
         if content.work_out_tensor_cores(by, lambda _done: not worker.is_cancelled):
             self.app.call_from_thread(self._worked_out, content)
 
+    @work(thread=True, exclusive=True, exit_on_error=False, group="ops-roofline")
+    def _work_out_roofline(self, content: OpsContent) -> None:
+        """The sizes of hundreds of calls are read from the file."""
+        worker = get_current_worker()
+        if content.work_out_roofline(lambda _done: not worker.is_cancelled):
+            self.app.call_from_thread(self._worked_out, content)
+
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Notify of failed background work of this widget: the app gets only its own."""
         if event.state is WorkerState.ERROR:
@@ -221,10 +255,10 @@ class OpsShown(Vertical):
 
     def _title(self) -> str:
         """What is shown of what could be, in brackets; so that no colour is needed."""
-        parts = ["Ops [Kernels]" if self.kernels_shown else "[Ops] Kernels"]
+        parts = [" ".join(f"[{k.value}]" if k is self.kind else k.value for k in Kind)]
         if self.page.is_open:
             return f"{parts[0]} > {self.page.title}   {shown_key('ops.detail.leave')}: back"
-        if self._content is not None and not self.kernels_shown:
+        if self._content is not None and self.kind is Kind.OPS:
             groups = [f"[{by.value}]" if by is self.by else by.value for by in By]
             parts.append(f"by {' '.join(groups)}")
             parts.append("table [tree]" if self.is_tree else "[table] tree")

@@ -16,13 +16,14 @@ from perftui_tui.keys.keymap import bindings
 from perftui_tui.screens.ops.content import figures_of
 from perftui_tui.screens.ops.detail import OpsDetail, Page
 from perftui_tui.screens.ops.linked_lines import Target, ToGroup, ToKernel
-from perftui_tui.screens.ops.shown import OpsShown, OpsTable
+from perftui_tui.screens.ops.shown import Kind, OpsShown, OpsTable
 from perftui_tui.tables.csv_files import csv_text
 from perftui_tui.tables.virtual import VirtualTable
 
 
 class OpsView(OpsShown):
-    """Operators, grouped by name and more, as a table or a tree; kernels; or the page of one."""
+    """Operators, grouped by name and more, as a table or a tree; kernels; calls against their
+    roofs; or the page of one."""
 
     DEFAULT_CSS = """
     OpsView {
@@ -32,6 +33,8 @@ class OpsView(OpsShown):
         &.-filtering > #ops-filter { display: block; }
         & > #ops-detail { height: auto; max-height: 3; color: $text; }
         & > #ops-rest { height: 1; color: $text-muted; }
+        & > #ops-about { height: auto; max-height: 3; color: $text-muted; display: none; }
+        & > #ops-roofline { height: 1fr; border: round $chart; display: none; }
         &.-opened > #ops-table, &.-opened > #ops-filter, &.-opened > #ops-detail { display: none; }
     }
     """
@@ -68,13 +71,16 @@ class OpsView(OpsShown):
             return
         # What is opened of a path of the tree is all of its name.
         figures = figures_of(data, row) if self._tree is None else ()
-        if self.kernels_shown:
+        calls = content.known_roofline.calls if content.known_roofline else ()
+        if self.kind is Kind.KERNELS:
             kernels = content.analysis.kernels
             target: Target = ToKernel(kernels.names[row], kernels.categories[row])
+        elif self.kind is Kind.ROOFLINE:
+            target = ToGroup(calls[row].operator)
         else:
             target = ToGroup(data.names[row])
         self.add_class("-opened")
-        by = By.NAME if self.kernels_shown else self.by
+        by = self.by if self.kind is Kind.OPS else By.NAME
         self.page.open(content.facts, Page(target, by, self._tree is not None, figures))
         self._update_titles()
 
@@ -91,8 +97,10 @@ class OpsView(OpsShown):
         row, content = self._table.selected_row, self._content
         if row is None or content is None or self.page.is_open:
             return
-        if self.kernels_shown:
+        if self.kind is Kind.KERNELS:
             longest = int(content.analysis.kernels.first_row[row])
+        elif self.kind is Kind.ROOFLINE and content.known_roofline is not None:
+            longest = content.known_roofline.calls[row].row
         else:
             longest = content.longest(self.by, row, is_tree=self._tree is not None)
         self.post_message(OpsDetail.RowChosen(longest))
@@ -109,13 +117,18 @@ class OpsView(OpsShown):
     def action_kernels(self) -> None:
         """Change between operators and kernels."""
         self._leave_pages()
-        self.kernels_shown = not self.kernels_shown
+        self.kind = Kind.OPS if self.kind is Kind.KERNELS else Kind.KERNELS
+
+    def action_roofline(self) -> None:
+        """Change between operators and the calls of a step against their roofs."""
+        self._leave_pages()
+        self.kind = Kind.OPS if self.kind is Kind.ROOFLINE else Kind.ROOFLINE
 
     def action_group(self, step: int) -> None:
         """Group operators by the next criterion."""
         self._leave_pages()
-        if self.kernels_shown:
-            self.kernels_shown = False
+        if self.kind is not Kind.OPS:
+            self.kind = Kind.OPS
             return
         every = list(By)
         self.by = every[(every.index(self.by) + step) % len(every)]
@@ -123,8 +136,8 @@ class OpsView(OpsShown):
     def action_tree(self) -> None:
         """Change between table and tree."""
         self._leave_pages()
-        if self.kernels_shown:
-            self.kernels_shown = False
+        if self.kind is not Kind.OPS:
+            self.kind = Kind.OPS
             self.is_tree = True
         else:
             self.is_tree = not self.is_tree
@@ -147,7 +160,7 @@ class OpsView(OpsShown):
 
     def action_heaviest(self) -> None:
         """In the tree open the top path below the selected row."""
-        if not self.is_tree or self.kernels_shown:
+        if not self.is_tree or self.kind is not Kind.OPS:
             self.action_tree()
         tree = self._tree
         if tree is None:
@@ -199,7 +212,7 @@ class OpsView(OpsShown):
         if not data.columns:
             self.notify("there is no table to save", severity="warning")
             return
-        what = "kernels" if self.kernels_shown else f"ops-by-{self.by.value}"
+        what = f"ops-by-{self.by.value}" if self.kind is Kind.OPS else self.kind.value.lower()
         stem = f"{what}-tree" if self._tree is not None else what
         self.post_message(self.SaveWanted(csv_text(data, self._table.order), stem))
 

@@ -1,0 +1,180 @@
+"""The roofline of the Ops screen: its table, its words and its chart."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.analysis.kernels.cards import Card
+from perftui.analysis.kernels.precision import Precision
+from perftui.facts.kernel.roofline import roofline
+from perftui.probe.model import Ceiling, Ceilings, rate_of
+from perftui.probe.store import keep
+from perftui_tui.screens.ops.roofline_chart import roof, ticks
+from perftui_tui.screens.ops.roofline_table import BEYOND, about, letters, roofline_table
+from perftui_tui.tables.csv_files import csv_text
+from perftui_tui.tables.rows import ordered_rows
+from tests.core.diagnosis.kernel_stories import ADD, BF16, H100, K, busy_with
+from tests.tui.driving import opened, settled, text_of
+from tests.tui.traces import write_trace
+
+SIZES = [[4096, 4096], [4096, 4096]]
+ARGUMENTS = {"Input Dims": SIZES, "Input type": ["c10::BFloat16"] * 2}
+SMALL = {"Input Dims": [[64, 64]], "Input type": ["float"]}
+STEP = (
+    K(ADD, 100, ("aten::add",), args=ARGUMENTS),
+    K(BF16, 200, ("aten::mm",), args=ARGUMENTS),
+    K(BF16, 200, ("aten::mm",), args=ARGUMENTS),
+    K(ADD, 10, ("aten::gather",), args=SMALL),
+)
+
+
+def words(line: str) -> str:
+    return " ".join(line.split())
+
+
+def rows_of(text: str) -> list[str]:
+    return [words(line) for line in text.splitlines() if line.startswith("aten::")]
+
+
+@pytest.mark.keys("ops.roofline", "ops.kernels", "ops.timeline", "ops.open")
+async def test_a_row_for_each_call_those_first_that_would_save_most(tmp_path: Path) -> None:
+    trace = busy_with(*STEP).write(tmp_path / "a.pt.trace.json")
+    async with opened(trace, (200, 50)) as (app, pilot):
+        await pilot.press("3", "r")
+        shown = await settled(pilot)
+        assert "Ops Kernels [Roofline]" in shown
+        # 2 x 4096^3 operations in 200 us are 687 TFLOP/s of 989, 101 MB in 100 us 1007 GB/s of
+        # 3350.
+        assert rows_of(shown)[:3] == [
+            "aten::mm 4096x4096 4096x4096 a 16 bit or less 2 1365 687 503 arithmetic 69 % "
+            "400 µs 122 µs",
+            "aten::add 4096x4096 4096x4096 – 1 – – 1007 memory 30 % 100 µs 70.0 µs",
+            "aten::gather 64x64 – 1 – – – – – 10.0 µs –",
+        ]
+        assert "100 % of the GPU time of a step   could save: at the data sheet's roof" in shown
+        assert "16 bit 989 TFLOP/s, memory 3.35 TB/s" in shown
+        assert "perftui probe measures what this card reaches" in shown
+        assert "[a]" in shown
+        assert "16 bit or less, data sheet" in shown
+        await pilot.press("o")
+        assert "Ops Kernels [Roofline] > aten::mm" in await settled(pilot)
+        await pilot.press("backspace", "t")
+        assert "aten::mm" in await settled(pilot)
+        assert app.screen.NAME == "timeline"
+        await pilot.press("3", "k")
+        assert "Ops [Kernels] Roofline" in await settled(pilot)
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+async def test_what_a_smaller_screen_keeps(tmp_path: Path, size: tuple[int, int]) -> None:
+    trace = busy_with(*STEP).write(tmp_path / "a.pt.trace.json")
+    async with opened(trace, size) as (_, pilot):
+        await pilot.press("3", "r")
+        shown = await settled(pilot)
+        row = rows_of(shown)[0]
+        assert row.endswith("687 arithmetic 69 % 400 µs 122 µs" if size[0] == 80 else "122 µs")
+        assert ("FLOP for each byte" in shown) is (size[1] == 40)
+        assert "NVIDIA H100" in shown
+
+
+@pytest.mark.parametrize(
+    ("kernels", "card", "said"),
+    [
+        ((K(BF16, 900, ("aten::mm",)),), H100, "(--shapes records them)"),
+        (STEP, {**H100, "name": "Some card"}, "Some card can do is not known (perftui probe"),
+    ],
+)
+async def test_without_sizes_or_a_known_card_it_says_what_to_do(
+    tmp_path: Path, kernels: tuple[K, ...], card: dict[str, object], said: str
+) -> None:
+    trace = busy_with(*kernels, card=card).write(tmp_path / "a.pt.trace.json")
+    async with opened(trace, (120, 40)) as (_, pilot):
+        await pilot.press("3", "r")
+        shown = await settled(pilot)
+        assert said in shown
+        assert "FLOP for each byte" not in shown
+
+
+async def test_there_is_none_of_a_cpu(tmp_path: Path) -> None:
+    async with opened(write_trace(tmp_path, gpu=False), (120, 40)) as (app, pilot):
+        await pilot.press("3", "r")
+        await settled(pilot)
+        assert "no roofline: no GPU kernels in this trace" in text_of(app)
+
+
+def measured(card: str = str(H100["name"])) -> None:
+    rates = ((Ceiling.FLOAT32, 50e12), (Ceiling.MEMORY, 3e12), (Ceiling.BFLOAT16, 800e12))
+    found = tuple(rate_of(name, "FLOP/s", [[value]], "") for name, value in rates)
+    assert keep(Ceilings("a host", 1, found, card, "580.1"))
+
+
+def test_measured_roofs_stand_beside_those_of_the_data_sheet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
+    measured()
+    found = roofline(busy_with(*STEP).analysis())
+    table = roofline_table(found)
+    texts = {column.title: column.text for column in table.columns}
+    assert (texts["of roof"](0), texts["of measured"](0)) == ("69 %", "86 %")
+    # 137 GFLOP at 800 TFLOP/s take 172 us.
+    assert texts["could save"](0) == "56.4 µs"
+    assert "could save: at the measured roof" in about(found)
+    assert "measured: float32 50.0, 16 bit 800 TFLOP/s, memory 3.00 TB/s" in about(found)
+
+
+def test_what_is_faster_than_its_roof_is_explained() -> None:
+    slow, fast = busy_with(*STEP), busy_with(K(ADD, 10, ("aten::add",), args=ARGUMENTS))
+    assert BEYOND not in about(roofline(slow.analysis()))
+    assert BEYOND in about(roofline(fast.analysis()))
+
+
+def test_a_saved_table_has_figures_and_leaves_unknown_ones_empty() -> None:
+    table = roofline_table(roofline(busy_with(*STEP).analysis()))
+    saved = csv_text(table, ordered_rows(table, table.sort_column, table.descending))
+    product, _, lookup = csv.DictReader(io.StringIO(saved))
+    assert float(product["TFLOP/s"]) == pytest.approx(2 * 4096**3 / 200e-6)
+    assert (lookup["could save (ns)"], lookup["of roof (%)"]) == ("", "")
+
+
+def test_letters_are_given_to_those_with_arithmetic() -> None:
+    calls = roofline(busy_with(*STEP).analysis()).calls
+    named = {calls[row].operator: letter for row, letter in letters(calls).items()}
+    assert named == {"aten::mm": "a"}
+
+
+@given(st.floats(1, 5000), st.floats(10, 9000), st.floats(-3, 2), st.floats(0.1, 8))
+def test_a_roof_is_the_lower_of_both_rates(
+    tera: float, giga: float, left: float, span: float
+) -> None:
+    card = Card(tera, 0, 0, giga)
+    points = roof(card, Precision.FLOAT32, left, left + span)
+    assert points[0][0] == left
+    assert points[-1][0] == left + span
+    for across, up in points:
+        rate = min(tera * 1e12, giga * 1e9 * 10**across)
+        assert math.isclose(10**up, rate, rel_tol=1e-6)
+    # Between its corners it is straight, so that a line through them is the roof.
+    for (x, y), (to_x, to_y) in itertools.pairwise(points):
+        middle = 10 ** ((x + to_x) / 2)
+        rate = min(tera * 1e12, giga * 1e9 * middle)
+        assert math.isclose(10 ** ((y + to_y) / 2), rate, rel_tol=1e-6)
+    assert roof(card, Precision.TF32, left, left + span) == []
+
+
+@given(st.floats(-3, 15), st.floats(0.1, 8), st.integers(1, 30))
+def test_ticks_are_round_and_within(low: float, span: float, room: int) -> None:
+    found = ticks(low, low + span, room)
+    assert found == sorted(found)
+    for at in found:
+        assert low <= math.log10(at) <= low + span
+        digits = f"{at:.0e}"
+        assert digits[0] in "125"

@@ -1,0 +1,129 @@
+"""The roofline as a chart: operations per byte against operations per second, both logarithmic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from textual.app import RenderResult
+from textual.color import Color
+from textual_plotext import PlotextPlot
+
+from perftui import format as fmt
+from perftui.analysis.kernels.cards import Card
+from perftui.analysis.kernels.precision import Precision
+from perftui.facts.kernel.roofline import RoofedCall, Roofline
+from perftui_tui.screens.ops.roofline_table import letters
+from perftui_tui.widgets.row_view import RowView
+
+NOTHING = "no call with matrix products, convolutions or attention to draw"
+
+TICK_CELLS, TICK_ROWS = 8, 2
+"""Room for the number at a tick of either axis."""
+
+MARGIN = 0.15
+"""Powers of ten between the outermost points and the frame."""
+
+
+class RooflineChart(PlotextPlot):
+    """Roofs of the precisions that are used as lines, calls as the letters of the table."""
+
+    BORDER_TITLE = "Roofline"
+    _found: Roofline | None = None
+    _selected: int | None = None
+
+    def show(self, found: Roofline | None, selected: int | None) -> None:
+        """Draw ``found`` with the call of that number marked; nothing for None."""
+        if (found, selected) != (self._found, self._selected):
+            self._found, self._selected = found, selected
+            self.refresh()
+
+    def render(self) -> RenderResult:
+        """The plot at the size it has now."""
+        if self._found is not None:
+            self._draw(self._found)
+        return super().render()
+
+    def _draw(self, found: Roofline) -> None:
+        plot = self.plt
+        plot.clear_figure()
+        calls = found.calls
+        drawn = {row: letter for row, letter in letters(calls).items() if calls[row].flop_rate}
+        if not drawn:
+            plot.title(NOTHING)
+            return
+        left, right, bottom, top = limits([calls[row] for row in drawn], found)
+        used = list(dict.fromkeys(calls[row].precision for row in drawn))
+        sources = [("data sheet", found.peaks)] if not found.is_measured else []
+        if found.measured is not None:
+            sources.append(("measured", found.measured))
+        markers = ("*", "o") if RowView.ascii_only else ("braille", "dot")
+        for (source, card), marker, ground in zip(
+            sources, markers, ("part-forward", "part-input-wait"), strict=False
+        ):
+            for precision in used:
+                points = roof(card, precision, left, right)
+                if points:
+                    x, y = zip(*points, strict=True)
+                    label = f"{precision.value}, {source}"
+                    plot.plot(x, y, marker=marker, color=self._colour(ground), label=label)
+        for row, letter in reversed(drawn.items()):
+            colour = self._colour("caution" if row == self._selected else "accent")
+            shown = f"[{letter}]" if row == self._selected else letter
+            plot.text(shown, *place_of(calls[row]), color=colour, alignment="center")
+        plot.xlim(left, right)
+        plot.ylim(bottom, top)
+        plot.xlabel("FLOP for each byte")
+        columns, rows = self.size.width // TICK_CELLS, self.size.height // TICK_ROWS
+        across, up = ticks(left, right, columns), ticks(bottom, top, rows)
+        plot.xticks([math.log10(at) for at in across], [f"{at:g}" for at in across])
+        plot.yticks([math.log10(at) for at in up], [fmt.rate(at, "FLOP/s") for at in up])
+
+    def _colour(self, variable: str) -> tuple[int, int, int]:
+        return Color.parse(self.app.theme_variables[variable]).rgb
+
+
+def place_of(one: RoofedCall) -> tuple[float, float]:
+    """Operations for each byte, and each second, as powers of ten; of a call with arithmetic."""
+    return math.log10(one.intensity or 1.0), math.log10(one.flop_rate or 1.0)
+
+
+def roof(card: Card, precision: Precision, left: float, right: float) -> list[tuple[float, float]]:
+    """The corners of a roof between two places of the horizontal axis, all as powers of ten; none
+    where the rate is not known."""
+    rate = card.rate(precision) * 1e12
+    if not rate:
+        return []
+    slope, flat = math.log10(card.bandwidth * 1e9), math.log10(rate)
+    ridge = flat - slope
+    places = sorted({left, min(max(ridge, left), right), right})
+    return [(at, min(at + slope, flat)) for at in places]
+
+
+def limits(calls: Sequence[RoofedCall], found: Roofline) -> tuple[float, float, float, float]:
+    """Left, right, bottom and top as powers of ten: all calls and the ridge of each roof."""
+    across = [math.log10(one.intensity) for one in calls if one.intensity]
+    up = [math.log10(one.flop_rate) for one in calls if one.flop_rate]
+    for card in filter(None, (found.peaks, found.measured)):
+        for precision in {one.precision for one in calls}:
+            rate = card.rate(precision)
+            if rate:
+                up.append(math.log10(rate * 1e12))
+                across.append(math.log10(rate * 1e3 / card.bandwidth))
+    return (
+        min(across) - MARGIN,
+        max(across) + MARGIN,
+        min(up) - MARGIN,
+        max(up) + MARGIN,
+    )
+
+
+def ticks(low: float, high: float, room: int) -> list[float]:
+    """Round values between two powers of ten: 1, 2 and 5 times a power, or only powers where there
+    is ``room`` for fewer."""
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    every = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
+    shown = [at for at in every if low <= math.log10(at) <= high]
+    if len(shown) <= room:
+        return shown
+    return [at for at in shown if math.log10(at) == round(math.log10(at))] or shown[:1]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.charts.area import sparkline, steady_bins
 from perftui_tui.charts.blocks import LEFT_EIGHTHS, filled_steps
-from perftui_tui.look.format import of_ceiling, percent, rate
+from perftui_tui.look.format import percent
 from perftui_tui.look.rows import Row, Span, crop, row
-from perftui_tui.look.units import format_bytes
-from perftui_tui.panes.gpu import busy_word, clock_limits, gpu
+from perftui_tui.panes.card_figures import FIGURES, Card, Figure
+from perftui_tui.panes.gpu import busy_word, gpu
 from perftui_tui.panes.meter import NAME_WIDTH, STYLES
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import (
@@ -26,7 +25,6 @@ from perftui_tui.reading.telemetry import (
 )
 
 if TYPE_CHECKING:
-    from perftui.facts.gpu.own_ceilings import OwnCeilings
     from perftui.run.table import Table
 
 BAR_CELLS = 5
@@ -35,23 +33,6 @@ EDGE = "▏"
 
 LONGEST_HISTORY = 60
 SHORTEST_HISTORY = 8
-
-HOT = 83.0
-"""Degrees Celsius from which data-centre cards of NVIDIA begin to slow down, by their manuals."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One figure of a card in all rows alike; ``text`` is empty where it is not sampled."""
-
-    text: str
-    style: str = "dim"
-    share: float | None = None
-    """What a small bar before the text is filled to, 0 to 1; None for no bar."""
-
-
-Read = Callable[["Table", str, "OwnCeilings"], Figure]
-"""Given the telemetry, what the columns of a GPU begin with, and what the machine can do."""
 
 
 def gpu_cards(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
@@ -119,7 +100,8 @@ def _columns(
     from perftui.facts.gpu.own_ceilings import OwnCeilings, own_ceilings
 
     def of(known: OwnCeilings) -> tuple[list[list[Figure]], list[int], int]:
-        columns = [[read(table, prefix, known) for prefix in prefixes] for read in FIGURES]
+        cards = [Card(table, prefix, known) for prefix in prefixes]
+        columns = [[read(card) for card in cards] for read in FIGURES]
         columns = [column for column in columns if any(figure.text for figure in column)]
         widths = [_width(column) for column in columns]
         return columns, widths, _fitting(widths, room)
@@ -168,92 +150,3 @@ def _history(table: Table, prefix: str, width: int, *, live: bool) -> str:
     if live:
         values = steady_bins(values, max(0, samples(table) - len(values)), width)
     return sparkline(values, width, 0.0, 100.0)
-
-
-def _memory(table: Table, prefix: str, _: OwnCeilings) -> Figure:
-    used, whole = (latest(table, f"{prefix}.memory_{name}") for name in ("used", "total"))
-    if used is None:
-        return Figure("")
-    if not whole:
-        return Figure(f"mem {format_bytes(used)}")
-    gib = 1024**3
-    text = f"{used / gib:.1f}/{whole / gib:.0f} GiB"
-    return Figure(f"{text:>13}", share=used / whole)
-
-
-def _power(table: Table, prefix: str, _: OwnCeilings) -> Figure:
-    now, limit = (latest(table, f"{prefix}.{name}") for name in ("power", "power_limit"))
-    if now is None:
-        return Figure("")
-    text = f"{now:.0f}/{limit:.0f} W" if limit else f"{now:.0f} W"
-    return Figure(f"{text:>9}", share=now / limit if limit else None)
-
-
-def _temperature(table: Table, prefix: str, _: OwnCeilings) -> Figure:
-    now = latest(table, f"{prefix}.temperature")
-    if now is None:
-        return Figure("")
-    return Figure(f"{now:3.0f} °C", "warn" if now >= HOT else "dim")
-
-
-def _clock(table: Table, prefix: str, _: OwnCeilings) -> Figure:
-    """The clock, and what holds it down."""
-    now = latest(table, f"{prefix}.clock_sm")
-    held = clock_limits(table, prefix)
-    style = "warn" if held else "dim"
-    return Figure("" if now is None else " ".join((f"{now:4.0f} MHz", *held)), style)
-
-
-def _tensor(table: Table, prefix: str, known: OwnCeilings) -> Figure:
-    """Activity by the card's own counters, where it has them."""
-    named = {"SM": "sm_activity", "tensor": "tensor_activity", "DRAM": "dram_activity"}
-    now = {word: latest(table, f"{prefix}.{name}") for word, name in named.items()}
-    parts = [f"{word} {value:.0f} %" for word, value in now.items() if value is not None]
-    most = known.device_memory.get(prefix)
-    if now["DRAM"] is not None and most is not None:
-        # Both are shares of what the data sheet says.
-        parts[-1] = f"DRAM {now['DRAM']:.0f} of {100 * most:.0f} % measured"
-    return Figure("  ".join(parts))
-
-
-def _pcie(table: Table, prefix: str, known: OwnCeilings) -> Figure:
-    """What goes over PCIe, beside the most that was measured, and the link as it is now."""
-    generation, lanes = (latest(table, f"{prefix}.pcie_{name}") for name in ("generation", "width"))
-    link = f" gen{generation:.0f} x{lanes:.0f}" if generation and lanes else ""
-    most = known.to_device.get(prefix)
-    return Figure(_both_ways(table, prefix, "pcie", f"PCIe{link}", most))
-
-
-def _nvlink(table: Table, prefix: str, known: OwnCeilings) -> Figure:  # noqa: ARG001 - a ``Read``
-    return Figure(_both_ways(table, prefix, "nvlink", "NVLink"))
-
-
-def _both_ways(table: Table, prefix: str, link: str, name: str, most: float | None = None) -> str:
-    """As nvidia-smi names them: received by the GPU, of ``most`` where known, and sent."""
-    received, sent = (latest(table, f"{prefix}.{link}_{way}") for way in ("receive", "transmit"))
-    if received is None or sent is None:
-        return ""
-    shown = f"{rate(received):>9}" if most is None else of_ceiling(received, most)
-    return f"{name} rx {shown} tx {rate(sent):>9}"
-
-
-def _held(table: Table, prefix: str, known: OwnCeilings) -> Figure:  # noqa: ARG001 - a ``Read``
-    """What the run itself holds of the memory, and how many processes hold any."""
-    own, holders = (latest(table, f"{prefix}.{name}") for name in ("process_memory", "processes"))
-    parts = [] if own is None else [f"run {format_bytes(own)}"]
-    if holders is not None:
-        parts.append(f"{holders:.0f} {'process' if holders == 1 else 'processes'}")
-    return Figure("  ".join(parts))
-
-
-def _errors(table: Table, prefix: str, known: OwnCeilings) -> Figure:  # noqa: ARG001 - a ``Read``
-    """Nothing where memory had no errors that ECC could not correct."""
-    errors = latest(table, f"{prefix}.ecc_uncorrected")
-    return Figure(f"ECC {errors:.0f} uncorrected" if errors else "", "warn")
-
-
-FIGURES: tuple[Read, ...] = (
-    *(_memory, _power, _temperature, _clock, _errors, _tensor),
-    *(_pcie, _held, _nvlink),
-)
-"""In the order in which they get room."""

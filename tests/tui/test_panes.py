@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.fact import Facts
-from perftui.facts.step.own_cost import OwnCost, over_budget, overhead_budget, recording_cost
+from perftui.facts.step.own_cost import OwnCost, overhead_budget, recording_cost
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.run.columns import PHASES, WORKER_COLUMNS, phase_name
 from perftui.run.journal import Column, JournalWriter
@@ -26,7 +26,7 @@ from perftui_tui.panes.step_time import step_time
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.step_breakdown import SHORT_NAMES, TRACE_STYLES, DrawnStep
-from tests.facts_given import facts_with, knowing
+from tests.facts_given import facts_with
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import MS, NOW, START, write_run
 from tests.tui.traces import write_trace
@@ -120,15 +120,6 @@ def test_what_has_no_room_in_the_bar_is_told_below_it(cells: int, legend: str) -
 @pytest.mark.parametrize("cells", [60, 80, 120, 200])
 def test_a_bar_that_tells_all_has_no_legend(cells: int) -> None:
     assert len(bar_of((SMALL[0], SMALL[2], SMALL[3]), cells)) == 3
-
-
-def test_what_recording_took_beyond_its_limit_stands_beside_the_step() -> None:
-    over = knowing({over_budget: 0.046, overhead_budget: 0.01}, Phase.ENDED)
-    heading, *_ = step_bar(replace(over, breakdown=drawn(SMALL)), 120, 4)
-    assert ("perftui 4.6 %, limit 1 %", "warn") in heading
-    within = knowing({over_budget: None, overhead_budget: 0.01}, Phase.ENDED)
-    heading, *_ = step_bar(replace(within, breakdown=drawn(SMALL)), 120, 4)
-    assert "limit" not in plain(heading)
 
 
 KNOWN = sorted(
@@ -248,7 +239,7 @@ def test_the_machine_is_read_in_its_units(tmp_path: Path) -> None:
 
 
 def test_the_cost_of_recording_is_shown(tmp_path: Path) -> None:
-    assert step_time(snapshot_of(tmp_path)).first == ("perftui <0.1 %", "dim")
+    assert step_time(snapshot_of(tmp_path)).beside == [("perftui <0.1 %", "dim")]
 
 
 @pytest.mark.parametrize(
@@ -264,32 +255,18 @@ def test_the_cost_of_recording_is_shown(tmp_path: Path) -> None:
 def test_the_cost_of_recording_stands_whole_beside_its_limit(
     tmp_path: Path, taken: int, at_most: int, limit: float, text: str, style: str
 ) -> None:
-    """In the rows of 80, 120 and 200 columns, and in a chart as wide as in 120 of them."""
+    """In the row of the meter in 80 columns, and in the heading of the bar from 100 on."""
     snapshot = snapshot_of(tmp_path, profile={"overhead": limit})
     assert snapshot.ask(overhead_budget) == limit
     cost = OwnCost(taken * MS, 0, 0, (at_most - taken) * MS, 1000 * MS)
     given = {recording_cost: cost, overhead_budget: limit}
-    meter = step_time(replace(snapshot, facts=facts_with(Facts(None), given)))
-    assert meter.first == (text, style)
+    snapshot = replace(snapshot, facts=facts_with(Facts(None), given))
     for word in ("EVEN", "UNEVEN"):
-        shown = replace(meter, word=word)
-        for rows in (
-            *(draw_line(shown, cells) for cells in (80, 120, 200)),
-            *(draw_chart(shown, cells, height) for cells, height in ((38, 6), (64, 6), (60, 12))),
-        ):
-            assert (text, style) in [span for row in rows for span in row]
-
-
-def test_a_chart_keeps_its_rows_where_the_cost_fits_beside_the_reading(tmp_path: Path) -> None:
-    meter = replace(step_time(snapshot_of(tmp_path)), first=("perftui 0.3 %", "dim"))
-    *_, last = draw_chart(meter, 38, 6)
-    assert plain(last).startswith(meter.reading)
-    assert plain(last).endswith("perftui 0.3 %")
-    beside = replace(meter, first=("perftui ≤0.30 %, limit 0.25 %", "dim"))
-    *_, own, last = draw_chart(beside, 38, 6)
-    assert plain(own) == "perftui ≤0.30 %, limit 0.25 %"
-    assert plain(last).startswith(meter.reading)
-    assert len(draw_chart(beside, 38, 6)) == len(draw_chart(meter, 38, 6)) == 6
+        meter = replace(step_time(snapshot), word=word)
+        assert (text, style) in draw_line(meter, 80)[0]
+    for cells in (100, 120, 200):
+        assert (text, style) in step_bar(snapshot, cells, 4)[0]
+    assert all("perftui" not in plain(row) for row in draw_chart(step_time(snapshot), 64, 6))
 
 
 @pytest.mark.parametrize("name", METERS)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rich.cells import cell_len
-
 from perftui_tui.charts.area import resample, sparkline, steady_bins
 from perftui_tui.charts.braille import braille_area
 from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, width, wrap
@@ -48,9 +46,8 @@ class Meter:
     high: float = 100.0
     limit: str = "100 %"
     """The top of the scale, as text."""
-    first: Span | None = None
-    """What stands before the notes, in a style of its own; a chart gives it a row where it does not
-    fit beside the reading."""
+    beside: Sequence[Span] = ()
+    """What a line has before its notes, in styles of their own; a chart leaves it out."""
     notes: tuple[str, ...] = ()
     absent: str = ""
     total: int = 0
@@ -72,7 +69,7 @@ def draw_line(meter: Meter, cells: int, *, live: bool = False) -> list[Row]:
     reading = fit(_reading(meter), READING_WIDTH)
     left = cells - NAME_WIDTH - READING_WIDTH
     room = min(max(left * 3 // 5, FIRST_CELLS + 1), left - SHORTEST_CHART, LONGEST_NOTES)
-    notes = _fitting(_all_notes(meter), room - 1)
+    notes = _fitting([*meter.beside, *_dim(meter.notes)], room - 1)
     chart_width = max(SHORTEST_CHART, left - max(room, 0))
     values = _columns(meter, chart_width, live)
     chart = sparkline(values, chart_width, meter.low, meter.high)
@@ -81,18 +78,10 @@ def draw_line(meter: Meter, cells: int, *, live: bool = False) -> list[Row]:
 
 
 def draw_chart(meter: Meter, cells: int, height: int, *, live: bool = False) -> list[Row]:
-    """An area chart with its scale, two values a cell, and the reading in the last row; above that
-    the first note, where it does not fit beside it."""
+    """An area chart with its scale, two values a cell, and the reading in the last row."""
     if meter.absent:
         return [(), *wrap(meter.absent, cells, "dim")]
-    reading, notes = _reading(meter), _all_notes(meter)
-    beside = cells - width(reading) - 2
-    own = [note for note in notes[:1] if cell_len(note[0]) > beside and height > FEWEST_ROWS]
-    below = [
-        *([crop(tuple(own), cells)] if own else []),
-        spread(reading, _fitting(notes[len(own) :], beside), cells),
-    ]
-    chart_width, chart_height = max(1, cells - AXIS_WIDTH), max(1, height - len(below))
+    chart_width, chart_height = max(1, cells - AXIS_WIDTH), max(1, height - 1)
     values = _columns(meter, 2 * chart_width, live)
     chart = braille_area(values, chart_width, chart_height, meter.low, meter.high)
     rows = [
@@ -102,7 +91,8 @@ def draw_chart(meter: Meter, cells: int, height: int, *, live: bool = False) -> 
     if any(meter.marked):
         marks = _marked_columns(meter, chart_width, live)
         rows[0] = (rows[0][0], *_with_marks(chart[0], marks, meter.chart_style))
-    return [*rows, *below]
+    reading = _reading(meter)
+    return [*rows, spread(reading, _fitting(_dim(meter.notes), cells - width(reading) - 2), cells)]
 
 
 MARK = "!"
@@ -129,13 +119,8 @@ def _columns(meter: Meter, columns: int, live: bool) -> tuple[float, ...]:
     return steady_bins(meter.values, max(0, meter.total - len(meter.values)), columns)
 
 
-FEWEST_ROWS = 4
-"""Rows of a chart from which on more of them a note may have one of its own."""
-
-
-def _all_notes(meter: Meter) -> list[Span]:
-    first = [] if meter.first is None else [meter.first]
-    return [*first, *((note, "dim") for note in meter.notes)]
+def _dim(notes: Sequence[str]) -> list[Span]:
+    return [(note, "dim") for note in notes]
 
 
 def _fitting(notes: Sequence[Span], cells: int) -> Row:

@@ -9,6 +9,7 @@ from perftui_tui.look.format import part_of_step, per_second, share
 from perftui_tui.look.rows import Row, Span, row, with_fitting
 from perftui_tui.look.rows import width as width_of
 from perftui_tui.look.units import format_ns
+from perftui_tui.panes.own_cost import own_cost
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.step_breakdown import DrawnStep, Part, name_within
 
@@ -19,8 +20,7 @@ EDGE = "▏"
 def step_bar(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
     """A heading, the bar with names, the bar with times, and what has no room in it."""
     breakdown = snapshot.breakdown
-    rows = breakdown_bar(breakdown, cells)
-    rows[0] = with_fitting(rows[0], _own_cost(snapshot), cells)
+    rows = breakdown_bar(breakdown, cells, own=own_cost(snapshot))
     small = left_out(breakdown, cells) if breakdown else ()
     return [*rows, _legend(small, breakdown.mean.mean, cells)] if breakdown and small else rows
 
@@ -30,23 +30,16 @@ def bar_alone(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa
     return breakdown_bar(snapshot.breakdown, cells)[1:]
 
 
-def _own_cost(snapshot: Snapshot) -> list[Span]:
-    """What recording took of a run that is over, where that is more than it was allowed."""
-    from perftui.facts.step.own_cost import cost_text, over_budget, overhead_budget
-
-    taken, limit = snapshot.ask(over_budget), snapshot.ask(overhead_budget)
-    if taken is None or limit is None:
-        return []
-    return [(cost_text(taken, limit), "warn")]
-
-
-def breakdown_bar(breakdown: DrawnStep | None, cells: int, room: int = 0) -> list[Row]:
-    """The bar of ``breakdown``, ``cells`` wide, and its figures, in ``room`` if given."""
+def breakdown_bar(
+    breakdown: DrawnStep | None, cells: int, room: int = 0, own: Sequence[Span] = ()
+) -> list[Row]:
+    """The bar of ``breakdown``, ``cells`` wide, and its figures, in ``room`` if given; among these
+    ``own``, what perftui took."""
     if breakdown is None or not breakdown.mean.mean:
         return [row(("Mean step: no step has been measured yet", "dim")), (), ()]
     shown, whole = _columns(breakdown, cells), breakdown.mean.mean
     return [
-        _heading(breakdown, max(cells, room)),
+        _heading(breakdown, max(cells, room), own),
         tuple(_cell(part, width, name_within(part.name, width - 1)) for part, width in shown),
         tuple(_cell(part, width, _figure(part, width, whole)) for part, width in shown),
     ]
@@ -96,15 +89,15 @@ def _entries(parts: Sequence[Part], whole: int, with_time: bool) -> Row:
     return tuple(spans)
 
 
-def _heading(breakdown: DrawnStep, cells: int) -> Row:
+def _heading(breakdown: DrawnStep, cells: int, own: Sequence[Span]) -> Row:
     """The mean in figures; what would be cut is left out, the least needed first."""
     subject = "Mean step: " if breakdown.mean.count > 1 else "Step: "
     subject = subject if breakdown.is_step else "Whole trace: "
     heading = row((subject, "dim"), (format_ns(breakdown.mean.mean), "bold"))
-    return with_fitting(heading, _figures(breakdown), cells)
+    return with_fitting(heading, _figures(breakdown, own), cells)
 
 
-def _figures(breakdown: DrawnStep) -> tuple[Span, ...]:
+def _figures(breakdown: DrawnStep, own: Sequence[Span]) -> tuple[Span, ...]:
     basis = (f"({breakdown.basis})", "dim")
     if not breakdown.is_step:
         return (basis,)
@@ -113,7 +106,7 @@ def _figures(breakdown: DrawnStep) -> tuple[Span, ...]:
         (f"p95 {format_ns(breakdown.mean.p95)}", ""),
     )
     rate = (f"{per_second(breakdown.mean.steps_per_second)} steps/s", "")
-    return (*(spread if breakdown.mean.count > 1 else ()), rate, basis)
+    return (*(spread if breakdown.mean.count > 1 else ()), rate, *own, basis)
 
 
 def _cell(part: Part, width: int, text: str) -> Span:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from perftui_tui.charts.axis import usual_top
-from perftui_tui.look.rows import Span
 from perftui_tui.look.units import format_ns
 from perftui_tui.panes.meter import Meter
+from perftui_tui.panes.own_cost import own_cost
 from perftui_tui.reading.snapshot import SLOW_RATIO, Snapshot
 
 UNSTEADY_RATIO = 1.5
@@ -32,7 +32,7 @@ def step_time(snapshot: Snapshot) -> Meter:
         values,
         high=top,
         limit=_scale(top),
-        first=_overhead(snapshot),
+        beside=own_cost(snapshot),
         notes=tuple(filter(None, [_slow(slow)])),
         total=snapshot.train_steps,
         marked=slow,
@@ -43,14 +43,6 @@ def _slow(slow: tuple[bool, ...]) -> str:
     """How many of the steps that are charted are slow."""
     count = sum(slow)
     return f"! {count} slow (from {SLOW_RATIO:g}x the median)" if count else ""
-
-
-def _overhead(snapshot: Snapshot) -> Span | None:
-    """What recording has cost so far, and what it may cost: the first window is paid back later."""
-    from perftui.facts.step.own_cost import told_cost
-
-    told = snapshot.ask(told_cost)
-    return None if told is None else (told.text, "warn" if told.is_over else "dim")
 
 
 def _scale(milliseconds: float) -> str:

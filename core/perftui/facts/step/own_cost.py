@@ -83,7 +83,7 @@ def over_budget(facts: Facts) -> float | None:
 
 
 @dataclass(frozen=True)
-class ToldCost:
+class OwnCostText:
     """What recording took, in the words of every screen and report."""
 
     text: str
@@ -94,17 +94,17 @@ class ToldCost:
 
 
 @fact
-def told_cost(facts: Facts) -> ToldCost | None:
+def own_cost_text(facts: Facts) -> OwnCostText | None:
     """What recording has taken of the rank's steps so far, in words; None where it is not known."""
     cost, limit = recording_cost(facts), overhead_budget(facts)
     if cost is None:
         return None
     taken, most = cost.total / cost.whole, cost.at_most / cost.whole
     if limit is None:
-        return ToldCost(cost_text(taken), is_over=False)
+        return OwnCostText(cost_text(taken), is_over=False)
     if taken <= limit < most:
-        return ToldCost(cost_text(most, limit, mark="≤"), is_over=False)
-    return ToldCost(cost_text(taken, limit), is_over=taken > limit)
+        return OwnCostText(cost_text(most, limit, mark="≤"), is_over=False)
+    return OwnCostText(cost_text(taken, limit), is_over=taken > limit)
 
 
 def cost_text(taken: float, limit: float | None = None, mark: str = "") -> str:

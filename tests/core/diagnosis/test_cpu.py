@@ -173,7 +173,7 @@ def test_onednn_that_is_switched_off_costs_half_of_the_convolutions() -> None:
     facts = facts_of(settings(8, **off), window(6, "aten::convolution"), busy=8, own=8)
     one = finding(facts, "onednn-off")
     assert one.sentence == (
-        "oneDNN is switched off (torch.backends.mkldnn.enabled), and convolutions and recurrent "
+        "oneDNN is disabled (torch.backends.mkldnn.enabled), and convolutions and recurrent "
         "layers take 6.0 ms of each 10 ms step (60 %)."
     )
     assert one.cost_ns == 3 * MS

@@ -199,7 +199,7 @@ def allocating(every: int, *, frees: bool = True) -> TraceBuilder:
 def test_memory_that_is_got_anew_in_each_step_is_churn() -> None:
     finding = finding_of(allocating(99), "allocator-churn")
     assert finding.sentence == (
-        "Getting memory from the driver takes 100 µs of each 1.0 ms step (10 %): 4 calls to get "
+        "Allocating memory in the driver takes 100 µs of each 1.0 ms step (10 %): 4 calls to get "
         "it, 4 to give it back."
     )
     assert finding.severity is Severity.WARNING

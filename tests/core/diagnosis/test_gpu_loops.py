@@ -39,7 +39,7 @@ def test_an_optimizer_that_launches_one_parameter_at_a_time() -> None:
     finding = finding_of(stepping(100), "optimizer-single-tensor")
     # From the first of its kernels to the end of the last: 99 times 5 us, and one kernel.
     assert finding.sentence == (
-        "The optimizer keeps the GPU for 496 µs of each 800 µs step (62 %): AdamW launches 100 "
+        "The optimizer occupies the GPU for 496 µs of each 800 µs step (62 %): AdamW launches 100 "
         "kernels, one parameter at a time."
     )
     assert finding.severity is Severity.CRITICAL

@@ -68,5 +68,5 @@ def test_giving_back_what_nobody_got_starts_a_library(
     story.call("cudaFree", lasting).malloc(us(200)).launch("gemm", ms(9)).close().sync()
     story.call("cudaFree", us(500)).malloc(us(500)).launch("gemm", us(10))
     freed = finding_of(story, "allocator-churn").facts
-    back = next(figure.value for figure in freed if figure.label == "calls that give it back")
+    back = next(figure.value for figure in freed if figure.label == "calls that free")
     assert back == (1 if initialises else 2)

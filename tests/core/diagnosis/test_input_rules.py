@@ -149,7 +149,7 @@ def test_without_counters_of_the_kernel_the_cause_stays_open() -> None:
     assert found.top is not None
     assert found.top.rule == "input-bound"
     reasons = {one.rule: one.reason for one in found.abstentions}
-    assert reasons["input-disk-bound"] == "too little is known of what the workers use"
+    assert reasons["input-disk-bound"] == "too little is known about what the workers use"
 
 
 def test_files_that_are_read_for_the_first_time_are_no_fault() -> None:
@@ -216,7 +216,7 @@ def test_a_worker_may_take_longer_to_hand_over_than_to_make() -> None:
     found = top(*(worker(at, busy=0.3, others=1.5) for at in range(4)))
     assert found.rule == "input-handover"
     assert found.sentence.endswith(
-        "a worker takes longer to hand a batch over than to make it; without workers "
+        "a worker takes longer to hand over a batch than to make it; without workers "
         "(num_workers=0) a step would take about 50 ms."
     )
 
@@ -313,8 +313,8 @@ def test_rare_waits_are_told_by_when_they_come() -> None:
     steps = joined(waits, waits, waits)
     found = top(*kept, steps=steps)
     assert found.sentence.endswith(
-        "nearly all of it in fewer than one step of twenty: those that begin an epoch, with an "
-        "empty queue."
+        "nearly all of it in fewer than one step in twenty: those that begin an epoch, when the "
+        "queue is empty."
     )
     assert "persistent_workers" not in found.sentence
     anew = top(*kept, steps=steps, persistent_workers=False)

@@ -132,8 +132,8 @@ def test_a_chain_of_elementwise_kernels_could_be_one() -> None:
     chain = [K(ADD, 50, ("aten::add",)) for _ in range(12)]
     finding = finding_of(busy_with(*chain, K(BF16, 390)), "memory-bound-elementwise")
     assert finding.sentence == (
-        "The GPU spends 600 µs of each 1.0 ms step (60 %) in 12 kernels of elementwise work, "
-        "normalisation and reductions, which pass whole tensors through memory one after the other."
+        "The GPU spends 600 µs of each 1.0 ms step (60 %) in 12 kernels for elementwise work, "
+        "normalisation and reductions, each of which moves whole tensors through memory."
     )
     assert finding.cost_ns == us(600 - 3 * 50)
     assert finding.place is not None
@@ -171,8 +171,8 @@ def test_the_slow_form_of_scaled_dot_product_attention() -> None:
     )
     finding = finding_of(story, "attention-mask")
     assert finding.sentence == (
-        "scaled_dot_product_attention falls back to its slow form, with softmax and mask as "
-        "kernels of their own: they take 200 µs of each 1.0 ms step (20 %)."
+        "scaled_dot_product_attention falls back to its slow path, with softmax and mask as "
+        "separate kernels: they take 200 µs of each 1.0 ms step (20 %)."
     )
     assert found(diagnosed(story), "unfused-attention") is None
 
@@ -277,7 +277,7 @@ def test_attention_that_reads_a_mask() -> None:
     finding = finding_of(attending(ONE_MASK), "attention-mask")
     assert finding.sentence == (
         "Attention takes 400 µs of each 1.0 ms step (40 %) and reads a mask of 512 x 512 from "
-        "memory, which keeps it from the fastest kernels."
+        "memory, which rules out the fastest kernels."
     )
     # A causal kernel leaves out one half of the pairs.
     assert finding.cost_ns == us(200)

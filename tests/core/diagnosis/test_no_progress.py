@@ -76,7 +76,7 @@ def test_from_half_a_minute_and_twenty_steps_on(seconds: float, step: float, is_
 def test_without_samples_it_says_so() -> None:
     finding = told(waiting(45))
     assert finding is not None
-    assert finding.sentence.endswith("No sample tells where its main thread is.")
+    assert finding.sentence.endswith("No stack sample shows where its main thread is.")
     assert finding.place is None
 
 

@@ -96,7 +96,7 @@ def test_a_loop_over_time_steps_is_told_with_its_backward_pass() -> None:
     assert finding is not None
     assert finding.sentence == (
         "A loop at train.py:12 calls 5 small operators (aten::select, aten::linear, "
-        "aten::sigmoid, ...) 100 times for a piece of a tensor each: that takes 8.0 ms of each "
+        "aten::sigmoid, ...) 100 times for a slice of a tensor each: that takes 8.0 ms of each "
         "8.0 ms step (100 %)."
     )
     assert finding.cost_ns == pytest.approx(8 * MS, rel=0.01)
@@ -110,7 +110,7 @@ def test_a_stack_of_layers_that_split_tensors_is_no_such_loop() -> None:
 def test_a_layer_for_each_of_many_columns_is_told_though_each_has_weights() -> None:
     finding = judged(recurrence(40, weights=True), "loop-of-indexing")
     assert finding is not None
-    assert "aten::sigmoid, ...) 40 times for a piece of a tensor each" in finding.sentence
+    assert "aten::sigmoid, ...) 40 times for a slice of a tensor each" in finding.sentence
 
 
 def test_a_loop_below_a_twentieth_of_the_step_is_left_alone() -> None:
@@ -212,8 +212,8 @@ def test_python_between_operators_is_told_with_its_line() -> None:
     finding = judged(with_python(100), "python-bound")
     assert finding is not None
     assert finding.sentence == (
-        "Python within the model and its optimizer takes 1.0 ms of each 2.0 ms step (50 %), most "
-        "of it in forward at model.py:3: a step calls 20 operators."
+        "Python in the model and its optimizer takes 1.0 ms of each 2.0 ms step (50 %), most of "
+        "it in forward at model.py:3: a step calls 20 operators."
     )
     assert (finding.cost_ns, finding.parts) == (MS, ("python in forward",))
 

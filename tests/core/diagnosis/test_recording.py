@@ -26,7 +26,7 @@ def test_code_that_is_loaded_is_initialisation() -> None:
     assert finding.cost_ns == ms(4)
     assert finding.sentence == (
         "The GPU idles 4.0 ms of each 10 ms step (40 %) while the driver and libraries load code "
-        "and set themselves up: the recording shows first uses, not steady steps."
+        "and initialize: the recording shows first calls, not steady steps."
     )
     assert finding.place is not None
     assert finding.place.operator == "cudaLaunchKernel"
@@ -76,7 +76,7 @@ def test_idle_time_that_work_waits_in_a_queue_is_named() -> None:
     top = diagnosed(story).top
     assert top is not None
     assert (top.rule, top.parts) == ("largest-part", ("queue wait",))
-    assert "with work queued: it waits for work that is not in the trace" in top.sentence
+    assert "with work queued: it waits for something that is not in the trace" in top.sentence
 
 
 def test_a_trace_of_copies_without_operators_is_judged() -> None:

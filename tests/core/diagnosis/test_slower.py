@@ -49,8 +49,8 @@ def test_it_is_told_with_what_has_changed(tmp_path: Path) -> None:
     finding = slower(tmp_path / "5", 12, torch_version="2.13.0", cpu_count=4)
     assert finding is not None
     assert finding.sentence == (
-        "The mean step takes 12 ms, in 3 earlier runs of the same command 10 ms: since the last of "
-        "them have changed PyTorch's version and the cores it may use."
+        "The mean step takes 12 ms, against 10 ms in 3 earlier runs of the same command: changed "
+        "since the last of them: PyTorch's version and the usable cores."
     )
     assert (finding.rule, finding.severity, finding.cost_ns) == (
         "slower-than-before",

@@ -88,7 +88,7 @@ def test_a_card_half_empty_that_idles_keeps_its_own_word() -> None:
 def test_without_launches_or_memory_it_is_not_judged() -> None:
     one = judged(400, 400, block=[1, 1, 1])
     assert found(one, "small-batch") is None
-    why = "the trace does not say with how many blocks kernels were launched"
+    why = "the trace does not record the number of blocks per kernel launch"
     assert reasons(one)["small-batch"] == why
     alone = diagnosed(story(400))
     assert found(alone, "small-batch") is None

@@ -72,7 +72,7 @@ def test_a_long_wait_in_few_steps_is_not_for_want_of_workers() -> None:
     found = judged(steps=joined(epoch, epoch, epoch), loaders=(WORKERS,)).top
     assert found is not None
     assert found.rule == "input-bound"
-    assert "in fewer than one step of twenty" in found.sentence
+    assert "in fewer than one step in twenty" in found.sentence
     assert "keep up" not in found.sentence
     assert found.fixes == ()
 

@@ -149,7 +149,7 @@ def test_convolutions_that_onednn_does_none_of_are_told() -> None:
     found = finding_of(plain((*SLOW, 2.5)), "onednn-off")
     assert found.sentence == (
         "Convolutions take 25 ms of the recorded 100 ms (25 %), none of them in oneDNN: it is "
-        "switched off, this build of torch lacks it, or the data is float64."
+        "disabled, this build of torch lacks it, or the data is float64."
     )
     assert found.cost_ns == pytest.approx(ms(12.5), abs=us(1))
 

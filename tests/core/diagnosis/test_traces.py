@@ -119,7 +119,7 @@ def test_what_backward_launches_is_placed_where_forward_calls_it(forward: int, l
     [
         (launching(every=16), "CUDA graphs, torch.compile, fused optimizers; a larger batch"),
         (launching(kernels=99, every=16), "a larger batch, or several steps in one CUDA graph"),
-        (launching(length=10, every=16), "less work of the host for each launch: torch.compile"),
+        (launching(length=10, every=16), "less host work per launch: torch.compile"),
     ],
     ids=["many short", "few", "long"],
 )

@@ -35,7 +35,7 @@ def test_a_worker_without_shared_memory_is_told_with_torchs_words(tmp_path: Path
     assert one is not None
     assert one.sentence == (
         'A worker of the data loader failed ("DataLoader worker (pid 4711) is killed by signal: '
-        'Bus error"): it has run out of shared memory, in which workers hand over batches.'
+        'Bus error"): it ran out of shared memory, through which workers hand over batches.'
     )
     assert (one.rule, one.severity, one.cost_ns, one.facts[0].value) == (
         "workers-died",

@@ -77,7 +77,7 @@ REFUSED = {
     "a gradient of its own": ("a.backward(weights)  # here\n", "does not just go backward"),
     "the same loss twice": (
         f"a.backward({KEEP})  # here\na.backward()\n",
-        "one loss is taken backward twice",
+        "backward runs twice from one loss",
     ),
     "a loop that drops its graphs": (LOOP.replace(KEEP, ""), "no other backward pass"),
     "a loop that steps": (LOOP.replace("total += loss.item()", "optimizer.step()"), "gradients of"),

@@ -205,8 +205,8 @@ def test_one_of_two_loaders_that_train_is_told_as_half_a_fix(script) -> None:
     option = options(finding, evidence)[0]
     assert option.patch is not None
     assert option.explanation.endswith(
-        "The loader made at train.py:3 feeds the training, too, and stays as it is: "
-        "this is half of the fix."
+        "The loader made at train.py:3 feeds the training, too, and stays unchanged: this is half "
+        "of the fix."
     )
 
 

@@ -279,7 +279,7 @@ def test_the_search_of_cudnn_is_switched_off_where_it_is_on(source: str) -> None
     after = changed(search_off, source)
     assert after == source.replace("True  # here", "False")
     for refused, why in (
-        (source.replace("True", "False"), "no line of the file is certain to set it"),
+        (source.replace("True", "False"), "no line of the file certainly sets it"),
         (source.replace("True", "not repeatable"), "computes it: not repeatable"),
     ):
         with pytest.raises(PatchRefusedError, match=why):

@@ -108,7 +108,7 @@ def test_memory_of_the_gpu_is_told_where_it_is_known(tmp_path: Path) -> None:
         "allocated at the last step 3.0 GiB",
         "highest so far 4.0 GiB",
         "reserved 5.0 GiB",
-        "allocations tried again 30",
+        "allocation retries 30",
     ]
     found = described("report", as_object(make_report(load_subject(layout.root))))["recording"][
         "memory"

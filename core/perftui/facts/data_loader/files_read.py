@@ -51,7 +51,7 @@ def reading(facts: Facts) -> str:
     use, feeds = worker_use(facts), training_loader(facts)
     where = _where(feeds)
     if use.faults >= PAGE_FAULTS and use.read >= READS:
-        return f"for pages that memory has no room for ({fmt.size(use.read)} a second){where}"
+        return f"for pages that do not fit in memory ({fmt.size(use.read)} a second){where}"
     if use.read >= READS:
         return f"for the disk{where}: {fmt.size(use.read)} a second{_small(use)}"
     if _is_remote(feeds):

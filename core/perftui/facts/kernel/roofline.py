@@ -93,7 +93,7 @@ def longest_call(analysis: TraceAnalysis) -> RoofedCall:
     """
     card = trace_card(analysis)
     if card.peaks is None:
-        raise UnknownError(f"what {card.name or 'the card'} can do is not known")
+        raise UnknownError(f"the peak rates of {card.name or 'the card'} are not known")
     calls = _longest_calls(_of_one_step(step_kernels(analysis).of(*ON_TENSOR_CORES)))
     longest = calls.rows[[int(np.argmax(calls.time))]]
     for row, arguments in arguments_of(analysis.trace, longest):
@@ -112,7 +112,7 @@ def roofline(analysis: TraceAnalysis) -> Roofline:
     """
     card = trace_card(analysis)
     if card.peaks is None:
-        raise UnknownError(f"what {card.name or 'the card'} can do is not known")
+        raise UnknownError(f"the peak rates of {card.name or 'the card'} are not known")
     kernels = _of_one_step(step_kernels(analysis))
     calls = _longest_calls(kernels)
     found: dict[tuple[str, str, str], RoofedCall] = {}

@@ -78,7 +78,7 @@ def test_the_ladder_says_what_each_fix_came_to() -> None:
 def test_at_the_end_all_of_it_stands_on_top_of_the_ladder() -> None:
     lines = shown(TUNED)
     assert lines[:2] == ["2.10x faster (2.00 to 2.20) by all of it", "3 tried, 2 kept in 5:00"]
-    assert "  2.10x  all of it together   2.10x faster (2.00 to 2.20)" in lines
+    assert "  2.10x  all fixes together   2.10x faster (2.00 to 2.20)" in lines
     assert "written to train.py; u takes it back, the last fix first" in lines
     keys = [choice.keys[0] for choice in choices_of(TUNED)]
     assert keys == ["escape", "o", "u"]

@@ -87,8 +87,8 @@ def _check_kinds(facts: Facts) -> None:
     other = other_steps(facts)
     if other is not None and other.share >= MOST_ELSE:
         raise UnknownError(
-            f"{fmt.percent(other.share)} of the time of all steps is spent in steps that do "
-            "not train"
+            f"{fmt.percent(other.share)} of the time of all steps is spent in steps that "
+            "do not train"
         )
 
 

@@ -59,15 +59,15 @@ def gpu_memory(memory: MemoryUse | None) -> Iterator[str]:
 
 def _cost(cost: OwnCost | None) -> Iterator[str]:
     if cost is None:
-        yield "  own cost: not known"
+        yield "  overhead: not known"
         return
     parts = (("hooks", cost.hooks), ("windows", cost.stalls), ("slower steps", cost.slowed))
     listed = ", ".join(f"{name} {fmt.duration(value)}" for name, value in parts)
     share = fmt.percent(cost.total / cost.whole)
-    yield f"  own cost: {share} of {fmt.duration(cost.whole)} ({listed})"
+    yield f"  overhead: {share} of {fmt.duration(cost.whole)} ({listed})"
     if not cost.slowed and cost.slowed_at_most:
         most = fmt.duration(cost.slowed_at_most)
-        yield f"    by how much profiled steps were slower is lost in their scatter: at most {most}"
+        yield f"    how much slower profiled steps were is within their variation: at most {most}"
 
 
 def _windows(windows: tuple[Recorded, ...]) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _windows(windows: tuple[Recorded, ...]) -> Iterator[str]:
         shown = (windows[0], *windows[1 - MOST_WINDOWS :])
     for number, window in enumerate(shown):
         if number == 1 and len(shown) < len(windows):
-            yield f"  ... {fmt.several(len(windows) - len(shown), 'window')} between"
+            yield f"  ... {fmt.several(len(windows) - len(shown), 'window')} in between"
         yield _window(window)
 
 
@@ -84,8 +84,10 @@ def _window(window: Recorded) -> str:
     last = window.first_step + window.steps - 1
     steps = f"step {last}" if window.steps <= 1 else f"steps {window.first_step}-{last}"
     by = "window" if window.file is not None else "nsys"
-    reason = REASONS.get(window.reason, window.reason or "why is not known")
-    return printable(f"  {by}: {steps}, {reason}; held up {fmt.duration(window.stall)}")
+    reason = REASONS.get(window.reason, window.reason or "reason not known")
+    return printable(
+        f"  {by}: {steps}, {reason}; stalled the training {fmt.duration(window.stall)}"
+    )
 
 
 def _snapshot(snapshot: Snapshot) -> Iterator[str]:

@@ -79,17 +79,17 @@ REFUSED = [
     (
         "Adam(P, lr=torch.tensor(0.01))",
         {"foreach": True},
-        "lr or betas are tensors, which takes capturable",
+        "lr or betas are tensors, which requires capturable",
     ),
     (
         "Adam([{'params': iter(P), 'foreach': False}])",
         {"foreach": True},
-        "a parameter group sets it otherwise",
+        "a parameter group sets it to another value",
     ),
     (
         "Adam([*P, torch.zeros(2, dtype=torch.complex64)])",
         {"fused": True},
-        "a parameter is torch.complex64, which is no floating point",
+        "a parameter is torch.complex64, which is not floating point",
     ),
     (
         "Adam([*P, torch.zeros(2, device='meta')])",

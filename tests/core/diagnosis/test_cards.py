@@ -41,8 +41,7 @@ def test_heat_that_holds_down_the_clock_costs_computing() -> None:
     assert finding is not None
     assert finding.severity is Severity.WARNING
     assert finding.sentence == (
-        "Heat holds down the clock of GPU 0 in 100 % of the samples: 75 % of its highest, in the "
-        "mean."
+        "Heat limits the clock of GPU 0 in 100 % of the samples, to 75 % of its maximum on average."
     )
     # A quarter of the half of each step in which the GPU computes.
     assert finding.cost_ns == 125_000

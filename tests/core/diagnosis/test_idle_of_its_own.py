@@ -43,7 +43,7 @@ def test_calls_for_memory_that_set_the_driver_up_are_no_churn() -> None:
     churn = finding_of(story(ms(400)), "allocator-churn")
     assert churn.cost_ns == 3 * ms(20)
     assert churn.place is not None
-    assert churn.sentence.endswith("3 calls to get it, 3 to give it back.")
+    assert churn.sentence.endswith("3 calls to allocate, 3 to free.")
 
 
 @pytest.mark.parametrize(

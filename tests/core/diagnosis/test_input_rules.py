@@ -87,8 +87,8 @@ def test_workers_that_compute_are_bound_by_the_processor() -> None:
     assert found is not None
     assert (found.rule, found.severity) == ("input-worker-bound", Severity.CRITICAL)
     assert found.sentence == (
-        "The training waits 80 ms of each 100 ms step (80 %) for data: 2 workers compute all the "
-        "time that batches take, 100 % of it at data.py:8."
+        "The training spends 80 ms of each 100 ms step (80 %) waiting for data: 2 workers "
+        "compute all the time while making batches, 100 % of it at data.py:8."
     )
     assert found.cost_ns == 80 * MS
     assert found.place is not None
@@ -108,8 +108,8 @@ def test_workers_that_wait_are_bound_by_what_they_read() -> None:
     found = top(worker(0, cpu=0.1, **reads), mount="/data", filesystem="ext4", path="/data/a")
     assert found.rule == "input-disk-bound"
     assert found.sentence.endswith(
-        "2 workers wait 90 % of the time that batches take for the disk (ext4 at /data): 76.3 MiB "
-        "a second."
+        "while making batches, 2 workers wait 90 % of the time for the disk (ext4 at /data): 76.3 "
+        "MiB a second."
     )
     assert found.place is not None
     assert found.place.source == "train.py:4"
@@ -122,7 +122,7 @@ def test_workers_that_wait_are_bound_by_what_they_read() -> None:
         ({}, {"mount": "/mnt/a", "filesystem": "nfs4"}, "another machine (nfs4 at /mnt/a)."),
         ({}, {"path": "s3://a/b", "filesystem": "s3"}, "another machine (s3 at s3://a/b)."),
         ({"read": 9e6, "faults": 500}, {}, "that memory has no room for (8.6 MiB a second)."),
-        ({}, {}, "instead of computing, for a network, a lock or a clock."),
+        ({}, {}, "for a network, a lock or a clock instead of computing."),
     ],
     ids=["small files", "mount", "url", "page faults", "unknown"],
 )
@@ -169,8 +169,8 @@ def test_workers_with_threads_of_their_own_want_more_cores_than_there_are() -> N
     found = top(*rows, cores=2, num_workers=4)
     assert found.rule == "workers-oversubscribed"
     assert found.sentence.endswith(
-        "4 workers, each with 4 threads, and the training ask for 14.6 of 2 cores, and a worker "
-        "waits 40 % of its time for one."
+        "4 workers, each with 4 threads, and the training want 14.6 of 2 cores, and a worker "
+        "waits for a core 40 % of its time."
     )
     assert found.fixes == ("worker-threads",)
 
@@ -182,7 +182,7 @@ def test_what_the_training_waits_for_cores_that_its_workers_take_is_lost_too() -
     assert found.top is not None
     assert found.top.rule == "workers-oversubscribed"
     assert found.top.sentence.endswith(
-        "; the training waits for one 10 ms of each 100 ms step (10 %)."
+        "; the training waits for a core 10 ms of each 100 ms step (10 %)."
     )
     assert found.top.cost_ns == 90 * MS
     assert set(found.top.parts) == {"input_wait", "forward"}
@@ -206,8 +206,8 @@ def test_unpacking_what_workers_hand_over_is_the_trainings_own_work() -> None:
     found = top(worker(0, busy=0.2), steps=steps)
     assert found.rule == "input-handover"
     assert found.sentence.endswith(
-        "75 % of that it unpacks what 2 workers hand over; without workers (num_workers=0) a step "
-        "would take about 40 ms."
+        "for 75 % of that it unpacks what 2 workers hand over; without workers (num_workers=0) a "
+        "step would take about 40 ms."
     )
     assert top(worker(0), steps=step_table(100, STEPS, input_cpu=30 * MS)).rule != found.rule
 

@@ -28,7 +28,7 @@ def test_float32_products_on_a_card_with_tf32() -> None:
     finding = finding_of(story, "matmul-fp32")
     assert finding.sentence == (
         "The GPU multiplies float32 matrices for 700 µs of each 1.0 ms step (70 %) without its "
-        "tensor cores: TF32 is off, which is 7 times as fast here."
+        "tensor cores: TF32, 7 times as fast here, is off."
     )
     assert finding.severity is Severity.CRITICAL
     assert finding.cost_ns == pytest.approx(us(700 * (1 - 67 / 494.7)), rel=0.01)
@@ -120,9 +120,9 @@ def test_layout_conversions_cost_themselves_and_half_of_the_normalisation() -> N
     )
     finding = finding_of(story, "layout-conversion")
     assert finding.sentence == (
-        "The GPU spends 100 µs of each 1.0 ms step (10 %) turning the tensors of convolutions from "
-        "channels first to channels last and back, and 300 µs in normalisation that is slower "
-        "channels first."
+        "The GPU spends 100 µs of each 1.0 ms step (10 %) converting the tensors of convolutions "
+        "from channels first to channels last and back, and 300 µs in normalisation, which is "
+        "slower with channels first."
     )
     assert finding.cost_ns == us(250)
     assert found(diagnosed(busy_with(K(TO_NHWC, 19), K(BF16, 970))), "layout-conversion") is None
@@ -154,8 +154,8 @@ def test_softmax_between_two_batched_products_is_unfused_attention() -> None:
     finding = finding_of(story, "unfused-attention")
     assert finding.sentence == (
         "Between the two matrix products of attention the GPU spends 300 µs of each 1.0 ms step "
-        "(30 %) in softmax, masks and scaling, which pass the scores of all pairs of positions "
-        "through memory."
+        "(30 %) in softmax, masks and scaling, each of which moves the scores of all pairs of "
+        "positions through memory."
     )
     assert (finding.severity, finding.cost_ns) == (Severity.CRITICAL, us(300))
     # The softmax of a loss has no product behind it.
@@ -194,8 +194,8 @@ def test_products_of_misaligned_sizes() -> None:
     name = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x4_nt_align2>"
     finding = finding_of(busy_with(K(name, 600, ("aten::mm",)), K(BF16, 390)), "misaligned-dims")
     assert finding.sentence == (
-        "Matrix products in 16 bits take 600 µs of each 1.0 ms step (60 %) in kernels for sides "
-        "that are no multiples of eight."
+        "16-bit matrix products take 600 µs of each 1.0 ms step (60 %) in kernels for sizes that "
+        "are not multiples of eight."
     )
     assert finding.cost_ns == us(200)
     of_convolution = busy_with(K(name, 600, ("aten::convolution_backward",)), K(BF16, 390))
@@ -220,8 +220,8 @@ def test_cudnn_that_goes_on_trying_out_kernels() -> None:
     story = searching(kernel=2, call=20)
     finding = finding_of(story, "cudnn-benchmark")
     assert finding.sentence == (
-        "cuDNN tries out kernels for 4 convolutions after the warm-up, 300 µs of each 1.0 ms step "
-        "(30 %): their sizes are new."
+        "cuDNN benchmarks kernels for 4 convolutions after the warm-up, 300 µs of each 1.0 ms "
+        "step (30 %): their sizes are new."
     )
     assert (finding.severity, finding.cost_ns) == (Severity.CRITICAL, us(300))
     # The GPU idles while the host tries: that is no matter of launching in general.
@@ -246,7 +246,7 @@ def test_a_forward_pass_computed_anew_in_the_backward_pass() -> None:
     finding = finding_of(story, "backward-recompute")
     assert (finding.severity, finding.cost_ns) == (Severity.INFO, us(200))
     assert finding.sentence == (
-        "The backward pass computes parts of the forward pass anew for 200 µs of each 1.0 ms step "
+        "The backward pass recomputes parts of the forward pass for 200 µs of each 1.0 ms step "
         "(20 %): activation checkpointing is on."
     )
 

@@ -76,8 +76,8 @@ def test_a_thread_that_holds_pythons_lock_is_found_with_its_line() -> None:
     one = judged("gil-contention", stacks=held(0.9, idle=0.3))
     assert one is not None
     assert one.sentence == (
-        "Another thread at data.py:7 in poll holds Python's lock 90 % of the time: the training "
-        "thread waits for it up to 3.0 ms of each 10 ms step (30 %)."
+        "Another thread at data.py:7 in poll holds the GIL 90 % of the time: the training thread "
+        "waits for it for up to 3.0 ms of each 10 ms step (30 %)."
     )
     assert (one.cost_ns, one.severity) == (3 * MS, Severity.CRITICAL)
     assert one.place is not None
@@ -315,8 +315,8 @@ def test_what_a_library_says_is_a_hint_with_its_line(tmp_path: Path) -> None:
     one = judged("library-says", root=tmp_path)
     assert one is not None
     assert one.sentence == (
-        'torch.tensor says in line 2 of the output: "Creating a tensor from a list of '
-        'numpy.ndarrays is extremely slow. Please consider"; 1 more message of the kind.'
+        'torch.tensor reports in line 2 of the output: "Creating a tensor from a list of '
+        'numpy.ndarrays is extremely slow. Please consider"; 1 more message like it.'
     )
     assert (one.severity, one.cost_ns) == (Severity.INFO, 0)
     assert one.place is not None

@@ -43,8 +43,8 @@ def test_a_hang_is_told_with_its_line() -> None:
     finding = told(run)
     assert finding is not None
     assert finding.sentence == (
-        "No step has ended for 45 s, since that of number 39; a step takes 100 ms. Its main "
-        "thread was last seen at train.py:31 in reduce."
+        "No step has ended for 45 s, since step 39; a step usually takes 100 ms. Its main thread "
+        "was last seen at train.py:31 in reduce."
     )
     assert (finding.rule, finding.severity, finding.cost_ns) == ("no-progress", Severity.WARNING, 0)
     assert source_of(finding) == "/p/train.py:31"

@@ -66,15 +66,15 @@ SORT = ("aten::sort", "aten::stable_sort")
         (
             "memory-bound-elementwise",
             (20, 2, ("aten::mul",)),
-            "Element-wise operators called one by one take 40 ms of each 100 ms step (40 %), 20 of "
-            "them in a forward pass at model.py:12: each goes through memory anew.",
+            "Element-wise operators called one by one take 40 ms of each 100 ms step (40 %), 20 "
+            "of them in a forward pass at model.py:12: each makes its own pass through memory.",
             20,
         ),
         (
             "memory-bound-elementwise",
             (4, 10, ("aten::mul",)),
             "Element-wise operators on large tensors take 40 ms of each 100 ms step (40 %) at "
-            "model.py:12: each goes through memory anew.",
+            "model.py:12: each makes its own pass through memory.",
             20,
         ),
         (
@@ -207,8 +207,8 @@ def test_gradients_that_no_optimizer_uses_are_told() -> None:
     )
     assert finding is not None
     assert finding.sentence == (
-        "Gradients of 40 of 60 parameters are computed and never used, as no optimizer holds them: "
-        "at least 5.0 ms of each 30 ms step (17 %) at train.py:20."
+        "Gradients of 40 of 60 parameters are computed but never used, because no optimizer "
+        "holds them: at least 5.0 ms of each 30 ms step (17 %) at train.py:20."
     )
     assert (finding.cost_ns, finding.severity) == (5 * MS, Severity.WARNING)
     few = backward(note=floats(unused=1, unused_elements=890_000))

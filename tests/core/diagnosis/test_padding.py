@@ -63,8 +63,7 @@ def told(facts: Facts) -> Finding:
 def test_the_share_of_padding_is_that_of_the_computing() -> None:
     one = told(facts(look(900, 700), look(1800, 1000, tokens=2000)))
     assert one.sentence == (
-        "90 % of the tokens of a batch are padding: about 7.2 ms of each 10 ms step are spent on "
-        "it."
+        "90 % of the tokens in a batch are padding: about 7.2 ms of each 10 ms step is spent on it."
     )
     assert (one.cost_ns, one.severity, one.confidence) == (
         7.2 * MS,

@@ -50,7 +50,7 @@ def test_first_uses_that_are_most_of_the_recording_come_first() -> None:
     assert (top.rule, top.severity, top.steps) == ("initialisation", Severity.CRITICAL, 0)
     assert top.sentence == (
         "The GPU idles 100 ms of the recorded 151 ms (66 %) while the driver and libraries load "
-        "code and set themselves up: what was recorded is mostly first uses, and 27 % of it steady "
+        "code and initialize: the recording is mostly first calls, and only 27 % of it is steady "
         "steps."
     )
 

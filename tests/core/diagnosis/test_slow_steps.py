@@ -47,8 +47,8 @@ def saving(length: float, line: int = 20, stage: str = SAVE) -> RunSnapshot:
 def test_steps_that_write_checkpoints_are_named_with_their_line() -> None:
     finding = told(saving(1000), "slow-steps")
     assert finding.sentence == (
-        "One step in 25 takes 1.0 s instead of 20 ms, 40 ms of each 60 ms step (67 %) in the "
-        "mean: they write checkpoints at train.py:20."
+        "One step in 25 takes 1.0 s instead of 20 ms, 40 ms of each 60 ms step (67 %) on "
+        "average: they write checkpoints at train.py:20."
     )
     assert (finding.severity, source_of(finding)) == (Severity.CRITICAL, "/p/train.py:20")
     assert finding.cost_ns == 40 * MS
@@ -198,8 +198,8 @@ def compiling(share: float) -> RunSnapshot:
 def test_compiling_after_the_warm_up_is_named_with_the_call() -> None:
     finding = told(compiling(0.5), "recompiles")
     assert finding.sentence == (
-        "torch.compile takes 50 ms of each 100 ms step (50 %) after the warm-up: it compiles for "
-        "train.py:17 again in 60 of 60 steps, according to stack samples."
+        "torch.compile takes 50 ms of each 100 ms step (50 %) after the warm-up: it recompiles "
+        "for train.py:17 in 60 of 60 steps, according to stack samples."
     )
     assert (finding.cost_ns, source_of(finding)) == (50 * MS, "/p/train.py:17")
     assert said(compiling(0.04), "recompiles") is None

@@ -48,8 +48,9 @@ def test_kernels_of_few_blocks_are_told_with_what_they_leave_empty() -> None:
     finding = found(judged(400, 400), "small-batch")
     assert finding is not None
     assert finding.sentence == (
-        "Kernels that leave half of the GPU empty, or more, take 50 % of its time, and 20 % of its "
-        "memory is in use: a larger batch takes less time for each sample, and changes training."
+        "Kernels that leave at least half of the GPU empty take 50 % of its time, and 20 % of "
+        "its memory is in use: a larger batch takes less time per sample, but changes the "
+        "training."
     )
     # Three quarters of the card are empty for 400 us, and it is busy four fifths of the step.
     assert (finding.severity, finding.cost_ns) == (Severity.WARNING, us(300))

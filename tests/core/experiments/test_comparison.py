@@ -207,7 +207,7 @@ def test_steps_of_other_samples_are_not_compared(before, after, reason) -> None:
 
 
 def test_it_is_said_where_the_samples_of_a_step_are_not_known() -> None:
-    said = "whether a step takes as many samples in both runs is not known"
+    said = "whether a step has the same number of samples in both runs is not known"
     known, unknown = forward(10, loaders=(LARGE,)), forward(10, loaders=(LOADER,))
     assert said not in compare(known, known).notes
     assert said in compare(known, unknown).notes

@@ -261,7 +261,7 @@ def test_the_default_is_patched_only_where_the_command_does_not_decide(script) -
     assert b"persistent_workers=args.workers > 0" in free.patch.after
     decided = workers(script, command=("python", "train.py", "-j0"))
     assert decided.patch is None
-    assert decided.why_not == "the command gives --workers: change it there"
+    assert decided.why_not == "the command sets --workers: change it there"
     abbreviated = workers(script, command=("python", "train.py", "--worke", "0"))
     assert (abbreviated.patch, abbreviated.why_not) == (None, decided.why_not)
 
@@ -270,7 +270,7 @@ def test_an_argument_that_may_give_the_option_is_left_to_the_user(script) -> Non
     script.write_text(OPTION)
     option = workers(script, command=("python", "train.py", "-vj4"))
     assert (option.patch, option.argv) == (None, None)
-    assert option.why_not == "-vj4 in the command may give --workers: change it there"
+    assert option.why_not == "-vj4 in the command may set --workers: change it there"
     assert option.override is not None
 
 
@@ -321,7 +321,7 @@ def test_a_flag_of_the_script_pins(script) -> None:
     assert b"default=True" in option.patch.after
     given = offered(script, command=("python", "train.py", "--no-pin"), **ON_GPU)["loader-pin"]
     assert given.argv == option.argv
-    assert (given.patch, given.why_not) == (None, "the command gives --pin: change it there")
+    assert (given.patch, given.why_not) == (None, "the command sets --pin: change it there")
 
 
 def test_pinning_is_refused_with_the_reason(script) -> None:

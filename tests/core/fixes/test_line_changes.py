@@ -427,7 +427,7 @@ REFUSED = {
     "TF32 is set": (
         tf32,
         "import torch\ntorch.backends.cuda.matmul.allow_tf32 = False  # here\n",
-        "line 2 sets it already",
+        "line 2 already sets it",
     ),
     "another checkpoint": (called_directly, "checkpoint(f, x)  # here\n", "torch's checkpoint"),
 }

@@ -142,7 +142,7 @@ def test_trainings_one_after_the_other_are_no_ranks_of_one_job(run_script: Start
     assert problems(snapshot) == ()
     facts = Facts(snapshot, None)
     assert facts.run.world == 1
-    assert "3 trainings ran one after the other: the diagnosis is of number 3" in notes(facts)
+    assert "3 trainings ran one after the other: the diagnosis covers number 3" in notes(facts)
 
 
 def test_process_that_replaces_itself_goes_on_in_its_rank(run_script: Starter) -> None:

@@ -373,7 +373,7 @@ def test_one_that_hangs_is_ended(
     fake("signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)")
     sampled = Sampled(tmp_path, os.getpid())
     sampled.turn_until(lambda: sampled.said)
-    assert sampled.said[0].endswith(": it did not end, and was ended")
+    assert sampled.said[0].endswith(": it did not exit, and was killed")
 
 
 def test_the_end_of_the_training_is_no_failure(

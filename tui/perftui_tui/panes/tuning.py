@@ -91,7 +91,7 @@ def _ladder(state: TuningState, cells: int) -> list[Row]:
             rows += wrap(by_hand, cells, "warn", " " * (INDENT + 2))
     verdict = state.final.verdict if state.final else None
     if verdict is not None and verdict.estimate is not None:
-        title = row(f"{verdict.estimate.ratio:6.2f}x  ", ("all of it together", "bold"))
+        title = row(f"{verdict.estimate.ratio:6.2f}x  ", ("all fixes together", "bold"))
         style = STYLES.get(verdict.outcome.value, "bold")
         rows += _titled(title, (verdict.headline, style), cells)
     return rows

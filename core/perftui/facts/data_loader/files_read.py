@@ -47,7 +47,8 @@ WARM_WAIT = 0.10
 
 @fact
 def reading(facts: Facts) -> str:
-    """What they wait for, as far as it is known, as the end of a sentence."""
+    """What the workers wait for while they make batches: the end of a sentence,
+    with the disk or mount and the read rate where known."""
     use, feeds = worker_use(facts), training_loader(facts)
     where = _where(feeds)
     if use.faults >= PAGE_FAULTS and use.read >= READS:
@@ -58,7 +59,7 @@ def reading(facts: Facts) -> str:
         return f"for files of another machine{where}{_small(use)}"
     if _is_small(use):
         return f"for files{where}{_small(use)}"
-    return f"instead of computing, for a network, a lock or a clock{where}"
+    return f"for a network, a lock or a clock{where} instead of computing"
 
 
 def _is_remote(feeds: LoaderFacts | None) -> bool:

@@ -118,7 +118,7 @@ RANKS = (
                 optimizer.step()
                 penalty(model).backward()
         """,
-        refused="the file goes backward at 2 places",
+        refused="the file runs backward in 2 places",
     ),
     Form(
         "a model of another wrapper",

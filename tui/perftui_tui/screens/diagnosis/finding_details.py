@@ -93,7 +93,7 @@ def _main_thread(snapshot: Snapshot, cells: int) -> list[Row]:
         rows += _lines("Where the workers make batches", samples, found.making, cells)
     for gaps in snapshot.ask(gap_lines) or ():
         samples = f"{fmt.several(gaps.thread.samples, 'sample')}, of {format_ns(gaps.idle)}"
-        title = f"Where it was while the GPU idled, {gaps.cause.value}"
+        title = f"Where the main thread was while the GPU idled, {gaps.cause.value}"
         rows += _lines(title, samples, gaps.thread, cells)
     return rows
 

@@ -133,8 +133,8 @@ def _disk(facts: Facts) -> Lost | None:
     verb = "waits" if count == 1 else "wait"
     what = reading(facts)
     because = (
-        f"{fmt.several(count, 'worker')} {verb} {fmt.percent(use.blocked)} of the time while "
-        f"making batches {what}{_at(facts)}"
+        f"while making batches, {fmt.several(count, 'worker')} {verb} "
+        f"{fmt.percent(use.blocked)} of the time {what}{_at(facts)}"
     )
     lost = lost_to_workers(facts, wait, because, (*_use_figures(use), *_read_figures(use)))
     return replace(lost, doubt=FIRST_READING if is_first_reading(facts) else "")

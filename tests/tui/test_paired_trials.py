@@ -94,7 +94,7 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
         await until_shown(pilot, "the first pair is running")
         await until_shown(pilot, "first run is not counted")
         trial.let(3)
-        await until_shown(pilot, "not yet known: 3 more pairs would tell")
+        await until_shown(pilot, "not yet known: 3 more pairs needed")
         text = text_of(app)
         assert "2.10x faster so far (the middle of 3)" in text
         assert re.search(r"2 +315 ms +150 ms +2\.10x", text)

@@ -75,7 +75,7 @@ def test_memory_of_other_processes_is_mentioned_and_their_computing_a_warning() 
     finding = said("shared-gpu", process_memory=5 * GIB, utilization=95.0)
     assert finding is not None
     assert finding.severity is Severity.WARNING
-    assert "busy 45 % of the time beside this training" in finding.sentence
+    assert "busy 45 % of the time besides this training" in finding.sentence
     assert said("shared-gpu", process_memory=15 * GIB) is None
     assert said("shared-gpu") is None
 
@@ -118,7 +118,7 @@ def test_a_slow_link_is_mentioned(width: float, generation: float, speed: str | 
     finding = said("pcie-degraded", **LINK | {"pcie_width": width, "pcie_generation": generation})
     assert (finding is None) == (speed is None)
     if finding is not None:
-        assert f"runs at {speed} of what the card can do" in finding.sentence
+        assert f"runs at {speed} of what the card supports" in finding.sentence
         assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
 
 

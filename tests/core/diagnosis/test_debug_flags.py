@@ -271,7 +271,7 @@ def test_memory_that_grows_with_each_step_is_said() -> None:
     finding = found(diagnosis(Facts(make_run(steps=grown(1.0), gpus=("H200",)))), "memory-growth")
     assert finding is not None
     assert finding.severity is Severity.WARNING
-    assert "grows by 1.0 MiB with each step" in finding.sentence
+    assert "grows by 1.0 MiB per step" in finding.sentence
 
 
 @pytest.mark.parametrize(("each", "noise"), [(0.1, 0), (0.0, 50), (0.8, 50)])

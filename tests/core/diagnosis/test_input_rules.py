@@ -121,7 +121,7 @@ def test_workers_that_wait_are_bound_by_what_they_read() -> None:
         ({"reads": 900, "asked": 9000 * 900}, {}, "for files, 900 reads of 8.8 KiB a second."),
         ({}, {"mount": "/mnt/a", "filesystem": "nfs4"}, "another machine (nfs4 at /mnt/a)."),
         ({}, {"path": "s3://a/b", "filesystem": "s3"}, "another machine (s3 at s3://a/b)."),
-        ({"read": 9e6, "faults": 500}, {}, "that memory has no room for (8.6 MiB a second)."),
+        ({"read": 9e6, "faults": 500}, {}, "that do not fit in memory (8.6 MiB a second)."),
         ({}, {}, "for a network, a lock or a clock instead of computing."),
     ],
     ids=["small files", "mount", "url", "page faults", "unknown"],
@@ -206,8 +206,8 @@ def test_unpacking_what_workers_hand_over_is_the_trainings_own_work() -> None:
     found = top(worker(0, busy=0.2), steps=steps)
     assert found.rule == "input-handover"
     assert found.sentence.endswith(
-        "for 75 % of that it unpacks what 2 workers hand over; without workers (num_workers=0) a "
-        "step would take about 40 ms."
+        "for 75 % of that it unpacks what 2 workers hand over; without workers "
+        "(num_workers=0) a step would take about 40 ms."
     )
     assert top(worker(0), steps=step_table(100, STEPS, input_cpu=30 * MS)).rule != found.rule
 

@@ -332,7 +332,7 @@ def test_nccl_goes_over_sockets_by_its_channels_not_by_what_it_finds(tmp_path: P
     log.write_bytes(told + b"Channel 00/0 : 1[0] -> 0[0] [send] via NET/Socket/0\n" * 2)
     one = judged("library-says", root=tmp_path)
     assert one is not None
-    assert "NCCL says in line 1" in one.sentence
+    assert "NCCL reports in line 1" in one.sentence
 
 
 def test_an_output_without_advice_says_nothing(tmp_path: Path) -> None:

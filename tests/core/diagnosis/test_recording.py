@@ -156,7 +156,7 @@ def test_kernels_are_judged_from_the_first_one_on() -> None:
     finding = finding_of(story, "matmul-fp32")
     assert finding.step_ns == pytest.approx(ms(12), abs=us(60))
     assert found(diagnosed(story), "trace-incomplete") is not None
-    assert "lacks what the device did" in reasons(diagnosed(story))["launch-bound"]
+    assert "lacks the device's activity" in reasons(diagnosed(story))["launch-bound"]
     story.call("cudaLaunchKernel", us(1), correlation=1_000)
     assert "1 of 3 kernel launches" in reasons(diagnosed(story))["matmul-fp32"]
 

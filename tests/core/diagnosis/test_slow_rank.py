@@ -86,8 +86,8 @@ def test_the_rank_that_comes_late_is_named_with_its_line() -> None:
         assert (found.rule, found.severity) == ("straggler", Severity.CRITICAL)
         assert found.cost_ns == 30 * MS
         assert found.sentence == (
-            "Rank 1 holds up the others for 30 ms of each 130 ms step (23 %), 30 ms of it in its "
-            "own code outside the model (train.py:12 in main)."
+            "Rank 1 holds up the others for 30 ms of each 130 ms step (23 %), 30 ms of it in "
+            "its own code outside the model (train.py:12 in main)."
         )
         assert found.place is not None
         assert (found.place.rank, found.place.file, found.place.line) == (

@@ -146,7 +146,7 @@ def evaluating(count: int) -> RunSnapshot:
 def test_evaluation_is_a_part_of_the_run() -> None:
     finding = told(evaluating(50), "evaluation")
     assert finding.sentence == (
-        "Evaluation takes 50 % of the run: 200 steps that train nothing (train.py:51), 20 ms for "
+        "Evaluation takes 50 % of the run: 200 steps without training (train.py:51), 20 ms for "
         "each training step."
     )
     assert (finding.cost_ns, finding.step_ns) == (20 * MS, 40 * MS)

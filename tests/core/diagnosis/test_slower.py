@@ -66,7 +66,7 @@ def test_where_nothing_has_changed_it_says_so(tmp_path: Path) -> None:
     finding = slower(tmp_path / "3", 30)
     assert finding is not None
     assert finding.severity is Severity.INFO
-    assert "nothing that is recorded has changed" in finding.sentence
+    assert "nothing on record has changed" in finding.sentence
 
 
 @pytest.mark.parametrize(("step", "is_told"), [(11, True), (10.9, False), (5, False)])

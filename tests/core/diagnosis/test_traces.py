@@ -255,7 +255,7 @@ def test_a_wait_partly_behind_queued_work_is_said_to_be_that_of_the_gpu() -> Non
     run = make_run(**IN_MAIN_THREAD, **ON_GPU)
     whole, part = (diagnosed(waiting(wait), run).top for wait in (300, 200))
     assert whole is not None
-    assert whole.sentence.startswith("The training waits 30 ms ")
+    assert whole.sentence.startswith("The training spends 30 ms ")
     assert "of the training thread" not in {fact.label for fact in whole.facts}
     assert part is not None
     assert part.sentence.startswith("The GPU waits 20 ms ")

@@ -48,8 +48,8 @@ def test_a_worker_without_shared_memory_is_told_with_torchs_words(tmp_path: Path
 @pytest.mark.parametrize(
     ("output", "why"),
     [
-        (KILLED, "a signal has ended it"),
-        (ENDED, "it has ended by itself"),
+        (KILLED, "a signal killed it"),
+        (ENDED, "it exited by itself"),
         (b"unable to open shared memory object </torch_1_2> in read-write mode: No", "shared mem"),
         (b"unable to mmap 512 bytes from file </torch_7_8>: Cannot allocate\n", "shared memory"),
         (b"RuntimeError: Too many open files. Communication with the workers is no\n", "a file"),

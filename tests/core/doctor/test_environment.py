@@ -58,7 +58,7 @@ def test_the_compiled_part_is_used_or_it_is_said_why_not() -> None:
         (
             {"armed": False, "other_sitecustomize": "/opt/sitecustomize.py"},
             State.FAILS,
-            "/opt/sitecustomize.py is imported in place of ours",
+            "/opt/sitecustomize.py is imported instead of perftui's",
         ),
         ({"armed": False}, State.FAILS, "something removes it"),
     ],

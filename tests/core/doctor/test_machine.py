@@ -33,12 +33,12 @@ GIB = 1 << 30
     [
         (Cores(64, 64), State.OK, "64 cores"),
         (Cores(1, 1), State.OK, "1 core"),
-        (Cores(64, 4), State.WARN, "of 64 affinity leaves 4"),
+        (Cores(64, 4), State.WARN, "of 64 affinity allows 4"),
         (Cores(64, 64, 2.5), State.WARN, "of 64 the cgroup grants 2.5"),
-        (Cores(64, 8, 4.0), State.WARN, "of 64 affinity leaves 8 and the cgroup grants 4"),
+        (Cores(64, 8, 4.0), State.WARN, "of 64 affinity allows 8 and the cgroup grants 4"),
         (Cores(64, 64, 128.0), State.OK, "64 cores"),
         (Cores(64, 64, is_known=False), State.UNKNOWN, "64 cores; the limits of cgroups"),
-        (Cores(64, 4, is_known=False), State.WARN, "of 64 affinity leaves 4"),
+        (Cores(64, 4, is_known=False), State.WARN, "of 64 affinity allows 4"),
     ],
 )
 def test_fewer_cores_than_the_machine_has(cores: Cores, state: State, found: str) -> None:

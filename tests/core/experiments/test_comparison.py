@@ -120,8 +120,8 @@ def test_a_busy_host_says_nothing_however_large_the_difference(other, after, ver
     assert found.verdict is verdict
     if verdict is Verdict.INCONCLUSIVE:
         assert found.reason == (
-            "the host was busy: other programs used 1.7 of 8 cores; "
-            "repeat the second run while it has nothing else to do"
+            "the host was busy: other programs used 1.7 of 8 cores; repeat the second run on an "
+            "idle machine"
         )
     said = "the host was busy during the second run: other programs used 1.7 of 8 cores"
     assert (said in found.notes) == (other > 20)

@@ -60,7 +60,7 @@ def reason(*overrides: Override, **run: Any) -> str:
 
 def test_an_override_that_nobody_applied_proves_nothing() -> None:
     assert reason(FUSED_TRIED, events=(set_up(),)) == (
-        "fused=True did not reach the training: nothing was made at train.py:7"
+        "fused=True did not reach the training: nothing was created at train.py:7"
     )
     everywhere = replace(FUSED_TRIED, file=None, line=None)
     assert reason(everywhere, events=(set_up(),)) == (
@@ -91,9 +91,9 @@ def test_a_run_that_goes_on_may_still_come_to_the_call() -> None:
             "fused=True was refused at train.py:6 (fused: LBFGS does not take it)",
         ),
         (
-            (note("partly", "foreach: fused is asked for, and excludes it"),),
-            "fused=True reached the training only in part at train.py:6 "
-            "(foreach: fused is asked for, and excludes it)",
+            (note("partly", "foreach: fused is set and excludes it"),),
+            "fused=True reached the training only in part at train.py:6 (foreach: fused is set "
+            "and excludes it)",
         ),
         (
             (note("applied"), note("refused", "fused: Muon does not take it", line=9)),
@@ -176,7 +176,7 @@ def test_a_patch_of_an_optimizer_has_to_be_in_force_there(target: str) -> None:
     )
     elsewhere = {**ADAM, "line": 20, "end_line": 20}
     assert reason(expected=written, events=(set_up(elsewhere),)) == (
-        "fused=True did not reach the training: nothing was made at train.py:7"
+        "fused=True did not reach the training: nothing was created at train.py:7"
     )
     assert reason(expected=written) == "the run does not record whether the change was applied"
 

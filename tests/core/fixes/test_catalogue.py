@@ -120,7 +120,7 @@ REFUSED = {
     "iterable": ({"is_iterable": True}, {}, "every sample"),
     "open files": ({"holds_files": True}, {}, "open files"),
     "on the GPU": ({"holds_cuda": True}, {}, "on the GPU"),
-    "in memory": ({"dataset": "TensorDataset"}, {}, "in memory already"),
+    "in memory": ({"dataset": "TensorDataset"}, {}, "already tensors in memory"),
     "lambda, spawned": ({"start_method": "spawn", "collate_is_lambda": True}, {}, "lambda"),
     "no guard, spawned": ({"start_method": "forkserver"}, {}, "__main__"),
 }
@@ -158,7 +158,7 @@ def test_a_script_that_cannot_be_told_is_not_said_to_lack_a_guard(script) -> Non
     for command in (("accelerate", "launch", "train.py"), ("python", "gone.py")):
         option = workers(script, command=command, loader={"start_method": "spawn"})
         assert option.override is None
-        assert option.why_not.endswith("cannot be told from the command")
+        assert option.why_not.endswith("the command does not show which script that is")
 
 
 def test_a_patch_that_is_not_certain_says_why_and_shows_the_line(script) -> None:
@@ -175,7 +175,7 @@ def test_a_patch_that_is_not_certain_says_why_and_shows_the_line(script) -> None
 def test_a_source_that_was_edited_since_the_run_is_not_patched(script) -> None:
     option = workers(script, started_ns=script.stat().st_mtime_ns - 1)
     assert option.patch is None
-    assert "edited since this run" in option.why_not
+    assert "edited after this run" in option.why_not
 
 
 def test_code_of_an_installed_package_is_not_patched(tmp_path) -> None:
@@ -330,7 +330,7 @@ def test_pinning_is_refused_with_the_reason(script) -> None:
     for change, where, reason in (
         ({}, {}, "no GPU"),
         ({}, unused, "no GPU"),
-        ({"pin_memory": True}, ON_GPU, "pinned already"),
+        ({"pin_memory": True}, ON_GPU, "already pinned"),
         ({"holds_cuda": True}, ON_GPU, "cannot be pinned"),
     ):
         run = make_run(phases=PHASES, loaders=({**facts, **change},), **where)
@@ -376,7 +376,7 @@ def test_workers_that_start_anew_are_kept(script, call, after, reason) -> None:
     [
         ({"num_workers": 0}, "no workers"),
         ({"num_workers": None}, "not known"),
-        ({"persistent_workers": True}, "stay already"),
+        ({"persistent_workers": True}, "already stay"),
     ],
 )
 def test_keeping_workers_is_refused_with_the_reason(script, change, reason) -> None:

@@ -59,7 +59,7 @@ REFUSED = {
     "a decorator": (
         PLAN,
         SCRIPT.replace("net = Net", "@torch.compile\ndef g(x): return x\nnet = Net"),
-        "compiles something already",
+        "already compiles something",
     ),
     "a part of the model": (
         PLAN,

@@ -218,7 +218,7 @@ def test_processes_that_can_write_nothing_are_counted(run_script: Starter) -> No
     count += "    page.seek(32)\n    page.write((2).to_bytes(8, 'little'))\n"
     snapshot = _finished(run_script(count))
     (note,) = snapshot.manifest.notes
-    assert note.endswith("not recorded; processes that this happened to: 2")
+    assert note.endswith("not recorded; processes affected: 2")
     assert problems(snapshot) == (note,)
 
 

@@ -37,7 +37,7 @@ FOUND = Isolation(
 
 def test_each_side_says_what_losing_it_would_gain() -> None:
     assert text(FOUND).splitlines() == [
-        "a step takes 21 ms as it is (20 ms to 22 ms in 3 runs)",
+        "a step takes 21 ms unchanged (20 ms to 22 ms in 3 runs)",
         "  without input: 5.0 ms (5.0 ms to 6.0 ms in 3 runs); "
         "at most 4.20x from a faster data loader",
         "  without training: 16 ms for the batches of a step (16 ms to 17 ms in 3 runs); "

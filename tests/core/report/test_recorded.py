@@ -73,10 +73,10 @@ def test_options_cost_and_why_windows_were_opened_are_told(tmp_path: Path) -> No
 
     assert block(layout, "Recording") == [
         "options: --overhead 2% --shapes --modules --stack-rate 10",
-        "own cost: 1.0 % of 300 ms (hooks 3.0 ms, windows 0 ns, slower steps 0 ns)",
-        "window: step 11, after the warm-up; held up 12 ms",
-        "window: steps 20-22, after a slow step; held up 12 ms",
-        "window: step 25, a new reason; held up 12 ms",
+        "overhead: 1.0 % of 300 ms (hooks 3.0 ms, windows 0 ns, slower steps 0 ns)",
+        "window: step 11, after the warm-up; stalled the training 12 ms",
+        "window: steps 20-22, after a slow step; stalled the training 12 ms",
+        "window: step 25, a new reason; stalled the training 12 ms",
     ]
 
 
@@ -156,7 +156,7 @@ def test_snapshots_and_reports_of_nsys_are_told_with_the_command_that_opens_them
         path.touch()
 
     assert block(layout, "Recording")[2:] == [
-        "nsys: steps 12-13, after the warm-up; held up 1.0 ms",
+        "nsys: steps 12-13, after the warm-up; stalled the training 1.0 ms",
         f"GPU memory at the peak of 2.0 KiB, step 9: perftui {peak}",
         f"Nsight Systems report: perftui {report}",
     ]

@@ -77,7 +77,7 @@ def test_a_run_is_told_from_its_directory(tmp_path) -> None:
     assert lines[0] == "train.py - exited with code 0"
     assert "30 steady steps of 30: mean 33 ms" in text
     assert "CRITICAL  input-in-main-thread" in text
-    assert "The training waits 21 ms " in text
+    assert "The training spends 21 ms " in text
     assert "num_workers                      0  at /p/train.py:3" in text
     assert "Fix loader-workers: num_workers 0 -> 3 (override)" in text
     assert "No patch: /p/train.py cannot be read" in text

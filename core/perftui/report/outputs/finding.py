@@ -88,7 +88,7 @@ class FixOutput(TypedDict):
     reversible: Annotated[
         bool,
         Meta(
-            description="Whether it can be undone: a trial leaves the source alone, undo restores it."
+            description="Whether it can be undone: a trial leaves the source alone, undo restores."
         ),
     ]
     triable: Annotated[bool, Meta(description="Whether perftui try can measure it.")]

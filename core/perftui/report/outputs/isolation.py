@@ -26,9 +26,7 @@ class SideOutput(TypedDict):
     ]
     at_most: Annotated[
         float | None,
-        Meta(
-            description="The unchanged step time divided by that: the speed-up without the whole part."
-        ),
+        Meta(description="The unchanged step time over that: the speed-up without the whole part."),
     ]
     sentence: str
     problem: Annotated[str | None, Meta(description="Why it has no time.")]

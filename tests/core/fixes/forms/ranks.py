@@ -227,6 +227,6 @@ RANKS = (
             if i % 4 == 3:
                 optimizer.step()
         """,
-        refused="chooses when gradients are reduced already",
+        refused="already controls when gradients are reduced",
     ),
 )

@@ -125,5 +125,5 @@ def test_what_is_diagnosed_keeps_its_own_words() -> None:
     assert (line.action, line.reports) == ("script", True)
     assert line.words == ("train.py", "--json", "report")
     assert parse([DIAGNOSE, "-m", "pkg.train"]).action == "module"
-    with pytest.raises(UsageError, match="no script is named"):
+    with pytest.raises(UsageError, match="no script given"):
         parse([DIAGNOSE])

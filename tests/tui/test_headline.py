@@ -128,7 +128,7 @@ def test_a_window_that_is_being_read_may_yet_say_more(
 ) -> None:
     judged = replace(snapshot_of(tmp_path), diagnosis=Diagnosis(found, steady_steps=199))
     reading = replace(judged, is_reading=True)
-    sentence = "the profiled window is being read; what it shows is judged then"
+    sentence = "the profiled window is being read and will then be judged"
     assert words(reading).startswith(f" READING     {sentence}")
     assert plain(verdict_line(reading, 120, 1)[0]).startswith(f" READING     {sentence}")
     assert "READING" not in words(judged)

@@ -157,7 +157,7 @@ async def test_a_trial_is_stopped_with_its_training(
         await until_shown(pilot, said)
         await press_shown(pilot, "s", "stop the trial, and its training")
         await shown_alone(app, pilot)
-        await until_shown(pilot, "stopping: its training is ending")
+        await until_shown(pilot, "stopping the training")
         # A second trial waits until the first has let go of the machine.
         await pilot.press("a")
         await until_shown(pilot, "Trial by pairs")
@@ -194,7 +194,7 @@ async def test_an_error_that_nobody_expected_ends_the_trial_too(
     async with opened(ended, (120, 40)) as (app, pilot):
         await prove(pilot)
         trial.let(1)
-        await until_shown(pilot, "failed: it ended with an error of its own")
+        await until_shown(pilot, "failed: it ended with an internal error")
         await until_shown(pilot, "surprise")
         assert not app.trials.pairs.is_running
 
@@ -243,7 +243,7 @@ async def test_leaving_asks_and_stops_the_training_first(ended: Path, trial: Fak
         assert stage(app) is Stage.RUNNING
         await pilot.press("q")
         await press_shown(pilot, "s", "stop the trial and quit")
-        await until_shown(pilot, "stopping: its training is ending")
+        await until_shown(pilot, "stopping the training")
         assert not app._exit
         trial.may_stop.set()
         await until(pilot, lambda: app._exit, "the app's end")

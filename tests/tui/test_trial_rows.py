@@ -116,7 +116,7 @@ def test_pairs_of_blocks_are_told_as_such() -> None:
 
 def test_where_nothing_tells_the_time_that_is_said() -> None:
     lines = shown(replace(BEGUN, run_seconds=None))
-    assert "1:40 so far; how long it takes is known after the first pair" in lines
+    assert "1:40 so far; time left is known after the first pair" in lines
 
 
 def test_an_estimate_says_what_is_still_needed() -> None:
@@ -135,7 +135,7 @@ def test_what_is_slower_is_not_called_faster() -> None:
     ("state", "words"),
     [
         (after(stage=Stage.WAITING), "waiting for the running training to stop"),
-        (after(1.1, stage=Stage.STOPPING), "stopping: its training is ending"),
+        (after(1.1, stage=Stage.STOPPING), "stopping the training"),
         (after(1.1, stage=Stage.STOPPED, ended=150.0), "stopped after 1 pair"),
         (
             after(*UNCLEAR, stage=Stage.STOPPED, ended=150.0),

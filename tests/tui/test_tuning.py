@@ -111,7 +111,7 @@ async def test_the_ladder_grows_and_what_is_proven_is_written(
         assert "written to train.py; u takes it back, the last fix first" in body(app)
         await press_shown(pilot, "u", "take the last fix back")
         await until_shown(pilot, "Undo the fix?")
-        await press_shown(pilot, "enter", "take it back")
+        await press_shown(pilot, "enter", "undo it")
         await until_told(app, pilot, "train.py restored byte for byte")
     assert script.read_text() == SCRIPT
     proof = read_proof(trials_of(ended), "loader-workers")
@@ -144,7 +144,7 @@ async def test_the_run_recorded_last_is_opened_with_its_proofs(
     async with opened(ended, (120, 60)) as (app, pilot):
         await begin(pilot)
         played.let(18)
-        await press_shown(pilot, "o", "open the run that was recorded with all that is kept")
+        await press_shown(pilot, "o", "open the run recorded with all kept fixes")
         await until(pilot, lambda: app.snapshot and app.snapshot.source == ended.with_name(BASE))
         await until_shown(pilot, "4 workers do not keep up")
         await until_shown(pilot, "> num_workers 4 -> 8   no difference (0.99 to 1.01)")
@@ -181,7 +181,7 @@ async def test_it_is_stopped_with_its_training_and_what_was_proven_stays(
         await until_shown(pilot, "pair 3 of 6" if pairs else "pair 1 of 6")
         await press_shown(pilot, "s", "stop the tuning, and its training")
         await shown_alone(app, pilot)
-        await until_shown(pilot, "stopping: its training is ending")
+        await until_shown(pilot, "stopping the training")
         # Neither a trial nor another tuning begins meanwhile.
         for key in "aA":
             await pilot.press(key)
@@ -190,7 +190,7 @@ async def test_it_is_stopped_with_its_training_and_what_was_proven_stays(
             await pilot.press("escape")
             await shown_alone(app, pilot)
         played.may_stop.set()
-        said = "stopped: what was proven stays" if pairs else "stopped: nothing was proven so far"
+        said = "stopped: proven fixes stay" if pairs else "stopped: nothing proven so far"
         await until_told(app, pilot, said)
         assert played.stopped.is_set()
         assert stage(app) is Stage.STOPPED
@@ -248,7 +248,7 @@ async def test_leaving_asks_and_stops_the_training_first(ended: Path, played: Pl
         assert stage(app) is Stage.RUNNING
         await pilot.press("q")
         await press_shown(pilot, "s", "stop the tuning and quit")
-        await until_shown(pilot, "stopping: its training is ending")
+        await until_shown(pilot, "stopping the training")
         assert not app._exit
         played.may_stop.set()
         await until(pilot, lambda: app._exit, "the app's end")
@@ -266,7 +266,7 @@ async def test_a_running_training_is_stopped_before_its_tuning(
         await until_shown(pilot, "waiting for the running training to stop")
         end(live)
         await until_shown(pilot, "pair 1 of 6")
-        assert "until no further fix is begun" in " ".join(body(app))
+        assert "until no further fix is started" in " ".join(body(app))
     assert played.stopped.wait(10)
 
 

@@ -32,9 +32,7 @@ Numerics = Annotated[
 
 Cost = Annotated[
     int,
-    Meta(
-        description="Nanoseconds lost per step on average, or in the whole trace if it marks no steps."
-    ),
+    Meta(description="Nanoseconds lost per mean step, or in the whole trace if it marks no steps."),
 ]
 
 

@@ -26,8 +26,8 @@ LABEL_WIDTH = 24
 BLANK = (" ", "")
 
 NO_FIX_FOR_A_TRACE = (
-    "A trace says what was slow, not which code made it so. Record the training itself with "
-    "`perftui train.py`: then fixes are offered here, tried and measured."
+    "A trace shows what was slow, not which code caused it. Record the training itself with "
+    "`perftui train.py` to try and measure fixes here."
 )
 
 
@@ -130,7 +130,7 @@ def _cost(finding: Finding, cells: int) -> list[Row]:
         part = share(finding.cost_ns, finding.step_ns)
         rows.append(row(f"  {format_ns(finding.cost_ns)} of {whole} ({part})"))
     if finding.best_speedup:
-        best = f"  about {finding.best_speedup:.2f}x faster, were all of it gone"
+        best = f"  about {finding.best_speedup:.2f}x faster if all of it were gone"
         rows.append(row((best, "good")))
     rows.append(row(f"  confidence {finding.confidence.value}", (_basis(finding), "dim")))
     if finding.would_raise_confidence:

@@ -134,7 +134,7 @@ def test_errors_say_what_to_do(arguments: list[str], words: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["trian.py"], "there is no script trian.py; did you mean train.py?"),
+        (["trian.py"], "no such script: trian.py; did you mean train.py?"),
         (["replay", "nothing.json"], "there is no file nothing.json"),
         (["replay", "a", "b"], "unexpected 'b'"),
         (["replay", "train.py"], "is a script"),

@@ -128,7 +128,7 @@ def test_an_estimate_says_what_is_still_needed() -> None:
 
 
 def test_what_is_slower_is_not_called_faster() -> None:
-    assert "2.00x slower so far (the middle of 2)" in shown(after(0.5, 0.5))
+    assert "2.00x slower so far (median of 2)" in shown(after(0.5, 0.5))
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ async def test_the_offer_leads_with_the_command_and_has_three_risks(ended: Path)
         assert "".join(shown).replace(" ", "") == f"perftuitune{ended}"
         tune, budget, _ = choices
         assert re.fullmatch(r" enter  try the fix found here, about \d+ min", tune)
-        assert budget == " b      the same, but begin no fix after 15 min"
+        assert budget == " b      the same, but start no fix after 15 min"
         assert [line[:4] for line in below if line[:4].strip()] == ["Risk", "Undo", "Time"]
         assert "each proven fix is written to your source" in below[0]
         await press_shown(pilot, "escape", "not now")
@@ -90,7 +90,7 @@ async def test_the_ladder_grows_and_what_is_proven_is_written(
         await until_shown(pilot, "pair 4 of 6   2.10x faster")
         second = r"2 +315 ms +150 ms +2\.10x"
         await until(pilot, lambda: re.search(second, text_of(app)), "the second pair")
-        await press_shown(pilot, "escape", "close this: the tuning goes on")
+        await press_shown(pilot, "escape", "close this; the tuning goes on")
         await shown_alone(app, pilot)
         for key in "14":
             await pilot.press(key)
@@ -105,10 +105,10 @@ async def test_the_ladder_grows_and_what_is_proven_is_written(
         await until_shown(pilot, "- num_workers 4 -> 8   no difference (0.99 to 1.01)")
         await until_shown(pilot, "trying all fixes together")
         played.let(6)
-        await until_told(app, pilot, "tuning: 2.30x faster (2.20 to 2.40) by all of it")
+        await until_told(app, pilot, "tuning: 2.30x faster (2.20 to 2.40) with all fixes")
         await until_shown(pilot, "2 tried, 1 kept in 0:")
         assert "2.30x  all fixes together   2.30x faster (2.20 to 2.40)" in body(app)
-        assert "written to train.py; u takes it back, the last fix first" in body(app)
+        assert "written to train.py; u undoes it, the last fix first" in body(app)
         await press_shown(pilot, "u", "take the last fix back")
         await until_shown(pilot, "Undo the fix?")
         await press_shown(pilot, "enter", "undo it")
@@ -179,13 +179,13 @@ async def test_it_is_stopped_with_its_training_and_what_was_proven_stays(
         await begin(pilot)
         played.let(pairs)
         await until_shown(pilot, "pair 3 of 6" if pairs else "pair 1 of 6")
-        await press_shown(pilot, "s", "stop the tuning, and its training")
+        await press_shown(pilot, "s", "stop the tuning and its training")
         await shown_alone(app, pilot)
         await until_shown(pilot, "stopping the training")
         # Neither a trial nor another tuning begins meanwhile.
         for key in "aA":
             await pilot.press(key)
-            await until_shown(pilot, "close this: the tuning goes on")
+            await until_shown(pilot, "close this; the tuning goes on")
             assert "stop the tuning" not in text_of(app)
             await pilot.press("escape")
             await shown_alone(app, pilot)
@@ -195,7 +195,7 @@ async def test_it_is_stopped_with_its_training_and_what_was_proven_stays(
         assert played.stopped.is_set()
         assert stage(app) is Stage.STOPPED
         await pilot.press("X")
-        await until_shown(pilot, "A goes on where this ended")
+        await until_shown(pilot, "A continues from here")
         await pilot.press("escape")
         await shown_alone(app, pilot)
         await pilot.press("A")
@@ -213,11 +213,11 @@ async def test_a_trial_and_a_tuning_do_not_run_at_once(ended: Path, played: Play
         await pilot.press("escape")
         await shown_alone(app, pilot)
         await pilot.press("a")
-        await until_shown(pilot, "close this: the tuning goes on")
+        await until_shown(pilot, "close this; the tuning goes on")
         await pilot.press("escape")
         await shown_alone(app, pilot)
         await pilot.press("r")
-        refused = "a tuning runs, and another run would disturb it: X can stop it"
+        refused = "a tuning is running, and another run would disturb it: X can stop it"
         await until_told(app, pilot, refused)
         assert app.trials.pairs.state is None
     assert played.stopped.wait(10)
@@ -241,7 +241,7 @@ async def test_leaving_asks_and_stops_the_training_first(ended: Path, played: Pl
         await pilot.press("escape")
         await shown_alone(app, pilot)
         await pilot.press("q")
-        await until_shown(pilot, f"A tuning still runs: {ended.name}")
+        await until_shown(pilot, f"A tuning is still running: {ended.name}")
         await until_shown(pilot, "0 tried, 0 kept; what is proven stays")
         await press_shown(pilot, "escape", "stay here")
         await shown_alone(app, pilot)

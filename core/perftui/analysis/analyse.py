@@ -132,4 +132,4 @@ def _of_steps(trace: Trace, steps: tuple[Step, ...], whole: Step) -> Iterable[st
         yield "no steps marked: the step breakdown covers the whole trace"
     elif by := told_by(trace, steps):
         left_out = fmt.duration(whole.duration - (steps[-1].end - steps[0].start))
-        yield f"no steps marked: derived from the {by}; {left_out} before and after them is left out"
+        yield f"no steps marked: derived from the {by}; {left_out} around them is left out"

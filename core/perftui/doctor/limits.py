@@ -85,7 +85,7 @@ def cores_row(cores: Cores) -> Row:
         return ok("cores", fmt.several(cores.installed, "core"))
     return warn(
         "cores",
-        f"of {cores.installed} {' and '.join(reasons)}",
+        f"{cores.installed} cores: {' and '.join(reasons)}",
         "Request more (docker --cpus, srun --cpus-per-task), or use no more loader workers than "
         "that.",
     )

@@ -115,10 +115,7 @@ def report_memory(snapshot: MemorySnapshot) -> MemoryReport:
     notes += [note for each in devices for note in _untold(snapshot, each)]
     if not devices:
         notes.append(
-            (
-                "the snapshot holds no memory and no history: it was taken before the first "
-                "allocation"
-            )
+            "the snapshot holds no memory and no history: it was taken before the first allocation"
         )
     return MemoryReport(snapshot.path, devices, tuple(notes))
 

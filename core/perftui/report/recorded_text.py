@@ -52,7 +52,7 @@ def gpu_memory(memory: MemoryUse | None) -> Iterator[str]:
     yield f"  {'highest so far':<30} {fmt.size(memory.peak_allocated):>12}"
     yield f"  {'reserved':<30} {fmt.size(memory.reserved[-1]):>12}"
     if memory.retries:
-        yield f"  {'allocations tried again':<30} {memory.retries:>12}"
+        yield f"  {'allocation retries':<30} {memory.retries:>12}"
     if memory.failures:
         yield f"  {'allocations that failed':<30} {memory.failures:>12}"
 

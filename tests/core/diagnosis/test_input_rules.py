@@ -293,7 +293,7 @@ def bursts(every: int, wait: float = 100) -> Table:
 def test_batches_that_come_in_bursts() -> None:
     found = top(worker(0, busy=0.6, cpu=0.5), steps=bursts(4))
     assert found.rule == "input-bursty"
-    assert "every 4 steps it waits for long and hardly in between" in found.sentence
+    assert "every 4 steps it waits long, and hardly at all in between" in found.sentence
     # Workers that are busy all the time make no more, however deep the queue is.
     busy = worker(0, busy=0.95), worker(1, busy=0.95)
     assert top(*busy, steps=bursts(4)).rule == "input-worker-bound"
@@ -336,7 +336,8 @@ def test_a_thread_that_fetches_by_itself_may_wait_for_files() -> None:
     own = {**worker(-1, cpu=0.2), "worker": -1}
     steps = step_table(100, STEPS, input_cpu=8 * MS)
     assert (
-        "waits for files or a network 90 % of that" in top(own, num_workers=0, steps=steps).sentence
+        "waits for files or a network for 90 % of that"
+        in top(own, num_workers=0, steps=steps).sentence
     )
     starved = {**worker(-1, cpu=0.1, delayed=0.9), "worker": -1}
     assert "files" not in top(starved, num_workers=0, steps=steps).sentence
@@ -346,7 +347,7 @@ def test_a_loader_that_starts_with_every_step() -> None:
     steps = step_table(60, {"loader_start": 60, "forward": 40})
     found = top(worker(0, busy=0.3), steps=steps)
     assert found.rule == "loader-start"
-    assert "every step begins a new epoch of it" in found.sentence
+    assert "every step starts a new epoch" in found.sentence
     assert found.fixes == ()
     assert found.place is not None
     assert found.place.source == "train.py:4"
@@ -372,4 +373,4 @@ def test_a_loader_that_is_made_anew_keeps_no_worker() -> None:
     )
     found = top(worker(0, busy=0.3), steps=joined(*[epoch] * 5))
     assert found.rule == "loader-start"
-    assert "so that its workers cannot stay" in found.sentence
+    assert "so its workers cannot stay" in found.sentence

@@ -257,7 +257,7 @@ def test_a_bias_that_batch_normalisation_takes_away() -> None:
     norm = K(NORM, 100, ("aten::batch_norm",))
     finding = finding_of(busy_with(K(BF16, 400), bias, norm, K(BF16, 440)), "conv-bias-before-bn")
     assert finding.cost_ns == us(50)
-    assert "add a bias that the batch normalisation" in finding.sentence
+    assert "add a bias that the following batch normalisation" in finding.sentence
     without = busy_with(K(BF16, 400), bias, K(BF16, 540, ("aten::relu",)))
     assert found(diagnosed(without), "conv-bias-before-bn") is None
 

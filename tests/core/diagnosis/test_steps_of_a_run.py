@@ -92,7 +92,7 @@ def test_workers_that_start_anew_with_each_epoch_are_named() -> None:
     # The first start is none that could be saved: three, in the 160 steps but for the warm-up.
     assert found.cost_ns == 3 * 400 * MS // found.steps
     assert found.sentence.endswith(
-        "2 workers start anew with each epoch, unless persistent_workers=True keeps them."
+        "2 workers start again with each epoch, unless persistent_workers=True keeps them."
     )
 
 
@@ -197,7 +197,7 @@ def test_operators_that_run_all_the_time_are_told_and_not_called_healthy() -> No
         "The model's operators take 32 ms of each 33 ms step (97 %)"
     )
     reasons = {a.rule: a.reason for a in diagnosis.abstentions}
-    assert reasons["healthy"].endswith("what this CPU could compute is not known")
+    assert reasons["healthy"].endswith("what this CPU could achieve is not known")
 
 
 def test_time_outside_the_model_is_named_where_no_rule_knows_its_cause() -> None:
@@ -416,7 +416,7 @@ def test_a_run_without_training_is_judged_by_the_steps_it_has(kind: str, subject
     )
     assert found is not None
     assert (found.rule, found.cost_ns) == ("input-in-main-thread", 21 * MS)
-    assert found.sentence.startswith(f"{subject} waits ")
+    assert found.sentence.startswith(f"{subject} spends ")
 
 
 def test_inference_that_computes_is_told_so() -> None:

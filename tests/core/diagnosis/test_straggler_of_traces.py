@@ -101,7 +101,7 @@ def test_a_shorter_wait_leaves_the_rest_of_the_communication(tmp_path: Path) -> 
     rest = found(judged, "communication-exposed")
     assert rest is not None
     assert rest.cost_ns == us(300)
-    assert "in collectives besides the wait for rank 1, computing nothing" in rest.sentence
+    assert "in collectives besides the wait for rank 1, with no computation" in rest.sentence
 
 
 @pytest.mark.parametrize(

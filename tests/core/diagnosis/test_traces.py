@@ -258,7 +258,7 @@ def test_a_wait_partly_behind_queued_work_is_said_to_be_that_of_the_gpu() -> Non
     assert whole.sentence.startswith("The training spends 30 ms ")
     assert "of the training thread" not in {fact.label for fact in whole.facts}
     assert part is not None
-    assert part.sentence.startswith("The GPU waits 20 ms ")
+    assert part.sentence.startswith("The GPU spends 20 ms ")
     facts = {fact.label: fact.value for fact in part.facts}
     assert (facts["mean wait"], facts["of the training thread"]) == (20 * MS, 30 * MS)
 

@@ -52,7 +52,10 @@ def test_a_worker_without_shared_memory_is_told_with_torchs_words(tmp_path: Path
         (ENDED, "it exited by itself"),
         (b"unable to open shared memory object </torch_1_2> in read-write mode: No", "shared mem"),
         (b"unable to mmap 512 bytes from file </torch_7_8>: Cannot allocate\n", "shared memory"),
-        (b"RuntimeError: Too many open files. Communication with the workers is no\n", "a file"),
+        (
+            b"RuntimeError: Too many open files. Communication with the workers is no\n",
+            "an open file",
+        ),
     ],
 )
 def test_each_kind_of_end_has_its_cause(tmp_path: Path, output: bytes, why: str) -> None:

@@ -79,7 +79,7 @@ def test_parameters_are_looked_at_in_the_third_step() -> None:
 
 def test_a_run_that_goes_on_may_still_come_to_the_call() -> None:
     assert reason(FUSED_TRIED, events=(set_up(),), status=Status.RUNNING).endswith(
-        "nothing was made at train.py:7 so far"
+        "nothing was created at train.py:7 so far"
     )
 
 

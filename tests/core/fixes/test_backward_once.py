@@ -83,8 +83,11 @@ REFUSED = {
     "a loop that steps": (LOOP.replace("total += loss.item()", "optimizer.step()"), "gradients of"),
     "a loop that reads gradients": (LOOP.replace("loss.item()", "w.grad.norm()"), "gradients of"),
     "a loss that changes": (LOOP.replace("total +=", "loss +="), "changes the loss"),
-    "a loop that leaves": (LOOP.replace("total += loss.item()", "break"), "gradients of each turn"),
-    "a pass behind it": (LOOP + "other.backward()\n", "also runs backward elsewhere, too"),
+    "a loop that leaves": (
+        LOOP.replace("total += loss.item()", "break"),
+        "gradients of each iteration",
+    ),
+    "a pass behind it": (LOOP + "other.backward()\n", "also runs backward elsewhere"),
 }
 
 

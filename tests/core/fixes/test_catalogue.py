@@ -191,7 +191,7 @@ def test_a_loader_that_is_only_likely_is_not_patched(script) -> None:
     evidence = Facts(make_run(phases=PHASES, loaders=loaders), None)
     finding = diagnosis(evidence).top
     assert finding is not None
-    assert options(finding, evidence)[0].why_not.startswith("several loaders")
+    assert options(finding, evidence)[0].why_not.startswith("the script creates several loaders")
 
 
 def test_one_of_two_loaders_that_train_is_told_as_half_a_fix(script) -> None:

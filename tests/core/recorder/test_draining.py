@@ -260,7 +260,7 @@ def test_a_daemon_that_outlives_the_command_is_said_to_live_on(
         assert psutil.pid_exists(pid), "a recording never ends what it does not record"
         (line,) = said
         assert line.startswith(f"process {pid} (")
-        assert line.endswith("lives on after the command has ended; what it does is not recorded")
+        assert line.endswith("is still running after the command ended; it is no longer recorded")
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

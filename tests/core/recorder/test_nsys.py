@@ -230,7 +230,7 @@ def test_without_nsys_nothing_is_started(tmp_path: Path, monkeypatch: pytest.Mon
 
     assert (process.returncode, out) == (2, "")
     assert "install Nsight Systems" in err
-    assert "leave out --nsys" in err
+    assert "drop --nsys" in err
 
 
 def test_what_an_nsys_takes_is_asked_of_itself(nsys: Any) -> None:

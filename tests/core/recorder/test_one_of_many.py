@@ -172,7 +172,7 @@ def test_trainings_that_outlive_the_command_are_named(
     drain.finish()
 
     (said,) = warnings_of(layout, 0)
-    assert said.startswith(f"process {os.getpid()} went on after the command had ended")
+    assert said.startswith(f"process {os.getpid()} kept running after the command ended")
     assert warnings_of(layout, 1) == []
     assert [steps_of(layout, rank) for rank in (0, 1)] == [1, 1]
 

@@ -86,7 +86,7 @@ def test_of_many_windows_the_first_and_the_newest_are_listed(tmp_path: Path) -> 
 
     assert [line.split(",")[0] for line in lines] == [
         "window: step 0",
-        "... 4 windows between",
+        "... 4 windows in between",
         *(f"window: step {number}" for number in range(5, 9)),
     ]
 

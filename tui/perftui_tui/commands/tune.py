@@ -29,10 +29,8 @@ def tune(line: CommandLine) -> int:
     root = find_target(line).path.resolve()
     steps = line.number("max-steps") or _steps(root)
     log(
-        (
-            f"each fix is tried with pairs of runs of {steps} steps; Ctrl+C stops, the same command "
-            "continues"
-        )
+        f"each fix is tried with pairs of runs of {steps} steps; Ctrl+C stops, the same command "
+        "continues"
     )
     try:
         tuned = _run(root, steps, time.monotonic() + line.seconds("budget"))

@@ -20,12 +20,15 @@ ROWS = (
 
 def test_what_fails_comes_first_and_the_rest_stays_in_order() -> None:
     assert text(worst_first(ROWS)) == (
-        "fails    torch            2.3.1\n                          Install PyTorch 2.4 or newer "
-        "there.\nwarn     ptrace           kernel.yama.ptrace_scope is 2\n                       "
-        "   Set it to 1.\nwarn     cores            64 cores: affinity allows 4\n                    "
-        "      Ask for more.\nunknown  clock            the system does not report its clock "
-        "source\nok       python           3.11.7, /env/bin/python\n1 fails, 2 warn, 1 unknown, "
-        "1 ok\n"
+        "fails    torch            2.3.1\n"
+        "                          Install PyTorch 2.4 or newer there.\n"
+        "warn     ptrace           kernel.yama.ptrace_scope is 2\n"
+        "                          Set it to 1.\n"
+        "warn     cores            64 cores: affinity allows 4\n"
+        "                          Ask for more.\n"
+        "unknown  clock            the system does not report its clock source\n"
+        "ok       python           3.11.7, /env/bin/python\n"
+        "1 fails, 2 warn, 1 unknown, 1 ok\n"
     )
 
 

@@ -45,7 +45,7 @@ FRAME_END = b"\x1b[?2026l"
 
 
 def child(count: int) -> None:
-    """The app with a trace that is in memory already."""
+    """The app with a trace that is already tensors in memory."""
     from perftui.analysis.analyse import without_tables
     from perftui_tui.app import PerftuiApp
     from perftui_tui.reading.messages import SnapshotReceived

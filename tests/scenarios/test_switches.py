@@ -100,7 +100,7 @@ def test_switches_are_written_into_the_calls_that_set_them(
     ]
     assert _changed(anomaly.patch)[0] == "+torch.autograd.set_detect_anomaly(False)"
     assert _changed(deterministic.patch)[0] == "+torch.use_deterministic_algorithms(mode=False)"
-    assert (onednn.patch, onednn.why_not) == (None, "what switches it off is to be taken out")
+    assert (onednn.patch, onednn.why_not) == (None, "remove the line that disables it")
     for one in (threads, anomaly, deterministic):
         assert one.patch is not None
         written = rerun_launch(before, one, Form.SOURCE).expected

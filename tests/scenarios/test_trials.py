@@ -121,7 +121,7 @@ def test_an_optimizer_is_fused_for_one_run_and_then_in_the_source(tmp_path: Path
     found = compare(Facts(before), Facts(recorded(tmp_path, source, unreached)))
     assert (found.verdict, found.reason) == (
         Verdict.INCONCLUSIVE,
-        f"fused=True did not reach the training: nothing was made at train.py:{LINE + 5}",
+        f"fused=True did not reach the training: nothing was created at train.py:{LINE + 5}",
     )
 
 

@@ -73,7 +73,7 @@ def test_leaving_says_how_to_come_back(
         (["."], "the newest, 20231114-110000-over, ended with exit code 3; perftui replay"),
         (["nothing"], "no run 'nothing'"),
         (["--runs", "nowhere"], "no recorded run in"),
-        (["a", "b"], "'b' is one too many"),
+        (["a", "b"], "unexpected 'b'"),
     ],
 )
 def test_what_cannot_be_attached_to_is_said_with_what_to_do(

@@ -120,7 +120,7 @@ def test_the_budget_is_given_in_per_cent(text: str, share: float) -> None:
         (["a.json", "--rank", "-1"], "--rank needs a whole number, not '-1'"),
         (["--theme", "pink", "x.py"], "there are dark, light, contrast, ansi"),
         (["--stacks=yes", "x.py"], "takes no value"),
-        (["--headless"], "no script is named"),
+        (["--headless"], "no script given"),
         (["-m"], "-m needs a module"),
         (["--"], "-- needs a command"),
     ],
@@ -134,9 +134,9 @@ def test_errors_say_what_to_do(arguments: list[str], words: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["trian.py"], "there is no script trian.py; did you mean train.py?"),
+        (["trian.py"], "no such script: trian.py; did you mean train.py?"),
         (["replay", "nothing.json"], "there is no file nothing.json"),
-        (["replay", "a", "b"], "'b' is one too many"),
+        (["replay", "a", "b"], "unexpected 'b'"),
         (["replay", "train.py"], "is a script"),
         (["empty.json"], "is empty"),
         (["report", "words.json"], "words.json"),

@@ -58,7 +58,7 @@ def test_a_source_that_was_edited_since_is_left_alone(
     main(["apply", str(run)])
     script.write_text(f"{script.read_text()}# mine\n")
     assert main(["undo", str(run)]) == 1
-    assert "has been edited since" in capsys.readouterr().err
+    assert "was edited after" in capsys.readouterr().err
     assert script.read_text().endswith("# mine\n")
 
 
@@ -68,7 +68,7 @@ def test_what_is_not_offered_is_refused_with_what_is(
 ) -> None:
     assert main([command, "anomaly-off", str(run)]) == 2
     said = capsys.readouterr().err
-    assert f"anomaly-off answers no finding of {run.name}; offered: loader-workers" in said
+    assert f"anomaly-off addresses no finding of {run.name}; offered: loader-workers" in said
 
 
 def test_what_a_trial_proved_is_kept_for_the_app(
@@ -125,5 +125,5 @@ def test_what_is_diagnosed_keeps_its_own_words() -> None:
     assert (line.action, line.reports) == ("script", True)
     assert line.words == ("train.py", "--json", "report")
     assert parse([DIAGNOSE, "-m", "pkg.train"]).action == "module"
-    with pytest.raises(UsageError, match="no script is named"):
+    with pytest.raises(UsageError, match="no script given"):
         parse([DIAGNOSE])

@@ -31,7 +31,7 @@ def test_every_step_of_both_is_counted_on_one_scale(before: list[int], after: li
 
 def test_what_lies_far_above_is_in_the_last_bar_and_said() -> None:
     spread, _ = comparison_charts(shown([100] * 95 + [9000]), shown([50] * 20))
-    assert spread.note == "1 before and 0 after are longer than 105 ms, in the last bar"
+    assert spread.note == "1 before and 0 after exceed 105 ms, in the last bar"
     assert dict(spread.levels) == {"before p50": 100 * MS, "after p50": 50 * MS}
 
 

@@ -154,8 +154,8 @@ def test_the_rows_of_a_good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_rows_of_poor_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = states({"TERM": "linux"}, monkeypatch)
-    assert plain["colours"] == ("warn", "16, by TERM and COLORTERM")
-    assert plain["characters"] == ("warn", "charts are drawn with ASCII (utf-8)")
+    assert plain["colours"] == ("warn", "16, according to TERM and COLORTERM")
+    assert plain["characters"] == ("warn", "charts are drawn in ASCII (utf-8)")
     assert states({"TERM": "xterm", "NO_COLOR": "1"}, monkeypatch)["colours"][0] == "ok"
     assert states({}, monkeypatch)["terminal"][0] == "warn"
     assert rows.size_row(79, 24).state is State.WARN

@@ -72,7 +72,7 @@ def test_the_first_fix_that_can_be_done_is_advised(tmp_path: Path) -> None:
 
 def test_without_evidence_of_what_computes_nothing_is_called_healthy(tmp_path: Path) -> None:
     text = words(snapshot_of(tmp_path, wait_ms=0, workers=2))
-    assert text.startswith(" NO FINDING  nothing known crosses its limit in 199 steps; 8 rules")
+    assert text.startswith(" NO FINDING  no rule exceeds its limit in 199 steps; 8 rules")
     assert "could not judge, 4 says why" in text
 
 
@@ -128,7 +128,7 @@ def test_a_window_that_is_being_read_may_yet_say_more(
 ) -> None:
     judged = replace(snapshot_of(tmp_path), diagnosis=Diagnosis(found, steady_steps=199))
     reading = replace(judged, is_reading=True)
-    sentence = "the profiled window is being read; what it shows is judged then"
+    sentence = "the profiled window is being read and will then be judged"
     assert words(reading).startswith(f" READING     {sentence}")
     assert plain(verdict_line(reading, 120, 1)[0]).startswith(f" READING     {sentence}")
     assert "READING" not in words(judged)
@@ -141,5 +141,5 @@ def test_a_bottleneck_is_named_while_a_window_is_being_read(tmp_path: Path) -> N
 def test_nothing_found_is_not_called_starting(tmp_path: Path) -> None:
     snapshot = snapshot_of(tmp_path)
     judged = replace(snapshot, diagnosis=Diagnosis(steady_steps=199))
-    assert words(judged).startswith(" NO FINDING  nothing known crosses its limit in 199 steps")
+    assert words(judged).startswith(" NO FINDING  no rule exceeds its limit in 199 steps")
     assert plain(verdict_line(judged, 60, 1)[0]).startswith(" NO FINDING  nothing known crosses")

@@ -138,7 +138,7 @@ async def test_a_page_a_hidden_track_and_a_held_log_name_them_too(tmp_path: Path
         app.action_show("log")
         await until_shown(pilot, "following")
         await pilot.press("pageup")
-        await until_shown(pilot, "held: f7 follows")
+        await until_shown(pilot, "paused: f7 follows")
         await pilot.resize_terminal(50, 10)
         await until_shown(pilot, "f5 quits")
 

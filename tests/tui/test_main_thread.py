@@ -40,7 +40,7 @@ def test_lines_are_listed_with_their_share_and_the_samples_behind_it() -> None:
 def test_gaps_are_told_by_cause() -> None:
     gaps = GapLines(GapCause.PYTHON, 4_000 * MS, LinesByTime((METRIC,), 750 * MS, 7))
     assert shown(snapshot_with(None, gaps)) == [
-        "Where it was while the GPU idled, python   7 samples, of 4.00 s",
+        "Where the main thread was while the GPU idled, python   7 samples, of 4.00 s",
         "   100 %  /home/a/train.py:8  slow_metric",
     ]
 

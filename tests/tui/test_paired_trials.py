@@ -94,12 +94,12 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
         await until_shown(pilot, "the first pair is running")
         await until_shown(pilot, "first run is not counted")
         trial.let(3)
-        await until_shown(pilot, "not yet known: 3 more pairs would tell")
+        await until_shown(pilot, "not yet known: 3 more pairs needed")
         text = text_of(app)
-        assert "2.10x faster so far (the middle of 3)" in text
+        assert "2.10x faster so far (median of 3)" in text
         assert re.search(r"2 +315 ms +150 ms +2\.10x", text)
         assert "to pair 6" in text
-        await press_shown(pilot, "escape", "close this: the trial goes on")
+        await press_shown(pilot, "escape", "close this; the trial goes on")
         await shown_alone(app, pilot)
         # It is followed from any screen.
         for key in "146":
@@ -155,9 +155,9 @@ async def test_a_trial_is_stopped_with_its_training(
         trial.let(pairs)
         said = "pairs would tell" if pairs else "the first pair is running"
         await until_shown(pilot, said)
-        await press_shown(pilot, "s", "stop the trial, and its training")
+        await press_shown(pilot, "s", "stop the trial and its training")
         await shown_alone(app, pilot)
-        await until_shown(pilot, "stopping: its training is ending")
+        await until_shown(pilot, "stopping the training")
         # A second trial waits until the first has let go of the machine.
         await pilot.press("a")
         await until_shown(pilot, "Trial by pairs")
@@ -194,7 +194,7 @@ async def test_an_error_that_nobody_expected_ends_the_trial_too(
     async with opened(ended, (120, 40)) as (app, pilot):
         await prove(pilot)
         trial.let(1)
-        await until_shown(pilot, "failed: it ended with an error of its own")
+        await until_shown(pilot, "failed: it ended with an internal error")
         await until_shown(pilot, "surprise")
         assert not app.trials.pairs.is_running
 
@@ -237,13 +237,13 @@ async def test_leaving_asks_and_stops_the_training_first(ended: Path, trial: Fak
         await pilot.press("escape")
         await shown_alone(app, pilot)
         await pilot.press("q")
-        await until_shown(pilot, "A trial still runs: num_workers 0 -> 4")
+        await until_shown(pilot, "A trial is still running: num_workers 0 -> 4")
         await press_shown(pilot, "escape", "stay here")
         await shown_alone(app, pilot)
         assert stage(app) is Stage.RUNNING
         await pilot.press("q")
         await press_shown(pilot, "s", "stop the trial and quit")
-        await until_shown(pilot, "stopping: its training is ending")
+        await until_shown(pilot, "stopping the training")
         assert not app._exit
         trial.may_stop.set()
         await until(pilot, lambda: app._exit, "the app's end")
@@ -290,7 +290,7 @@ async def test_no_other_run_is_started_beside_a_trial(ended: Path, trial: FakeTr
         await pilot.press("4")
         await until_shown(pilot, "Evidence")
         await pilot.press("r")
-        refused = "a trial runs, and another run would disturb it: X can stop it"
+        refused = "a trial is running, and another run would disturb it: X can stop it"
         await until_told(app, pilot, refused)
         assert len(app.screen_stack) == 1
 

@@ -91,7 +91,7 @@ def test_phases_on_the_gpu_are_those_of_the_steps_that_were_timed() -> None:
     assert list(chart.x) == [1, 4]
     lines = {line.label: list(line.values) for line in chart.lines}
     assert lines == {"forward": [3 * MS] * 2, "backward": [5 * MS] * 2, "optimizer": [MS] * 2}
-    assert chart.note == "4 steps between were not timed on the GPU"
+    assert chart.note == "4 steps in between were not timed on the GPU"
     assert "device" not in by_name(with_times())
 
 

@@ -173,7 +173,7 @@ def test_the_card_that_the_training_names_is_shown_before_all_others(tmp_path: P
 
 def test_what_holds_the_clocks_down_is_told(tmp_path: Path) -> None:
     usual = {"gpu0__utilization": [99.0]}
-    for reasons, note in ((0x24, "clocks held by power cap and thermal limit"), (0x1, "")):
+    for reasons, note in ((0x24, "clocks limited by power cap and thermal limit"), (0x1, "")):
         metrics = {**usual, "gpu0__throttle_reasons": [float(reasons)]}
         notes = gpu(sampled(tmp_path / f"{reasons}", **metrics)).notes
         assert [one for one in notes if "clocks" in one] == ([note] if note else [])

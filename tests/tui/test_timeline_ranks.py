@@ -89,7 +89,9 @@ async def test_a_clock_that_is_off_is_shifted_and_said_to_be(tmp_path: Path) -> 
     write_rank(tmp_path, 1, off_us=5_000_000)
     async with opened(tmp_path) as (app, pilot):
         await pilot.press("r")
-        await until_shown(pilot, "shifted, so that its collectives meet those of the others")
+        await until_shown(
+            pilot, "shifted so that its collectives coincide with those of the others"
+        )
         view = app.screen.query_one(TimelineView)
         assert view.state is not None
         trace = view.state.trace

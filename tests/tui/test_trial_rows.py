@@ -116,30 +116,30 @@ def test_pairs_of_blocks_are_told_as_such() -> None:
 
 def test_where_nothing_tells_the_time_that_is_said() -> None:
     lines = shown(replace(BEGUN, run_seconds=None))
-    assert "1:40 so far; how long it takes is known after the first pair" in lines
+    assert "1:40 so far; time left is known after the first pair" in lines
 
 
 def test_an_estimate_says_what_is_still_needed() -> None:
     lines = shown(after(*UNCLEAR, 1.0))
-    assert "not clear (0.90 to 1.20): 2 more pairs would tell" in lines
+    assert "not clear (0.90 to 1.20): 2 more pairs needed" in lines
     assert not any("so far (the middle" in line for line in lines)
     numbers = [line.split()[0] for line in lines if line.endswith("x") and " ms " in line]
     assert numbers == ["7", "6", "5", "4", "3", "2", "1"]
 
 
 def test_what_is_slower_is_not_called_faster() -> None:
-    assert "2.00x slower so far (the middle of 2)" in shown(after(0.5, 0.5))
+    assert "2.00x slower so far (median of 2)" in shown(after(0.5, 0.5))
 
 
 @pytest.mark.parametrize(
     ("state", "words"),
     [
         (after(stage=Stage.WAITING), "waiting for the running training to stop"),
-        (after(1.1, stage=Stage.STOPPING), "stopping: its training is ending"),
+        (after(1.1, stage=Stage.STOPPING), "stopping the training"),
         (after(1.1, stage=Stage.STOPPED, ended=150.0), "stopped after 1 pair"),
         (
             after(*UNCLEAR, stage=Stage.STOPPED, ended=150.0),
-            "stopped after 6 pairs: not clear (0.90 to 1.20): 3 more pairs would tell",
+            "stopped after 6 pairs: not clear (0.90 to 1.20): 3 more pairs needed",
         ),
         (after(stage=Stage.FAILED, ended=150.0, problem="no disk"), "failed: no disk"),
         (after(*FASTER, stage=Stage.DONE, ended=150.0), "2.10x faster (2.00 to 2.20)"),
@@ -157,7 +157,7 @@ def test_each_stage_says_what_it_is(state: TrialState, words: str) -> None:
 def test_a_failure_does_not_hide_what_was_measured_before() -> None:
     state = after(*UNCLEAR, stage=Stage.FAILED, ended=300.0, problem="exit code 1")
     lines = " ".join(shown(state))
-    assert "before that: not clear (0.90 to 1.20): 3 more pairs would tell" in lines
+    assert "before that: not clear (0.90 to 1.20): 3 more pairs needed" in lines
     assert lines.count("exit code 1") == 1
 
 

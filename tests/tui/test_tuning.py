@@ -70,7 +70,7 @@ async def test_the_offer_leads_with_the_command_and_has_three_risks(ended: Path)
         assert "".join(shown).replace(" ", "") == f"perftuitune{ended}"
         tune, budget, _ = choices
         assert re.fullmatch(r" enter  try the fix found here, about \d+ min", tune)
-        assert budget == " b      the same, but begin no fix after 15 min"
+        assert budget == " b      the same, but start no fix after 15 min"
         assert [line[:4] for line in below if line[:4].strip()] == ["Risk", "Undo", "Time"]
         assert "each proven fix is written to your source" in below[0]
         await press_shown(pilot, "escape", "not now")
@@ -90,7 +90,7 @@ async def test_the_ladder_grows_and_what_is_proven_is_written(
         await until_shown(pilot, "pair 4 of 6   2.10x faster")
         second = r"2 +315 ms +150 ms +2\.10x"
         await until(pilot, lambda: re.search(second, text_of(app)), "the second pair")
-        await press_shown(pilot, "escape", "close this: the tuning goes on")
+        await press_shown(pilot, "escape", "close this; the tuning goes on")
         await shown_alone(app, pilot)
         for key in "14":
             await pilot.press(key)
@@ -103,15 +103,15 @@ async def test_the_ladder_grows_and_what_is_proven_is_written(
         await until_shown(pilot, "2.10x  + num_workers 0 -> 4   2.10x faster (2.00 to 2.20)")
         played.let(6)
         await until_shown(pilot, "- num_workers 4 -> 8   no difference (0.99 to 1.01)")
-        await until_shown(pilot, "trying all of it together")
+        await until_shown(pilot, "trying all fixes together")
         played.let(6)
-        await until_told(app, pilot, "tuning: 2.30x faster (2.20 to 2.40) by all of it")
+        await until_told(app, pilot, "tuning: 2.30x faster (2.20 to 2.40) with all fixes")
         await until_shown(pilot, "2 tried, 1 kept in 0:")
-        assert "2.30x  all of it together   2.30x faster (2.20 to 2.40)" in body(app)
-        assert "written to train.py; u takes it back, the last fix first" in body(app)
+        assert "2.30x  all fixes together   2.30x faster (2.20 to 2.40)" in body(app)
+        assert "written to train.py; u undoes it, the last fix first" in body(app)
         await press_shown(pilot, "u", "take the last fix back")
         await until_shown(pilot, "Undo the fix?")
-        await press_shown(pilot, "enter", "take it back")
+        await press_shown(pilot, "enter", "undo it")
         await until_told(app, pilot, "train.py restored byte for byte")
     assert script.read_text() == SCRIPT
     proof = read_proof(trials_of(ended), "loader-workers")
@@ -144,7 +144,7 @@ async def test_the_run_recorded_last_is_opened_with_its_proofs(
     async with opened(ended, (120, 60)) as (app, pilot):
         await begin(pilot)
         played.let(18)
-        await press_shown(pilot, "o", "open the run that was recorded with all that is kept")
+        await press_shown(pilot, "o", "open the run recorded with all kept fixes")
         await until(pilot, lambda: app.snapshot and app.snapshot.source == ended.with_name(BASE))
         await until_shown(pilot, "4 workers do not keep up")
         await until_shown(pilot, "> num_workers 4 -> 8   no difference (0.99 to 1.01)")
@@ -179,23 +179,23 @@ async def test_it_is_stopped_with_its_training_and_what_was_proven_stays(
         await begin(pilot)
         played.let(pairs)
         await until_shown(pilot, "pair 3 of 6" if pairs else "pair 1 of 6")
-        await press_shown(pilot, "s", "stop the tuning, and its training")
+        await press_shown(pilot, "s", "stop the tuning and its training")
         await shown_alone(app, pilot)
-        await until_shown(pilot, "stopping: its training is ending")
+        await until_shown(pilot, "stopping the training")
         # Neither a trial nor another tuning begins meanwhile.
         for key in "aA":
             await pilot.press(key)
-            await until_shown(pilot, "close this: the tuning goes on")
+            await until_shown(pilot, "close this; the tuning goes on")
             assert "stop the tuning" not in text_of(app)
             await pilot.press("escape")
             await shown_alone(app, pilot)
         played.may_stop.set()
-        said = "stopped: what was proven stays" if pairs else "stopped: nothing was proven so far"
+        said = "stopped: proven fixes stay" if pairs else "stopped: nothing proven so far"
         await until_told(app, pilot, said)
         assert played.stopped.is_set()
         assert stage(app) is Stage.STOPPED
         await pilot.press("X")
-        await until_shown(pilot, "A goes on where this ended")
+        await until_shown(pilot, "A continues from here")
         await pilot.press("escape")
         await shown_alone(app, pilot)
         await pilot.press("A")
@@ -213,11 +213,11 @@ async def test_a_trial_and_a_tuning_do_not_run_at_once(ended: Path, played: Play
         await pilot.press("escape")
         await shown_alone(app, pilot)
         await pilot.press("a")
-        await until_shown(pilot, "close this: the tuning goes on")
+        await until_shown(pilot, "close this; the tuning goes on")
         await pilot.press("escape")
         await shown_alone(app, pilot)
         await pilot.press("r")
-        refused = "a tuning runs, and another run would disturb it: X can stop it"
+        refused = "a tuning is running, and another run would disturb it: X can stop it"
         await until_told(app, pilot, refused)
         assert app.trials.pairs.state is None
     assert played.stopped.wait(10)
@@ -241,14 +241,14 @@ async def test_leaving_asks_and_stops_the_training_first(ended: Path, played: Pl
         await pilot.press("escape")
         await shown_alone(app, pilot)
         await pilot.press("q")
-        await until_shown(pilot, f"A tuning still runs: {ended.name}")
+        await until_shown(pilot, f"A tuning is still running: {ended.name}")
         await until_shown(pilot, "0 tried, 0 kept; what is proven stays")
         await press_shown(pilot, "escape", "stay here")
         await shown_alone(app, pilot)
         assert stage(app) is Stage.RUNNING
         await pilot.press("q")
         await press_shown(pilot, "s", "stop the tuning and quit")
-        await until_shown(pilot, "stopping: its training is ending")
+        await until_shown(pilot, "stopping the training")
         assert not app._exit
         played.may_stop.set()
         await until(pilot, lambda: app._exit, "the app's end")
@@ -266,7 +266,7 @@ async def test_a_running_training_is_stopped_before_its_tuning(
         await until_shown(pilot, "waiting for the running training to stop")
         end(live)
         await until_shown(pilot, "pair 1 of 6")
-        assert "until no further fix is begun" in " ".join(body(app))
+        assert "until no further fix is started" in " ".join(body(app))
     assert played.stopped.wait(10)
 
 

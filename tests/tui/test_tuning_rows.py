@@ -77,9 +77,9 @@ def test_the_ladder_says_what_each_fix_came_to() -> None:
 
 def test_at_the_end_all_of_it_stands_on_top_of_the_ladder() -> None:
     lines = shown(TUNED)
-    assert lines[:2] == ["2.10x faster (2.00 to 2.20) by all of it", "3 tried, 2 kept in 5:00"]
-    assert "  2.10x  all of it together   2.10x faster (2.00 to 2.20)" in lines
-    assert "written to train.py; u takes it back, the last fix first" in lines
+    assert lines[:2] == ["2.10x faster (2.00 to 2.20) with all fixes", "3 tried, 2 kept in 5:00"]
+    assert "  2.10x  all fixes together   2.10x faster (2.00 to 2.20)" in lines
+    assert "written to train.py; u undoes it, the last fix first" in lines
     keys = [choice.keys[0] for choice in choices_of(TUNED)]
     assert keys == ["escape", "o", "u"]
 
@@ -97,7 +97,7 @@ def test_what_was_not_recorded_yet_is_not_offered_to_be_opened() -> None:
 
 
 def test_a_budget_says_how_long_fixes_are_still_begun() -> None:
-    assert "about 13 min until no further fix is begun" in " ".join(
+    assert "about 13 min until no further fix is started" in " ".join(
         shown(replace(TRYING, budget=900.0))
     )
     assert "time up" in " ".join(shown(replace(TRYING, budget=60.0)))
@@ -106,14 +106,14 @@ def test_a_budget_says_how_long_fixes_are_still_begun() -> None:
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        (BEGUN, "looking for what to try"),
+        (BEGUN, "looking for fixes to try"),
         (replace(BEGUN, stage=Stage.WAITING), "waiting for the running training to stop"),
-        (replace(CLIMBED, keeping="x on"), "proven: x on; the training is recorded with it"),
-        (replace(TRYING, stage=Stage.STOPPING), "stopping: its training is ending"),
-        (replace(CLIMBED, stage=Stage.STOPPED, ended=300.0), "stopped: what was proven stays"),
-        (replace(BEGUN, stage=Stage.STOPPED, ended=1.0), "stopped: nothing was proven so far"),
+        (replace(CLIMBED, keeping="x on"), "proven: x on; recording the training with it"),
+        (replace(TRYING, stage=Stage.STOPPING), "stopping the training"),
+        (replace(CLIMBED, stage=Stage.STOPPED, ended=300.0), "stopped: proven fixes stay"),
+        (replace(BEGUN, stage=Stage.STOPPED, ended=1.0), "stopped: nothing proven so far"),
         (replace(CLIMBED, stage=Stage.FAILED, ended=1.0, problem="no disk"), "failed: no disk"),
-        (TUNED, "2.10x faster (2.00 to 2.20) by all of it"),
+        (TUNED, "2.10x faster (2.00 to 2.20) with all fixes"),
     ],
 )
 def test_each_stage_says_what_it_is(state: TuningState, words: str) -> None:

@@ -178,9 +178,9 @@ class PerftuiApp(ReadingApp):
                 self.export_screenshot(), Path.cwd(), f"perftui-{self.current_mode}", ".svg"
             )
         except OSError as error:
-            self.warn(f"the picture cannot be saved here: {error.strerror or error}")
+            self.warn(f"the screenshot cannot be saved here: {error.strerror or error}")
             return
-        self.notify(f"a picture of this screen is in {path}", timeout=6, markup=False)
+        self.notify(f"screenshot saved: {path}", timeout=6, markup=False)
 
     # Charts
 
@@ -192,7 +192,7 @@ class PerftuiApp(ReadingApp):
             return
         found = self.screen.charts()
         if not found:
-            self.warn("nothing to chart yet: no step and no sample has been recorded")
+            self.warn("nothing to chart yet: no step and no sample recorded")
             return
         self.push_screen(ChartScreen(found, name or self.screen.CHART))
 

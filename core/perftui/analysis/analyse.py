@@ -100,12 +100,12 @@ def _notes(
     apart = int(np.count_nonzero(~kinds.believable(trace)))
     if apart:
         events = fmt.several(apart, "event")
-        yield f"{events} with times hours from all others: left out of steps and idle time"
+        yield f"{events} with times hours away from all others: left out of steps and idle time"
     yield from _of_steps(trace, steps, whole)
     if len(activity) > 1:
         yield (
-            f"{len(activity)} devices: the budget is that of device {_busiest(activity).device}, "
-            "the busiest"
+            f"{len(activity)} devices: the step breakdown is that of device "
+            f"{_busiest(activity).device}, the busiest"
         )
     unread = trace.metadata.get(NOT_READ)
     if isinstance(unread, Mapping):
@@ -129,7 +129,7 @@ def _notes(
 
 def _of_steps(trace: Trace, steps: tuple[Step, ...], whole: Step) -> Iterable[str]:
     if not steps:
-        yield "no steps marked: the budget is that of the whole trace"
+        yield "no steps marked: the step breakdown covers the whole trace"
     elif by := told_by(trace, steps):
         left_out = fmt.duration(whole.duration - (steps[-1].end - steps[0].start))
-        yield f"no steps marked: told by the {by}; {left_out} before and behind them are left out"
+        yield f"no steps marked: derived from the {by}; {left_out} around them is left out"

@@ -80,8 +80,8 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
     return Finding(
         COMPUTE_BOUND.id,
         Severity.INFO,
-        f"{subject} {of(judged.computing, step.mean)}: only less or faster computing helps."
-        f"{_kernels(facts)}{_longest(operators)}{_longest_lines(lines)}",
+        f"{subject} {of(judged.computing, step.mean)}: only computing less, or faster, "
+        f"helps.{_kernels(facts)}{_longest(operators)}{_longest_lines(lines)}",
         (
             Figure.share("computing", share, COMPUTE_BOUND_SHARE),
             *parts,
@@ -168,15 +168,17 @@ def _longest(operators: Mapping[str, float]) -> str:
 
 COMPUTE_BOUND = Verdict(
     id=COMPUTE_BOUND_ID,
-    when="the device, or without one the operators, works in most of the step",
+    when="the GPU, or the operators if there is none, is busy for most of the step",
     explanation=(
-        "Little is lost to waiting. What is left is to compute less or faster: lower precision, "
-        "fused operators, torch.compile, fewer operations. Look at the longest kernels and "
-        "operators."
+        "Little time is lost to waiting. To go faster, compute less or compute faster: lower "
+        "precision, fused operators, torch.compile, fewer operations. Start with the longest "
+        "kernels and operators."
     ),
     answer="the longest kernels and operators: precision, fusion, fewer of them",
     judge=_judge,
     limits=Limits(
-        COMPUTE_BOUND_SHARE, 1.0, "gpu-idle calls a GPU that is busy so much of the time well used."
+        COMPUTE_BOUND_SHARE,
+        1.0,
+        "gpu-idle calls a GPU that is busy this much of the time well used.",
     ),
 )

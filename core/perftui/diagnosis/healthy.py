@@ -47,8 +47,8 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
 def _check_device(judged: JudgedStep) -> None:
     if not judged.on_device:
         raise UnknownError(
-            "operators that run all the time may yet be slow, or more than needed, and what this "
-            "CPU could compute is not known"
+            "operators that run all the time can still be slow or unnecessary, and what this CPU "
+            "could achieve is not known"
         )
 
 
@@ -57,7 +57,7 @@ def _check_even(judged: JudgedStep) -> None:
     if step.count and step.mean > MOST_UNEVEN * step.p50:
         raise UnknownError(
             f"the mean step of {fmt.duration(step.mean)} is {step.mean / max(step.p50, 1):.1f} "
-            f"times the median: a few steps hold the time"
+            "times the median: a few steps take most of the time"
         )
 
 
@@ -65,7 +65,7 @@ def _check_parts(judged: JudgedStep) -> None:
     lost = judged.of.mean - judged.computing
     if not judged.of.count and lost >= MOST_LOST * judged.of.mean:
         idle = fmt.percent(lost / judged.of.mean)
-        raise UnknownError(f"{idle} of a trace that marks no steps computes nothing")
+        raise UnknownError(f"nothing computes for {idle} of a trace that marks no steps")
     for part in judged.parts:
         share = part.ns / judged.of.mean
         if not part.computes and share >= MOST_LOST:
@@ -86,7 +86,10 @@ def _check_kernels(facts: Facts) -> None:
 def _check_kinds(facts: Facts) -> None:
     other = other_steps(facts)
     if other is not None and other.share >= MOST_ELSE:
-        raise UnknownError(f"{fmt.percent(other.share)} of the time of all steps trains nothing")
+        raise UnknownError(
+            f"{fmt.percent(other.share)} of the time of all steps is spent in steps that "
+            "do not train"
+        )
 
 
 def _finding(judged: JudgedStep) -> Finding:
@@ -109,10 +112,11 @@ HEALTHY = Verdict(
     id="healthy",
     when="none of these was found, and the numbers leave no room for one",
     explanation=(
-        "The GPU computes in four fifths of the step and more, no other part takes a tenth of it "
-        "(nor all of them together, where no steps are told), no rule has anything to say, steps "
-        "are even, and evaluation takes less than a fifth of the run. Without a GPU it is not "
-        "said: nothing tells what the CPU could compute in that time."
+        "The GPU computes for at least four fifths of the step, no other part takes a tenth of it "
+        "(nor all other parts together, where the trace marks no steps), no rule reports "
+        "anything, step times are even, and evaluation takes less than a fifth of the run. It is "
+        "never reported without a GPU: nothing shows what the CPU could have computed in that "
+        "time."
     ),
     answer="",
     judge=_judge,

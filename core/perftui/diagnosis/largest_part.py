@@ -25,8 +25,8 @@ from perftui.run.columns import phase_name
 LIMITS = Limits(
     0.15,
     0.25,
-    "nsys-ai and TraceLens warn of idle time without a known cause from 15 % on; the TensorBoard "
-    "plugin speaks of parts of a step from 10 %.",
+    "nsys-ai and TraceLens warn of unexplained idle time from 15 %; the TensorBoard plugin "
+    "reports parts of a step from 10 %.",
     info=0.10,
 )
 
@@ -41,13 +41,13 @@ _IDLE = {
     GapCause.SYNCHRONISATION.value: "because the host waited for it first",
     GapCause.LAUNCH.value: "while the host launches kernels",
     GapCause.PYTHON.value: "while the host runs Python, with nothing queued",
-    GapCause.ALLOCATION.value: "while the host gets memory from the driver or gives it back",
+    GapCause.ALLOCATION.value: "while the host allocates or frees memory in the driver",
     GapCause.CPU_OPERATORS.value: "while an operator works on the CPU",
     GapCause.COMPILATION.value: "while kernels are compiled",
     GapCause.INITIALISATION.value: "while the driver and libraries load code",
-    GapCause.QUEUED.value: "with work queued: it waits for work that is not in the trace",
+    GapCause.QUEUED.value: "with work queued: it waits for something that is not in the trace",
     GapCause.PROFILER.value: "while the profiler works",
-    GapCause.UNEXPLAINED.value: "and nothing recorded says why",
+    GapCause.UNEXPLAINED.value: "and nothing in the recording shows why",
 }
 
 _HOST_CALLS = (
@@ -165,11 +165,13 @@ def _what(part: Part, judged: JudgedStep, of: str) -> str:
         return f"The GPU idles {of} {_IDLE[part.name]}"
     if part.name == EXPOSED_COMMUNICATION:
         who = "The GPU" if judged.on_device else "The training"
-        return f"{who} spends {of} in collectives with other ranks, computing nothing meanwhile"
+        return (
+            f"{who} spends {of} in collectives with other ranks, with no computation to hide them"
+        )
     if part.name == READING:
-        return f"The training waits {of} for single values that it reads, as item() does"
+        return f"The training waits {of} to read single values, as item() does"
     if part.name == EXPOSED_COPIES:
-        return f"The GPU copies {of}, with nothing to compute meanwhile"
+        return f"The GPU copies {of} without computing"
     if part.name.startswith(PYTHON_IN):
         phase = part.name.removeprefix(PYTHON_IN)
         return f"The training spends {of} in Python within {phase}, outside operators"
@@ -182,13 +184,13 @@ def _what(part: Part, judged: JudgedStep, of: str) -> str:
 
 LARGEST_PART = Verdict(
     id="largest-part",
-    when="the largest part of the step that does not compute, where no rule knows its cause",
+    when="the largest part of the step that computes nothing, if no rule knows the cause",
     explanation=(
-        "A tenth of the step and more goes to something else than the model's own computing, and "
-        "no other rule names the cause. The sentence says which part it is and, where samples of "
-        "the stack tell, the line of your code: look there first."
+        "At least a tenth of the step goes to something other than the model's own computation, "
+        "and no other rule names the cause. The finding names that part of the step and, where "
+        "stack samples show it, the line of your code. Look there first."
     ),
-    answer="look at the line; record more steps or stacks where it names none",
+    answer="look at the line; if none is named, record more steps or --stacks",
     judge=_judge,
     limits=LIMITS,
 )

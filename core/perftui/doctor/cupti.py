@@ -52,18 +52,18 @@ def library_row(
         # pytorch#118982: the profiler then starts without kernels.
         return warn(
             topic,
-            f"LD_LIBRARY_PATH has another one, in {strange}",
-            "Take that directory out of LD_LIBRARY_PATH: torch brings its own.",
+            f"LD_LIBRARY_PATH contains another CUPTI, in {strange}",
+            "Remove that directory from LD_LIBRARY_PATH: torch ships its own.",
         )
     if not torch.cupti:
-        return unknown(topic, f"for CUDA {torch.cuda}; none lies beside torch, or it is built in")
+        return unknown(topic, f"for CUDA {torch.cuda}; no CUPTI next to torch, or it is built in")
     if nvml.cuda is None:
-        return unknown(topic, f"for CUDA {torch.cuda}; which CUDA the driver knows is not told")
-    return ok(topic, f"for CUDA {torch.cuda}; the driver knows up to {_dotted(nvml.cuda)}")
+        return unknown(topic, f"for CUDA {torch.cuda}; the CUDA version of the driver is not known")
+    return ok(topic, f"for CUDA {torch.cuda}; the driver supports up to {_dotted(nvml.cuda)}")
 
 
 def _too_new(built: tuple[int, int], known: tuple[int, int]) -> Row:
-    found = f"torch is built for CUDA {_dotted(built)}, the driver knows up to {_dotted(known)}"
+    found = f"torch is built for CUDA {_dotted(built)}, the driver supports up to {_dotted(known)}"
     advice = f"Update the driver, or install a build of PyTorch for CUDA {known[0]}."
     if built[0] > known[0]:
         return fails("CUPTI", found, advice)
@@ -90,21 +90,23 @@ def counters_row(driver: Driver, root: Path = ROOT) -> Row:
     text = read(root, "proc/driver/nvidia/params")
     if text is None:
         known = driver.is_there
-        return unknown(topic, "the driver does not tell") if known else ok(topic, NO_GPU)
+        return unknown(topic, "the driver does not report it") if known else ok(topic, NO_GPU)
     found = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", text, re.MULTILINE)
     if found is None:
-        return unknown(topic, "the driver does not tell whether they are for administrators")
+        return unknown(
+            topic, "the driver does not report whether they are restricted to administrators"
+        )
     if found[1] == "0":
         return ok(topic, "for every user")
     may = has_capability(root, SYS_ADMIN) or (
         driver.major >= PERFMON_FROM and has_capability(root, PERFMON)
     )
     if may:
-        return ok(topic, "for administrators, and this process is one")
+        return ok(topic, "for administrators, and this process is privileged")
     return warn(
         topic,
-        "for administrators alone (NVreg_RestrictProfilingToAdminUsers=1): ncu measures nothing",
-        "Set it to 0 in /etc/modprobe.d and load the driver anew; torch's profiler does without.",
+        "for administrators only (NVreg_RestrictProfilingToAdminUsers=1): ncu cannot measure",
+        "Set it to 0 in /etc/modprobe.d and reload the driver; torch's profiler does not need it.",
     )
 
 
@@ -116,7 +118,7 @@ def other_profilers_row(driver: Driver, environment: Mapping[str, str], root: Pa
         return warn(
             topic,
             f"{INJECTION} loads {library} into each process",
-            f"unset {INJECTION}: CUPTI serves one profiler in a process.",
+            f"Unset {INJECTION}: CUPTI supports one profiler per process.",
         )
     if read(root, "proc/self/status") is None:
         return unknown(topic, "the system does not show other processes")
@@ -126,16 +128,16 @@ def other_profilers_row(driver: Driver, environment: Mapping[str, str], root: Pa
         return warn(
             topic,
             f"{', '.join(nsight)} runs",
-            "A training below it cannot be profiled by torch as well: end it first.",
+            "A training started under it cannot also be profiled by torch: stop it first.",
         )
     if running and driver.is_there:
         names = ", ".join(f"{name} ({pid})" for pid, name in running)
         return warn(
             topic,
-            f"DCGM runs, which may hold the counters of the card: {names}",
-            "Before ncu measures, dcgmi profiling --pause; torch's profiler does not mind.",
+            f"DCGM is running and may hold the card's counters: {names}",
+            "Run dcgmi profiling --pause before ncu; torch's profiler is not affected.",
         )
-    return ok(topic, "none is to be seen")
+    return ok(topic, "none found")
 
 
 def _dotted(version: tuple[int, int]) -> str:

@@ -9,7 +9,7 @@ from perftui.doctor.row import Row, fails, ok, unknown, warn
 
 OLDEST_TORCH = (2, 4)
 
-ANOTHER = "name the interpreter that trains with --python PATH"
+ANOTHER = "name the training's interpreter with --python PATH"
 
 NEWEST_API = (3, 10)
 """The compiled part uses the stable Python API of this version."""
@@ -39,7 +39,7 @@ def torch_row(found: Interpreter, *, has_gpu: bool) -> Row:
         return warn(
             "torch",
             f"{found.torch} is not built for CUDA, and there is an NVIDIA GPU",
-            "Install a build of PyTorch for CUDA, or trainings use the CPU alone.",
+            "Install a CUDA build of PyTorch, or trainings will use the CPU only.",
         )
     built = f", for CUDA {found.cuda}" if found.cuda else ", for the CPU"
     built = f", for ROCm {found.hip}" if found.hip else built
@@ -49,14 +49,14 @@ def torch_row(found: Interpreter, *, has_gpu: bool) -> Row:
 def agent_row(found: Interpreter, *, is_built: bool) -> Row:
     """Whether hooks run compiled; ``is_built`` is whether perftui has the compiled part."""
     if found.compiled:
-        return ok("agent", "the compiled part is used")
-    plain = "the plain part is used: a step costs three times as much"
+        return ok("agent", "the compiled hooks are used")
+    plain = "the Python hooks are used: the overhead per step is three times as high"
     if is_built and (version_of(found.version) or NEWEST_API) < NEWEST_API:
         return warn("agent", plain, "Train with Python 3.10 or newer.")
     if is_built:
-        return warn("agent", plain, "Train with a Python that has its lock and is of this system.")
+        return warn("agent", plain, "Train with a Python build for this system that has the GIL.")
     return warn(
-        "agent", plain, "Install perftui again where a C compiler and Python's headers are."
+        "agent", plain, "Reinstall perftui with a C compiler and Python's headers available."
     )
 
 
@@ -74,13 +74,13 @@ def sitecustomize_row(found: Interpreter) -> Row:
     if other:
         return fails(
             "sitecustomize",
-            f"{other} is imported in place of ours",
-            "Put its directory behind what PYTHONPATH holds at the start, not before it.",
+            f"{other} is imported instead of perftui's",
+            "Append its directory to PYTHONPATH instead of prepending it.",
         )
     return fails(
         "sitecustomize",
         "not imported: something removes it from PYTHONPATH",
-        "Name the interpreter itself with --python, not a script that starts it.",
+        "Name the interpreter itself with --python, not a wrapper script.",
     )
 
 

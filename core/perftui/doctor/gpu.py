@@ -92,15 +92,15 @@ def driver_row(found: Driver) -> Row:
     if found.version is None and found.on_bus:
         return fails(
             "NVIDIA driver",
-            "there is an NVIDIA GPU and no driver for it",
-            "Install NVIDIA's driver, and restart the machine if it was just updated.",
+            "there is an NVIDIA GPU but no driver for it",
+            "Install the NVIDIA driver, and reboot if it was just updated.",
         )
     if found.version is None:
         return ok("NVIDIA driver", f"{NO_GPU}: trainings run, and are timed, on the CPU")
     if not found.devices:
         return warn(
             "NVIDIA driver",
-            f"{found.version} is loaded, but no GPU is given to this container or job",
+            f"{found.version} is loaded, but this container or job has no GPU",
             "Start it with --gpus all (docker), nvidia.com/gpu (Kubernetes) or --gres=gpu (Slurm).",
         )
     return ok("NVIDIA driver", f"{found.version}, {_cards(found.devices)}")
@@ -116,7 +116,7 @@ def nvml_row(driver: Driver, nvml: Nvml) -> Row:
     return warn(
         "NVML",
         f"{nvml.problem}: GPU use and memory are not shown",
-        "See what nvidia-smi says; after an update of the driver restart the machine.",
+        "Check nvidia-smi; reboot after a driver update.",
     )
 
 

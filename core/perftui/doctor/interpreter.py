@@ -76,11 +76,11 @@ def ask(python: str, base: Mapping[str, str] | None = None) -> Interpreter:
         except OSError as error:
             raise AskError(error.strerror or str(error)) from error
     if done.returncode:
-        raise AskError(_last(done.stderr) or f"it ends with exit code {done.returncode}")
+        raise AskError(_last(done.stderr) or f"it exits with code {done.returncode}")
     try:
         return msgspec.json.decode(_last(done.stdout, whole=True), type=Interpreter)
     except msgspec.MsgspecError as error:
-        raise AskError("it answers something else than was asked") from error
+        raise AskError("its answer is not what was expected") from error
 
 
 def _last(output: bytes, *, whole: bool = False) -> str:

@@ -27,7 +27,7 @@ FEWEST_FILES = 1024
 NEARLY_ALL = 0.9
 """Share of the memory that may be used, from which on a warning is due."""
 
-OLDER_CGROUPS = "the limits of cgroups of version 1 are not read"
+OLDER_CGROUPS = "cgroup v1 limits are not read"
 
 
 @dataclass(frozen=True)
@@ -76,24 +76,25 @@ def cores_row(cores: Cores) -> Row:
     """Whether the training has all cores."""
     reasons = []
     if cores.affinity < cores.installed:
-        reasons.append(f"affinity leaves {cores.affinity}")
+        reasons.append(f"affinity allows {cores.affinity}")
     if cores.quota is not None and cores.quota < cores.installed:
-        reasons.append(f"the cgroup grants {cores.quota:.3g}")
+        reasons.append(f"the cgroup allows {cores.quota:.3g}")
     if not reasons and not cores.is_known:
         return unknown("cores", f"{fmt.several(cores.installed, 'core')}; {OLDER_CGROUPS}")
     if not reasons:
         return ok("cores", fmt.several(cores.installed, "core"))
     return warn(
         "cores",
-        f"of {cores.installed} {' and '.join(reasons)}",
-        "Ask for more (docker --cpus, srun --cpus-per-task), or have no more loader workers.",
+        f"{cores.installed} cores: {' and '.join(reasons)}",
+        "Request more (docker --cpus, srun --cpus-per-task), or use no more loader workers than "
+        "that.",
     )
 
 
 def memory_row(memory: Memory) -> Row:
     """Whether the cgroup leaves less memory than there is."""
     if not memory.installed:
-        return unknown("memory", "the system does not tell how much there is")
+        return unknown("memory", "the system does not report how much there is")
     if not memory.is_known:
         return unknown("memory", f"{fmt.size(memory.installed)}; {OLDER_CGROUPS}")
     if memory.limit is None or memory.limit >= memory.installed:
@@ -102,8 +103,8 @@ def memory_row(memory: Memory) -> Row:
     if memory.used is not None and memory.used > NEARLY_ALL * memory.limit:
         return warn(
             "memory",
-            f"{found}, of which {fmt.size(memory.used)} is in use",
-            "Ask for more (docker --memory, srun --mem), or end what else runs in it.",
+            f"{found}, with {fmt.size(memory.used)} in use",
+            "Request more (docker --memory, srun --mem), or stop other processes in it.",
         )
     return ok("memory", found)
 
@@ -121,10 +122,10 @@ def shared_memory_row(total: int | None, free: int) -> Row:
     if total < ROOM:
         return warn(
             topic,
-            f"{SHARED_MEMORY} has {fmt.size(total)}: loader workers die of it (bus error)",
+            f"{SHARED_MEMORY} has only {fmt.size(total)}: loader workers may die with a bus error",
             "Start the container with --shm-size=8g or --ipc=host.",
         )
-    return warn(topic, found, f"Remove what ended programs have left in {SHARED_MEMORY}.")
+    return warn(topic, found, f"Remove files that ended programs left in {SHARED_MEMORY}.")
 
 
 def shared_memory(path: str = SHARED_MEMORY) -> tuple[int | None, int]:
@@ -144,8 +145,8 @@ def files_row(soft: int) -> Row:
         return ok("open files", f"{soft} at most")
     return warn(
         "open files",
-        f"{soft} at most, which many loader workers exceed",
-        f"Start the training after ulimit -n {4 * FEWEST_FILES}.",
+        f"at most {soft}, too few for many loader workers",
+        f"Run ulimit -n {4 * FEWEST_FILES} before the training.",
     )
 
 

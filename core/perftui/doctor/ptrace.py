@@ -12,7 +12,7 @@ from perftui.doctor.files import ROOT, SYS_PTRACE, has_capability, read
 from perftui.doctor.row import Row, ok, unknown, warn
 from perftui.recorder.stacks.pyspy import REFUSED, find_pyspy
 
-INSTEAD = "lines are known in profiled windows only"
+INSTEAD = "source lines are known in profiled windows only"
 
 ALLOW = "--cap-add=SYS_PTRACE"
 
@@ -42,8 +42,8 @@ def scope_row(root: Path = ROOT) -> Row:
     scope = read(root, "proc/sys/kernel/yama/ptrace_scope")
     if scope is None:
         if read(root, "proc/self/status") is None:
-            return unknown("ptrace", "the system does not tell who may read a process")
-        return ok("ptrace", "the kernel has no Yama, which would restrict it")
+            return unknown("ptrace", "the system does not report who may read a process")
+        return ok("ptrace", "the kernel has no Yama restrictions")
     found = f"kernel.yama.ptrace_scope is {scope}"
     if scope in ("0", "1"):
         return ok("ptrace", found)
@@ -51,7 +51,7 @@ def scope_row(root: Path = ROOT) -> Row:
         return ok("ptrace", f"{found}, and this process has SYS_PTRACE")
     advice = f"Set it to 1 with sysctl, or start the container with {ALLOW}."
     if scope == "3":
-        advice = "It stays so until the machine is restarted with another setting."
+        advice = "It can only be changed by a reboot with another setting."
     return warn("ptrace", f"{found}: {INSTEAD}", advice)
 
 
@@ -62,17 +62,17 @@ def pyspy_row(command: str | None, attempt: Attempt | None) -> Row:
     if attempt is None:
         return unknown("py-spy", "not tried: the interpreter does not run")
     if attempt.worked:
-        return ok("py-spy", "reads a process of that interpreter")
+        return ok("py-spy", "can read a process of that interpreter")
     if REFUSED in attempt.message:
         return warn(
             "py-spy",
             f"the system does not let it read a process: {INSTEAD}",
-            f"Start the container with {ALLOW}; else see the row of ptrace.",
+            f"Start the container with {ALLOW}; otherwise see the ptrace row.",
         )
     return warn(
         "py-spy",
         f"{attempt.message}: {INSTEAD}",
-        "pip install -U py-spy: an old one does not know new versions of Python.",
+        "pip install -U py-spy: old versions do not support new versions of Python.",
     )
 
 

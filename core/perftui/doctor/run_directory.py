@@ -30,8 +30,8 @@ def writable_row(directory: Path) -> Row:
     if not base.is_dir() or not os.access(base, os.W_OK | os.X_OK):
         return fails(
             "run directory",
-            f"{directory} cannot be written",
-            "Choose another place with --runs DIR.",
+            f"{directory} is not writable",
+            "Choose another directory with --runs DIR.",
         )
     return ok("run directory", str(directory))
 
@@ -40,19 +40,19 @@ def file_system_row(directory: Path, root: Path = ROOT) -> Row:
     """On what kind of file system ``directory`` is."""
     mount = mount_of(existing(directory), root / "proc/self/mountinfo")
     if mount is None:
-        return unknown("file system", "the system does not tell what is mounted")
+        return unknown("file system", "the system does not report what is mounted")
     found = f"{mount.kind}, mounted at {mount.point}"
     if mount.kind in NETWORK:
         return warn(
             "file system",
             f"{found}: over the network",
-            "Put runs on a local disk with --runs DIR, unless several hosts make one run.",
+            "Keep runs on a local disk with --runs DIR, unless several hosts record one run.",
         )
     if mount.kind in MEMORY:
         return warn(
             "file system",
-            f"{found}: in memory, until the machine ends",
-            "Put runs on a disk with --runs DIR.",
+            f"{found}: in memory, lost on reboot",
+            "Keep runs on a disk with --runs DIR.",
         )
     return ok("file system", found)
 
@@ -68,8 +68,8 @@ def free_disk_row(directory: Path) -> Row:
 
 def judged_free(free: int) -> Row:
     """The same of so many bytes."""
-    found = f"{fmt.size(free)} where runs are kept"
-    advice = "Remove old runs (perftui, key 9, d), or choose another place with --runs DIR."
+    found = f"{fmt.size(free)} free for runs"
+    advice = "Delete old runs (Runs screen, key d), or choose another directory with --runs DIR."
     if free < LEAST_FREE:
         return fails("free disk", found, advice)
     return warn("free disk", found, advice) if free < ENOUGH_FREE else ok("free disk", found)

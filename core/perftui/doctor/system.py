@@ -21,8 +21,8 @@ def container_row(environment: Mapping[str, str], root: Path = ROOT) -> Row:
     """In which container this runs, if in any."""
     kind = container(environment, root)
     if kind is None and read(root, "proc/self/cgroup") is None:
-        return unknown("container", "the system does not tell")
-    return ok("container", kind or "none is to be seen")
+        return unknown("container", "the system does not report it")
+    return ok("container", kind or "none found")
 
 
 def container(environment: Mapping[str, str], root: Path = ROOT) -> str | None:
@@ -42,7 +42,7 @@ def wsl_row(root: Path = ROOT) -> Row:
     """Whether this is Linux on Windows, and what is missing there."""
     release = read(root, "proc/sys/kernel/osrelease")
     if release is None:
-        return unknown("WSL", "the system does not tell")
+        return unknown("WSL", "the system does not report it")
     if "microsoft" not in release.lower():
         return ok("WSL", "no")
     if "wsl2" not in release.lower():
@@ -51,7 +51,7 @@ def wsl_row(root: Path = ROOT) -> Row:
     return warn(
         "WSL",
         "WSL 2: NVML lists no processes, and torch's profiler may record no kernels",
-        "Update Windows' driver; where windows show no kernels, record them with --nsys.",
+        "Update the Windows driver; if profiled windows show no kernels, record with --nsys.",
     )
 
 
@@ -59,11 +59,11 @@ def clock_row(root: Path = ROOT) -> Row:
     """Whether reading the clock is cheap, as each hook does it."""
     source = read(root, CLOCK)
     if source is None:
-        return unknown("clock", "the system does not tell its clock source")
+        return unknown("clock", "the system does not report its clock source")
     if source in SLOW_CLOCKS:
         return warn(
             "clock",
-            f"the clock source is {source}: each reading takes 1 µs and more",
-            "See in the kernel's log why it gave up tsc, and switch to it if it is stable.",
+            f"the clock source is {source}: each reading takes at least 1 µs",
+            "Check the kernel log for why tsc was dropped, and switch back to it if it is stable.",
         )
     return ok("clock", source)

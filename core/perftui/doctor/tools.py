@@ -11,7 +11,7 @@ from perftui.recorder.nsys.training import NsysError, find_nsys
 def nsys_row() -> Row:
     """Whether Nsight Systems can record windows."""
     if shutil.which("nsys") is None:
-        return ok("nsys", "not found; only --nsys and .nsys-rep files need it")
+        return ok("nsys", "not found; needed only for --nsys and .nsys-rep files")
     try:
         found = find_nsys()
     except NsysError as error:
@@ -22,4 +22,4 @@ def nsys_row() -> Row:
 def ncu_row() -> Row:
     """Whether Nsight Compute is there to measure kernels."""
     path = shutil.which("ncu")
-    return ok("ncu", path or "not found; only --ncu needs what it measures")
+    return ok("ncu", path or "not found; needed only for --ncu")

@@ -153,7 +153,7 @@ def _other_clocks(before: Facts, after: Facts) -> str:
         return f"only the {which} trace holds GPU activity: its steps are on the GPU's clock"
     if bool(first.steps) != bool(second.steps):
         which = "second" if first.steps else "first"
-        return f"nothing tells the steps of the {which} trace"
+        return f"the {which} trace has no marks that show its steps"
     return ""
 
 
@@ -205,7 +205,7 @@ def _judge(
     if min(counts) < FEWEST_STEPS:
         return Verdict.INCONCLUSIVE, _too_few((before, after), counts)
     if ratios is None:
-        return Verdict.INCONCLUSIVE, "a run has steps that take no time"
+        return Verdict.INCONCLUSIVE, "a run has steps of zero length"
     if _both_runs(before, after):
         unlike = incomparable(before, after) or missed(after) or busy(before, after)
     if unlike:
@@ -249,10 +249,10 @@ def _notes(before: Facts, after: Facts) -> tuple[str, ...]:
         return _notes_of_traces(before, after)
     notes = ["one run each: no confidence interval", "losses were not compared"]
     if None in (batch_size(before), batch_size(after)):
-        notes.append("whether a step takes as many samples in both runs is not known")
+        notes.append("whether a step has the same number of samples in both runs is not known")
     first, second = before.manifest, after.manifest
     if first and second and first.host != second.host:
-        notes.append("the runs were made on different hosts")
+        notes.append("the runs were recorded on different hosts")
     if first and second and first.command != second.command:
         notes.append("the commands differ")
     for name, run in (("first", before), ("second", after)):
@@ -269,9 +269,9 @@ def _notes_of_traces(before: Facts, after: Facts) -> tuple[str, ...]:
     notes.append("profiled steps take longer than others")
     for name, side in (("first", before), ("second", after)):
         if side.run is not None:
-            notes.append(f"of the {name} run only its newest window is compared")
+            notes.append(f"only the newest window of the {name} run is compared")
         elif (properties := side.analysis) is not None and len(properties.ranks) > 1:
             notes.append(f"the {name} trace holds several ranks")
     notes.append("a trace holds no telemetry, no losses and no arguments of the loader")
-    notes.append("whether a step was the same work on both sides is not known")
+    notes.append("whether a step is the same work on both sides is not known")
     return tuple(notes)

@@ -33,7 +33,7 @@ _SWITCHES: Mapping[str, Callable[[Settings], Any]] = {
 }
 """By the function whose call was patched, what is in force now; None where that is not known."""
 
-UNSAID = "the run does not say what became of the change"
+UNSAID = "the run does not record whether the change was applied"
 
 
 def effective_changes(before: Facts, after: Facts) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ def _missed_override(after: Facts, applied: AppliedOverride) -> str:
     if applied.arrival is Arrival.REFUSED:
         return f"{asked} was refused{at} ({applied.why})"
     if applied.override.target == LOADER:
-        why = applied.why or "it is made elsewhere"
+        why = applied.why or "it is created elsewhere"
         return _missed_loader(training_loader(after), applied.override.arguments, why)
     if applied.arrival is Arrival.PARTLY:
         return f"{asked} reached the training only in part{at} ({applied.why})"
@@ -94,7 +94,7 @@ def _missed_override(after: Facts, applied: AppliedOverride) -> str:
 
 def _missed_patch(after: Facts, expected: Expected) -> str:
     if expected.target == LOADER:
-        why = "what was written to the source does not decide"
+        why = "the edited source does not decide the value"
         return _missed_loader(training_loader(after), expected.arguments, why)
     known = settings(after)
     if expected.target in _SWITCHES:
@@ -110,7 +110,9 @@ def _missed_patch(after: Facts, expected: Expected) -> str:
     ]
     if not here:
         at = f" at {Path(expected.file).name}:{expected.line}" if expected.file else ""
-        return f"{_arguments(expected.arguments)} did not reach the training: nothing was made{at}"
+        return (
+            f"{_arguments(expected.arguments)} did not reach the training: nothing was created{at}"
+        )
     for one in here:
         if lost := _lost(one, expected.arguments):
             given = ", ".join(f"{name}={getattr(one, name, None)}" for name in lost)

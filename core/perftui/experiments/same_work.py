@@ -40,7 +40,7 @@ def busy(before: Facts, after: Facts) -> str:
     if not known:
         return ""
     runs = "both runs" if len(known) == 2 else f"the {known[0][0]} run"
-    return f"the host was busy: {known[0][1]}; repeat {runs} while it has nothing else to do"
+    return f"the host was busy: {known[0][1]}; repeat {runs} on an idle machine"
 
 
 def batch_size(run: Facts) -> int | None:

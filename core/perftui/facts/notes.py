@@ -44,11 +44,11 @@ def _run_notes(facts: Facts, run: RunSnapshot, shown: RankSnapshot) -> Iterator[
     else:
         yield from _other_steps(facts)
     if run.world > 1:
-        yield f"{run.world} training processes: the diagnosis is that of rank {shown.place}"
+        yield f"{run.world} training processes: the diagnosis covers rank {shown.place}"
     trainings = run.trainings(shown.place)
     if len(trainings) > 1:
         number = f"number {trainings.index(shown) + 1}"
-        yield f"{len(trainings)} trainings ran one after the other: the diagnosis is of {number}"
+        yield f"{len(trainings)} trainings ran one after the other: the diagnosis covers {number}"
     if run.manifest.profile.get(NO_STACKS):
         yield str(run.manifest.profile[NO_STACKS])
     yield from _longer_window(facts)
@@ -64,8 +64,8 @@ def _longer_window(facts: Facts) -> Iterator[str]:
     if abs(window.step_ns - of_run.mean) > DISAGREES * of_run.mean:
         yield (
             f"a step of the window takes {fmt.duration(window.step_ns)} on the GPU, one of the run "
-            f"{fmt.duration(of_run.mean)} in the mean: the run's is believed, since profiling "
-            "slows the host, and its idle time is split as that of the window"
+            f"{fmt.duration(of_run.mean)} on average: the run's step time is used, since profiling "
+            "slows the host, and its idle time is split in the window's proportions"
         )
 
 
@@ -74,8 +74,8 @@ def _cost(facts: Facts) -> Iterator[str]:
     share, limit, cost = over_budget(facts), overhead_budget(facts), recording_cost(facts)
     if share is not None and limit is not None and cost is not None:
         yield (
-            f"{cost_text(share, limit)}, of {fmt.duration(cost.whole)} of steps: a run as short "
-            "pays for its first window; its steps are judged without that"
+            f"{cost_text(share, limit)}, of {fmt.duration(cost.whole)} of steps: so short a run "
+            "pays for its first window; its steps are judged without that cost"
         )
 
 
@@ -84,9 +84,9 @@ def _other_steps(facts: Facts) -> Iterator[str]:
     other = other_steps(facts)
     if other is not None and other.share > MUCH_ELSE:
         yield (
-            f"{fmt.percent(other.share)} of the time of all steps is that of "
-            f"{fmt.several(other.count, 'step')} without a backward pass (evaluation, generation), "
-            f"{fmt.duration(other.time)}: the diagnosis is of the training steps"
+            f"{fmt.percent(other.share)} of the time of all steps, {fmt.duration(other.time)}, is "
+            f"in {fmt.several(other.count, 'step')} without a backward pass (evaluation, "
+            "generation): the diagnosis covers the training steps"
         )
 
 

@@ -23,16 +23,16 @@ def _change(facts: Facts) -> EnvironmentChange | None:
         # The older name, which every version knows.
         {_VARIABLES[1]: _VALUE},
         (Risk.SHARED,),
-        f"{own} is set already" if own else "",
+        f"{own} is already set" if own else "",
     )
 
 
 EXPANDABLE_SEGMENTS = Fix(
     id="expandable-segments",
-    what="let the GPU memory that PyTorch holds grow",
+    what="let PyTorch grow its GPU memory segments",
     explanation=(
-        "Tensors of ever new sizes no longer leave gaps that the next one does not fit in. It is "
-        "set before the first use of the GPU, by a variable of the environment."
+        "Tensors of ever-changing sizes no longer leave gaps that the next tensor does not fit "
+        "into. It is set before the first use of the GPU, with an environment variable."
     ),
     change=_change,
 )

@@ -94,8 +94,8 @@ def check_unchanged(patch: Patch) -> None:
     if now == patch.before:
         return
     if now == patch.after:
-        raise SourceChangedError(f"{path} holds this fix already")
-    raise SourceChangedError(f"{path} has changed since the patch was made: look at it again")
+        raise SourceChangedError(f"{path} already has this fix")
+    raise SourceChangedError(f"{path} has changed since the patch was made: review it again")
 
 
 def undo(applied: AppliedPatch, store: Path) -> Path:
@@ -124,12 +124,12 @@ def undoing(applied: AppliedPatch, store: Path) -> Patch:
     original = original_of(applied, store)
     before = original.read_bytes()
     if _digest(before) != applied.before_sha256:
-        raise SourceChangedError(f"{original} is not the original that was kept")
+        raise SourceChangedError(f"{original} is not the original that was saved")
     now = path.read_bytes()
     if _digest(now) != applied.after_sha256:
         raise SourceChangedError(
-            f"{path} has been edited since the fix was written, so it is left alone. "
-            f"What it was before the fix is in {original}"
+            f"{path} was edited after the fix was written, so it is left alone. The version before "
+            f"the fix is in {original}"
         )
     return Patch(path, now, before)
 

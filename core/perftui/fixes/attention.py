@@ -88,10 +88,10 @@ ATTENTION = Fix(
     id="attention-fused",
     what="compute attention in one operator",
     explanation=(
-        "Both products, the scale, the mask and the softmax are computed by "
-        "scaled_dot_product_attention, which keeps no scores of all pairs. The formula is the "
-        "same, results differ in the last digits. Where attention is dropped out, other values "
-        "are. A row of which everything is masked gives zeros or NaN, by the version of torch."
+        "scaled_dot_product_attention computes both matrix products, the scale, the mask and the "
+        "softmax, and does not store the scores of all pairs. The formula is the same; results "
+        "differ in the last digits. Attention dropout drops different values. A fully masked row "
+        "gives zeros or NaN, depending on the version of torch."
     ),
     change=_change,
 )

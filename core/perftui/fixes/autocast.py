@@ -22,13 +22,15 @@ def autocast(program: Program, _: int) -> Sequence[Edit]:
     """The statements of the loop from the model's call to before ``backward()``, under autocast."""
     line = mentions(program, *_OWN)
     if line is not None:
-        raise PatchRefusedError(f"line {line} chooses a precision already")
+        raise PatchRefusedError(f"line {line} already sets a precision")
     loop = step_loop(program)
     model = model_name(program, loop)
     forward = [at for at, one in enumerate(loop.body) if _calls_model(one, model)]
     backward = [at for at, one in enumerate(loop.body) if _goes_backward(one)]
     if len(backward) != 1 or not forward or forward[-1] >= backward[0]:
-        raise PatchRefusedError("forward and backward are not apart in the body of the loop")
+        raise PatchRefusedError(
+            "forward and backward are not separate statements in the body of the loop"
+        )
     covered = loop.body[forward[0] : backward[0]]
     first, last = covered[0].lineno, covered[-1].end_lineno or covered[-1].lineno
     torch = module_name(program, "torch")
@@ -57,9 +59,9 @@ AUTOCAST = Fix(
     id="autocast-bf16",
     what="multiply matrices in bfloat16",
     explanation=(
-        "Factors of matrix products and convolutions have 8 bits of mantissa, weights and sums "
+        "Inputs of matrix products and convolutions have 8 bits of mantissa; weights and sums "
         "stay float32, and losses are computed in float32. Most networks train as well with it; "
-        "see to the loss of a longer run. Cards before Ampere have no bfloat16."
+        "check the loss of a longer run. Cards before Ampere have no bfloat16."
     ),
     change=_change,
 )

@@ -24,13 +24,13 @@ def summed(program: Program, line: int) -> Sequence[Edit]:
     statement = statement_at(program, line)
     call = _backward(statement)
     if call is None:
-        raise PatchRefusedError(f"line {line} does not just go backward from a loss")
+        raise PatchRefusedError(f"line {line} does more than run backward from a loss")
     row = _row(program, statement)
     if len(row) > 1:
         return _row_summed(program, row)
     loop = program.parents[statement]
     if not isinstance(loop, ast.For) or not _keeps_graph(call):
-        raise PatchRefusedError(f"no other backward pass of the same graph is beside line {line}")
+        raise PatchRefusedError(f"no other backward pass of the same graph is next to line {line}")
     _refuse_unlike(program, loop, call)
     name = next((one for one in _NAMES if not program.bindings(one)), None)
     if name is None:
@@ -60,7 +60,7 @@ def _row_summed(program: Program, row: list[ast.stmt]) -> Sequence[Edit]:
     calls = [call for one in row if (call := _backward(one)) is not None]
     losses = [_loss(call) for call in calls]
     if len(set(losses)) < len(losses):
-        raise PatchRefusedError("one loss is taken backward twice")
+        raise PatchRefusedError("backward runs twice from one loss")
     text = ast.unparse(ast.Call(calls[-1].func, calls[-1].args, calls[-1].keywords))
     once = text.replace(losses[-1], f"({' + '.join(losses)})", 1)
     removed = [remove(program, one) for one in row[:-1]]
@@ -100,13 +100,13 @@ def _refuse_unlike(program: Program, loop: ast.For, call: ast.Call) -> None:
             raise PatchRefusedError(f"line {node.lineno} changes the loss")
         if trains or reads or isinstance(node, _LEAVES):
             at = getattr(node, "lineno", loop.lineno)
-            raise PatchRefusedError(f"line {at} may need the gradients of each turn")
+            raise PatchRefusedError(f"line {at} may need the gradients of each iteration")
     if loop.orelse:
-        raise PatchRefusedError("the loop has an else")
+        raise PatchRefusedError("the loop has an else clause")
     scope = program.scope(loop)
     others = [one for one in program.calls("backward") if program.scope(one) is scope]
     if others != [call]:
-        raise PatchRefusedError("the function goes backward elsewhere, too")
+        raise PatchRefusedError("the function also runs backward elsewhere")
 
 
 def _change(facts: Facts) -> LineChange | None:
@@ -125,10 +125,10 @@ def _change(facts: Facts) -> LineChange | None:
 
 BACKWARD_ONCE = Fix(
     id="backward-once",
-    what="sum losses of one graph, and go backward once",
+    what="sum losses of one graph and run backward once",
     explanation=(
-        "Gradients of a sum are the sum of the gradients, which several backward passes add up as "
-        "well: the layers that the losses share are gone through once. Results differ in the last "
+        "The gradient of a sum is the sum of the gradients, which is what several backward passes "
+        "add up to. Backward now runs through the shared layers once. Results differ in the last "
         "digits. The graphs of all losses are kept until then."
     ),
     change=_change,

@@ -61,7 +61,7 @@ class CallChange:
             return sentences
         noun = f"{self.spec.noun}s" if len(left) > 1 else f"{self.spec.noun}"
         made = f"The {noun} made at {' and '.join(left)} {'feed' if len(left) > 1 else 'feeds'}"
-        stays = "stay as they are" if len(left) > 1 else "stays as it is"
+        stays = "stay unchanged" if len(left) > 1 else "stays unchanged"
         return (*sentences, f"{made} the training, too, and {stays}: this is half of the fix.")
 
     @property
@@ -94,9 +94,9 @@ def source_change(change: CallChange, facts: Facts) -> SourceChange:
     if change.uncertain:
         return SourceChange(why_not=change.uncertain)
     if change.file is None or change.line is None:
-        return SourceChange(why_not=f"the run does not say where the {noun} is made")
+        return SourceChange(why_not=f"the run does not record where the {noun} is created")
     path = Path(change.file)
-    if why := why_not_edited(path, f"the {noun} is made", facts.manifest):
+    if why := why_not_edited(path, f"the {noun} is created", facts.manifest):
         return SourceChange(why_not=why)
     argv, already = _command(path, change.line, change, facts.manifest)
     if already:
@@ -118,7 +118,7 @@ def why_not_edited(path: Path, what: str, manifest: Manifest | None) -> str:
     if not _INSTALLED.isdisjoint(path.parts):
         return f"{what} inside an installed package ({path})"
     if edited_since(path, manifest):
-        return f"{path.name} has been edited since this run: run it again"
+        return f"{path.name} was edited after this run: run it again"
     return ""
 
 
@@ -146,9 +146,9 @@ def _command(
     option, declared, suffices = found
     given = CommandOption(manifest.command, script.begin, option, declared)
     if given.unsure is not None:
-        why_not = f"{given.unsure} in the command may give {option.long_flag}: change it there"
+        why_not = f"{given.unsure} in the command may set {option.long_flag}: change it there"
         return None, why_not
-    already = f"the command gives {option.long_flag}: change it there" if given.is_given else ""
+    already = f"the command sets {option.long_flag}: change it there" if given.is_given else ""
     return given.with_value(value) if suffices else None, already
 
 

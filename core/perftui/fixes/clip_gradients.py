@@ -29,7 +29,7 @@ def clipped_at_once(program: Program, _: int) -> Sequence[Edit]:
     found = [_of_loop(program, loop) for loop in loops]
     edits = [edit for one in found if not isinstance(one, str) for edit in one]
     if not edits:
-        raise refusal_of(found, "no loops are certain to clip gradients by their norm")
+        raise refusal_of(found, "no loop certainly clips gradients by their norm")
     return edits
 
 
@@ -66,11 +66,11 @@ def _change(facts: Facts) -> LineChange | None:
 
 CLIP = Fix(
     id="clip-grad-norm",
-    what="clip gradients by torch's function, not one parameter after the other",
+    what="clip gradients with torch's function instead of one parameter at a time",
     explanation=(
-        "clip_grad_norm_ takes the norm of all gradients and scales them in a few operators on "
-        "lists. The formula is the same, results may differ in the last digits. Where the norm is "
-        "no number, all gradients become that, too."
+        "clip_grad_norm_ computes the norm of all gradients and scales them with a few operators "
+        "on lists. The formula is the same; results may differ in the last digits. If the norm is "
+        "NaN, all gradients become NaN."
     ),
     change=_change,
 )

@@ -38,10 +38,12 @@ def graphed(why_not: str, program: Program, _: int) -> Sequence[Edit]:
         raise PatchRefusedError(why_not)
     line = mentions(program, *_OWN)
     if line is not None:
-        raise PatchRefusedError(f"line {line} records CUDA graphs already")
+        raise PatchRefusedError(f"line {line} already records CUDA graphs")
     line = mentions(program, *_WRAPPED)
     if line is not None:
-        raise PatchRefusedError(f"line {line} spreads the model over GPUs, which graphs leave out")
+        raise PatchRefusedError(
+            f"line {line} spreads the model over several GPUs, which CUDA graphs do not support"
+        )
     loop = step_loop(program)
     compiled = [call for call in program.calls("compile") if not _is_another(program, call.func)]
     if not compiled:
@@ -65,7 +67,7 @@ def _refuse_compiled(program: Program) -> None:
     for node in program.nodes:
         is_named = isinstance(node, ast.Attribute) and node.attr in ("compile", "script", "trace")
         if isinstance(node, ast.Attribute) and is_named and not _is_another(program, node):
-            raise PatchRefusedError(f"line {node.lineno} compiles something already")
+            raise PatchRefusedError(f"line {node.lineno} already compiles something")
 
 
 def _compiled_name(program: Program, call: ast.Call) -> str:
@@ -89,7 +91,9 @@ def _with_mode(program: Program, call: ast.Call) -> Edit:
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     if beside := [name for name in _BESIDE if name in given]:
         text = beside[0] or "**"
-        raise PatchRefusedError(f"line {call.lineno} compiles with {text}, beside which no mode is")
+        raise PatchRefusedError(
+            f"line {call.lineno} compiles with {text}, which cannot be combined with mode"
+        )
     mode = given.get("mode")
     if mode is None or (isinstance(mode, ast.Constant) and mode.value is None):
         at = program.span(mode if mode is not None else call)
@@ -137,9 +141,9 @@ def _change(facts: Facts) -> LineChange | None:
         return None
     why_not = ""
     if has_gpu(facts) is False:
-        why_not = "there is no GPU, and so no launches to record"
+        why_not = "there is no GPU, so there are no launches to record"
     elif is_told(facts, *_SIZES):
-        why_not = "sizes differ from step to step, and each would get a graph of its own"
+        why_not = "sizes differ from step to step, and each would need its own graph"
     advice = f"model.compile(mode={_MODE}) before the training loop"
     risks = (Risk.START, Risk.NUMERICS, Risk.MEMORY)
     return LineChange("CUDA graphs", script, 1, partial(graphed, why_not), advice, risks)
@@ -147,12 +151,12 @@ def _change(facts: Facts) -> LineChange | None:
 
 COMPILE_GRAPHS = Fix(
     id="compile-graphs",
-    what="compile the model, and launch its kernels by CUDA graphs",
+    what="compile the model and launch its kernels with CUDA graphs",
     explanation=(
-        "torch.compile records the kernels of a step once, and launches all of them at a time "
-        "from then on, which takes next to nothing of the host. Sizes must stay the same: each "
-        "new one is compiled and recorded anew. Graphs keep memory of their own, and write the "
-        "outputs of one step over those of the step before."
+        "torch.compile records the kernels of a step once and then launches them all at once, "
+        "which costs the host almost nothing. Sizes must stay the same: each new size is compiled "
+        "and recorded again. CUDA graphs keep their own memory, and each step overwrites the "
+        "outputs of the step before."
     ),
     change=_change,
 )

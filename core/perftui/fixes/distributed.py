@@ -54,20 +54,20 @@ def _all_used(facts: Facts) -> LineChange | None:
 
 BUCKET_VIEW = Fix(
     id="ddp-bucket-view",
-    what="keep gradients in the buckets that are reduced",
+    what="keep gradients in the reduction buckets",
     explanation=(
-        "Gradients are views of the buckets, so that they are not copied there and back, and take "
-        "their memory once. detach_() of a gradient raises then."
+        "Gradients are views of the buckets: they are not copied back and forth, and take memory "
+        "only once. detach_() on a gradient then raises an error."
     ),
     change=_bucket_view,
 )
 
 ALL_USED = Fix(
     id="ddp-all-used",
-    what="do not look for parameters without a gradient in every step",
+    what="do not search for unused parameters in every step",
     explanation=(
-        "DistributedDataParallel goes through no graph after the forward pass. Where a step leaves "
-        "a parameter out after all, the next one raises and says so."
+        "DistributedDataParallel does not traverse the graph after the forward pass. If a step "
+        "leaves out a parameter after all, the next step raises an error that says so."
     ),
     change=_all_used,
 )

@@ -35,7 +35,7 @@ def one_operator(program: Program, _: int) -> Sequence[Edit]:
     edits = [edit for one in found if not isinstance(one, str) for edit in one]
     if not edits:
         why = next((one for one in found if isinstance(one, str)), "")
-        raise PatchRefusedError(why or "no line is certain to be an activation or a layer norm")
+        raise PatchRefusedError(why or "no line is certainly an activation or a layer norm")
     return edits
 
 
@@ -100,11 +100,11 @@ def _change(facts: Facts) -> LineChange | None:
 
 ELEMENTWISE = Fix(
     id="elementwise-fused",
-    what="compute activations and norms that are written out in one operator each",
+    what="compute hand-written activations and norms with one operator each",
     explanation=(
-        "GELU, SiLU and layer normalisation that the script writes out are computed by torch's own "
-        "operators, which pass through memory once. The formula is the same, results differ in the "
-        "last digits."
+        "torch's own operators compute the GELU, SiLU and layer normalisation that the script "
+        "writes out by hand, in one pass through memory. The formula is the same; results differ "
+        "in the last digits."
     ),
     change=_change,
 )

@@ -31,7 +31,7 @@ def averaged_at_once(program: Program, _: int) -> Sequence[Edit]:
     found = [_of_loop(program, loop) for loop in loops]
     edits = [one for one in found if isinstance(one, ReplaceStatement)]
     if not edits:
-        raise refusal_of(found, "no loop is certain to average weights one by one")
+        raise refusal_of(found, "no loop certainly averages weights one by one")
     return edits
 
 
@@ -136,7 +136,7 @@ def _change(facts: Facts) -> LineChange | None:
     if at is None:
         return None
     change = LineChange(
-        "averages of weights by lists",
+        "weight averaging with lists",
         *at,
         averaged_at_once,
         "torch._foreach_lerp_(averages, weights, 1 - decay)",
@@ -147,12 +147,12 @@ def _change(facts: Facts) -> LineChange | None:
 
 FOREACH_AVERAGE = Fix(
     id="foreach-average",
-    what="average weights by operators on lists of tensors, not one parameter after the other",
+    what="average weights with operators on lists of tensors instead of one parameter at a time",
     explanation=(
         "The tensors of all parameters are put into lists, and torch._foreach_ operators multiply "
-        "and add them in a few calls. The formula is the same, results may differ in the last "
-        "digits. The lists live on until the next update: where that makes new tensors, those "
-        "before them take memory until then."
+        "and add them in a few calls. The formula is the same; results may differ in the last "
+        "digits. The lists live until the next update: if it creates new tensors, the old ones "
+        "take memory until then."
     ),
     change=_change,
 )

@@ -25,7 +25,7 @@ def frozen(program: Program, _: int) -> Sequence[Edit]:
     """``gc.freeze()`` before the loop that trains, and the import of ``gc`` where that lacks."""
     loop = training_loop(program)
     if any(qualified_name(program, call.func) == "gc.freeze" for call in program.calls("freeze")):
-        raise PatchRefusedError("the file freezes objects already")
+        raise PatchRefusedError("the file already freezes objects")
     try:
         name = spelling(program, "gc.freeze")
     except PatchRefusedError:
@@ -55,9 +55,9 @@ FREEZE = Fix(
     id="gc-freeze",
     what="look for garbage among new objects only",
     explanation=(
-        "Python's collector passes over all objects that live when the training begins. These are "
-        "freed as before once nobody refers to them, but not where they refer to one another in a "
-        "circle. Nothing else changes."
+        "Python's garbage collector skips all objects that exist when the training begins. They "
+        "are freed as before once nothing refers to them, except for reference cycles among them. "
+        "Nothing else changes."
     ),
     change=_change,
 )

@@ -28,7 +28,7 @@ def _left_out(names: Sequence[str], program: Program, line: int) -> Sequence[Edi
     spanning = (c for c in program.calls() if c.lineno <= line <= (c.end_lineno or line))
     calls = [call for call in spanning if qualified_name(program, call.func) in names]
     if len(calls) != 1:
-        raise PatchRefusedError(f"line {line} is not certain to call {names[0]}")
+        raise PatchRefusedError(f"line {line} does not certainly call {names[0]}")
     statement = program.parents[calls[0]]
     if not isinstance(statement, ast.Expr):
         raise PatchRefusedError(f"line {line} uses what {names[0]} returns")
@@ -36,7 +36,9 @@ def _left_out(names: Sequence[str], program: Program, line: int) -> Sequence[Edi
         (n for n in program.ancestors(statement) if isinstance(n, ast.ExceptHandler)), None
     )
     if handler is not None:
-        raise PatchRefusedError(f"line {line} is for what went wrong, at line {handler.lineno}")
+        raise PatchRefusedError(
+            f"line {line} belongs to the error handler at line {handler.lineno}"
+        )
     return (remove(program, statement),)
 
 
@@ -46,7 +48,9 @@ def no_sleep(program: Program, line: int) -> Sequence[Edit]:
     sleeping = (c for c in program.calls("sleep") if c.lineno == line)
     for above in (one for call in sleeping for one in program.ancestors(call)):
         if isinstance(above, Loop) and not trains(program, above):
-            raise PatchRefusedError(f"the loop at line {above.lineno} waits for something by it")
+            raise PatchRefusedError(
+                f"the loop at line {above.lineno} uses it to wait for something"
+            )
     return edits
 
 
@@ -72,20 +76,20 @@ def _called(facts: Facts, rule: str, name: str) -> NamedLine | None:
 def _collect(facts: Facts) -> LineChange | None:
     place = _says(place_of(facts, "gc-pauses"), "collect")
     return _change(
-        place, "no gc.collect()", leave_out("gc.collect"), "take gc.collect() out", Risk.MEMORY
+        place, "no gc.collect()", leave_out("gc.collect"), "remove gc.collect()", Risk.MEMORY
     )
 
 
 def _sleeping(facts: Facts) -> LineChange | None:
     place = _says(place_of(facts, "python-bound"), "sleep")
-    return _change(place, "no time.sleep()", no_sleep, "take time.sleep() out", Risk.PACE)
+    return _change(place, "no time.sleep()", no_sleep, "remove time.sleep()", Risk.PACE)
 
 
 def _empty_cache(facts: Facts) -> LineChange | None:
     place = _says(place_of(facts, "allocator-churn"), "empty_cache")
     names = ("torch.cuda.empty_cache", "torch.cuda.memory.empty_cache")
     return _change(
-        place, "no empty_cache()", leave_out(*names), "take empty_cache() out", Risk.MEMORY
+        place, "no empty_cache()", leave_out(*names), "remove empty_cache()", Risk.MEMORY
     )
 
 
@@ -94,7 +98,7 @@ def _affinity(facts: Facts) -> LineChange | None:
         _called(facts, "cpu-affinity", "sched_setaffinity"),
         "all cores",
         leave_out("os.sched_setaffinity"),
-        "take sched_setaffinity() out",
+        "remove sched_setaffinity()",
         Risk.NUMERICS,
     )
 
@@ -104,7 +108,7 @@ def _default_dtype(facts: Facts) -> LineChange | None:
         _called(facts, "float64", "set_default_dtype"),
         "float32 by default",
         leave_out("torch.set_default_dtype"),
-        "take set_default_dtype() out",
+        "remove set_default_dtype()",
         Risk.PRECISION,
         Risk.DRAWS,
     )
@@ -112,10 +116,11 @@ def _default_dtype(facts: Facts) -> LineChange | None:
 
 COLLECT = Fix(
     id="collect-off",
-    what="collect no garbage in the loop",
+    what="do not collect garbage in the loop",
     explanation=(
-        "Python frees what nobody refers to at once, and collects cycles by itself. Without the "
-        "call memory may grow where the script makes cycles of large tensors; watch its peak."
+        "Python frees unreferenced objects at once and collects cycles by itself. Without the "
+        "call, memory may grow if the script creates reference cycles of large tensors; watch the "
+        "peak."
     ),
     change=_collect,
 )
@@ -124,8 +129,8 @@ SLEEP = Fix(
     id="sleep-off",
     what="do not sleep in the loop",
     explanation=(
-        "The training goes on at once. Whatever the pause was for, such as a limit of requests or "
-        "somebody else's turn, no longer has it."
+        "The training continues at once. Whatever needed the pause, such as a rate limit or "
+        "another process, no longer gets it."
     ),
     change=_sleeping,
 )
@@ -134,8 +139,8 @@ EMPTY_CACHE = Fix(
     id="empty-cache-off",
     what="keep freed GPU memory for the next tensor",
     explanation=(
-        "PyTorch keeps what is freed and hands it out again, without asking the driver. Other "
-        "programs on the card see less of it free."
+        "PyTorch keeps freed memory and reuses it without calling the driver. Other programs on "
+        "the card see less free memory."
     ),
     change=_empty_cache,
 )
@@ -144,18 +149,19 @@ AFFINITY = Fix(
     id="affinity-off",
     what="use every core that the machine allows",
     explanation=(
-        "The script keeps itself to fewer cores than it may use. Other programs on the machine get "
-        "less of them; with more threads sums are rounded otherwise."
+        "The script no longer restricts itself to fewer cores than it may use. Other programs on "
+        "the machine get less CPU time; with more threads, sums are rounded differently."
     ),
     change=_affinity,
 )
 
 DEFAULT_DTYPE = Fix(
     id="default-dtype-off",
-    what="make new tensors in float32",
+    what="create new tensors in float32",
     explanation=(
-        "New tensors and parameters are float32, which has 7 digits instead of 16: half the memory "
-        "and at least twice the speed. What is made from NumPy stays float64 and may no longer fit."
+        "New tensors and parameters are float32, with 7 digits instead of 16: half the memory and "
+        "at least twice the speed. Tensors made from NumPy arrays stay float64, and mixing the "
+        "two may raise an error."
     ),
     change=_default_dtype,
 )

@@ -35,7 +35,8 @@ def seldom(program: Program, line: int, *, may_evaluate: bool = False) -> Sequen
     if found.of_many:
         number = condition.around.lineno
         raise PatchRefusedError(
-            f"line {number} counts turns of many steps: how much rarer is yours to say"
+            f"line {number} counts iterations of many steps each: how much less often is for you "
+            "to decide"
         )
     if trains(program, condition.around):
         inside = condition.inside
@@ -109,21 +110,21 @@ def _evaluate(facts: Facts) -> LineChange | None:
 
 LESS_OFTEN = Fix(
     id="less-often",
-    what="log, print or save every tenth time only",
+    what="log, print or save only every tenth time",
     explanation=(
-        "What the script does beside training, and what no step needs, is done every tenth time. "
-        "Logs have a tenth of the entries, a crash loses up to ten times as many steps, and what "
-        "the last steps would have written may be missing."
+        "Work besides training that no step needs is done every tenth time. Logs have a tenth of "
+        "the entries, a crash loses up to ten times as many steps, and the output of the last "
+        "steps may be missing."
     ),
     change=_observe,
 )
 
 EVALUATE_LESS = Fix(
     id="evaluate-less-often",
-    what="evaluate every tenth time only",
+    what="evaluate only every tenth time",
     explanation=(
         "The model is evaluated a tenth as often. Curves have fewer points, and the best weights "
-        "are found less exactly."
+        "are found less precisely."
     ),
     change=_evaluate,
 )

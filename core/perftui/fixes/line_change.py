@@ -45,7 +45,7 @@ class LineChange:
 def changed_lines(change: LineChange, facts: Facts) -> SourceChange:
     """The patch of ``change``, or why there is none; reads the source file."""
     if change.file is None or change.line is None:
-        return SourceChange(why_not="the run names no line of the script's own for it")
+        return SourceChange(why_not="the run names no line of the script for it")
     path = Path(change.file)
     if why := why_not_edited(path, "the line is", facts.manifest):
         return SourceChange(why_not=why)

@@ -21,16 +21,16 @@ class Risk(str, enum.Enum):
     NUMERICS = "may change the last digits of results"
     REPEATABLE = "results differ from run to run"
     PRECISION = "computes in float32 instead of float64"
-    HALF = "computes with 16 bits: see to the loss of a longer run"
-    UNUSED = "raises where a parameter gets no gradient"
+    HALF = "computes with 16 bits: check the loss of a longer run"
+    UNUSED = "raises an error if a parameter gets no gradient"
     SHARED = "tensors can no longer be shared with other processes"
     START = "takes longer to start"
     SELDOM = "writes, prints or evaluates less"
-    PACE = "goes on without the pause"
+    PACE = "continues without the pause"
     PROFILE = "the script's profiler records a few steps only"
     NORMS = "gradient norms over all parameters change"
-    DROPOUT = "dropout leaves out other values"
-    DRAWS = "draws other random numbers, initial weights among them"
+    DROPOUT = "dropout drops different values"
+    DRAWS = "draws different random numbers, including initial weights"
     CORES = "may slow the step: too few cores are idle"
 
     @property
@@ -121,7 +121,7 @@ class FixOption:
     def why_not_tried(self) -> str:
         """Why it cannot be tried, for a person."""
         if self.patch is not None:
-            return "the command does not name the script by its path: it can only be written"
+            return "the command does not name the script by its path: the fix can only be written"
         return self.why_not or "it can only be made by hand"
 
     @property

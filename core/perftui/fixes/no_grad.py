@@ -36,8 +36,8 @@ NO_GRAD = Fix(
     id="no-grad",
     what="evaluate without recording gradients",
     explanation=(
-        "Nothing is kept for a backward pass that never comes: results are the same, with less "
-        "memory. A backward pass through what is computed there would raise."
+        "Nothing is kept for a backward pass that never runs: results are the same, with less "
+        "memory. A backward pass through the evaluation would raise an error."
     ),
     change=_change,
 )

@@ -25,12 +25,12 @@ def reduced_once(program: Program, _: int) -> Sequence[Edit]:
     what ``no_sync()`` sets, too."""
     line = mentions(program, *_OWN)
     if line is not None:
-        raise PatchRefusedError(f"line {line} chooses when gradients are reduced already")
+        raise PatchRefusedError(f"line {line} already controls when gradients are reduced")
     passes = program.calls("backward")
     if len(passes) != 1:
-        raise PatchRefusedError(f"the file goes backward at {len(passes)} places")
+        raise PatchRefusedError(f"the file runs backward in {len(passes)} places")
     if any(one.arg in ("static_graph", None) for one in wrapper_call(program).keywords):
-        raise PatchRefusedError("a static graph is reduced in its first backward pass always")
+        raise PatchRefusedError("a static graph is always reduced in its first backward pass")
     loop, backward = loop_of(program, passes[0])
     model = wrapped_model(program, loop)
     found = micro_batches(program, loop, backward)
@@ -70,12 +70,12 @@ def _change(facts: Facts) -> LineChange | None:
 
 NO_SYNC = Fix(
     id="ddp-no-sync",
-    what="reduce gradients once for each step of the optimizer, not for each micro-batch",
+    what="reduce gradients once per optimizer step, not for each micro-batch",
     explanation=(
-        "Gradients of micro-batches add up on each rank, and are reduced with those of the last "
-        "one before the step: DistributedDataParallel is told so by the switch that no_sync() "
-        "sets. The sum is the same, its last digits differ. Buffers, such as those of batch norm, "
-        "are sent to the other ranks as seldom."
+        "Gradients of micro-batches add up on each rank and are reduced with those of the last "
+        "micro-batch before the step, using the same switch of DistributedDataParallel as "
+        "no_sync(). The sum is the same; its last digits differ. Buffers, such as those of batch "
+        "norm, are also sent to the other ranks only once per step."
     ),
     change=_change,
 )

@@ -48,9 +48,9 @@ FUSED = Fix(
     id="optimizer-fused",
     what="update all parameters in one operator",
     explanation=(
-        "The optimizer's step is computed by one fused operator instead of several for each "
-        "parameter. The formula is the same; results may differ in the last digits, as sums are "
-        "rounded elsewhere. Parameters and state must be floating point."
+        "One fused operator computes the optimizer's step instead of several operators for each "
+        "parameter. The formula is the same; results may differ in the last digits, because sums "
+        "are rounded at other points. Parameters and state must be floating point."
     ),
     change=_fused,
 )
@@ -59,9 +59,9 @@ FOREACH = Fix(
     id="optimizer-foreach",
     what="update all parameters in a few operators",
     explanation=(
-        "The optimizer's step goes through lists of all parameters, by torch._foreach_ operators, "
-        "for optimizers that torch has no fused step of. The formula is the same; results may "
-        "differ in the last digits. What it works out lies in memory for all parameters at a time."
+        "torch._foreach_ operators compute the optimizer's step on lists of all parameters, for "
+        "optimizers without a fused step in torch. The formula is the same; results may differ in "
+        "the last digits. Intermediate results take memory for all parameters at once."
     ),
     change=_foreach,
 )

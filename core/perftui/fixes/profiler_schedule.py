@@ -54,7 +54,7 @@ def few_steps(program: Program, line: int) -> Sequence[Edit]:
 def _ended(program: Program, given: ast.expr) -> Edit:
     """The schedule ``given`` with ``repeat=1``."""
     if not isinstance(given, ast.Call) or qualified_name(program, given.func) not in _SCHEDULES:
-        raise PatchRefusedError(f"it has a schedule already: {ast.unparse(given)}")
+        raise PatchRefusedError(f"it already has a schedule: {ast.unparse(given)}")
     repeat = next((one.value for one in given.keywords if one.arg == "repeat"), None)
     if given.args or any(one.arg is None for one in given.keywords):
         raise PatchRefusedError("it is not certain which arguments the schedule has")
@@ -62,7 +62,7 @@ def _ended(program: Program, given: ast.expr) -> Edit:
         return AddKeyword(program.span(given), "repeat", "1")
     if is_literal(repeat) and ast.literal_eval(repeat) == 0:
         return ReplaceLiteral(program.span(repeat), "1")
-    raise PatchRefusedError(f"its schedule ends already: repeat={ast.unparse(repeat)}")
+    raise PatchRefusedError(f"its schedule already ends: repeat={ast.unparse(repeat)}")
 
 
 def _refuse_without_steps(program: Program, call: ast.Call) -> None:
@@ -102,10 +102,10 @@ def _change(facts: Facts) -> LineChange | None:
 
 SCHEDULE = Fix(
     id="profiler-schedule",
-    what="let the script's own profiler record a few steps and end",
+    what="let the script's own profiler record a few steps and stop",
     explanation=(
-        "The profiler records its steps once, and what is done with them once; the rest of the "
-        "training runs without it. The training computes the same."
+        "The profiler records a few steps once, and its handler runs once; the rest of the "
+        "training runs without the profiler. The training computes the same results."
     ),
     change=_change,
 )

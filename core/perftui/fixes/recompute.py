@@ -32,10 +32,10 @@ def called_directly(program: Program, _: int) -> Sequence[Edit]:
     """Each ``checkpoint(function, x)`` of the file as ``function(x)``."""
     calls = [call for call in program.calls() if qualified_name(program, call.func) == _NAME]
     if not calls:
-        raise PatchRefusedError("no line is certain to call torch's checkpoint")
+        raise PatchRefusedError("no line certainly calls torch's checkpoint")
     for call in calls:
         if program.comments(call.lineno, call.end_lineno or call.lineno) and _is_long(call):
-            raise PatchRefusedError(f"a comment stands in the call at line {call.lineno}")
+            raise PatchRefusedError(f"there is a comment inside the call at line {call.lineno}")
     return [ReplaceExpression(program.span(call), _direct(call)) for call in calls]
 
 
@@ -70,8 +70,8 @@ RECOMPUTE = Fix(
     id="recompute-off",
     what="keep activations instead of computing them twice",
     explanation=(
-        "Layers are called directly, and what backward needs of them is kept. Results are the "
-        "same; memory grows by the activations of all of these layers."
+        "Layers are called directly, and the activations that backward needs are kept. Results "
+        "are the same; memory grows by the activations of all these layers."
     ),
     change=_change,
 )

@@ -34,10 +34,10 @@ def _change(facts: Facts) -> LineChange | None:
     if not unused or not is_told(facts, "unused-gradients"):
         return None
     return LineChange(
-        f"no gradients of {unused} parameters in no optimizer",
+        f"no gradients for {unused} parameters that are in no optimizer",
         *place_of_loop(facts),
         without_gradients,
-        "requires_grad_(False) on what is not trained, before the loop",
+        "requires_grad_(False) on modules that are not trained, before the loop",
         (Risk.NORMS,),
         Override(_TARGET, _ARGUMENTS, fix=_ID),
     )
@@ -45,13 +45,14 @@ def _change(facts: Facts) -> LineChange | None:
 
 REQUIRES_GRAD = Fix(
     id=_ID,
-    what="compute no gradients of parameters that no optimizer holds",
+    what="do not compute gradients for parameters that no optimizer holds",
     explanation=(
-        "What no optimizer holds gets requires_grad_(False), so that backward leaves out its "
-        "gradients, and ends where nothing that is trained lies behind. What is trained is trained "
+        "Parameters that no optimizer holds get requires_grad_(False): backward skips their "
+        "gradients and stops where nothing further down is trained. All other parameters train "
         "the same, unless gradients are clipped by their norm over all parameters, of which there "
-        "are fewer. Tried, it begins after three steps, and leaves alone what the script changes "
-        "itself; an optimizer that is made or extended later would train none of it."
+        "are now fewer. In a trial the fix takes effect after three steps and leaves alone what "
+        "the script changes itself; an optimizer created or extended later would not train these "
+        "parameters."
     ),
     change=_change,
 )

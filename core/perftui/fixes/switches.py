@@ -69,7 +69,7 @@ def _threads(facts: Facts) -> CallChange | None:
     called = known.place("set_num_threads")
     variable = next((one for one in THREAD_VARIABLES if (known.environment or {}).get(one)), "")
     set_by = (
-        f"{variable} sets the number of threads" if variable else "no line of the script's sets it"
+        f"{variable} sets the number of threads" if variable else "no line of the script sets it"
     )
     return _change(
         called,
@@ -77,7 +77,7 @@ def _threads(facts: Facts) -> CallChange | None:
         {"threads": wanted},
         f"threads {cores.threads} -> {wanted}",
         f"{variable}={wanted}" if variable and not called else f"torch.set_num_threads({wanted})",
-        why_not="torch uses as many already" if wanted == cores.threads else "",
+        why_not="torch already uses as many" if wanted == cores.threads else "",
         uncertain="" if called else set_by,
         risks=(Risk.NUMERICS,),
     )
@@ -126,28 +126,29 @@ def _onednn(facts: Facts) -> CallChange | None:
         "oneDNN on",
         "leave torch.backends.mkldnn.enabled as it is",
         why_not="this build of torch lacks it" if missing else "",
-        uncertain="what switches it off is to be taken out",
+        uncertain="remove the line that disables it",
         risks=(Risk.NUMERICS,),
     )
 
 
 THREADS = Fix(
     id="threads",
-    what="use as many threads as there are cores for each training process",
+    what="use as many threads as each training process has cores",
     explanation=(
-        "torch splits long operators among as many threads as the training may use cores, divided "
-        "by the training processes of the machine. Sums are rounded otherwise. Whatever the script "
-        "or the environment sets is passed over."
+        "torch splits long operators across as many threads as there are usable cores, divided by "
+        "the training processes on the machine. Sums are rounded differently. The fix overrides "
+        "what the script or the environment sets."
     ),
     change=_threads,
 )
 
 ANOMALY = Fix(
     id="anomaly-off",
-    what="look for no anomalies",
+    what="turn off anomaly detection",
     explanation=(
-        "Stacks of operators are not noted, and gradients are not looked through for NaN. The "
-        "training computes the same; where a gradient becomes NaN it no longer raises."
+        "Stacks of operators are not recorded, and gradients are not checked for NaN. The "
+        "training computes the same results, but no longer raises an error if a gradient becomes "
+        "NaN."
     ),
     change=_anomaly,
 )
@@ -156,8 +157,8 @@ DETERMINISTIC = Fix(
     id="deterministic-off",
     what="allow faster algorithms whose results differ from run to run",
     explanation=(
-        "Operators may take algorithms that add up in any order: results differ in the last "
-        "digits, also from one run to the next. Leave it on where runs must be repeatable."
+        "Operators may use algorithms that sum in any order: results differ in the last digits, "
+        "also from run to run. Keep deterministic algorithms if runs must be reproducible."
     ),
     change=_deterministic,
 )
@@ -166,8 +167,8 @@ ONEDNN = Fix(
     id="onednn-on",
     what="compute convolutions and recurrent layers on the CPU with oneDNN",
     explanation=(
-        "Convolutions and recurrent layers in float32 use oneDNN, as torch does by itself. Results "
-        "differ in the last digits, as sums are rounded elsewhere."
+        "Convolutions and recurrent layers in float32 use oneDNN, torch's default. Results differ "
+        "in the last digits, because sums are rounded at other points."
     ),
     change=_onednn,
 )

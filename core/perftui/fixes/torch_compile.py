@@ -26,7 +26,7 @@ def dynamic(program: Program, line: int) -> Sequence[Edit]:
     """``dynamic=True`` for the ``torch.compile`` at ``line``."""
     edits = each_changed(_SPEC, program, call_at(program, line, _SPEC), {"dynamic": True})
     if not edits:
-        raise PatchRefusedError("it is compiled for every size already")
+        raise PatchRefusedError("it is already compiled for every size")
     return list(edits.values())
 
 
@@ -44,8 +44,8 @@ COMPILE_DYNAMIC = Fix(
     id="compile-dynamic",
     what="compile once for every size",
     explanation=(
-        "Sizes become variables of what is compiled, so that a new length is not compiled anew. "
-        "Each call is a little slower than one that was compiled for its size alone."
+        "Sizes become variables in the compiled code, so a new length is not recompiled. Each "
+        "call is a little slower than one compiled for its exact size."
     ),
     change=_change,
 )

@@ -24,7 +24,7 @@ def switched(text: str, own: Sequence[str], program: Program, _: int) -> Sequenc
     """``torch`` and ``text`` as a line after the imports, unless the file says any of ``own``."""
     line = mentions(program, *own)
     if line is not None:
-        raise PatchRefusedError(f"line {line} sets it already")
+        raise PatchRefusedError(f"line {line} already sets it")
     return (insert_after_imports(program, f"{module_name(program, 'torch')}{text}"),)
 
 
@@ -43,7 +43,7 @@ def search_off(program: Program, _: int) -> Sequence[Edit]:
         raise PatchRefusedError(f"line {computed[0].lineno} computes it: {text}")
     on = [one for one in setting if ast.unparse(one.value) == "True"]
     if not on:
-        raise PatchRefusedError("no line of the file is certain to set it")
+        raise PatchRefusedError("no line of the file certainly sets it")
     return [ReplaceLiteral(program.span(one.value), "False") for one in on]
 
 
@@ -80,28 +80,28 @@ TF32 = Fix(
     id="tf32",
     what="multiply float32 matrices on the tensor cores",
     explanation=(
-        "Factors of matrix products are rounded to 10 bits of mantissa, and sums stay float32. "
-        "Trainings of networks bear that; what solves equations may not."
+        "Inputs of matrix products are rounded to 10 bits of mantissa; sums stay float32. Neural "
+        "network training tolerates that; numerical solvers may not."
     ),
     change=_tf32,
 )
 
 CUDNN_BENCHMARK = Fix(
     id="cudnn-benchmark",
-    what="let cuDNN try out which kernel is fastest for each size",
+    what="let cuDNN find the fastest kernel for each size",
     explanation=(
-        "The first convolution of each size takes longer. Where sizes change all the time that is "
-        "never won back."
+        "The first convolution of each size takes longer. If sizes change all the time, that "
+        "never pays off."
     ),
     change=_cudnn_benchmark,
 )
 
 CUDNN_SEARCH_OFF = Fix(
     id="cudnn-search-off",
-    what="let cuDNN choose kernels by its rules, where sizes change all the time",
+    what="let cuDNN choose kernels by its heuristics, if sizes change all the time",
     explanation=(
-        "No kernels are tried out for each new size: cuDNN takes the one that its rules name, "
-        "which is mostly as fast. Results may differ in the last digits."
+        "cuDNN does not benchmark kernels for each new size: it takes the one its heuristics "
+        "choose, which is mostly as fast. Results may differ in the last digits."
     ),
     change=_search_off,
 )

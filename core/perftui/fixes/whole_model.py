@@ -25,7 +25,7 @@ def compiled(program: Program, _: int) -> Sequence[Edit]:
     """``model.compile()`` before the training loop: in place, so that names of its state stay."""
     line = mentions(program, *_COMPILED)
     if line is not None:
-        raise PatchRefusedError(f"line {line} compiles something already")
+        raise PatchRefusedError(f"line {line} already compiles something")
     model = model_name(program, step_loop(program))
     return (insert_before_training(program, model, f"{model}.compile()"),)
 
@@ -35,7 +35,7 @@ def channels_last(program: Program, _: int) -> Sequence[Edit]:
     that order once."""
     line = mentions(program, "channels_last", "memory_format")
     if line is not None:
-        raise PatchRefusedError(f"line {line} chooses a memory format already")
+        raise PatchRefusedError(f"line {line} already sets a memory format")
     model, torch = model_name(program, step_loop(program)), module_name(program, "torch")
     text = f"{model}.to(memory_format={torch}.channels_last)"
     return (insert_before_training(program, model, text),)
@@ -62,18 +62,19 @@ COMPILE = Fix(
     id="compile",
     what="compile the model",
     explanation=(
-        "torch.compile fuses small operators and launches fewer of them. It needs a C++ compiler "
-        "on the CPU, takes seconds to minutes at the start, and again for each new size."
+        "torch.compile fuses small operators and launches fewer kernels. On the CPU it needs a "
+        "C++ compiler. Compiling takes seconds to minutes at the start, and again for each new "
+        "size."
     ),
     change=_compile,
 )
 
 CHANNELS_LAST = Fix(
     id="channels-last",
-    what="keep images and weights with the channels last",
+    what="keep images and weights in channels-last layout",
     explanation=(
-        "Convolutions compute in the order that tensor cores take, without turning tensors before "
-        "and after each. Code that calls view() on an image may raise."
+        "Convolutions compute in the layout that tensor cores need, without converting tensors "
+        "before and after each. Code that calls view() on an image may raise an error."
     ),
     change=_channels_last,
 )

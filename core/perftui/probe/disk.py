@@ -59,7 +59,7 @@ def disk_read(path: Path, seconds: float) -> Rate | NotMeasured:
     try:
         mount = mount_of(path.resolve())
         if mount is not None and mount.kind in MEMORY:
-            raise _CannotReadError(f"{path} is in memory ({mount.kind}): no disk is read there")
+            raise _CannotReadError(f"{path} is in memory ({mount.kind}): no disk to measure")
         kind = f", {mount.kind}" if mount else ""
         files = _largest(path)
         if files:
@@ -120,7 +120,7 @@ def _past_cache(reader: _Reader, before: int | None) -> str:
     after = _fetched()
     if before is not None and after is not None and after - before >= reader.bytes / 2:
         return "page cache dropped before"
-    return "perhaps from the page cache, which the system did not let go"
+    return "possibly from the page cache, which the system did not drop"
 
 
 class _Reader:

@@ -123,5 +123,5 @@ def _why(errors: IO[bytes], code: int) -> str:
     lines = errors.read().decode("utf-8", "replace").strip().splitlines()
     last = lines[-1].strip()[:_LONGEST] if lines else ""
     if code < 0:
-        return f"measuring with torch was ended by signal {-code}{f': {last}' if last else ''}"
+        return f"measuring with torch was killed by signal {-code}{f': {last}' if last else ''}"
     return last or f"measuring with torch ended with exit code {code}"

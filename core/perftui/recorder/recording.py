@@ -69,7 +69,7 @@ class Recording:
         self.manifest = LiveManifest(layout.manifest, manifest, self.faults)
         self.manifest.update()
         try:
-            with no_start("there is no place to record to"):
+            with no_start("there is no directory to record to"):
                 self.output = OutputLog(layout.output, self.faults)
                 self._spool = SpoolDirectory()
         except StartError as error:
@@ -230,8 +230,8 @@ class Recording:
         count = self._spool.control.unheard
         if count:
             place = self._spool.spool.root.parent
-            message = f"nothing could be written to {place}, so some of it is not recorded"
-            self._report("unheard", f"{message}; processes that this happened to: {count}")
+            message = f"{place} could not be written, so part of the run is not recorded"
+            self._report("unheard", f"{message}; processes affected: {count}")
 
     def _report(self, subject: str, message: str | None) -> None:
         """Show ``message`` about ``subject`` in the run; None takes back the last one."""

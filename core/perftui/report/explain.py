@@ -23,7 +23,7 @@ def explain(name: str) -> str:
         fix = CATALOGUE[name]
         answers = ", ".join(_answers(name))
         lines = (name, *wrapped(f"{fix.what}."), "", *wrapped(fix.explanation))
-        return "\n".join((*lines, "", *wrapped(f"Answers: {answers or 'no rule'}.")))
+        return "\n".join((*lines, "", *wrapped(f"Addresses: {answers or 'no rule'}.")))
     return "\n".join(_described(BY_NAME[name]))
 
 

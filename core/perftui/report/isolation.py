@@ -20,7 +20,7 @@ FROM = {
     Side.INPUT: "a faster data loader",
     Side.TRAINING: "everything but the loader",
     Side.WORKER: "a loader of one worker",
-    Side.OUTPUT: "printing, logging and saving less",
+    Side.OUTPUT: "less printing, logging and saving",
 }
 """What a gain would come from."""
 
@@ -29,8 +29,8 @@ def text(found: Isolation) -> str:
     """The step as it is, then a line for each side."""
     whole = found.step_ns
     if whole is None:
-        return "no run came to its end\n"
-    lines = [f"a step takes {fmt.duration(whole)} as it is ({_apart(found.as_it_is)})"]
+        return "no run finished\n"
+    lines = [f"a step takes {fmt.duration(whole)} unchanged ({_apart(found.as_it_is)})"]
     lines += [f"  {_line(one, found)}" for one in found.sides]
     return "\n".join(map(printable, lines)) + "\n"
 
@@ -60,7 +60,7 @@ def _side(one: Isolated, found: Isolation) -> SideOutput:
 
 def _line(one: Isolated, found: Isolation) -> str:
     if one.step_ns is None:
-        return f"{one.experiment.what}: not measured: {one.problem or 'no run came to its end'}"
+        return f"{one.experiment.what}: not measured: {one.problem or 'no run finished'}"
     each = " for the batches of a step" if one.experiment.times_batches else ""
     took = f"{fmt.duration(one.step_ns)}{each} ({_apart(one.times)})"
     return f"{one.experiment.what}: {took}; {_sentence(one, found)}"
@@ -82,7 +82,7 @@ def _workers(worker_ns: int, found: Isolation) -> str:
     """How many workers would keep up, where the step without its loader is known."""
     step = next((one.step_ns for one in found.sides if one.experiment.side is Side.INPUT), None)
     if step is None:
-        return "how many workers keep up is not known"
+        return "how many workers would keep up is not known"
     count = math.ceil(worker_ns / step)
     verb = "keeps" if count == 1 else "keep"
     return f"{fmt.several(count, 'worker')} {verb} up with a step of {fmt.duration(step)}"

@@ -131,7 +131,7 @@ def join_metrics(metrics: KernelMetrics, table: KernelTable) -> TraceMetrics:
         )
     notes = [*metrics.warnings]
     if not kernels:
-        notes.append("the trace holds no kernel that metrics could be joined to")
+        notes.append("the trace has no kernels to join metrics to")
     unlike = [row for row in rows if row.ratio and not 1 / UNLIKE <= row.ratio <= UNLIKE]
     if unlike:
         notes.append(

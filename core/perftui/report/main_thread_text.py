@@ -32,9 +32,9 @@ def main_thread(facts: Facts) -> Iterator[Iterator[str]]:
         )
     for gaps in gap_lines(facts):
         title = (
-            f"Where it was while the GPU idled, {gaps.cause.value} "
-            f"({fmt.several(gaps.thread.samples, 'sample')}, "
-            f"{fmt.duration(gaps.thread.covered)} of {fmt.duration(gaps.idle)})"
+            f"Where the main thread was while the GPU idled, {gaps.cause.value} "
+            f"({fmt.several(gaps.thread.samples, 'sample')}, {fmt.duration(gaps.thread.covered)} "
+            f"of {fmt.duration(gaps.idle)})"
         )
         yield _block(title, gaps.thread)
 
@@ -46,7 +46,10 @@ def sync_calls(found: SyncCalls | None) -> Iterator[str]:
     over = fmt.several(found.steps, "profiled step")
     yield f"{found.title}, over {over}"
     if not found.on_gpu:
-        yield "  This training used no GPU: nothing waited, and the times are the calls' own."
+        yield (
+            "  This training used no GPU: nothing waited, and the times are those of the calls "
+            "themselves."
+        )
     yield f"  {'a step':>8}  {'time a step':>11}  {'longest':>8}"
     for call in found.calls:
         each, longest = "unknown", ""

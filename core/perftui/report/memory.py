@@ -114,7 +114,9 @@ def report_memory(snapshot: MemorySnapshot) -> MemoryReport:
     notes = [warning.message for warning in snapshot.warnings]
     notes += [note for each in devices for note in _untold(snapshot, each)]
     if not devices:
-        notes.append("the snapshot holds no memory and no history: it was taken before any use")
+        notes.append(
+            "the snapshot holds no memory and no history: it was taken before the first allocation"
+        )
     return MemoryReport(snapshot.path, devices, tuple(notes))
 
 
@@ -152,7 +154,7 @@ def _parts(snapshot: MemorySnapshot, device: int, reserved: int, active: int) ->
         "held by the program": held,
         "freed, still in use by a stream": pending,
         "rounding of sizes": active - held - pending,
-        "kept by torch, unused": reserved - active,
+        "cached by torch, unused": reserved - active,
     }
     return parts if min(parts.values()) >= 0 else {}
 
@@ -224,13 +226,19 @@ def _untold(snapshot: MemorySnapshot, memory: DeviceMemory) -> Iterator[str]:
             "be higher"
         )
     elif not memory.peak.absolute:
-        yield f"{name}: what was held when recording began is not known, so its peak is relative"
+        yield (
+            f"{name}: what was held when recording began is not known, so its peak is relative to "
+            "that"
+        )
     elif memory.peak.after_ns is None:
         yield f"{name}: the history has no times"
     if memory.peak and memory.peak.absolute and memory.peak.bytes and not memory.peak.sites:
-        yield f"{name}: who held memory at the peak is not known: the history misses events"
+        yield (
+            f"{name}: what held memory at the peak is not known: events are missing from the "
+            "history"
+        )
     if not memory.parts:
-        yield f"{name}: its segments and blocks contradict each other, so no parts are told"
+        yield f"{name}: its segments and blocks contradict each other, so no breakdown is shown"
     held = sum(each.bytes for each in memory.sites)
     bare = sum(each.bytes for each in memory.sites if each.what == NO_STACK)
     if bare:

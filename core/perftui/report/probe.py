@@ -33,7 +33,7 @@ def text(found: Ceilings, kept: Path | None) -> str:
     if found.is_disturbed:
         lines += wrapped(
             f"Other programs used {found.others:.1f} of {found.cores} cores meanwhile: measure "
-            "again when the machine is idle."
+            "again on an idle machine."
         )
     nowhere = "not kept: PERFTUI_CACHE is off, or others can write there"
     lines.append(printable(f"kept in {kept}") if kept else nowhere)

@@ -66,7 +66,7 @@ def ranks_text(facts: Facts) -> Iterator[str]:
     traced = traced_ranks.or_none(facts)
     if traced is None:
         return
-    yield "Ranks, mean step; waits caused: of all the others for this one"
+    yield "Ranks, mean step; waits caused: how long all others wait for this rank"
     yield f"  {'rank':>4} {'step':>10} {'compute':>10} {'exposed comm':>13} {'waits caused':>13}"
     for row in _table(traced).rows:
         shown = "*" if row.rank == traced.shown else " "

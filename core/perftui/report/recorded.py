@@ -14,12 +14,12 @@ from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.stack_samples import stack_rate_of
 
 REASONS = {
-    "warm": "the training had warmed up",
-    "regular": "it was time for another",
-    "slow": "a step was slow",
-    "asked": "somebody asked for it",
-    "chosen": "--steps named them",
-    "joint": "another rank recorded them",
+    "warm": "after the warm-up",
+    "regular": "scheduled",
+    "slow": "after a slow step",
+    "asked": "requested",
+    "chosen": "requested with --steps",
+    "joint": "recorded on another rank",
 }
 """By what the agent notes of a window: why it was opened."""
 

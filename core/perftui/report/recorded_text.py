@@ -52,7 +52,7 @@ def gpu_memory(memory: MemoryUse | None) -> Iterator[str]:
     yield f"  {'highest so far':<30} {fmt.size(memory.peak_allocated):>12}"
     yield f"  {'reserved':<30} {fmt.size(memory.reserved[-1]):>12}"
     if memory.retries:
-        yield f"  {'allocations tried again':<30} {memory.retries:>12}"
+        yield f"  {'allocation retries':<30} {memory.retries:>12}"
     if memory.failures:
         yield f"  {'allocations that failed':<30} {memory.failures:>12}"
 
@@ -67,7 +67,7 @@ def _cost(cost: OwnCost | None, limit: float | None) -> Iterator[str]:
     yield f"  {told}, of {fmt.duration(cost.whole)} of steps ({listed})"
     if not cost.slowed and cost.slowed_at_most:
         most = fmt.duration(cost.slowed_at_most)
-        yield f"    by how much profiled steps were slower is lost in their scatter: at most {most}"
+        yield f"    how much slower profiled steps were is within their variation: at most {most}"
 
 
 def _windows(windows: tuple[Recorded, ...]) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _windows(windows: tuple[Recorded, ...]) -> Iterator[str]:
         shown = (windows[0], *windows[1 - MOST_WINDOWS :])
     for number, window in enumerate(shown):
         if number == 1 and len(shown) < len(windows):
-            yield f"  ... {fmt.several(len(windows) - len(shown), 'window')} between"
+            yield f"  ... {fmt.several(len(windows) - len(shown), 'window')} in between"
         yield _window(window)
 
 
@@ -84,8 +84,10 @@ def _window(window: Recorded) -> str:
     last = window.first_step + window.steps - 1
     steps = f"step {last}" if window.steps <= 1 else f"steps {window.first_step}-{last}"
     by = "window" if window.file is not None else "nsys"
-    reason = REASONS.get(window.reason, window.reason or "why is not known")
-    return printable(f"  {by}: {steps}, {reason}; held up {fmt.duration(window.stall)}")
+    reason = REASONS.get(window.reason, window.reason or "reason not known")
+    return printable(
+        f"  {by}: {steps}, {reason}; stalled the training {fmt.duration(window.stall)}"
+    )
 
 
 def _snapshot(snapshot: Snapshot) -> Iterator[str]:

@@ -102,8 +102,8 @@ def _of_directory(directory: Path) -> Subject:
     chosen = choose_rank(directory)
     if chosen is None:
         raise SubjectError(
-            f"{directory}: neither a run nor a trace is in it; give the directory of a run, "
-            "or a trace written by torch.profiler"
+            f"{directory} contains neither a run nor a trace; name the directory of a run, or a "
+            "trace written by torch.profiler"
         )
     beside = paths_of(chosen.ranks)
     return Subject(chosen.path, analysis=_analysed(chosen.path), notes=chosen.notes, beside=beside)

@@ -98,7 +98,7 @@ def _verdict(report: Report) -> Iterator[str]:
     if diagnosis.progress:
         yield diagnosis.progress
     if not diagnosis.findings and not diagnosis.progress:
-        yield "No verdict: nothing was found, and too little is known to call it healthy."
+        yield "No verdict: nothing was found, but too little is known to call it healthy."
     left = {fix.fix: fix for fix in report.fixes}
     for number, finding in enumerate(diagnosis.findings):
         if number or diagnosis.progress:

@@ -71,10 +71,10 @@ def noise_text(progress: Progress) -> str:
     """``two runs of the same differ by 1.3 % here``, or blocks of runs, and how long those are."""
     share = fmt.percent(progress.noise or 0.0)
     if progress.block_steps is None:
-        return f"two runs of the same differ by {share} here"
+        return f"two identical runs differ by {share} here"
     runs = len({pair.before.root for pair in progress.pairs})
     within = f"{fmt.several(progress.block_steps, 'step')} within {fmt.several(runs, 'run')}"
-    return f"pairs of blocks of {within}; two blocks of the same differ by {share} here"
+    return f"pairs of blocks of {within}; two identical blocks differ by {share} here"
 
 
 def workers_text(progress: Progress) -> str:

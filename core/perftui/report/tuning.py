@@ -37,7 +37,7 @@ def text(tuned: Tuned, root: Path) -> str:
         lines.append(f"  {tuned.final.losses.sentence}")
     if journal.files:
         files = ", ".join(journal.files)
-        lines.append(f"  written to {files}; perftui undo {root} takes the last back")
+        lines.append(f"  written to {files}; perftui undo {root} undoes the last one")
     return "\n".join(map(printable, (*lines, *_diff(journal).splitlines()))) + "\n"
 
 

@@ -42,5 +42,5 @@ def _give(handle: int, owner: tuple[int, int], path: Path) -> None:
         os.fchown(handle, *owner)
     except OSError as error:
         user, group = owner
-        message = f"it belongs to user {user} and group {group}, which cannot be kept"
+        message = f"it belongs to user {user} and group {group}, which cannot be preserved"
         raise PermissionError(error.errno, message, str(path)) from error

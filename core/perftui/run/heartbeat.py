@@ -123,7 +123,7 @@ def silence_note(manifest: Manifest, seconds: float | None) -> str | None:
     if seconds is None or seconds < QUIET_SECONDS:
         return None
     words = heard_label(seconds)
-    return f"the recorder on {manifest.host} was {words}: it may be gone, or its disk hangs"
+    return f"the recorder on {manifest.host} was {words}: it may have died, or its disk hangs"
 
 
 def heard_label(seconds: float) -> str:

@@ -152,13 +152,16 @@ def delete_run(root: Path) -> None:
 def why_kept(root: Path) -> str:
     """Why the run at ``root`` cannot be deleted, empty where it can."""
     if root.is_symlink():
-        return "it is a link to a directory elsewhere"
+        return "it is a link to another directory"
     layout = RunLayout(root)
     for one in (layout, *layout.parts()):
         try:
             manifest = with_liveness(read_manifest(one.manifest))
         except ManifestError as error:
-            return f"whether it still runs cannot be told: {error}"
+            return f"whether it still runs is not known: {error}"
         if not manifest.status.is_over:
-            return f"it still runs on {manifest.host}, or its recorder there died; delete it there"
+            return (
+                f"it still runs on {manifest.host}, or its recorder there died; delete it on that "
+                "host"
+            )
     return ""

@@ -74,8 +74,8 @@ def _ranks(runs: Sequence[RunSnapshot]) -> tuple[tuple[RankSnapshot, ...], list[
         shift = max(found) + 1 if numbers & found.keys() else 0
         if shift:
             notes.append(
-                f"{run.manifest.host}: rank {min(numbers)} is another recorder's, too; "
-                f"counted as {min(numbers) + shift}"
+                f"{run.manifest.host}: rank {min(numbers)} is also used by another recorder; "
+                f"renumbered to {min(numbers) + shift}"
             )
         for one in run.ranks:
             number = one.rank + shift

@@ -11,14 +11,14 @@ from perftui.run.journal_table import Kept
 STACK_COLUMNS = (
     Column("time", "ns", "first seen there"),
     Column("held", "ns", "until it was seen elsewhere"),
-    Column("samples", "count", "times a stack was seen to begin there, 1 at least"),
-    Column("file", "", "source file of the user's own code, empty where none was on the stack"),
-    Column("line", "count", "its line, -1 where there is none"),
+    Column("samples", "count", "times a stack was first seen there, at least 1"),
+    Column("file", "", "source file of the user's code, empty if none was on the stack"),
+    Column("line", "count", "its line, -1 if none"),
     Column("function", "", "the function of that line"),
     Column("inner", "", "innermost frame"),
     Column("every", "ns", "mean time between samples"),
-    Column("stage", "", "what was going on there: one of STAGES, empty for anything else"),
-    Column("via", "", "what that line called: the file and function of the frame inside it"),
+    Column("stage", "", "the activity: one of STAGES, empty for anything else"),
+    Column("via", "", "what that line called: file and function of the inner frame"),
 )
 """A row is an interval in which every sample found one line and one innermost frame. Samples come
 at random moments, so an interval stands in the mean for its share of the time, and of its moments
@@ -33,7 +33,7 @@ WORKER_STACK_COLUMNS = (
 
 LOCK_COLUMNS = (
     *STACK_COLUMNS,
-    Column("observed", "ns", "how long the turn was in which it was seen"),
+    Column("observed", "ns", "how long it was sampled"),
     Column("idle", "ns", "of that, the main thread neither ran nor waited for a core; or -1"),
 )
 """Stacks of other threads than the main one while they held Python's lock. The rows of one turn

@@ -236,7 +236,7 @@ def test_a_torch_that_cannot_record_is_said_and_the_first_use_succeeds(
     snapshots.close()
 
     (warning,) = notes(tmp_path, "warning")
-    assert warning["message"] == "no GPU memory is snapshot: TypeError: unknown option"
+    assert warning["message"] == "GPU memory snapshots failed: TypeError: unknown option"
     assert not snapshots.observe(GIB, 1, 1)
 
 

@@ -74,22 +74,22 @@ def test_optimizers_are_fused_where_they_are_made(train: Train, tmp_path: Path) 
 REFUSED = [
     ("torch.optim.LBFGS(P)", {"fused": True}, "LBFGS does not take it"),
     ("torch.optim.NAdam(P)", {"fused": True}, "NAdam does not take it"),
-    ("Adam(P, foreach=True)", {"fused": True}, "foreach is asked for, and excludes it"),
+    ("Adam(P, foreach=True)", {"fused": True}, "foreach is set and excludes it"),
     ("Adam(P, differentiable=True)", {"foreach": True}, "the optimizer is differentiable"),
     (
         "Adam(P, lr=torch.tensor(0.01))",
         {"foreach": True},
-        "lr or betas are tensors, which takes capturable",
+        "lr or betas are tensors, which requires capturable",
     ),
     (
         "Adam([{'params': iter(P), 'foreach': False}])",
         {"foreach": True},
-        "a parameter group sets it otherwise",
+        "a parameter group sets it to another value",
     ),
     (
         "Adam([*P, torch.zeros(2, dtype=torch.complex64)])",
         {"fused": True},
-        "a parameter is torch.complex64, which is no floating point",
+        "a parameter is torch.complex64, which is not floating point",
     ),
     (
         "Adam([*P, torch.zeros(2, device='meta')])",
@@ -97,7 +97,7 @@ REFUSED = [
         "torch has no fused Adam for meta",
     ),
     ("SGD(embedding.parameters())", {"fused": True}, "an embedding's gradients are sparse"),
-    ("OwnStep(P)", {"fused": True}, "OwnStep has a step of its own"),
+    ("OwnStep(P)", {"fused": True}, "OwnStep overrides step()"),
     ("SGD(P, lr=0.1)", {"lr": 1}, "changes how the weights are updated"),
     ("SGD(P)", {"fused": 1}, "1 is neither True nor False"),
 ]

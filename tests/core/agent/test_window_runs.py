@@ -43,7 +43,7 @@ def test_a_profiler_of_the_script_is_said_once(train: Any) -> None:
     run = train(PLAIN + OWN_PROFILER)
 
     messages = [one["message"] for one in run.notes("warning")]
-    assert messages == ["the script runs a profiler of its own: meanwhile there are no windows"]
+    assert messages == ["the script runs its own profiler: no windows meanwhile"]
 
 
 def test_no_window_no_word_about_profilers(train: Any) -> None:

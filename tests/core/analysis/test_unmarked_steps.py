@@ -28,7 +28,7 @@ def test_a_step_ends_as_that_of_the_optimizer() -> None:
     assert [step.index for step in found.steps] == [0, 1, 2]
     assert told_by(found.trace, found.steps) == "optimizer"
     assert [note for note in found.notes if "steps" in note] == [
-        "no steps marked: told by the optimizer; 51 ms before and behind them are left out"
+        "no steps marked: derived from the optimizer; 51 ms around them is left out"
     ]
 
 

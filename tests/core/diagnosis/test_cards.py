@@ -41,8 +41,7 @@ def test_heat_that_holds_down_the_clock_costs_computing() -> None:
     assert finding is not None
     assert finding.severity is Severity.WARNING
     assert finding.sentence == (
-        "Heat holds down the clock of GPU 0 in 100 % of the samples: 75 % of its highest, in the "
-        "mean."
+        "Heat limits the clock of GPU 0 in 100 % of the samples, to 75 % of its maximum on average."
     )
     # A quarter of the half of each step in which the GPU computes.
     assert finding.cost_ns == 125_000
@@ -76,7 +75,7 @@ def test_memory_of_other_processes_is_mentioned_and_their_computing_a_warning() 
     finding = said("shared-gpu", process_memory=5 * GIB, utilization=95.0)
     assert finding is not None
     assert finding.severity is Severity.WARNING
-    assert "busy 45 % of the time beside this training" in finding.sentence
+    assert "busy 45 % of the time besides this training" in finding.sentence
     assert said("shared-gpu", process_memory=15 * GIB) is None
     assert said("shared-gpu") is None
 
@@ -119,7 +118,7 @@ def test_a_slow_link_is_mentioned(width: float, generation: float, speed: str | 
     finding = said("pcie-degraded", **LINK | {"pcie_width": width, "pcie_generation": generation})
     assert (finding is None) == (speed is None)
     if finding is not None:
-        assert f"runs at {speed} of what the card can do" in finding.sentence
+        assert f"runs at {speed} of what the card supports" in finding.sentence
         assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
 
 

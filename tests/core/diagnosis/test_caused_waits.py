@@ -225,7 +225,7 @@ def test_only_steps_that_all_have_are_compared() -> None:
     [
         (rank_of([(0, 10)], steps=[7]), "no steady step in common"),
         (rank_of([(0, 10)], ["b"]), "the same collectives in the same order"),
-        (rank_of([(0, 10), (9 * LONG, 9 * LONG + 10)]), "is not at one time"),
+        (rank_of([(0, 10), (9 * LONG, 9 * LONG + 10)]), "is not at the same time"),
     ],
 )
 def test_what_does_not_match_is_said(other: RankCollectives, reason: str) -> None:

@@ -31,8 +31,8 @@ def test_it_is_told_with_the_steps_that_would_pay() -> None:
     finding = said(compiling(4), "compile-not-paid")
     assert finding is not None
     assert finding.sentence == (
-        "torch.compile took 4.0 s, 36 % of the run: with as much gain as usual that pays from 93 "
-        "steps on, and this run had 61."
+        "torch.compile took 4.0 s, 36 % of the run: with the usual gain that pays off after 93 "
+        "steps, and this run had 61."
     )
     assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
     assert finding.facts[-1].value == 100 * MS + 4 * SECOND // 61

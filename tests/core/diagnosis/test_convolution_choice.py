@@ -42,7 +42,7 @@ def test_it_is_a_hint_where_sizes_are_fixed() -> None:
     finding = found(judged(0.4), "cudnn-benchmark-off")
     assert finding is not None
     assert finding.sentence == (
-        "Convolutions take 40 % of the GPU's time, their kernels are the same in each step, and "
+        "Convolutions take 40 % of the GPU's time with the same kernels in each step, and "
         "torch.backends.cudnn.benchmark is off."
     )
     assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)

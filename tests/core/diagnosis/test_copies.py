@@ -125,8 +125,8 @@ def test_outputs_that_go_to_the_host_are_named_with_the_line(copying, severity) 
     assert (finding.severity if finding else None) is severity
     if finding is not None:
         assert finding.sentence == (
-            "The GPU copies 50 µs of each 1.0 ms step (5.0 %) with nothing to compute meanwhile, "
-            "mostly 1.0 MiB to the host at train.py:12."
+            "The GPU copies for 50 µs of each 1.0 ms step (5.0 %) without computing, mostly 1.0 "
+            "MiB to the host at train.py:12."
         )
 
 
@@ -150,8 +150,8 @@ def test_a_value_that_is_read_is_no_copy_of_data() -> None:
 def test_a_tensor_made_on_the_cpu_is_named_with_its_operator_and_line() -> None:
     finding = finding_of(made("aten::full", "aten::triu"), "created-on-cpu")
     assert finding.sentence == (
-        "1 tensor of each step is made on the CPU and then copied to the GPU "
-        "(aten::full at train.py:12): it takes 200 µs of each 1.0 ms step (20 %)."
+        "1 tensor of each step is created on the CPU and then copied to the GPU (aten::full at "
+        "train.py:12): this takes 200 µs of each 1.0 ms step (20 %)."
     )
     assert finding.place is not None
     assert (finding.place.operator, finding.place.source) == ("aten::full", "train.py:12")

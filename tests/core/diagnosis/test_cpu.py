@@ -113,8 +113,8 @@ def test_threads_are_too_few_only_where_more_would_help(facts: Facts, is_found: 
 def test_more_threads_than_cores_wait_for_each_other() -> None:
     one = finding(facts_of(settings(threads=32), busy=8, own=8), "cpu-threads")
     assert one.sentence == (
-        "Operators run on 32 threads, on 8 cores: they wait for each other, up to 6.0 ms of each "
-        "10 ms step (60 %)."
+        "Operators run on 32 threads, on 8 cores: they wait for each other, for up to 6.0 ms of "
+        "each 10 ms step (60 %)."
     )
     assert one.cost_ns == 6 * MS
     assert found(judged(facts_of(settings(threads=10), busy=8, own=8)), "cpu-threads") is None
@@ -173,7 +173,7 @@ def test_onednn_that_is_switched_off_costs_half_of_the_convolutions() -> None:
     facts = facts_of(settings(8, **off), window(6, "aten::convolution"), busy=8, own=8)
     one = finding(facts, "onednn-off")
     assert one.sentence == (
-        "oneDNN is switched off (torch.backends.mkldnn.enabled), and convolutions and recurrent "
+        "oneDNN is disabled (torch.backends.mkldnn.enabled), and convolutions and recurrent "
         "layers take 6.0 ms of each 10 ms step (60 %)."
     )
     assert one.cost_ns == 3 * MS

@@ -113,8 +113,8 @@ def test_gradients_that_are_looked_through_tell_of_anomaly_detection() -> None:
     finding = flags(checked(), phases={"forward": 0.1, "backward": 0.9})
     assert finding is not None
     assert finding.sentence == (
-        "Anomaly detection is on: it looks through 10 gradients in each step, which takes 700 µs "
-        "of each 1.0 ms step (70 %)."
+        "Anomaly detection is on: it checks 10 gradients in each step, which takes 700 µs of "
+        "each 1.0 ms step (70 %)."
     )
     # Each of the 10 operators writes down its stack besides, in 20 us at least.
     assert finding.cost_ns == 700_000
@@ -199,8 +199,8 @@ def allocating(every: int, *, frees: bool = True) -> TraceBuilder:
 def test_memory_that_is_got_anew_in_each_step_is_churn() -> None:
     finding = finding_of(allocating(99), "allocator-churn")
     assert finding.sentence == (
-        "Getting memory from the driver takes 100 µs of each 1.0 ms step (10 %): 4 calls to get "
-        "it, 4 to give it back."
+        "Allocating memory in the driver takes 100 µs of each 1.0 ms step (10 %): 4 calls to "
+        "allocate, 4 to free."
     )
     assert finding.severity is Severity.WARNING
     assert finding_of(allocating(20), "allocator-churn").severity is Severity.INFO
@@ -210,7 +210,7 @@ def test_memory_that_is_got_anew_in_each_step_is_churn() -> None:
 
 def profiling(samples: int = 40) -> Finding | None:
     """Of a script that runs a profiler; half of its samples find it there."""
-    message = "the script runs a profiler of its own: meanwhile there are no windows"
+    message = "the script runs its own profiler: no windows meanwhile"
     run = make_run(events=(("warning", {"message": message}),))
     table = GrowingTable(STACK_COLUMNS, floats=False, text=STACK_TEXT)
     inner = "torch/autograd/profiler.py:418 profile.__exit__"
@@ -225,8 +225,8 @@ def test_a_profiler_of_the_script_is_named() -> None:
     finding = profiling()
     assert finding is not None
     assert finding.sentence == (
-        "The script runs a profiler of its own at train.py:9, which takes 5.0 ms of each 10 ms "
-        "step (50 %): perftui can profile no window meanwhile."
+        "The script runs its own profiler at train.py:9, which takes 5.0 ms of each 10 ms step "
+        "(50 %): perftui cannot profile a window meanwhile."
     )
     assert found(diagnosis(Facts(make_run())), "profiler-overhead") is None
 
@@ -271,7 +271,7 @@ def test_memory_that_grows_with_each_step_is_said() -> None:
     finding = found(diagnosis(Facts(make_run(steps=grown(1.0), gpus=("H200",)))), "memory-growth")
     assert finding is not None
     assert finding.severity is Severity.WARNING
-    assert "grows by 1.0 MiB with each step" in finding.sentence
+    assert "grows by 1.0 MiB per step" in finding.sentence
 
 
 @pytest.mark.parametrize(("each", "noise"), [(0.1, 0), (0.0, 50), (0.8, 50)])

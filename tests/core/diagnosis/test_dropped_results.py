@@ -42,8 +42,8 @@ def test_a_product_of_which_one_piece_is_used_is_told() -> None:
     finding = last_position()
     assert finding is not None
     assert finding.sentence == (
-        "A product at train.py:16 is computed whole, and only a piece of its result is used: "
-        "32 ms of each 100 ms step (32 %), with its backward pass."
+        "A matrix product at train.py:16 is computed in full, but only part of its result is "
+        "used: 32 ms of each 100 ms step (32 %), backward pass included."
     )
     assert finding.cost_ns == pytest.approx(16 * MS, rel=0.02)
     assert finding.severity is Severity.WARNING

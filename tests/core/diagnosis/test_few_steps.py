@@ -53,8 +53,8 @@ def test_a_short_run_that_paid_much_for_being_recorded_says_so() -> None:
     budget = {"overhead": 0.01}
     costly = make_run(phases={"forward": 100}, overhead=3_000_000, profile=budget)
     assert notes(Facts(costly)) == (
-        "perftui 3.0 %, limit 1 %, of 4.0 s of steps: a run as short pays for its first window; "
-        "its steps are judged without that",
+        "perftui 3.0 %, limit 1 %, of 4.0 s of steps: so short a run pays for its first window; "
+        "its steps are judged without that cost",
     )
     heading = render(make_report(Subject(costly.root, costly))).split("\n\n")[0]
     assert heading.endswith("\nperftui 3.0 %, limit 1 %")

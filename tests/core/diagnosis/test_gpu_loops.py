@@ -39,7 +39,7 @@ def test_an_optimizer_that_launches_one_parameter_at_a_time() -> None:
     finding = finding_of(stepping(100), "optimizer-single-tensor")
     # From the first of its kernels to the end of the last: 99 times 5 us, and one kernel.
     assert finding.sentence == (
-        "The optimizer keeps the GPU for 496 µs of each 800 µs step (62 %): AdamW launches 100 "
+        "The optimizer occupies the GPU for 496 µs of each 800 µs step (62 %): AdamW launches 100 "
         "kernels, one parameter at a time."
     )
     assert finding.severity is Severity.CRITICAL
@@ -107,9 +107,7 @@ def averaging(groups: int, *operators: str, steps: int = 4, fetching: int = 0) -
 
 def test_an_average_of_weights_by_hand() -> None:
     finding = finding_of(averaging(60, "aten::mul_", "aten::add_"), "per-parameter-loop")
-    assert "aten::mul_, aten::add_ for one tensor after the other, 60 times a step" in (
-        finding.sentence
-    )
+    assert "aten::mul_, aten::add_ for one tensor at a time, 60 times a step" in (finding.sentence)
     # 120 kernels of 1 us each in 600 us.
     assert abs(finding.cost_ns - round(us(480) * 0.9)) < us(5)
 

@@ -37,7 +37,7 @@ def test_memory_that_tensors_never_took_is_in_pieces() -> None:
     assert finding is not None
     assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
     assert finding.sentence == (
-        "PyTorch holds 40.0 GiB of GPU memory, though tensors never took more than 20.0 GiB of it: "
+        "PyTorch reserves 40.0 GiB of GPU memory, though tensors never took more than 20.0 GiB: "
         "the rest is in pieces too small to use."
     )
 

@@ -29,7 +29,7 @@ def test_each_line_is_named_once() -> None:
         "graph-breaks",
     )
     assert finding.sentence == (
-        "torch.compile stops and goes on in a new graph at 2 lines: model.py:10, model.py:13."
+        "torch.compile breaks the graph at 2 lines: model.py:10, model.py:13."
     )
     assert (finding.severity, source_of(finding)) == (Severity.INFO, "/p/model.py:10")
     assert [figure.value for figure in finding.facts] == [2, 1]

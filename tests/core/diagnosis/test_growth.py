@@ -120,7 +120,7 @@ def test_memory_that_grows_is_told_though_it_costs_no_time() -> None:
     finding = told(run_of(steps, telemetry=memory(steps, 400, 700)), "memory-growth")
     assert (finding.severity, finding.cost_ns) == (Severity.WARNING, 0)
     assert finding.sentence == (
-        "Memory of the training grows from 415 MiB to 690 MiB in 100 steps, 2.7 MiB each."
+        "Memory of the training grows from 415 MiB to 690 MiB in 100 steps, 2.7 MiB per step."
     )
     for first, last, severity in (
         (400, 470, Severity.INFO),

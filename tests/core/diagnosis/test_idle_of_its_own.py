@@ -43,7 +43,7 @@ def test_calls_for_memory_that_set_the_driver_up_are_no_churn() -> None:
     churn = finding_of(story(ms(400)), "allocator-churn")
     assert churn.cost_ns == 3 * ms(20)
     assert churn.place is not None
-    assert churn.sentence.endswith("3 calls to get it, 3 to give it back.")
+    assert churn.sentence.endswith("3 calls to allocate, 3 to free.")
 
 
 @pytest.mark.parametrize(
@@ -68,5 +68,5 @@ def test_giving_back_what_nobody_got_starts_a_library(
     story.call("cudaFree", lasting).malloc(us(200)).launch("gemm", ms(9)).close().sync()
     story.call("cudaFree", us(500)).malloc(us(500)).launch("gemm", us(10))
     freed = finding_of(story, "allocator-churn").facts
-    back = next(figure.value for figure in freed if figure.label == "calls that give it back")
+    back = next(figure.value for figure in freed if figure.label == "calls that free")
     assert back == (1 if initialises else 2)

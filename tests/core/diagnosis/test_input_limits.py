@@ -108,7 +108,7 @@ def test_without_rows_of_workers_no_cause_is_named(rule: str) -> None:
     found = judged(run_of(*untold))
     assert [one.rule for one in found.findings] == ["input-bound"]
     if rule in ("workers-oversubscribed", "input-worker-bound", "input-disk-bound"):
-        assert reasons(found)[rule] == "too little is known of what the workers use"
+        assert reasons(found)[rule] == "too little is known about what the workers use"
 
 
 def test_a_trace_alone_tells_no_cause_of_workers() -> None:

@@ -87,8 +87,8 @@ def test_workers_that_compute_are_bound_by_the_processor() -> None:
     assert found is not None
     assert (found.rule, found.severity) == ("input-worker-bound", Severity.CRITICAL)
     assert found.sentence == (
-        "The training waits 80 ms of each 100 ms step (80 %) for data: 2 workers compute all the "
-        "time that batches take, 100 % of it at data.py:8."
+        "The training spends 80 ms of each 100 ms step (80 %) waiting for data: 2 workers "
+        "compute all the time while making batches, 100 % of it at data.py:8."
     )
     assert found.cost_ns == 80 * MS
     assert found.place is not None
@@ -108,8 +108,8 @@ def test_workers_that_wait_are_bound_by_what_they_read() -> None:
     found = top(worker(0, cpu=0.1, **reads), mount="/data", filesystem="ext4", path="/data/a")
     assert found.rule == "input-disk-bound"
     assert found.sentence.endswith(
-        "2 workers wait 90 % of the time that batches take for the disk (ext4 at /data): 76.3 MiB "
-        "a second."
+        "while making batches, 2 workers wait 90 % of the time for the disk (ext4 at /data): 76.3 "
+        "MiB a second."
     )
     assert found.place is not None
     assert found.place.source == "train.py:4"
@@ -121,8 +121,8 @@ def test_workers_that_wait_are_bound_by_what_they_read() -> None:
         ({"reads": 900, "asked": 9000 * 900}, {}, "for files, 900 reads of 8.8 KiB a second."),
         ({}, {"mount": "/mnt/a", "filesystem": "nfs4"}, "another machine (nfs4 at /mnt/a)."),
         ({}, {"path": "s3://a/b", "filesystem": "s3"}, "another machine (s3 at s3://a/b)."),
-        ({"read": 9e6, "faults": 500}, {}, "that memory has no room for (8.6 MiB a second)."),
-        ({}, {}, "instead of computing, for a network, a lock or a clock."),
+        ({"read": 9e6, "faults": 500}, {}, "that do not fit in memory (8.6 MiB a second)."),
+        ({}, {}, "for a network, a lock or a clock instead of computing."),
     ],
     ids=["small files", "mount", "url", "page faults", "unknown"],
 )
@@ -149,7 +149,7 @@ def test_without_counters_of_the_kernel_the_cause_stays_open() -> None:
     assert found.top is not None
     assert found.top.rule == "input-bound"
     reasons = {one.rule: one.reason for one in found.abstentions}
-    assert reasons["input-disk-bound"] == "too little is known of what the workers use"
+    assert reasons["input-disk-bound"] == "too little is known about what the workers use"
 
 
 def test_files_that_are_read_for_the_first_time_are_no_fault() -> None:
@@ -169,8 +169,8 @@ def test_workers_with_threads_of_their_own_want_more_cores_than_there_are() -> N
     found = top(*rows, cores=2, num_workers=4)
     assert found.rule == "workers-oversubscribed"
     assert found.sentence.endswith(
-        "4 workers, each with 4 threads, and the training ask for 14.6 of 2 cores, and a worker "
-        "waits 40 % of its time for one."
+        "4 workers, each with 4 threads, and the training want 14.6 of 2 cores, and a worker "
+        "waits for a core 40 % of its time."
     )
     assert found.fixes == ("worker-threads",)
 
@@ -182,7 +182,7 @@ def test_what_the_training_waits_for_cores_that_its_workers_take_is_lost_too() -
     assert found.top is not None
     assert found.top.rule == "workers-oversubscribed"
     assert found.top.sentence.endswith(
-        "; the training waits for one 10 ms of each 100 ms step (10 %)."
+        "; the training waits for a core 10 ms of each 100 ms step (10 %)."
     )
     assert found.top.cost_ns == 90 * MS
     assert set(found.top.parts) == {"input_wait", "forward"}
@@ -206,8 +206,8 @@ def test_unpacking_what_workers_hand_over_is_the_trainings_own_work() -> None:
     found = top(worker(0, busy=0.2), steps=steps)
     assert found.rule == "input-handover"
     assert found.sentence.endswith(
-        "75 % of that it unpacks what 2 workers hand over; without workers (num_workers=0) a step "
-        "would take about 40 ms."
+        "for 75 % of that it unpacks what 2 workers hand over; without workers "
+        "(num_workers=0) a step would take about 40 ms."
     )
     assert top(worker(0), steps=step_table(100, STEPS, input_cpu=30 * MS)).rule != found.rule
 
@@ -216,7 +216,7 @@ def test_a_worker_may_take_longer_to_hand_over_than_to_make() -> None:
     found = top(*(worker(at, busy=0.3, others=1.5) for at in range(4)))
     assert found.rule == "input-handover"
     assert found.sentence.endswith(
-        "a worker takes longer to hand a batch over than to make it; without workers "
+        "a worker takes longer to hand over a batch than to make it; without workers "
         "(num_workers=0) a step would take about 50 ms."
     )
 
@@ -293,7 +293,7 @@ def bursts(every: int, wait: float = 100) -> Table:
 def test_batches_that_come_in_bursts() -> None:
     found = top(worker(0, busy=0.6, cpu=0.5), steps=bursts(4))
     assert found.rule == "input-bursty"
-    assert "every 4 steps it waits for long and hardly in between" in found.sentence
+    assert "every 4 steps it waits long, and hardly at all in between" in found.sentence
     # Workers that are busy all the time make no more, however deep the queue is.
     busy = worker(0, busy=0.95), worker(1, busy=0.95)
     assert top(*busy, steps=bursts(4)).rule == "input-worker-bound"
@@ -313,8 +313,8 @@ def test_rare_waits_are_told_by_when_they_come() -> None:
     steps = joined(waits, waits, waits)
     found = top(*kept, steps=steps)
     assert found.sentence.endswith(
-        "nearly all of it in fewer than one step of twenty: those that begin an epoch, with an "
-        "empty queue."
+        "nearly all of it in fewer than one step in twenty: those that begin an epoch, when the "
+        "queue is empty."
     )
     assert "persistent_workers" not in found.sentence
     anew = top(*kept, steps=steps, persistent_workers=False)
@@ -336,7 +336,8 @@ def test_a_thread_that_fetches_by_itself_may_wait_for_files() -> None:
     own = {**worker(-1, cpu=0.2), "worker": -1}
     steps = step_table(100, STEPS, input_cpu=8 * MS)
     assert (
-        "waits for files or a network 90 % of that" in top(own, num_workers=0, steps=steps).sentence
+        "waits for files or a network for 90 % of that"
+        in top(own, num_workers=0, steps=steps).sentence
     )
     starved = {**worker(-1, cpu=0.1, delayed=0.9), "worker": -1}
     assert "files" not in top(starved, num_workers=0, steps=steps).sentence
@@ -346,7 +347,7 @@ def test_a_loader_that_starts_with_every_step() -> None:
     steps = step_table(60, {"loader_start": 60, "forward": 40})
     found = top(worker(0, busy=0.3), steps=steps)
     assert found.rule == "loader-start"
-    assert "every step begins a new epoch of it" in found.sentence
+    assert "every step starts a new epoch" in found.sentence
     assert found.fixes == ()
     assert found.place is not None
     assert found.place.source == "train.py:4"
@@ -372,4 +373,4 @@ def test_a_loader_that_is_made_anew_keeps_no_worker() -> None:
     )
     found = top(worker(0, busy=0.3), steps=joined(*[epoch] * 5))
     assert found.rule == "loader-start"
-    assert "so that its workers cannot stay" in found.sentence
+    assert "so its workers cannot stay" in found.sentence

@@ -55,8 +55,8 @@ def stories(
 def test_a_state_that_keeps_its_graph_through_a_story_is_told_with_its_line(tmp_path: Path) -> None:
     finding = told(stories(tmp_path), "kept-graph")
     assert finding.sentence == (
-        "Backward grows from 10 ms to 80 ms and begins anew, as train.py:5 keeps the graphs of "
-        "earlier steps: 35 ms of each 55 ms step (64 %)."
+        "Backward grows from 10 ms to 80 ms and starts over, because train.py:5 keeps the graphs "
+        "of earlier steps: 35 ms of each 55 ms step (64 %)."
     )
     assert finding.cost_ns == pytest.approx(35 * MS, rel=0.02)
     assert said(stories(tmp_path), "growing-steps") is None

@@ -28,7 +28,7 @@ def test_float32_products_on_a_card_with_tf32() -> None:
     finding = finding_of(story, "matmul-fp32")
     assert finding.sentence == (
         "The GPU multiplies float32 matrices for 700 µs of each 1.0 ms step (70 %) without its "
-        "tensor cores: TF32 is off, which is 7 times as fast here."
+        "tensor cores: TF32, 7 times as fast here, is off."
     )
     assert finding.severity is Severity.CRITICAL
     assert finding.cost_ns == pytest.approx(us(700 * (1 - 67 / 494.7)), rel=0.01)
@@ -120,9 +120,9 @@ def test_layout_conversions_cost_themselves_and_half_of_the_normalisation() -> N
     )
     finding = finding_of(story, "layout-conversion")
     assert finding.sentence == (
-        "The GPU spends 100 µs of each 1.0 ms step (10 %) turning the tensors of convolutions from "
-        "channels first to channels last and back, and 300 µs in normalisation that is slower "
-        "channels first."
+        "The GPU spends 100 µs of each 1.0 ms step (10 %) converting the tensors of convolutions "
+        "from channels first to channels last and back, and 300 µs in normalisation, which is "
+        "slower with channels first."
     )
     assert finding.cost_ns == us(250)
     assert found(diagnosed(busy_with(K(TO_NHWC, 19), K(BF16, 970))), "layout-conversion") is None
@@ -132,8 +132,8 @@ def test_a_chain_of_elementwise_kernels_could_be_one() -> None:
     chain = [K(ADD, 50, ("aten::add",)) for _ in range(12)]
     finding = finding_of(busy_with(*chain, K(BF16, 390)), "memory-bound-elementwise")
     assert finding.sentence == (
-        "The GPU spends 600 µs of each 1.0 ms step (60 %) in 12 kernels of elementwise work, "
-        "normalisation and reductions, which pass whole tensors through memory one after the other."
+        "The GPU spends 600 µs of each 1.0 ms step (60 %) in 12 kernels for elementwise work, "
+        "normalisation and reductions, each of which moves whole tensors through memory."
     )
     assert finding.cost_ns == us(600 - 3 * 50)
     assert finding.place is not None
@@ -154,8 +154,8 @@ def test_softmax_between_two_batched_products_is_unfused_attention() -> None:
     finding = finding_of(story, "unfused-attention")
     assert finding.sentence == (
         "Between the two matrix products of attention the GPU spends 300 µs of each 1.0 ms step "
-        "(30 %) in softmax, masks and scaling, which pass the scores of all pairs of positions "
-        "through memory."
+        "(30 %) in softmax, masks and scaling, each of which moves the scores of all pairs of "
+        "positions through memory."
     )
     assert (finding.severity, finding.cost_ns) == (Severity.CRITICAL, us(300))
     # The softmax of a loss has no product behind it.
@@ -171,8 +171,8 @@ def test_the_slow_form_of_scaled_dot_product_attention() -> None:
     )
     finding = finding_of(story, "attention-mask")
     assert finding.sentence == (
-        "scaled_dot_product_attention falls back to its slow form, with softmax and mask as "
-        "kernels of their own: they take 200 µs of each 1.0 ms step (20 %)."
+        "scaled_dot_product_attention falls back to its slow path, with softmax and mask as "
+        "separate kernels: they take 200 µs of each 1.0 ms step (20 %)."
     )
     assert found(diagnosed(story), "unfused-attention") is None
 
@@ -194,8 +194,8 @@ def test_products_of_misaligned_sizes() -> None:
     name = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x4_nt_align2>"
     finding = finding_of(busy_with(K(name, 600, ("aten::mm",)), K(BF16, 390)), "misaligned-dims")
     assert finding.sentence == (
-        "Matrix products in 16 bits take 600 µs of each 1.0 ms step (60 %) in kernels for sides "
-        "that are no multiples of eight."
+        "16-bit matrix products take 600 µs of each 1.0 ms step (60 %) in kernels for sizes that "
+        "are not multiples of eight."
     )
     assert finding.cost_ns == us(200)
     of_convolution = busy_with(K(name, 600, ("aten::convolution_backward",)), K(BF16, 390))
@@ -220,8 +220,8 @@ def test_cudnn_that_goes_on_trying_out_kernels() -> None:
     story = searching(kernel=2, call=20)
     finding = finding_of(story, "cudnn-benchmark")
     assert finding.sentence == (
-        "cuDNN tries out kernels for 4 convolutions after the warm-up, 300 µs of each 1.0 ms step "
-        "(30 %): their sizes are new."
+        "cuDNN benchmarks kernels for 4 convolutions after the warm-up, 300 µs of each 1.0 ms "
+        "step (30 %): their sizes are new."
     )
     assert (finding.severity, finding.cost_ns) == (Severity.CRITICAL, us(300))
     # The GPU idles while the host tries: that is no matter of launching in general.
@@ -246,7 +246,7 @@ def test_a_forward_pass_computed_anew_in_the_backward_pass() -> None:
     finding = finding_of(story, "backward-recompute")
     assert (finding.severity, finding.cost_ns) == (Severity.INFO, us(200))
     assert finding.sentence == (
-        "The backward pass computes parts of the forward pass anew for 200 µs of each 1.0 ms step "
+        "The backward pass recomputes parts of the forward pass for 200 µs of each 1.0 ms step "
         "(20 %): activation checkpointing is on."
     )
 
@@ -257,7 +257,7 @@ def test_a_bias_that_batch_normalisation_takes_away() -> None:
     norm = K(NORM, 100, ("aten::batch_norm",))
     finding = finding_of(busy_with(K(BF16, 400), bias, norm, K(BF16, 440)), "conv-bias-before-bn")
     assert finding.cost_ns == us(50)
-    assert "add a bias that the batch normalisation" in finding.sentence
+    assert "add a bias that the following batch normalisation" in finding.sentence
     without = busy_with(K(BF16, 400), bias, K(BF16, 540, ("aten::relu",)))
     assert found(diagnosed(without), "conv-bias-before-bn") is None
 
@@ -277,7 +277,7 @@ def test_attention_that_reads_a_mask() -> None:
     finding = finding_of(attending(ONE_MASK), "attention-mask")
     assert finding.sentence == (
         "Attention takes 400 µs of each 1.0 ms step (40 %) and reads a mask of 512 x 512 from "
-        "memory, which keeps it from the fastest kernels."
+        "memory, which rules out the fastest kernels."
     )
     # A causal kernel leaves out one half of the pairs.
     assert finding.cost_ns == us(200)

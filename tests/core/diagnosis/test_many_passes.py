@@ -47,8 +47,8 @@ def test_samples_that_go_backward_one_by_one_are_told_with_their_line() -> None:
     finding = told(passes(20))
     assert finding is not None
     assert finding.sentence == (
-        "Each step goes backward 20 times at train.py:10: Python and short calls of operators take "
-        "3.8 ms of each 4.0 ms step (95 %) more than one pass over all would."
+        "Each step runs 20 backward passes at train.py:10: Python and short operator calls take "
+        "3.8 ms of each 4.0 ms step (95 %) more than a single pass would."
     )
     assert finding.cost_ns == pytest.approx(3.8 * MS, rel=0.01)
     assert finding.severity is Severity.CRITICAL

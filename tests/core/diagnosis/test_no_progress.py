@@ -43,8 +43,8 @@ def test_a_hang_is_told_with_its_line() -> None:
     finding = told(run)
     assert finding is not None
     assert finding.sentence == (
-        "No step has ended for 45 s, since that of number 39; a step takes 100 ms. Its main "
-        "thread was last seen at train.py:31 in reduce."
+        "No step has ended for 45 s, since step 39; a step usually takes 100 ms. Its main thread "
+        "was last seen at train.py:31 in reduce."
     )
     assert (finding.rule, finding.severity, finding.cost_ns) == ("no-progress", Severity.WARNING, 0)
     assert source_of(finding) == "/p/train.py:31"
@@ -76,7 +76,7 @@ def test_from_half_a_minute_and_twenty_steps_on(seconds: float, step: float, is_
 def test_without_samples_it_says_so() -> None:
     finding = told(waiting(45))
     assert finding is not None
-    assert finding.sentence.endswith("No sample tells where its main thread is.")
+    assert finding.sentence.endswith("No stack sample shows where its main thread is.")
     assert finding.place is None
 
 

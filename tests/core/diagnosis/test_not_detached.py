@@ -73,8 +73,8 @@ def test_a_critic_whose_samples_are_not_detached_is_told() -> None:
     finding = gan()
     assert finding is not None
     assert finding.sentence == (
-        "Backward goes on into a model that another optimizer trains, whose gradients are then "
-        "thrown away: 6.0 ms of each 23 ms step (26 %) at train.py:10; its output lacks a detach()."
+        "Backward continues into a model that another optimizer trains, and those gradients are "
+        "thrown away: 6.0 ms of each 23 ms step (26 %) at train.py:10; detach() its output."
     )
     assert finding.cost_ns == pytest.approx(6 * MS, rel=0.01)
     assert finding.severity is Severity.CRITICAL

@@ -37,7 +37,7 @@ def test_a_loop_over_parameters_is_told_with_its_line_and_its_turns() -> None:
     assert finding is not None
     assert finding.sentence == (
         "A loop at train.py:7 calls 4 small operators (aten::mul, aten::add, aten::copy_) for "
-        "each of 60 parameters: that takes 9.6 ms of each 20 ms step (49 %)."
+        "each of 60 parameters: this takes 9.6 ms of each 20 ms step (49 %)."
     )
     assert finding.cost_ns == pytest.approx(9.6 * MS, rel=0.01)
     assert (finding.severity, finding.parts) == (Severity.CRITICAL, ("other",))
@@ -96,7 +96,7 @@ def test_a_loop_over_time_steps_is_told_with_its_backward_pass() -> None:
     assert finding is not None
     assert finding.sentence == (
         "A loop at train.py:12 calls 5 small operators (aten::select, aten::linear, "
-        "aten::sigmoid, ...) 100 times for a piece of a tensor each: that takes 8.0 ms of each "
+        "aten::sigmoid, ...) 100 times for a slice of a tensor each: this takes 8.0 ms of each "
         "8.0 ms step (100 %)."
     )
     assert finding.cost_ns == pytest.approx(8 * MS, rel=0.01)
@@ -110,7 +110,7 @@ def test_a_stack_of_layers_that_split_tensors_is_no_such_loop() -> None:
 def test_a_layer_for_each_of_many_columns_is_told_though_each_has_weights() -> None:
     finding = judged(recurrence(40, weights=True), "loop-of-indexing")
     assert finding is not None
-    assert "aten::sigmoid, ...) 40 times for a piece of a tensor each" in finding.sentence
+    assert "aten::sigmoid, ...) 40 times for a slice of a tensor each" in finding.sentence
 
 
 def test_a_loop_below_a_twentieth_of_the_step_is_left_alone() -> None:
@@ -141,8 +141,8 @@ def test_a_loop_of_which_no_two_turns_are_alike_is_told_by_its_pieces() -> None:
     finding = judged(matching(300), "loop-of-indexing")
     assert finding is not None
     assert finding.sentence == (
-        "A loop at boxes.py:9 calls small operators (aten::maximum, aten::select) for 300 pieces "
-        "of tensors, one after the other: that takes 8.8 ms of each 23 ms step (38 %)."
+        "A loop at boxes.py:9 calls small operators (aten::maximum, aten::select) for 300 slices "
+        "of tensors, one by one: this takes 8.8 ms of each 23 ms step (38 %)."
     )
 
 
@@ -212,8 +212,8 @@ def test_python_between_operators_is_told_with_its_line() -> None:
     finding = judged(with_python(100), "python-bound")
     assert finding is not None
     assert finding.sentence == (
-        "Python within the model and its optimizer takes 1.0 ms of each 2.0 ms step (50 %), most "
-        "of it in forward at model.py:3: a step calls 20 operators."
+        "Python in the model and its optimizer takes 1.0 ms of each 2.0 ms step (50 %), most of "
+        "it in forward at model.py:3: a step calls 20 operators."
     )
     assert (finding.cost_ns, finding.parts) == (MS, ("python in forward",))
 

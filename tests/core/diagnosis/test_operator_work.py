@@ -59,22 +59,22 @@ SORT = ("aten::sort", "aten::stable_sort")
         (
             "layout-copies",
             (10, 2.5, COPIES),
-            "Copies of tensors into another order of memory take 25 ms of each 100 ms step (25 %), "
+            "Copies of tensors into another memory layout take 25 ms of each 100 ms step (25 %), "
             "10 of them in a step at model.py:12.",
             25,
         ),
         (
             "memory-bound-elementwise",
             (20, 2, ("aten::mul",)),
-            "Element-wise operators called one by one take 40 ms of each 100 ms step (40 %), 20 of "
-            "them in a forward pass at model.py:12: each goes through memory anew.",
+            "Element-wise operators called one by one take 40 ms of each 100 ms step (40 %), 20 "
+            "of them in a forward pass at model.py:12: each makes its own pass through memory.",
             20,
         ),
         (
             "memory-bound-elementwise",
             (4, 10, ("aten::mul",)),
             "Element-wise operators on large tensors take 40 ms of each 100 ms step (40 %) at "
-            "model.py:12: each goes through memory anew.",
+            "model.py:12: each makes its own pass through memory.",
             20,
         ),
         (
@@ -154,8 +154,8 @@ def test_attention_that_is_written_out_is_told() -> None:
     finding = judged(attending(3_000), "unfused-attention")
     assert finding is not None
     assert finding.sentence == (
-        "Attention written out as two products with a softmax between them takes 3.0 ms of each "
-        "12 ms step (25 %) at model.py:12."
+        "Attention written out as two matrix products with a softmax in between takes 3.0 ms of "
+        "each 12 ms step (25 %) at model.py:12."
     )
     assert finding.cost_ns == pytest.approx(1.5 * MS, rel=0.01)
 
@@ -187,12 +187,12 @@ def test_layers_within_backward_are_checkpointing() -> None:
     finding = judged(backward(6_000), "backward-recompute")
     assert finding is not None
     assert finding.sentence == (
-        "Activation checkpointing computes the forward pass again within backward, for 6.0 ms of "
-        "each 30 ms step (20 %) at train.py:20."
+        "Activation checkpointing recomputes the forward pass during backward, for 6.0 ms of each "
+        "30 ms step (20 %) at train.py:20."
     )
     assert (finding.cost_ns, finding.would_raise_confidence) == (
         6 * MS,
-        "whether memory is short without it",
+        "whether memory would be short without it",
     )
     assert judged(backward(2_900), "backward-recompute") is None
 
@@ -207,8 +207,8 @@ def test_gradients_that_no_optimizer_uses_are_told() -> None:
     )
     assert finding is not None
     assert finding.sentence == (
-        "Gradients of 40 of 60 parameters are computed and never used, as no optimizer holds them: "
-        "at least 5.0 ms of each 30 ms step (17 %) at train.py:20."
+        "Gradients of 40 of 60 parameters are computed but never used, because no optimizer "
+        "holds them: at least 5.0 ms of each 30 ms step (17 %) at train.py:20."
     )
     assert (finding.cost_ns, finding.severity) == (5 * MS, Severity.WARNING)
     few = backward(note=floats(unused=1, unused_elements=890_000))
@@ -231,7 +231,7 @@ def test_a_dense_gradient_of_a_large_table_is_told() -> None:
     assert finding is not None
     assert finding.sentence == (
         "An embedding table of 5.0 million numbers at train.py:25 gets a dense gradient, and the "
-        "optimizer goes through all of it: 10 ms of each 40 ms step (26 %)."
+        "optimizer updates every row: 10 ms of each 40 ms step (26 %)."
     )
     assert finding.cost_ns == pytest.approx((2 + 10 * 5 / 6) * MS, rel=0.01)
 
@@ -270,8 +270,8 @@ def test_a_forward_pass_for_metrics_is_told_with_its_line() -> None:
     finding = judged(passes(metrics=5), "repeated-forward")
     assert finding is not None
     assert finding.sentence == (
-        "The model runs forward again without a backward pass in the same step, for 5.0 ms of each "
-        "20 ms step (25 %) at train.py:14."
+        "The model runs another forward pass without a backward pass in the same step, for 5.0 ms "
+        "of each 20 ms step (25 %) at train.py:14."
     )
     assert finding.cost_ns == 5 * MS
 

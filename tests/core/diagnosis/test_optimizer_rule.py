@@ -79,7 +79,7 @@ def test_a_run_that_does_not_say_how_it_is_set_up_is_not_judged() -> None:
     judgement = diagnosis(Facts(make_run(phases={"forward": 60, "optimizer": 40})))
     assert found(judgement, "optimizer-single-tensor") is None
     why = {one.rule: one.reason for one in judgement.abstentions}
-    assert why["optimizer-single-tensor"] == "how the optimizer is made was not recorded"
+    assert why["optimizer-single-tensor"] == "how the optimizer was created was not recorded"
 
 
 def test_the_fix_makes_it_fused_at_the_line_that_makes_it() -> None:

@@ -63,8 +63,7 @@ def told(facts: Facts) -> Finding:
 def test_the_share_of_padding_is_that_of_the_computing() -> None:
     one = told(facts(look(900, 700), look(1800, 1000, tokens=2000)))
     assert one.sentence == (
-        "90 % of the tokens of a batch are padding: about 7.2 ms of each 10 ms step are spent on "
-        "it."
+        "90 % of the tokens in a batch are padding: about 7.2 ms of each 10 ms step is spent on it."
     )
     assert (one.cost_ns, one.severity, one.confidence) == (
         7.2 * MS,
@@ -77,7 +76,7 @@ def test_the_share_of_padding_is_that_of_the_computing() -> None:
     assert one.parts == ("forward",)
     figures = {figure.label: figure.value for figure in one.facts}
     assert figures["beyond the longest row of each batch"] == 56.7
-    assert (figures["tokens of a row"], figures["of them no padding"]) == (100, 10)
+    assert (figures["tokens in a row"], figures["of them not padding"]) == (100, 10)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +103,7 @@ def test_without_token_ids_nothing_is_said_and_of_one_batch_it_is_not_judged() -
     judged = diagnosis(facts({"rows": "many"}, look(0, tokens=0)))
     assert "padding-waste" not in reasons(judged)
     judged = diagnosis(facts(look(900)))
-    assert reasons(judged)["padding-waste"] == "a single batch was looked at for padding"
+    assert reasons(judged)["padding-waste"] == "only a single batch was checked for padding"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_code_that_is_loaded_is_initialisation() -> None:
     assert finding.cost_ns == ms(4)
     assert finding.sentence == (
         "The GPU idles 4.0 ms of each 10 ms step (40 %) while the driver and libraries load code "
-        "and set themselves up: the recording shows first uses, not steady steps."
+        "and initialize: the recording shows first calls, not steady steps."
     )
     assert finding.place is not None
     assert finding.place.operator == "cudaLaunchKernel"
@@ -50,7 +50,7 @@ def test_first_uses_that_are_most_of_the_recording_come_first() -> None:
     assert (top.rule, top.severity, top.steps) == ("initialisation", Severity.CRITICAL, 0)
     assert top.sentence == (
         "The GPU idles 100 ms of the recorded 151 ms (66 %) while the driver and libraries load "
-        "code and set themselves up: what was recorded is mostly first uses, and 27 % of it steady "
+        "code and initialize: the recording is mostly first calls, and only 27 % of it is steady "
         "steps."
     )
 
@@ -76,7 +76,7 @@ def test_idle_time_that_work_waits_in_a_queue_is_named() -> None:
     top = diagnosed(story).top
     assert top is not None
     assert (top.rule, top.parts) == ("largest-part", ("queue wait",))
-    assert "with work queued: it waits for work that is not in the trace" in top.sentence
+    assert "with work queued: it waits for something that is not in the trace" in top.sentence
 
 
 def test_a_trace_of_copies_without_operators_is_judged() -> None:
@@ -156,7 +156,7 @@ def test_kernels_are_judged_from_the_first_one_on() -> None:
     finding = finding_of(story, "matmul-fp32")
     assert finding.step_ns == pytest.approx(ms(12), abs=us(60))
     assert found(diagnosed(story), "trace-incomplete") is not None
-    assert "lacks what the device did" in reasons(diagnosed(story))["launch-bound"]
+    assert "lacks the device's activity" in reasons(diagnosed(story))["launch-bound"]
     story.call("cudaLaunchKernel", us(1), correlation=1_000)
     assert "1 of 3 kernel launches" in reasons(diagnosed(story))["matmul-fp32"]
 

@@ -64,8 +64,8 @@ def test_losses_that_go_backward_one_by_one_are_told_with_their_line() -> None:
     finding = judged(losses(), "repeated-backward")
     assert finding is not None
     assert finding.sentence == (
-        "2 backward passes of each step go through the same layers, for 8.0 ms of each 34 ms step "
-        "(24 %) more than one would at train.py:10."
+        "2 backward passes of each step run through the same layers, for 8.0 ms of each 34 ms "
+        "step (24 %) more than one would at train.py:10."
     )
     assert finding.cost_ns == pytest.approx(8 * MS, rel=0.01)
 

@@ -48,7 +48,7 @@ def test_without_sizes_or_a_known_card_it_says_so(tmp_path: Path) -> None:
     with pytest.raises(UnknownError, match="sizes of tensors were not recorded"):
         roofline(open_trace(plain.write(tmp_path / "plain.json")))
     unknown = busy_with(*SHAPED, card={**H100, "name": "Some card"})
-    with pytest.raises(UnknownError, match="what Some card can do is not known"):
+    with pytest.raises(UnknownError, match="the peak rates of Some card are not known"):
         roofline(open_trace(unknown.write(tmp_path / "unknown.json")))
 
 
@@ -116,8 +116,8 @@ def test_a_busy_gpu_is_said_to_compute_what_it_computes() -> None:
     chain = [K(ADD, 50, ("aten::add",)) for _ in range(12)]
     finding = finding_of(busy_with(*chain, K(BF16, 390)), "compute-bound")
     assert finding.sentence == (
-        "The GPU computes 990 µs of each 1.0 ms step (99 %): only less or faster computing helps. "
-        "Of its kernels' time: elementwise 61 %, matrix products 39 %."
+        "The GPU computes 990 µs of each 1.0 ms step (99 %): only computing less, or faster, "
+        "helps. Of its kernels' time: elementwise 61 %, matrix products 39 %."
     )
     assert diagnosed(busy_with(K(BF16, 990))).findings[0].rule == "healthy"
 

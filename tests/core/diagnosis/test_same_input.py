@@ -203,8 +203,8 @@ def test_layers_that_run_twice_with_the_same_input_are_told(tmp_path: Path) -> N
     finding = judged(facts_of(CENTRES, tmp_path, used_twice(), forward=20, backward=20), RULE)
     assert finding is not None
     assert finding.sentence == (
-        "The same layers run twice with the same input in one step, forward and backward: the "
-        "second time takes 20 ms of each 40 ms step (50 %), at train.py:14."
+        "The same layers run twice on the same input in one step, forward and backward: the "
+        "second run takes 20 ms of each 40 ms step (50 %), at train.py:14."
     )
     assert finding.cost_ns == pytest.approx(20 * MS, rel=0.01)
     short = facts_of(CENTRES, tmp_path, used_twice(0.5), forward=10.5, backward=10.5)

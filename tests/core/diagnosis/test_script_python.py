@@ -160,7 +160,7 @@ def test_without_samples_and_window_it_is_not_judged() -> None:
     run = run_of(step_table(STEPS, {"forward": 50, "other": 50}))
     assert said(run, "python-bound") is None
     assert reason(run, "python-bound") == (
-        "neither samples of the stack nor a profiled window show the script"
+        "neither stack samples nor a profiled window show the script"
     )
 
 

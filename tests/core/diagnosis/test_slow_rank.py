@@ -86,8 +86,8 @@ def test_the_rank_that_comes_late_is_named_with_its_line() -> None:
         assert (found.rule, found.severity) == ("straggler", Severity.CRITICAL)
         assert found.cost_ns == 30 * MS
         assert found.sentence == (
-            "Rank 1 holds up the others 30 ms of each 130 ms step (23 %), 30 ms of it in its own "
-            "code outside the model (train.py:12 in main)."
+            "Rank 1 holds up the others for 30 ms of each 130 ms step (23 %), 30 ms of it in "
+            "its own code outside the model (train.py:12 in main)."
         )
         assert found.place is not None
         assert (found.place.rank, found.place.file, found.place.line) == (
@@ -130,7 +130,7 @@ def test_a_slow_backward_pass_is_seen_by_who_waits_least_in_collectives(tmp_path
     found = said(run, "straggler")
     assert found is not None
     assert found.cost_ns == 30 * MS
-    assert "Rank 1 holds up the others 30 ms" in found.sentence
+    assert "Rank 1 holds up the others for 30 ms" in found.sentence
     assert "30 ms of it in backward" in found.sentence
 
 
@@ -151,8 +151,8 @@ def test_ranks_that_wait_alike_are_told_what_they_exchange(tmp_path: Path) -> No
     assert found is not None
     assert (found.severity, found.cost_ns) == (Severity.WARNING, 21 * MS)
     assert found.sentence == (
-        "The training spends 21 ms of each 100 ms step (21 %) in collectives, computing nothing "
-        "meanwhile."
+        "The training spends 21 ms of each 100 ms step (21 %) in collectives, with no "
+        "computation to hide them."
     )
 
 
@@ -167,8 +167,8 @@ def test_gradients_that_are_reduced_for_each_micro_batch_are_told_apart() -> Non
     assert found is not None
     assert found.cost_ns == 18 * MS
     assert found.sentence == (
-        "Gradients are reduced in 4 backward passes of each step, where the last would do: "
-        "18 ms of each 100 ms step (18 %) in collectives."
+        "Gradients are reduced in 4 backward passes of each step, where one would do: 18 ms of "
+        "each 100 ms step (18 %) in collectives."
     )
     once = said(run_of(EVEN, EVEN), "reduce-each-micro-batch", window(40))
     assert once is None

@@ -47,8 +47,8 @@ def saving(length: float, line: int = 20, stage: str = SAVE) -> RunSnapshot:
 def test_steps_that_write_checkpoints_are_named_with_their_line() -> None:
     finding = told(saving(1000), "slow-steps")
     assert finding.sentence == (
-        "One step in 25 takes 1.0 s instead of 20 ms, 40 ms of each 60 ms step (67 %) in the "
-        "mean: they write checkpoints at train.py:20."
+        "One step in 25 takes 1.0 s instead of 20 ms, 40 ms of each 60 ms step (67 %) on "
+        "average: they write checkpoints at train.py:20."
     )
     assert (finding.severity, source_of(finding)) == (Severity.CRITICAL, "/p/train.py:20")
     assert finding.cost_ns == 40 * MS
@@ -104,8 +104,8 @@ def evaluating_within(script: Path | None = None) -> RunSnapshot:
 def test_forward_passes_without_backward_are_an_evaluation_within_a_step() -> None:
     finding = told(evaluating_within(), "evaluation")
     assert finding.sentence == (
-        "Evaluation takes 20 ms of each 40 ms step (50 %): 4 steps call the model many times for "
-        "one backward pass."
+        "Evaluation takes 20 ms of each 40 ms step (50 %): 4 steps call the model many times per "
+        "backward pass."
     )
     assert said(evaluating_within(), "slow-steps") is None
 
@@ -146,7 +146,7 @@ def evaluating(count: int) -> RunSnapshot:
 def test_evaluation_is_a_part_of_the_run() -> None:
     finding = told(evaluating(50), "evaluation")
     assert finding.sentence == (
-        "Evaluation takes 50 % of the run: 200 steps that train nothing (train.py:51), 20 ms for "
+        "Evaluation takes 50 % of the run: 200 steps without training (train.py:51), 20 ms for "
         "each training step."
     )
     assert (finding.cost_ns, finding.step_ns) == (20 * MS, 40 * MS)
@@ -198,8 +198,8 @@ def compiling(share: float) -> RunSnapshot:
 def test_compiling_after_the_warm_up_is_named_with_the_call() -> None:
     finding = told(compiling(0.5), "recompiles")
     assert finding.sentence == (
-        "torch.compile takes 50 ms of each 100 ms step (50 %) after the warm-up: it compiles for "
-        "train.py:17 again in 60 of 60 steps, as far as samples tell."
+        "torch.compile takes 50 ms of each 100 ms step (50 %) after the warm-up: it recompiles "
+        "for train.py:17 in 60 of 60 steps, according to stack samples."
     )
     assert (finding.cost_ns, source_of(finding)) == (50 * MS, "/p/train.py:17")
     assert said(compiling(0.04), "recompiles") is None
@@ -213,7 +213,7 @@ def test_compiling_counts_from_a_twentieth_of_the_steps_on(every: int, is_told: 
 
 
 def test_compiling_is_not_judged_without_samples() -> None:
-    assert reason(run_of(step_table(60, USUAL)), "recompiles") == "too few samples of the stack"
+    assert reason(run_of(step_table(60, USUAL)), "recompiles") == "too few stack samples"
 
 
 def compiled(

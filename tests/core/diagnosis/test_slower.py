@@ -49,8 +49,8 @@ def test_it_is_told_with_what_has_changed(tmp_path: Path) -> None:
     finding = slower(tmp_path / "5", 12, torch_version="2.13.0", cpu_count=4)
     assert finding is not None
     assert finding.sentence == (
-        "The mean step takes 12 ms, in 3 earlier runs of the same command 10 ms: since the last of "
-        "them have changed PyTorch's version and the cores it may use."
+        "The mean step takes 12 ms, against 10 ms in 3 earlier runs of the same command: changed "
+        "since the last of them: PyTorch's version and the usable cores."
     )
     assert (finding.rule, finding.severity, finding.cost_ns) == (
         "slower-than-before",
@@ -66,7 +66,7 @@ def test_where_nothing_has_changed_it_says_so(tmp_path: Path) -> None:
     finding = slower(tmp_path / "3", 30)
     assert finding is not None
     assert finding.severity is Severity.INFO
-    assert "nothing that is recorded has changed" in finding.sentence
+    assert "nothing on record has changed" in finding.sentence
 
 
 @pytest.mark.parametrize(("step", "is_told"), [(11, True), (10.9, False), (5, False)])

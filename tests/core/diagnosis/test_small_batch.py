@@ -48,8 +48,9 @@ def test_kernels_of_few_blocks_are_told_with_what_they_leave_empty() -> None:
     finding = found(judged(400, 400), "small-batch")
     assert finding is not None
     assert finding.sentence == (
-        "Kernels that leave half of the GPU empty, or more, take 50 % of its time, and 20 % of its "
-        "memory is in use: a larger batch takes less time for each sample, and changes training."
+        "Kernels that leave at least half of the GPU empty take 50 % of its time, and 20 % of "
+        "its memory is in use: a larger batch takes less time per sample, but changes the "
+        "training."
     )
     # Three quarters of the card are empty for 400 us, and it is busy four fifths of the step.
     assert (finding.severity, finding.cost_ns) == (Severity.WARNING, us(300))
@@ -88,7 +89,7 @@ def test_a_card_half_empty_that_idles_keeps_its_own_word() -> None:
 def test_without_launches_or_memory_it_is_not_judged() -> None:
     one = judged(400, 400, block=[1, 1, 1])
     assert found(one, "small-batch") is None
-    why = "the trace does not say with how many blocks kernels were launched"
+    why = "the trace does not record the number of blocks per kernel launch"
     assert reasons(one)["small-batch"] == why
     alone = diagnosed(story(400))
     assert found(alone, "small-batch") is None

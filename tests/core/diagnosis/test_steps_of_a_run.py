@@ -38,8 +38,8 @@ def test_fetching_in_the_main_thread_is_named_with_its_cost() -> None:
     found = judged(phases={"input_wait": 21, "forward": 6, "backward": 8}, loaders=(IN_MAIN,)).top
     assert found is not None
     assert found.sentence == (
-        "The training waits 21 ms of each 35 ms step (60 %) for data: "
-        "the loader runs in the main thread (num_workers=0)."
+        "The training spends 21 ms of each 35 ms step (60 %) waiting for data: the loader runs "
+        "in the main thread (num_workers=0)."
     )
     assert (found.rule, found.severity) == ("input-in-main-thread", Severity.CRITICAL)
     assert (found.cost_ns, found.step_ns, found.steps) == (21 * MS, 35 * MS, 40)
@@ -61,7 +61,8 @@ def test_workers_that_do_not_keep_up_are_input_bound() -> None:
     assert found is not None
     assert found.rule == "input-bound"
     assert found.sentence == (
-        "The training waits 4.0 ms of each 10 ms step (40 %) for data: 2 workers do not keep up."
+        "The training spends 4.0 ms of each 10 ms step (40 %) waiting for data: 2 workers do not "
+        "keep up."
     )
 
 
@@ -72,7 +73,7 @@ def test_a_long_wait_in_few_steps_is_not_for_want_of_workers() -> None:
     found = judged(steps=joined(epoch, epoch, epoch), loaders=(WORKERS,)).top
     assert found is not None
     assert found.rule == "input-bound"
-    assert "in fewer than one step of twenty" in found.sentence
+    assert "in fewer than one step in twenty" in found.sentence
     assert "keep up" not in found.sentence
     assert found.fixes == ()
 
@@ -91,7 +92,7 @@ def test_workers_that_start_anew_with_each_epoch_are_named() -> None:
     # The first start is none that could be saved: three, in the 160 steps but for the warm-up.
     assert found.cost_ns == 3 * 400 * MS // found.steps
     assert found.sentence.endswith(
-        "2 workers start anew with each epoch, unless persistent_workers=True keeps them."
+        "2 workers start again with each epoch, unless persistent_workers=True keeps them."
     )
 
 
@@ -173,7 +174,7 @@ def test_of_several_ranks_the_one_judged_is_said() -> None:
     ranks = tuple(replace(run.ranks[0], rank=number) for number in range(8))
     assert notes(Facts(run, None)) == ()
     told = notes(Facts(replace(run, ranks=ranks), None))
-    assert told == ("8 training processes: the diagnosis is that of rank 0",)
+    assert told == ("8 training processes: the diagnosis covers rank 0",)
 
 
 def test_a_run_that_is_over_waits_for_nothing() -> None:
@@ -196,7 +197,7 @@ def test_operators_that_run_all_the_time_are_told_and_not_called_healthy() -> No
         "The model's operators take 32 ms of each 33 ms step (97 %)"
     )
     reasons = {a.rule: a.reason for a in diagnosis.abstentions}
-    assert reasons["healthy"].endswith("what this CPU could compute is not known")
+    assert reasons["healthy"].endswith("what this CPU could achieve is not known")
 
 
 def test_time_outside_the_model_is_named_where_no_rule_knows_its_cause() -> None:
@@ -415,7 +416,7 @@ def test_a_run_without_training_is_judged_by_the_steps_it_has(kind: str, subject
     )
     assert found is not None
     assert (found.rule, found.cost_ns) == ("input-in-main-thread", 21 * MS)
-    assert found.sentence.startswith(f"{subject} waits ")
+    assert found.sentence.startswith(f"{subject} spends ")
 
 
 def test_inference_that_computes_is_told_so() -> None:
@@ -438,8 +439,8 @@ def test_a_run_that_is_mostly_something_else_than_training_says_so(
     assert (step_kind(facts), step_count(facts)) == ("train", 50)
     assert told == (
         [
-            "55 % of the time of all steps is that of 120 steps without a backward pass "
-            "(evaluation, generation), 1.2 s: the diagnosis is of the training steps"
+            "55 % of the time of all steps, 1.2 s, is in 120 steps without a backward pass "
+            "(evaluation, generation): the diagnosis covers the training steps"
         ]
         if is_told
         else []

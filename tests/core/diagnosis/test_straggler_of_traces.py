@@ -70,8 +70,8 @@ def test_it_is_a_finding_on_every_rank(tmp_path: Path) -> None:
     own = straggler(report(tmp_path, 2).diagnosis)
     assert own.cost_ns == us(800) // 3
     assert own.sentence == (
-        "Rank 2 comes late to collectives and makes each of the others wait 267 µs of each 1.0 ms "
-        "step (27 %): there gpu compute takes 300 µs longer (gemm)."
+        "Rank 2 arrives late at collectives and makes each of the others wait 267 µs of each 1.0 "
+        "ms step (27 %): there gpu compute takes 300 µs longer (gemm)."
     )
     labels = {figure.label: figure.value for figure in own.facts}
     assert labels["waits for rank 2, all ranks"] == us(800)
@@ -101,7 +101,7 @@ def test_a_shorter_wait_leaves_the_rest_of_the_communication(tmp_path: Path) -> 
     rest = found(judged, "communication-exposed")
     assert rest is not None
     assert rest.cost_ns == us(300)
-    assert "in collectives beside the wait for rank 1, computing nothing" in rest.sentence
+    assert "in collectives besides the wait for rank 1, with no computation" in rest.sentence
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_rank_that_was_late_before_its_step_is_said_to(tmp_path: Path) -> None
     write_ranks(tmp_path, ranks)
     finding = straggler(report(tmp_path).diagnosis)
     assert "makes rank 0 wait 300 µs" in finding.sentence
-    assert finding.sentence.endswith("no part of its own step is longer by half as much.")
+    assert finding.sentence.endswith("no single part of its own step explains even half of that.")
 
 
 def test_ranks_without_a_gpu_wait_in_the_librarys_threads(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_the_report_holds_the_ranks(tmp_path: Path) -> None:
     }
     assert (table["slow_rank"]["rank"], table["slow_rank"]["lag"]) == (2, us(300))
     lines = render(made).split("\n")
-    at = lines.index("Ranks, mean step; waits caused: of all the others for this one")
+    at = lines.index("Ranks, mean step; waits caused: how long all others wait for this rank")
     assert lines[at + 2].split() == ["*", "0", "1.0", "ms", "300", "µs", "350", "µs", "0", "ns"]
     assert lines[at + 4].split() == ["2", "1.0", "ms", "600", "µs", "50", "µs", "500", "µs"]
 

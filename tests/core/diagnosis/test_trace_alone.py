@@ -118,8 +118,8 @@ def plain(*parts: tuple[str, str, float]) -> TraceBuilder:
 def test_what_computes_on_the_cpu_is_named_with_its_shares() -> None:
     found = top(plain(("aten::conv2d", "aten::mkldnn_convolution", 3)))
     assert found.sentence == (
-        "The model's operators take 100 ms of the recorded 100 ms (100 %): only less or faster "
-        "computing helps. Of their time: aten::mm 70 %, aten::mkldnn_convolution 30 %."
+        "The model's operators take 100 ms of the recorded 100 ms (100 %): only computing less, "
+        "or faster, helps. Of their time: aten::mm 70 %, aten::mkldnn_convolution 30 %."
     )
 
 
@@ -149,7 +149,7 @@ def test_convolutions_that_onednn_does_none_of_are_told() -> None:
     found = finding_of(plain((*SLOW, 2.5)), "onednn-off")
     assert found.sentence == (
         "Convolutions take 25 ms of the recorded 100 ms (25 %), none of them in oneDNN: it is "
-        "switched off, this build of torch lacks it, or the data is float64."
+        "disabled, this build of torch lacks it, or the data is float64."
     )
     assert found.cost_ns == pytest.approx(ms(12.5), abs=us(1))
 
@@ -197,6 +197,6 @@ def test_values_that_are_long_in_coming_are_waited_for(read: int, rule: str) -> 
     if rule == "largest-part":
         assert found.parts == ("reading values",)
         assert found.sentence == (
-            "The training waits 2.7 ms of the recorded 9.0 ms (30 %) for single values that it "
-            "reads, as item() does."
+            "The training waits 2.7 ms of the recorded 9.0 ms (30 %) to read single values, as "
+            "item() does."
         )

@@ -119,7 +119,7 @@ def test_what_backward_launches_is_placed_where_forward_calls_it(forward: int, l
     [
         (launching(every=16), "CUDA graphs, torch.compile, fused optimizers; a larger batch"),
         (launching(kernels=99, every=16), "a larger batch, or several steps in one CUDA graph"),
-        (launching(length=10, every=16), "less work of the host for each launch: torch.compile"),
+        (launching(length=10, every=16), "less host work per launch: torch.compile"),
     ],
     ids=["many short", "few", "long"],
 )
@@ -255,10 +255,10 @@ def test_a_wait_partly_behind_queued_work_is_said_to_be_that_of_the_gpu() -> Non
     run = make_run(**IN_MAIN_THREAD, **ON_GPU)
     whole, part = (diagnosed(waiting(wait), run).top for wait in (300, 200))
     assert whole is not None
-    assert whole.sentence.startswith("The training waits 30 ms ")
+    assert whole.sentence.startswith("The training spends 30 ms ")
     assert "of the training thread" not in {fact.label for fact in whole.facts}
     assert part is not None
-    assert part.sentence.startswith("The GPU waits 20 ms ")
+    assert part.sentence.startswith("The GPU spends 20 ms ")
     facts = {fact.label: fact.value for fact in part.facts}
     assert (facts["mean wait"], facts["of the training thread"]) == (20 * MS, 30 * MS)
 

@@ -26,8 +26,8 @@ def test_a_gpu_that_was_not_recorded_is_said_and_not_judged() -> None:
     judged = diagnosed(convolving(ms(1)))
     assert [finding.rule for finding in judged.findings] == ["trace-incomplete"]
     assert judged.findings[0].sentence == (
-        "aten::cudnn_convolution runs on a GPU, of which nothing was recorded: what it does cannot "
-        "be told."
+        "aten::cudnn_convolution runs on a GPU, but no GPU activity was recorded: what it does "
+        "is not known."
     )
     assert reasons(judged)["largest-part"] == (
         "no GPU kernels in this trace, though aten::cudnn_convolution runs on a GPU: it was not "
@@ -52,7 +52,7 @@ def test_a_first_call_far_longer_than_later_ones_sets_something_up() -> None:
     assert finding.place.operator == "aten::cudnn_convolution"
     assert finding.sentence == (
         "First calls of operators take 20 ms of the recorded 40 ms (50 %), far longer than later "
-        "ones, mainly aten::cudnn_convolution: the recording shows first uses, not steady steps."
+        "ones, mainly aten::cudnn_convolution: the recording shows first calls, not steady steps."
     )
 
 

@@ -35,7 +35,7 @@ def test_a_worker_without_shared_memory_is_told_with_torchs_words(tmp_path: Path
     assert one is not None
     assert one.sentence == (
         'A worker of the data loader failed ("DataLoader worker (pid 4711) is killed by signal: '
-        'Bus error"): it has run out of shared memory, in which workers hand over batches.'
+        'Bus error"): it ran out of shared memory, through which workers hand over batches.'
     )
     assert (one.rule, one.severity, one.cost_ns, one.facts[0].value) == (
         "workers-died",
@@ -48,11 +48,14 @@ def test_a_worker_without_shared_memory_is_told_with_torchs_words(tmp_path: Path
 @pytest.mark.parametrize(
     ("output", "why"),
     [
-        (KILLED, "a signal has ended it"),
-        (ENDED, "it has ended by itself"),
+        (KILLED, "a signal killed it"),
+        (ENDED, "it exited by itself"),
         (b"unable to open shared memory object </torch_1_2> in read-write mode: No", "shared mem"),
         (b"unable to mmap 512 bytes from file </torch_7_8>: Cannot allocate\n", "shared memory"),
-        (b"RuntimeError: Too many open files. Communication with the workers is no\n", "a file"),
+        (
+            b"RuntimeError: Too many open files. Communication with the workers is no\n",
+            "an open file",
+        ),
     ],
 )
 def test_each_kind_of_end_has_its_cause(tmp_path: Path, output: bytes, why: str) -> None:

@@ -19,11 +19,11 @@ WSL = Driver(None, 0, 0, on_wsl=True)
 @pytest.mark.parametrize(
     ("cuda", "known", "state", "words"),
     [
-        ("12.8", (12, 8), State.OK, "knows up to 12.8"),
-        ("12.4", (13, 0), State.OK, "knows up to 13.0"),
+        ("12.8", (12, 8), State.OK, "supports up to 12.8"),
+        ("12.4", (13, 0), State.OK, "supports up to 13.0"),
         ("12.8", (12, 4), State.WARN, "If windows show no kernels: update the driver"),
         ("13.0", (12, 8), State.FAILS, "a build of PyTorch for CUDA 12"),
-        ("12.8", None, State.UNKNOWN, "is not told"),
+        ("12.8", None, State.UNKNOWN, "is not known"),
         (None, (12, 8), State.OK, "not built for CUDA"),
     ],
 )

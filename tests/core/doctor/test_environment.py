@@ -45,7 +45,7 @@ def test_the_compiled_part_is_used_or_it_is_said_why_not() -> None:
     assert (
         "3.10 or newer" in agent_row(given(compiled=False, version="3.9.2"), is_built=True).advice
     )
-    assert "its lock" in agent_row(plain, is_built=True).advice
+    assert "the GIL" in agent_row(plain, is_built=True).advice
     assert agent_row(plain, is_built=True).state is State.WARN
 
 
@@ -58,7 +58,7 @@ def test_the_compiled_part_is_used_or_it_is_said_why_not() -> None:
         (
             {"armed": False, "other_sitecustomize": "/opt/sitecustomize.py"},
             State.FAILS,
-            "/opt/sitecustomize.py is imported in place of ours",
+            "/opt/sitecustomize.py is imported instead of perftui's",
         ),
         ({"armed": False}, State.FAILS, "something removes it"),
     ],
@@ -113,8 +113,8 @@ def test_an_interpreter_that_does_not_let_the_agent_in(
     ("script", "why"),
     [
         ("echo no such library >&2; exit 127", "no such library"),
-        ("exit 3", "exit code 3"),
-        ("echo hello", "something else"),
+        ("exit 3", "exits with code 3"),
+        ("echo hello", "not what was expected"),
     ],
 )
 def test_what_is_no_interpreter_is_told_with_its_reason(

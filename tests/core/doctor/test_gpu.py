@@ -38,7 +38,7 @@ CARD = {
             {"proc/driver/nvidia/version": OLDER, "dev/nvidiactl": "", "dev/nvidia-uvm": ""},
             Driver("535.129.03", 0, 0, on_wsl=False),
             State.WARN,
-            "no GPU is given",
+            "has no GPU",
         ),
         (CARD, Driver(None, 1, 0, on_wsl=False), State.FAILS, "no driver"),
         ({}, NO_DRIVER, State.OK, "no NVIDIA GPU"),

@@ -33,12 +33,12 @@ GIB = 1 << 30
     [
         (Cores(64, 64), State.OK, "64 cores"),
         (Cores(1, 1), State.OK, "1 core"),
-        (Cores(64, 4), State.WARN, "of 64 affinity leaves 4"),
-        (Cores(64, 64, 2.5), State.WARN, "of 64 the cgroup grants 2.5"),
-        (Cores(64, 8, 4.0), State.WARN, "of 64 affinity leaves 8 and the cgroup grants 4"),
+        (Cores(64, 4), State.WARN, "64 cores: affinity allows 4"),
+        (Cores(64, 64, 2.5), State.WARN, "64 cores: the cgroup allows 2.5"),
+        (Cores(64, 8, 4.0), State.WARN, "64 cores: affinity allows 8 and the cgroup allows 4"),
         (Cores(64, 64, 128.0), State.OK, "64 cores"),
-        (Cores(64, 64, is_known=False), State.UNKNOWN, "64 cores; the limits of cgroups"),
-        (Cores(64, 4, is_known=False), State.WARN, "of 64 affinity leaves 4"),
+        (Cores(64, 64, is_known=False), State.UNKNOWN, "64 cores; cgroup v1 limits"),
+        (Cores(64, 4, is_known=False), State.WARN, "64 cores: affinity allows 4"),
     ],
 )
 def test_fewer_cores_than_the_machine_has(cores: Cores, state: State, found: str) -> None:
@@ -52,11 +52,11 @@ def test_fewer_cores_than_the_machine_has(cores: Cores, state: State, found: str
     [
         (Memory(64 * GIB), State.OK, "64.0 GiB"),
         (Memory(64 * GIB, 16 * GIB, 2 * GIB), State.OK, "the cgroup allows 16.0 GiB of 64.0 GiB"),
-        (Memory(64 * GIB, 16 * GIB, 15 * GIB), State.WARN, "of which 15.0 GiB is in use"),
+        (Memory(64 * GIB, 16 * GIB, 15 * GIB), State.WARN, "with 15.0 GiB in use"),
         (Memory(64 * GIB, 16 * GIB), State.OK, "the cgroup allows 16.0 GiB of 64.0 GiB"),
         (Memory(64 * GIB, 1 << 62), State.OK, "64.0 GiB"),
-        (Memory(64 * GIB, is_known=False), State.UNKNOWN, "version 1"),
-        (Memory(0), State.UNKNOWN, "does not tell"),
+        (Memory(64 * GIB, is_known=False), State.UNKNOWN, "cgroup v1"),
+        (Memory(0), State.UNKNOWN, "does not report"),
     ],
 )
 def test_memory_of_the_cgroup(memory: Memory, state: State, found: str) -> None:
@@ -97,7 +97,7 @@ def test_limits_of_version_1_are_said_to_be_unknown(tmp_path: Path) -> None:
     [
         (64 << 20, 64 << 20, State.WARN, "--shm-size"),
         (64 * GIB, 60 * GIB, State.OK, "4.0 GiB of 64.0 GiB in use"),
-        (64 * GIB, 1 << 20, State.WARN, "Remove what"),
+        (64 * GIB, 1 << 20, State.WARN, "Remove files"),
         (None, 0, State.WARN, "there is no /dev/shm"),
     ],
 )
@@ -150,7 +150,7 @@ def test_a_container_is_unknown_without_proc(tmp_path: Path) -> None:
         ("6.8.0-45-generic", State.OK, "no"),
         ("5.15.167.4-microsoft-standard-WSL2", State.WARN, "--nsys"),
         ("4.4.0-19041-Microsoft", State.WARN, "--set-version"),
-        (None, State.UNKNOWN, "does not tell"),
+        (None, State.UNKNOWN, "does not report"),
     ],
 )
 def test_wsl_is_known_by_its_kernel(

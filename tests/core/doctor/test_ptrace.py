@@ -48,7 +48,7 @@ def test_without_yama_nothing_is_restricted_and_without_proc_nothing_is_known(
     [
         (None, None, State.WARN, "pip install py-spy"),
         ("py-spy", None, State.UNKNOWN, "not tried"),
-        ("py-spy", Attempt(worked=True), State.OK, "reads a process"),
+        ("py-spy", Attempt(worked=True), State.OK, "can read a process"),
         ("py-spy", Attempt(worked=False, message="Permission Denied: x"), State.WARN, "SYS_PTRACE"),
         ("py-spy", Attempt(worked=False, message="Error: no Python"), State.WARN, "no Python"),
     ],

@@ -120,8 +120,8 @@ def test_a_busy_host_says_nothing_however_large_the_difference(other, after, ver
     assert found.verdict is verdict
     if verdict is Verdict.INCONCLUSIVE:
         assert found.reason == (
-            "the host was busy: other programs used 1.7 of 8 cores; "
-            "repeat the second run while it has nothing else to do"
+            "the host was busy: other programs used 1.7 of 8 cores; repeat the second run on an "
+            "idle machine"
         )
     said = "the host was busy during the second run: other programs used 1.7 of 8 cores"
     assert (said in found.notes) == (other > 20)
@@ -207,7 +207,7 @@ def test_steps_of_other_samples_are_not_compared(before, after, reason) -> None:
 
 
 def test_it_is_said_where_the_samples_of_a_step_are_not_known() -> None:
-    said = "whether a step takes as many samples in both runs is not known"
+    said = "whether a step has the same number of samples in both runs is not known"
     known, unknown = forward(10, loaders=(LARGE,)), forward(10, loaders=(LOADER,))
     assert said not in compare(known, known).notes
     assert said in compare(known, unknown).notes

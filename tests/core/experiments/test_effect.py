@@ -60,13 +60,13 @@ def reason(*overrides: Override, **run: Any) -> str:
 
 def test_an_override_that_nobody_applied_proves_nothing() -> None:
     assert reason(FUSED_TRIED, events=(set_up(),)) == (
-        "fused=True did not reach the training: nothing was made at train.py:7"
+        "fused=True did not reach the training: nothing was created at train.py:7"
     )
     everywhere = replace(FUSED_TRIED, file=None, line=None)
     assert reason(everywhere, events=(set_up(),)) == (
         "fused=True did not reach the training: no optimizer was made"
     )
-    assert reason(FUSED_TRIED) == "the run does not say what became of the change"
+    assert reason(FUSED_TRIED) == "the run does not record whether the change was applied"
 
 
 def test_parameters_are_looked_at_in_the_third_step() -> None:
@@ -79,7 +79,7 @@ def test_parameters_are_looked_at_in_the_third_step() -> None:
 
 def test_a_run_that_goes_on_may_still_come_to_the_call() -> None:
     assert reason(FUSED_TRIED, events=(set_up(),), status=Status.RUNNING).endswith(
-        "nothing was made at train.py:7 so far"
+        "nothing was created at train.py:7 so far"
     )
 
 
@@ -91,16 +91,16 @@ def test_a_run_that_goes_on_may_still_come_to_the_call() -> None:
             "fused=True was refused at train.py:6 (fused: LBFGS does not take it)",
         ),
         (
-            (note("partly", "foreach: fused is asked for, and excludes it"),),
-            "fused=True reached the training only in part at train.py:6 "
-            "(foreach: fused is asked for, and excludes it)",
+            (note("partly", "foreach: fused is set and excludes it"),),
+            "fused=True reached the training only in part at train.py:6 (foreach: fused is set "
+            "and excludes it)",
         ),
         (
             (note("applied"), note("refused", "fused: Muon does not take it", line=9)),
             "fused=True reached the training only in part at train.py:9 "
             "(fused: Muon does not take it)",
         ),
-        ((note("applied", number=1),), "the run does not say what became of the change"),
+        ((note("applied", number=1),), "the run does not record whether the change was applied"),
     ],
 )
 def test_an_override_that_was_refused_proves_nothing(told: Events, said: str) -> None:
@@ -121,11 +121,11 @@ def test_each_of_several_overrides_has_to_arrive() -> None:
 
 def test_an_override_applied_at_another_loader_than_the_trainings_proves_nothing() -> None:
     assert reason(WORKERS_TRIED, events=(note("applied"),), loader=LOADER) == (
-        "num_workers, persistent_workers had no effect at the training's loader "
-        "(it is made elsewhere)"
+        "num_workers, persistent_workers had no effect at the training's loader (it is created "
+        "elsewhere)"
     )
     assert reason(WORKERS_TRIED, events=(note("applied"),), loader=None) == (
-        "the run does not say what became of the change"
+        "the run does not record whether the change was applied"
     )
 
 
@@ -137,8 +137,8 @@ def test_loaders_that_are_made_by_the_same_call_may_refuse_it() -> None:
 @pytest.mark.parametrize(
     ("loader", "said"),
     [
-        (None, "the run does not say what became of the change"),
-        (LOADER, "the run does not say what became of the change"),
+        (None, "the run does not record whether the change was applied"),
+        (LOADER, "the run does not record whether the change was applied"),
         (
             {**LOADER, "override": "num_workers: the dataset holds open files"},
             "num_workers=2, persistent_workers=True was refused at train.py:3 "
@@ -156,13 +156,13 @@ def test_runs_of_older_versions_tell_it_with_their_loaders(loader: Any, said: st
 def test_a_patch_of_the_loader_has_to_be_in_force_there() -> None:
     written = (Expected("DataLoader", {"num_workers": 2}, FILE, 3),)
     lost = (
-        "num_workers had no effect at the training's loader "
-        "(what was written to the source does not decide)"
+        "num_workers had no effect at the training's loader (the edited source does not decide "
+        "the value)"
     )
     for expected in (written, {"num_workers": 2}):
         assert reason(expected=expected, loader=LOADER) == lost
         assert trial(expected=expected).verdict is Verdict.FASTER
-        unsaid = "the run does not say what became of the change"
+        unsaid = "the run does not record whether the change was applied"
         assert reason(expected=expected, loader=None) == unsaid
 
 
@@ -176,9 +176,9 @@ def test_a_patch_of_an_optimizer_has_to_be_in_force_there(target: str) -> None:
     )
     elsewhere = {**ADAM, "line": 20, "end_line": 20}
     assert reason(expected=written, events=(set_up(elsewhere),)) == (
-        "fused=True did not reach the training: nothing was made at train.py:7"
+        "fused=True did not reach the training: nothing was created at train.py:7"
     )
-    assert reason(expected=written) == "the run does not say what became of the change"
+    assert reason(expected=written) == "the run does not record whether the change was applied"
 
 
 @pytest.mark.parametrize("ended", [{}, {"exit_code": 1}, {"exit_code": 0, "status": Status.LOST}])

@@ -115,7 +115,7 @@ def test_a_trace_without_steps_is_compared_as_a_whole() -> None:
     assert [one.gpu_ns for one in found.kernels] == [-ms(1)]
 
     mixed = compared(whole(ms(2)), training())
-    assert mixed.reason == "nothing tells the steps of the first trace"
+    assert mixed.reason == "the first trace has no marks that show its steps"
     assert (mixed.tables, mixed.kernels, mixed.phases) == (None, (), ())
 
 
@@ -123,7 +123,7 @@ def test_a_run_is_compared_with_a_trace_by_its_window() -> None:
     run = make_run(count=100, phases={"forward": 3})
     found = compare(Facts(run, training(compute=ms(9))), Facts(None, training(compute=ms(4))))
     assert [one.before for one in found.phases if one.phase == "gpu compute"] == [ms(9)]
-    assert "of the first run only its newest window is compared" in found.notes
+    assert "only the newest window of the first run is compared" in found.notes
 
     without = compare(Facts(run), Facts(None, training()))
     assert without.reason == (

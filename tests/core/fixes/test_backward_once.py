@@ -73,18 +73,21 @@ REFUSED = {
         "no other backward pass",
     ),
     "another graph": ("a.backward()\nb.backward()  # here\n", "no other backward pass"),
-    "a computed loss": ("f(a).backward()  # here\n", "does not just go backward"),
-    "a gradient of its own": ("a.backward(weights)  # here\n", "does not just go backward"),
+    "a computed loss": ("f(a).backward()  # here\n", "does more than run backward"),
+    "a gradient of its own": ("a.backward(weights)  # here\n", "does more than run backward"),
     "the same loss twice": (
         f"a.backward({KEEP})  # here\na.backward()\n",
-        "one loss is taken backward twice",
+        "backward runs twice from one loss",
     ),
     "a loop that drops its graphs": (LOOP.replace(KEEP, ""), "no other backward pass"),
     "a loop that steps": (LOOP.replace("total += loss.item()", "optimizer.step()"), "gradients of"),
     "a loop that reads gradients": (LOOP.replace("loss.item()", "w.grad.norm()"), "gradients of"),
     "a loss that changes": (LOOP.replace("total +=", "loss +="), "changes the loss"),
-    "a loop that leaves": (LOOP.replace("total += loss.item()", "break"), "gradients of each turn"),
-    "a pass behind it": (LOOP + "other.backward()\n", "goes backward elsewhere, too"),
+    "a loop that leaves": (
+        LOOP.replace("total += loss.item()", "break"),
+        "gradients of each iteration",
+    ),
+    "a pass behind it": (LOOP + "other.backward()\n", "also runs backward elsewhere"),
 }
 
 

@@ -120,7 +120,7 @@ REFUSED = {
     "iterable": ({"is_iterable": True}, {}, "every sample"),
     "open files": ({"holds_files": True}, {}, "open files"),
     "on the GPU": ({"holds_cuda": True}, {}, "on the GPU"),
-    "in memory": ({"dataset": "TensorDataset"}, {}, "in memory already"),
+    "in memory": ({"dataset": "TensorDataset"}, {}, "already tensors in memory"),
     "lambda, spawned": ({"start_method": "spawn", "collate_is_lambda": True}, {}, "lambda"),
     "no guard, spawned": ({"start_method": "forkserver"}, {}, "__main__"),
 }
@@ -158,7 +158,7 @@ def test_a_script_that_cannot_be_told_is_not_said_to_lack_a_guard(script) -> Non
     for command in (("accelerate", "launch", "train.py"), ("python", "gone.py")):
         option = workers(script, command=command, loader={"start_method": "spawn"})
         assert option.override is None
-        assert option.why_not.endswith("cannot be told from the command")
+        assert option.why_not.endswith("the command does not show which script that is")
 
 
 def test_a_patch_that_is_not_certain_says_why_and_shows_the_line(script) -> None:
@@ -175,7 +175,7 @@ def test_a_patch_that_is_not_certain_says_why_and_shows_the_line(script) -> None
 def test_a_source_that_was_edited_since_the_run_is_not_patched(script) -> None:
     option = workers(script, started_ns=script.stat().st_mtime_ns - 1)
     assert option.patch is None
-    assert "edited since this run" in option.why_not
+    assert "edited after this run" in option.why_not
 
 
 def test_code_of_an_installed_package_is_not_patched(tmp_path) -> None:
@@ -191,7 +191,7 @@ def test_a_loader_that_is_only_likely_is_not_patched(script) -> None:
     evidence = Facts(make_run(phases=PHASES, loaders=loaders), None)
     finding = diagnosis(evidence).top
     assert finding is not None
-    assert options(finding, evidence)[0].why_not.startswith("several loaders")
+    assert options(finding, evidence)[0].why_not.startswith("the script creates several loaders")
 
 
 def test_one_of_two_loaders_that_train_is_told_as_half_a_fix(script) -> None:
@@ -205,8 +205,8 @@ def test_one_of_two_loaders_that_train_is_told_as_half_a_fix(script) -> None:
     option = options(finding, evidence)[0]
     assert option.patch is not None
     assert option.explanation.endswith(
-        "The loader made at train.py:3 feeds the training, too, and stays as it is: "
-        "this is half of the fix."
+        "The loader made at train.py:3 feeds the training, too, and stays unchanged: this is half "
+        "of the fix."
     )
 
 
@@ -261,7 +261,7 @@ def test_the_default_is_patched_only_where_the_command_does_not_decide(script) -
     assert b"persistent_workers=args.workers > 0" in free.patch.after
     decided = workers(script, command=("python", "train.py", "-j0"))
     assert decided.patch is None
-    assert decided.why_not == "the command gives --workers: change it there"
+    assert decided.why_not == "the command sets --workers: change it there"
     abbreviated = workers(script, command=("python", "train.py", "--worke", "0"))
     assert (abbreviated.patch, abbreviated.why_not) == (None, decided.why_not)
 
@@ -270,7 +270,7 @@ def test_an_argument_that_may_give_the_option_is_left_to_the_user(script) -> Non
     script.write_text(OPTION)
     option = workers(script, command=("python", "train.py", "-vj4"))
     assert (option.patch, option.argv) == (None, None)
-    assert option.why_not == "-vj4 in the command may give --workers: change it there"
+    assert option.why_not == "-vj4 in the command may set --workers: change it there"
     assert option.override is not None
 
 
@@ -321,7 +321,7 @@ def test_a_flag_of_the_script_pins(script) -> None:
     assert b"default=True" in option.patch.after
     given = offered(script, command=("python", "train.py", "--no-pin"), **ON_GPU)["loader-pin"]
     assert given.argv == option.argv
-    assert (given.patch, given.why_not) == (None, "the command gives --pin: change it there")
+    assert (given.patch, given.why_not) == (None, "the command sets --pin: change it there")
 
 
 def test_pinning_is_refused_with_the_reason(script) -> None:
@@ -330,7 +330,7 @@ def test_pinning_is_refused_with_the_reason(script) -> None:
     for change, where, reason in (
         ({}, {}, "no GPU"),
         ({}, unused, "no GPU"),
-        ({"pin_memory": True}, ON_GPU, "pinned already"),
+        ({"pin_memory": True}, ON_GPU, "already pinned"),
         ({"holds_cuda": True}, ON_GPU, "cannot be pinned"),
     ):
         run = make_run(phases=PHASES, loaders=({**facts, **change},), **where)
@@ -376,7 +376,7 @@ def test_workers_that_start_anew_are_kept(script, call, after, reason) -> None:
     [
         ({"num_workers": 0}, "no workers"),
         ({"num_workers": None}, "not known"),
-        ({"persistent_workers": True}, "stay already"),
+        ({"persistent_workers": True}, "already stay"),
     ],
 )
 def test_keeping_workers_is_refused_with_the_reason(script, change, reason) -> None:

@@ -93,15 +93,15 @@ REFUSED = {
     "the sum is read": (f"{NUMBERS}print(total)\n", "line 13 reads total, too"),
     "other parameters are scaled": (
         NUMBERS.replace("for p in net.parameters():\n    p.grad =", "for p in head:\n    p.grad ="),
-        "no loops are certain to clip",
+        "no loop certainly clips",
     ),
     "something between": (
         NUMBERS.replace("norm = total**0.5", "log(total)\nnorm = total**0.5"),
-        "no loops are certain to clip",
+        "no loop certainly clips",
     ),
     "each by its own norm": (
         "for p in net.parameters():\n    p.grad.mul_(1 / p.grad.norm())  # here\n",
-        "no loops are certain to clip",
+        "no loop certainly clips",
     ),
     "a generator": (
         TENSORS.replace("total_norm = 0\n", "parameters = net.parameters()\ntotal_norm = 0\n"),

@@ -59,15 +59,19 @@ REFUSED = {
     "a decorator": (
         PLAN,
         SCRIPT.replace("net = Net", "@torch.compile\ndef g(x): return x\nnet = Net"),
-        "compiles something already",
+        "already compiles something",
     ),
     "a part of the model": (
         PLAN,
         SCRIPT.replace("net = Net().cuda()", "net = Net().cuda()\nnet.body = torch.compile(body)"),
         "not certain to compile the whole model",
     ),
-    "several ranks": (PLAN, SCRIPT.replace("Net().cuda()", "DDP(Net())"), "over GPUs"),
-    "graphs of its own": (PLAN, SCRIPT + "g = torch.cuda.CUDAGraph()\n", "CUDA graphs already"),
+    "several ranks": (PLAN, SCRIPT.replace("Net().cuda()", "DDP(Net())"), "over several GPUs"),
+    "graphs of its own": (
+        PLAN,
+        SCRIPT + "g = torch.cuda.CUDAGraph()\n",
+        "already records CUDA graphs",
+    ),
     "two forward passes": (PLAN, SCRIPT.replace("f(out, y)", "f(out, net(y))"), "2 places"),
     "many forward passes": (
         PLAN,

@@ -429,11 +429,11 @@ TOLD = {
     ),
     "made again": (
         "x = DataLoader(a)  # here\nfor e in y:\n    if e == 5:\n        x = DataLoader(b)\n",
-        "x is made again at train.py:5, which stays as it is: this is half of the fix.",
+        "x is made again at train.py:5, which stays unchanged: this is half of the fix.",
     ),
     "made again below": (
         "x = DataLoader(a)  # here\nfit(x)\nx = DataLoader(b)\nfit(x)\n",
-        "x is made again at train.py:4, which stays as it is: this is half of the fix.",
+        "x is made again at train.py:4, which stays unchanged: this is half of the fix.",
     ),
 }
 

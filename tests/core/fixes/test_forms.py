@@ -118,7 +118,7 @@ def test_what_is_done_rarer_needs_another_run(form, path) -> None:
     path.write_bytes(patched(form, path, form.text.encode(), form.line).after)
     change = LineChange("rarer", str(path), form.line, PLANS[form.fix], "by hand")
     facts = Facts(make_run(started_ns=path.stat().st_mtime_ns - 1))
-    assert "edited since this run" in changed_lines(change, facts).why_not
+    assert "edited after this run" in changed_lines(change, facts).why_not
 
 
 def tabs(text: str) -> str:

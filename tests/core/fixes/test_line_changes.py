@@ -279,7 +279,7 @@ def test_the_search_of_cudnn_is_switched_off_where_it_is_on(source: str) -> None
     after = changed(search_off, source)
     assert after == source.replace("True  # here", "False")
     for refused, why in (
-        (source.replace("True", "False"), "no line of the file is certain to set it"),
+        (source.replace("True", "False"), "no line of the file certainly sets it"),
         (source.replace("True", "not repeatable"), "computes it: not repeatable"),
     ):
         with pytest.raises(PatchRefusedError, match=why):
@@ -295,18 +295,22 @@ def test_what_comes_before_the_loop_comes_before_all_epochs() -> None:
 
 REFUSED = {
     "its result is used": (COLLECT, "import gc\nfreed = gc.collect()  # here\n", "uses what"),
-    "another function": (COLLECT, "import gc\ntidy()  # here\n", "not certain to call gc.collect"),
+    "another function": (
+        COLLECT,
+        "import gc\ntidy()  # here\n",
+        "does not certainly call gc.collect",
+    ),
     "a name of one's own": (
         COLLECT,
         "import gc\ngc = mine\ngc.collect()  # here\n",
-        "not certain to call",
+        "does not certainly call",
     ),
     "two on a line": (COLLECT, "import gc\ngc.collect(); f()  # here\n", "several statements"),
     "behind a colon": (COLLECT, "import gc\nif x: gc.collect()  # here\n", "begin its line"),
     "a wait for something": (
         no_sleep,
         "import time\nwhile not ready():\n    time.sleep(1)  # here\n",
-        "waits for something",
+        "to wait for something",
     ),
     "part of the step": (
         seldom,
@@ -407,12 +411,12 @@ REFUSED = {
     "compiled already": (
         compiled,
         "m = torch.compile(m)\nfor x in y:  # here\n    TRAIN\n",
-        "line 1 compiles something",
+        "line 1 already compiles something",
     ),
     "a precision of its own": (
         autocast,
         "scaler = GradScaler()\nfor x in y:  # here\n    TRAIN\n",
-        "line 1 chooses a precision",
+        "line 1 already sets a precision",
     ),
     "forward and backward in one": (
         autocast,
@@ -422,12 +426,12 @@ REFUSED = {
         for x in y:  # here
             model(x).backward(); optimizer.step()
         """,
-        "not apart",
+        "not separate statements",
     ),
     "TF32 is set": (
         tf32,
         "import torch\ntorch.backends.cuda.matmul.allow_tf32 = False  # here\n",
-        "line 2 sets it already",
+        "line 2 already sets it",
     ),
     "another checkpoint": (called_directly, "checkpoint(f, x)  # here\n", "torch's checkpoint"),
 }

@@ -83,8 +83,8 @@ def test_where_no_pattern_is_known_it_is_four_times_as_long(script: Path) -> Non
     [
         ({"num_workers": 0}, "no workers, and so no queue"),
         ({"num_workers": None}, "not known whether"),
-        ({"prefetch_factor": 32}, "32 batches ahead already"),
-        ({"size": 600 << 20}, "the queue holds 2.3 GiB already"),
+        ({"prefetch_factor": 32}, "32 batches ahead"),
+        ({"size": 600 << 20}, "the queue already holds 2.3 GiB"),
     ],
 )
 def test_a_queue_is_refused_with_the_reason(script: Path, given: dict[str, Any], why: str) -> None:

@@ -53,8 +53,8 @@ def test_a_schedule_without_end_ends_after_the_first_time() -> None:
 REFUSED = {
     "no steps": (LOOP.replace("prof.step()", "other.step()"), "nothing calls prof.step"),
     "no name": (LOOP.replace(" as prof", ""), "nothing calls the profiler.step"),
-    "another schedule": (LOOP.format("schedule=mine"), "has a schedule already: mine"),
-    "one that ends": (LOOP.format("schedule=schedule(wait=1, repeat=2)"), "ends already: repeat=2"),
+    "another schedule": (LOOP.format("schedule=mine"), "already has a schedule: mine"),
+    "one that ends": (LOOP.format("schedule=schedule(wait=1, repeat=2)"), "already ends: repeat=2"),
     "unpacked": (LOOP.format("**options"), "not certain which arguments"),
     "none, on purpose": (LOOP.format("schedule=None"), "own choice"),
     "an older profiler": (

@@ -134,8 +134,8 @@ def test_it_can_be_tried_whatever_the_source_says() -> None:
     (option,) = options(finding, facts)
     asked = Override("parameters", {"requires_grad": False}, fix="requires-grad-off")
     assert (option.override, option.patch, option.risks) == (asked, None, (Risk.NORMS,))
-    assert option.title == "no gradients of 40 parameters in no optimizer"
-    assert option.why_not == "the run names no line of the script's own for it"
+    assert option.title == "no gradients for 40 parameters that are in no optimizer"
+    assert option.why_not == "the run names no line of the script for it"
     assert options(finding, backward()) == ()
 
 

@@ -94,8 +94,8 @@ def test_why_there_is_no_room_is_said_in_numbers() -> None:
     offered = option_of(WORKERS, facts_of(4, 6, used=4.0, training=1.2))
     assert offered is not None
     assert offered.why_not == (
-        "no core is free for more workers "
-        "(a worker at work uses 1.0 of 6 cores, the training 3.0 without waiting)"
+        "no core is free for more workers (a busy worker uses 1.0 of 6 cores, the training 3.0 "
+        "without waiting)"
     )
 
 

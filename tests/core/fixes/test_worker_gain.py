@@ -88,8 +88,8 @@ def test_batches_that_take_no_longer_than_handing_them_over_are_left_where_they_
     found = offered(0.5, 1.5, cores=4)
     assert found.override is None
     assert found.why_not == (
-        "3 workers would bring nothing: a batch takes 500 µs to make and 800 µs to hand over, "
-        "4.0 cores are left for both, and the step would take 2.0 ms instead of 2.0 ms"
+        "3 workers would gain nothing: a batch takes 500 µs to make and 800 µs to hand over, 4.0 "
+        "cores are left for both, and the step would take 2.0 ms instead of 2.0 ms"
     )
 
 

@@ -59,7 +59,7 @@ REFUSED = {
         "        torch.set_num_threads(4)  # here\n",
         "of its workers",
     ),
-    "one already": (START.replace("(4)", "(1)"), "one thread already"),
+    "one already": (START.replace("(4)", "(1)"), "already has one thread"),
     "it does more": (START.replace("(4)", "(ask())"), "may do more than count"),
 }
 

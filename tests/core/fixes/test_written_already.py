@@ -94,7 +94,7 @@ def test_what_somebody_wrote_by_hand_stands_in_the_source_on_whatever_line(scrip
 def test_another_edit_is_no_fix(script: Path, source: str) -> None:
     script.write_text(source)
     assert told(script) == (False, True, True)
-    assert workers(script).why_not == "train.py has been edited since this run: run it again"
+    assert workers(script).why_not == "train.py was edited after this run: run it again"
 
 
 def test_what_the_run_had_already_is_not_news(script: Path) -> None:

@@ -142,7 +142,7 @@ def test_trainings_one_after_the_other_are_no_ranks_of_one_job(run_script: Start
     assert problems(snapshot) == ()
     facts = Facts(snapshot, None)
     assert facts.run.world == 1
-    assert "3 trainings ran one after the other: the diagnosis is of number 3" in notes(facts)
+    assert "3 trainings ran one after the other: the diagnosis covers number 3" in notes(facts)
 
 
 def test_process_that_replaces_itself_goes_on_in_its_rank(run_script: Starter) -> None:
@@ -218,7 +218,7 @@ def test_processes_that_can_write_nothing_are_counted(run_script: Starter) -> No
     count += "    page.seek(32)\n    page.write((2).to_bytes(8, 'little'))\n"
     snapshot = _finished(run_script(count))
     (note,) = snapshot.manifest.notes
-    assert note.endswith("not recorded; processes that this happened to: 2")
+    assert note.endswith("not recorded; processes affected: 2")
     assert problems(snapshot) == (note,)
 
 
@@ -260,7 +260,7 @@ def test_a_daemon_that_outlives_the_command_is_said_to_live_on(
         assert psutil.pid_exists(pid), "a recording never ends what it does not record"
         (line,) = said
         assert line.startswith(f"process {pid} (")
-        assert line.endswith("lives on after the command has ended; what it does is not recorded")
+        assert line.endswith("is still running after the command ended; it is no longer recorded")
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -129,7 +129,7 @@ def test_where_the_disk_knows_no_locks_everybody_samples(
     part = part_of(run, "h-1-a")
     assert candidate(run).is_won()
     assert candidate(part).is_won()
-    assert "every recorder of this host samples it" in part.recorder_log.read_text()
+    assert "every recorder on this host samples it" in part.recorder_log.read_text()
 
 
 def test_the_other_recorders_here_are_those_that_gave_a_sign_lately(run: RunLayout) -> None:

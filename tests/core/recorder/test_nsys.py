@@ -219,7 +219,7 @@ def test_an_nsys_that_fails_is_said_with_where_it_says_why(nsys: Any, tmp_path: 
 
     log = run_of(tmp_path).nsys / "nsys.log"
     assert (process.returncode, out) == (3, "")
-    assert err == f"perftui: nsys ended before it started the script; {log} says why\n"
+    assert err == f"perftui: nsys ended before it started the script; see {log}\n"
     assert read_manifest(run_of(tmp_path).manifest).message == err[9:-1]
 
 
@@ -230,7 +230,7 @@ def test_without_nsys_nothing_is_started(tmp_path: Path, monkeypatch: pytest.Mon
 
     assert (process.returncode, out) == (2, "")
     assert "install Nsight Systems" in err
-    assert "leave out --nsys" in err
+    assert "drop --nsys" in err
 
 
 def test_what_an_nsys_takes_is_asked_of_itself(nsys: Any) -> None:

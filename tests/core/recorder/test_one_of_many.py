@@ -96,7 +96,7 @@ def test_an_error_with_one_rank_leaves_the_others(
     assert steps_of(layout, 1) == (0 if broken == "records" else 5)
     assert [warnings_of(layout, rank) for rank in (0, 2)] == [[], []]
     (said,) = warnings_of(layout, 1)
-    assert said == "some of what process 102 recorded is lost: ZeroDivisionError: broken"
+    assert said == "some records of process 102 are lost: ZeroDivisionError: broken"
     assert "process 102: ZeroDivisionError: broken" in layout.recorder_log.read_text()
 
 
@@ -172,7 +172,7 @@ def test_trainings_that_outlive_the_command_are_named(
     drain.finish()
 
     (said,) = warnings_of(layout, 0)
-    assert said.startswith(f"process {os.getpid()} went on after the command had ended")
+    assert said.startswith(f"process {os.getpid()} kept running after the command ended")
     assert warnings_of(layout, 1) == []
     assert [steps_of(layout, rank) for rank in (0, 1)] == [1, 1]
 

@@ -128,7 +128,7 @@ def test_a_process_without_our_environment_is_named(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(silence, "_uses_torch", lambda _: True)
-    for environment, words in (({}, "without the environment"), ({SPOOL_VARIABLE: "/s"}, "")):
+    for environment, words in (({}, "without perftui's environment"), ({SPOOL_VARIABLE: "/s"}, "")):
         clock, said = Clock(), []
         watched = Silence(start(**environment), said.append, clock)
         clock.now += 1

@@ -12,9 +12,9 @@ from tests.described import described
 ROWS = (
     ok("python", "3.11.7, /env/bin/python"),
     warn("ptrace", "kernel.yama.ptrace_scope is 2", "Set it to 1."),
-    unknown("clock", "the system does not tell its clock source"),
+    unknown("clock", "the system does not report its clock source"),
     fails("torch", "2.3.1", "Install PyTorch 2.4 or newer there."),
-    warn("cores", "of 64 affinity leaves 4", "Ask for more."),
+    warn("cores", "64 cores: affinity allows 4", "Ask for more."),
 )
 
 
@@ -24,9 +24,9 @@ def test_what_fails_comes_first_and_the_rest_stays_in_order() -> None:
         "                          Install PyTorch 2.4 or newer there.\n"
         "warn     ptrace           kernel.yama.ptrace_scope is 2\n"
         "                          Set it to 1.\n"
-        "warn     cores            of 64 affinity leaves 4\n"
+        "warn     cores            64 cores: affinity allows 4\n"
         "                          Ask for more.\n"
-        "unknown  clock            the system does not tell its clock source\n"
+        "unknown  clock            the system does not report its clock source\n"
         "ok       python           3.11.7, /env/bin/python\n"
         "1 fails, 2 warn, 1 unknown, 1 ok\n"
     )

@@ -37,15 +37,15 @@ FOUND = Isolation(
 
 def test_each_side_says_what_losing_it_would_gain() -> None:
     assert text(FOUND).splitlines() == [
-        "a step takes 21 ms as it is (20 ms to 22 ms in 3 runs)",
+        "a step takes 21 ms unchanged (20 ms to 22 ms in 3 runs)",
         "  without input: 5.0 ms (5.0 ms to 6.0 ms in 3 runs); "
         "at most 4.20x from a faster data loader",
         "  without training: 16 ms for the batches of a step (16 ms to 17 ms in 3 runs); "
         "at most 1.31x from everything but the loader",
         "  without worker: 18 ms for the batches of a step (18 ms to 19 ms in 3 runs); "
         "4 workers keep up with a step of 5.0 ms",
-        "  without output: 21 ms (20 ms to 21 ms in 3 runs); "
-        "nothing from printing, logging and saving less",
+        "  without output: 21 ms (20 ms to 21 ms in 3 runs); nothing from less printing, logging "
+        "and saving",
     ]
 
 
@@ -63,8 +63,8 @@ def test_a_side_without_a_time_says_why() -> None:
     )
     assert text(found).splitlines()[1:] == [
         "  without input: not measured: no DataLoader",
-        "  without worker: 18 ms for the batches of a step (18 ms to 18 ms in 1 run); "
-        "how many workers keep up is not known",
+        "  without worker: 18 ms for the batches of a step (18 ms to 18 ms in 1 run); how many "
+        "workers would keep up is not known",
     ]
     plain = described("isolate", as_object(found, make_run(root=Path("run"))))
     assert plain["sides"][0]["at_most"] is None
@@ -72,7 +72,7 @@ def test_a_side_without_a_time_says_why() -> None:
 
 
 def test_nothing_is_said_before_the_first_run() -> None:
-    assert text(Isolation()) == "no run came to its end\n"
+    assert text(Isolation()) == "no run finished\n"
 
 
 def reasons(loader: LoaderFacts | None) -> dict[str, str]:
@@ -84,7 +84,7 @@ def reasons(loader: LoaderFacts | None) -> dict[str, str]:
     ("loader", "input_why", "worker_why"),
     [
         (None, "no DataLoader feeds the training", "no DataLoader feeds the training"),
-        (LoaderFacts(num_workers=1), "", "it has one worker already"),
+        (LoaderFacts(num_workers=1), "", "it already has one worker"),
         (
             LoaderFacts(num_workers=0, holds_files=True),
             "",

@@ -75,9 +75,9 @@ def test_options_cost_and_why_windows_were_opened_are_told(tmp_path: Path) -> No
         "options: --overhead 2% --shapes --modules --stack-rate 10",
         "perftui 1.0 %, limit 2 %, of 300 ms of steps "
         "(hooks 3.0 ms, windows 0 ns, slower steps 0 ns)",
-        "window: step 11, the training had warmed up; held up 12 ms",
-        "window: steps 20-22, a step was slow; held up 12 ms",
-        "window: step 25, a new reason; held up 12 ms",
+        "window: step 11, after the warm-up; stalled the training 12 ms",
+        "window: steps 20-22, after a slow step; stalled the training 12 ms",
+        "window: step 25, a new reason; stalled the training 12 ms",
     ]
 
 
@@ -87,7 +87,7 @@ def test_of_many_windows_the_first_and_the_newest_are_listed(tmp_path: Path) -> 
 
     assert [line.split(",")[0] for line in lines] == [
         "window: step 0",
-        "... 4 windows between",
+        "... 4 windows in between",
         *(f"window: step {number}" for number in range(5, 9)),
     ]
 
@@ -109,7 +109,7 @@ def test_memory_of_the_gpu_is_told_where_it_is_known(tmp_path: Path) -> None:
         "allocated at the last step 3.0 GiB",
         "highest so far 4.0 GiB",
         "reserved 5.0 GiB",
-        "allocations tried again 30",
+        "allocation retries 30",
     ]
     found = described("report", as_object(make_report(load_subject(layout.root))))["recording"][
         "memory"
@@ -157,7 +157,7 @@ def test_snapshots_and_reports_of_nsys_are_told_with_the_command_that_opens_them
         path.touch()
 
     assert block(layout, "Recording")[2:] == [
-        "nsys: steps 12-13, the training had warmed up; held up 1.0 ms",
+        "nsys: steps 12-13, after the warm-up; stalled the training 1.0 ms",
         f"GPU memory at the peak of 2.0 KiB, step 9: perftui {peak}",
         f"Nsight Systems report: perftui {report}",
     ]

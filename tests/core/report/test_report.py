@@ -77,7 +77,7 @@ def test_a_run_is_told_from_its_directory(tmp_path) -> None:
     assert lines[0] == "train.py - exited with code 0"
     assert "30 steady steps of 30: mean 33 ms" in text
     assert "CRITICAL  input-in-main-thread" in text
-    assert "The training waits 21 ms " in text
+    assert "The training spends 21 ms " in text
     assert "num_workers                      0  at /p/train.py:3" in text
     assert "Fix loader-workers: num_workers 0 -> 3 (override)" in text
     assert "No patch: /p/train.py cannot be read" in text
@@ -207,7 +207,7 @@ def test_a_trace_is_told_without_a_run(tmp_path) -> None:
     text = text_of(path)
     assert text.startswith(f"{path}\n\nINFO  largest-part")
     assert "(all of it)" in text
-    assert "  What to do: look at the line; record more steps" in text
+    assert "  What to do: look at the line; if none is named, record" in text
     assert "no steps marked" in text
 
 

@@ -114,7 +114,7 @@ def test_a_recorder_elsewhere_that_is_silent_is_told_of_until_it_is_heard_again(
     write_beat(layout.heartbeat, Beat(1, old, "node7"))
     os.utime(layout.heartbeat, ns=(old, old))
     reader = RunReader(layout.root)
-    said = "the recorder on node7 was not heard of for 5 min: it may be gone, or its disk hangs"
+    said = "the recorder on node7 was not heard of for 5 min: it may have died, or its disk hangs"
     assert reader.poll().manifest.notes == (said,)
     assert reader.poll().manifest.status is Status.RUNNING
     # Its clock stands still, and yet it lives.

@@ -80,7 +80,7 @@ def test_platform_that_counts_no_disks_has_no_columns(
     source = DiskSource(str(tmp_path), str(tmp_path))
     assert source.columns == ()
     assert source.sample(0.0) == []
-    assert source.missing["disk.read, disk.write"] == "no disk is counted"
+    assert source.missing["disk.read, disk.write"] == "no disk has counters"
 
 
 def test_without_proc_psutil_counts_bytes_and_requests(

@@ -169,7 +169,7 @@ def test_what_is_not_known_or_not_read_is_said(load: Load) -> None:
     loaded = load(raw)
     assert loaded.traces[0].action.tolist() == [Action.OTHER]
     assert loaded.warnings == (
-        LoadWarning("4 bytes behind the snapshot were not read", len(raw) - 4),
+        LoadWarning("4 bytes after the snapshot were not read", len(raw) - 4),
         LoadWarning("1 events have actions that are not known: new\\x1bkind"),
     )
 

@@ -363,7 +363,7 @@ def test_a_locked_export_with_a_journal_opens_and_is_not_touched(path: Path) -> 
     assert len(trace) == 3
     assert path.read_bytes() == before
     assert [w.message for w in trace.warnings] == [
-        "report.sqlite-journal lies beside the file: changes in it are not read"
+        "report.sqlite-journal is next to the file: its changes are not read"
     ]
 
 

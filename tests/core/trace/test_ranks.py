@@ -325,7 +325,9 @@ def test_workers_without_ranks_are_said(tmp_path: Path) -> None:
     for pid in (100, 101):
         write(tmp_path / f"host_{pid}.{MOMENT + pid}.pt.trace.json", LONG)
     (note,) = chosen(tmp_path).notes
-    assert note.startswith("2 traces were recorded together, and none says its rank; this is host_")
+    assert note.startswith(
+        "2 traces were recorded together, and none records its rank; this is host_"
+    )
 
 
 def test_a_single_trace_needs_no_words_and_an_empty_directory_has_none(tmp_path: Path) -> None:

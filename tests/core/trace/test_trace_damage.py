@@ -103,7 +103,7 @@ def test_one_bad_event_costs_at_most_itself(damage: tuple[bytes, bytes], lost: s
     assert min(lost).encode()[:1] in bad[where : where + 80]
 
 
-MISSPELLED = "1 event is not valid JSON, and was read as what it seems to mean"
+MISSPELLED = "1 event is not valid JSON, and was read as it seems to be meant"
 
 
 @pytest.mark.parametrize(

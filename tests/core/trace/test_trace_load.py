@@ -175,7 +175,7 @@ def test_durations_that_are_no_number_count_as_zero_and_are_said(dur: Any) -> No
     trace = load(raw)
     assert trace.duration.tolist() == [2000, 0, 0]
     where = raw.index(b'{"ph"', 2)
-    message = "2 events have a duration that is no number, taken as 0"
+    message = "2 events have a duration that is not a number, taken as 0"
     assert (f"{message}; the first is at byte {where}", where) in [
         (warning.message, warning.offset) for warning in trace.warnings
     ]

@@ -1,4 +1,4 @@
-"""Planted: two workers hand over small batches of tensors that lie in memory already.
+"""Planted: two workers hand over small batches of tensors that lie already tensors in memory.
 
 rule: input-handover, input-bound
 gain: 2.0

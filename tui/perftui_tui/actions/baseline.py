@@ -52,7 +52,7 @@ class Baseline:
         """Ask which recorded run or trace to compare with."""
         shown = self._app.snapshot
         if shown is None or shown.facts is None:
-            self._app.warn("there is nothing to compare yet")
+            self._app.warn("nothing to compare yet")
             return
         source, is_run = shown.source, shown.run is not None
         self._app.on_thread(lambda: self._list(source, is_run))
@@ -70,7 +70,7 @@ class Baseline:
 
     def _ask(self, directory: Path, others: Sequence[_Other]) -> None:
         if not others:
-            self._app.warn(f"there is no other run or trace in {directory}")
+            self._app.warn(f"no other run or trace in {directory}")
             return
 
         def answered(path: str | None) -> None:
@@ -117,7 +117,7 @@ def _dialog(others: Sequence[_Other]) -> ChoiceDialog:
     choices = [
         Choice((key,), one.label, str(one.path)) for key, one in zip(_KEYS, others, strict=False)
     ]
-    choices.append(Choice(("escape", "q"), "keep what is compared now", ""))
+    choices.append(Choice(("escape", "q"), "keep the current comparison", ""))
     title = (row("The newest runs and traces:"),)
     return ChoiceDialog("Compare with", title, choices)
 

@@ -47,9 +47,9 @@ def copy_text(app: App[object], text: str, what: str) -> None:
 def _notice(what: str, path: Path | None, is_short: bool) -> str:
     saved = f"in {short_path(path)}" if path else ""
     if not is_short:
-        where = saved or "nowhere: there is no directory of ours to keep it in"
-        return f"{what} is too long for a clipboard; it is {where}"
-    return f"{what} is in the clipboard, where the terminal lets it" + (
+        where = saved or "not saved: there is no directory to save it in"
+        return f"{what} is too long for the clipboard; it is {where}"
+    return f"{what} copied to the clipboard, if the terminal allows it" + (
         f", and {saved}" if saved else ""
     )
 

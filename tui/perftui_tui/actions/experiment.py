@@ -203,7 +203,7 @@ class Experiment(Generic[State]):
         from perftui.run.manifest import ManifestError
         from perftui_tui.actions.rerun import StartCancelledError, StillRunningError
 
-        stage, problem = Stage.FAILED, "it ended with an error of its own"
+        stage, problem = Stage.FAILED, "it ended with an internal error"
         try:
             work(cancelled)
             stage, problem = Stage.DONE, ""

@@ -62,7 +62,7 @@ class PairedTrials(Experiment[TrialState]):
         from perftui_tui.dialogs.run import QuitExperimentDialog
 
         count = len(state.pairs)
-        so_far = f"{several(count, 'pair')} so far." if count else "The first pair runs."
+        so_far = f"{several(count, 'pair')} so far." if count else "The first pair is running."
         return QuitExperimentDialog(self.NAME, state.option.title, so_far)
 
     def result(self, state: TrialState) -> str:
@@ -98,7 +98,7 @@ class PairedTrials(Experiment[TrialState]):
         try:
             proof = keep_proof(option, progress, directory, time.time_ns())
         except OSError as error:
-            self.set(problem=f"the result cannot be kept: {error.strerror or error}")
+            self.set(problem=f"the result cannot be saved: {error.strerror or error}")
             return
         if proof is not None:
             self.proofs.add(root, proof)

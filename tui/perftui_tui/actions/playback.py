@@ -97,7 +97,7 @@ class Playback:
         if final is None or final.run is None:
             return "only a recorded run can be played"
         if final.phase.is_live:
-            return "this run still goes on: it can be played once it is over"
+            return "this run is still going on: it can be played once it has ended"
         stops = stops_of(final.run, final.rank_number)
         if not len(stops.ends):
             return "this run has no steps to play"

@@ -26,7 +26,7 @@ class RecorderRequests:
         self._send_size()
         if self._windows_awaited is not None and _window_count(snapshot) > self._windows_awaited:
             self._windows_awaited = None
-            self._app.notify("captured: the timeline and the ops show the new window")
+            self._app.notify("captured: Timeline and Ops show the new window")
 
     def capture(self, snapshot: Snapshot) -> None:
         """Ask for a window."""
@@ -34,7 +34,9 @@ class RecorderRequests:
 
         if self._request(CAPTURE):
             self._windows_awaited = _window_count(snapshot)
-            self._app.notify("requested: a window is profiled, of training if that goes on soon")
+            self._app.notify(
+                "requested: a window will be profiled, of training steps if there are any soon"
+            )
 
     def stop(self) -> None:
         """Ask for an interrupt of the training that is our own, whichever is on screen."""

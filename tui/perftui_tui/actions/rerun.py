@@ -66,4 +66,4 @@ def stop_training(root: Path, cancelled: threading.Event) -> None:
     request(RunLayout(root), STOP)
     manifest = wait_until_over(root, STOP_SECONDS, cancelled)
     if not manifest.status.is_over and not cancelled.is_set():
-        raise StillRunningError("the training has not stopped; stop it yourself, then try again")
+        raise StillRunningError("the training did not stop; stop it yourself, then try again")

@@ -82,7 +82,7 @@ class SourceFixes:
         store = patch_store(self._app.target)
         applied = apply_patch(patch, store, option.title, option.fix)
         self.written = Written(applied, store, option)
-        keys = hint("{diagnosis.undo_fix} undoes, {diagnosis.rerun} runs it again")
+        keys = hint("{diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it again")
         self._done(f"{patch.path.name} written; {keys}")
 
     def _find_earlier(self, root: Path) -> None:

@@ -41,14 +41,14 @@ def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
 
     plan, root = plan_of(snapshot), snapshot.source
     if plan.steps is None:
-        return replace(plan, note=f"a tuning needs more steps: {plan.why_not}")
+        return replace(plan, note=f"tuning needs more steps: {plan.why_not}")
     note = (
         f"{FEWEST_RUNS} to {1 + 2 * PAIRS} runs of {plan.steps:,} steps for each fix, then as many "
-        "for all of it; it can be stopped and goes on later"
+        "for all fixes together; you can stop it and continue later"
     )
     tried = journal_of(root, trials_of(root)).attempts
     if tried:
-        label = f"go on after the {fmt.several(len(tried), 'change')} tried before"
+        label = f"continue after the {fmt.several(len(tried), 'change')} already tried"
         return replace(plan, label=label, note=note)
     count = len(_triable(snapshot))
     if not count:
@@ -78,22 +78,22 @@ def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
     facts = snapshot.facts
     try:
         if facts is None:
-            raise UnknownError("nothing was recorded yet")
+            raise UnknownError("nothing has been recorded yet")
         steps = steps_of_each(facts)
     except UnknownError as error:
         why_not = str(error)
-        note = f"Pairs of runs, to prove it, need more steps: {why_not}."
+        note = f"Proof by pairs of runs needs more steps: {why_not}."
         return TrialPlan(None, None, "", note, why_not)
     seconds = run_seconds(facts, steps)
     blocks = block_plan(facts, option, steps) if option else None
     of_run = blocks.pairs if blocks else None
     fewest, most = runs_of(LOOKS[0][0], of_run), runs_of(LOOKS[-1][0], of_run)
     takes = f", about {fmt.rough_time(fewest * seconds)}" if seconds else ""
-    how = f"{steps:,} steps with the fix and without are made in turn"
+    how = f"{steps:,} steps, with the fix and without in turn"
     if blocks:
-        how = f"{steps:,} steps are made that switch it on and off every {blocks.steps:,}"
+        how = f"{steps:,} steps that switch it on and off every {blocks.steps:,} steps"
     note = (
-        f"To prove it, runs of {how}: {fewest} at least and {most} at most, until the result is "
+        f"To prove it, runs of {how}: at least {fewest} and at most {most}, until the result is "
         "clear."
     )
     label = f"{fmt.several(fewest, 'run')} or more{takes}"

@@ -18,13 +18,13 @@ def warnings_of(snapshot: Snapshot) -> list[str]:
     if not snapshot.goes_on:
         return []
     steady = snapshot.diagnosis.steady_steps
-    first = "The running training is stopped first: two at once would disturb each other."
+    first = "The running training is stopped first: two trainings at once would disturb each other."
     return [first, _too_early(steady)] if steady < FEWEST_STEPS else [first]
 
 
 def _too_early(steady: int) -> str:
     return (
-        f"This run has {steady} of the {FEWEST_STEPS} steady steps that a comparison needs; "
+        f"This run has {steady} of the {FEWEST_STEPS} steady steps that a comparison needs; if "
         "stopped now, it cannot serve as the baseline. Wait a little, then try again."
     )
 
@@ -33,5 +33,5 @@ def why_no_trial(option: FixOption | None, options: tuple[FixOption, ...]) -> st
     """Why neither ``option`` nor one of ``options`` can be tried."""
     first = option or (options[0] if options else None)
     if first is None:
-        return "there is no fix to try for this"
+        return "there is no fix to try for this finding"
     return first.why_not_tried

@@ -107,7 +107,7 @@ class Trials:
             self.latest.show()
             return
         where = hint("{app.show('diagnosis')} and then {diagnosis.try_fix} or {diagnosis.tune}")
-        self._app.warn(f"there was no trial by pairs of runs and no tuning yet: {where}")
+        self._app.warn(f"no trial by pairs of runs and no tuning yet: {where}")
 
     def compare_when_steady(self) -> None:
         """Go to the comparison once a trial has enough steps, unless paused or a dialog is open."""
@@ -202,16 +202,16 @@ class Trials:
         busy = running_script(own) if own is not None and own != run.root else None
         reason = ""
         if self.is_starting:
-            reason = "a run is being started already: wait until it shows"
+            reason = "a run is already starting: wait until it is shown"
         elif run.root != self._app.target:
             reason = "the new run has not shown anything yet: wait until it does"
         elif self.running is not None:
             stop = hint("{app.trial} can stop it")
-            reason = f"a {self.running.NAME} runs, and another run would disturb it: {stop}"
+            reason = f"a {self.running.NAME} is running, and another run would disturb it: {stop}"
         elif busy is not None:
             reason = (
-                f"{busy} still runs, and two trainings would disturb each other: "
-                "wait for its end or stop it, then try again"
+                f"{busy} is still running, and two trainings would disturb each other: wait until "
+                "it ends or stop it, then try again"
             )
         if reason:
             self._app.warn(reason)

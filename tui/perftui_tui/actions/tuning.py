@@ -67,7 +67,7 @@ class Tuning(Experiment[TuningState]):
         """Asks whether the tuning is stopped."""
         from perftui_tui.dialogs.run import QuitExperimentDialog
 
-        so_far = f"{len(state.attempts)} tried, {len(state.kept)} kept; what is proven stays."
+        so_far = f"{len(state.attempts)} tried, {len(state.kept)} kept; proven fixes stay."
         return QuitExperimentDialog(self.NAME, state.root.name, so_far)
 
     def result(self, state: TuningState) -> str:

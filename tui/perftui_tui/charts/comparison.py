@@ -53,7 +53,7 @@ def _distributions(
 ) -> Chart:
     """The share of each run's steps in bins of equal length; the last has what lies far above."""
     middles, counts, top, beyond = binned(before, after)
-    longer = f"{beyond[0]:,} before and {beyond[1]:,} after are longer than {format_ns(top)}"
+    longer = f"{beyond[0]:,} before and {beyond[1]:,} after exceed {format_ns(top)}"
     above = f"{longer}, in the last bar" if any(beyond) else ""
     return Chart(
         "compare",

@@ -97,7 +97,7 @@ def _of_steps(snapshot: Snapshot) -> Iterator[Chart]:
     yield from _on_device(steps)
     waits = 100 * steps["input_wait"] / np.maximum(steps["duration"], 1)
     share = (Series("data loader wait", waits.astype(np.float64)),)
-    yield Chart("loader", "Wait for data, share of the step", index, "step", share, percent,
+    yield Chart("loader", "Data loader wait, share of the step", index, "step", share, percent,
                 note=note)  # fmt: skip
 
 
@@ -207,7 +207,7 @@ def _on_device(steps: Table) -> Iterator[Chart]:
         for phase, column in zip(DEVICE_PHASES, DEVICE_COLUMNS, strict=True)
     )
     left_out = len(steps) - len(timed)
-    note = f"{left_out:,} steps between were not timed on the GPU" if left_out else ""
+    note = f"{left_out:,} steps in between were not timed on the GPU" if left_out else ""
     index = timed["index"].astype(np.float64)
     yield Chart("device", "Phases on the GPU", index, "step", lines, format_ns, note=note)
 

@@ -24,7 +24,7 @@ def apply(line: CommandLine) -> int:
     choice = choose(line, lambda option: option.patch is not None)
     option, patch = choice.option, choice.option.patch
     if option.is_written:
-        log(f"{option.fix} is written already; perftui diagnose {choice.root} runs with it")
+        log(f"{option.fix} is already written; perftui diagnose {choice.root} runs with it")
         _print(choice, "written already", line)
         return DONE
     if patch is None:
@@ -38,7 +38,7 @@ def apply(line: CommandLine) -> int:
         log(f"perftui: {error}")
         return ERROR
     if not is_dry:
-        log(f"{patch.path} written; perftui undo {choice.root} takes it back")
+        log(f"{patch.path} written; perftui undo {choice.root} undoes it")
     _print(choice, "dry run" if is_dry else "written", line)
     return DONE
 

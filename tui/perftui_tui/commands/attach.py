@@ -21,12 +21,12 @@ def attach(line: CommandLine) -> int:
         UsageError: no such run lives, or there is no terminal to show it in.
     """
     if len(line.words) > 1:
-        raise UsageError(f"attach takes one run; {line.words[1]!r} is one too many")
+        raise UsageError(f"attach takes one run; unexpected {line.words[1]!r}")
     root = _live_run(line)
     reason = why_headless(line)
     if reason is not None:
-        why = reason or "--headless leaves no app to watch in"
-        raise UsageError(f"{why}; perftui report {shlex.quote(str(root))} prints how it stands")
+        why = reason or "--headless does not go with attach, which opens the app"
+        raise UsageError(f"{why}; perftui report {shlex.quote(str(root))} prints its state")
     from perftui_tui.commands.show import show
 
     return show(root, line, is_replay=True, attached=True, notes=_elsewhere(root))
@@ -50,9 +50,9 @@ def _live_run(line: CommandLine) -> Path:
     if living:
         return living[0]
     if not readable:
-        raise UsageError(f"there is no recorded run in {runs}; name a run or its directory")
+        raise UsageError(f"no recorded run in {runs}; name a run or its directory")
     root, manifest = readable[0]
-    raise UsageError(f"no training runs in {runs}; the newest, {_over(root, manifest)}")
+    raise UsageError(f"no training is running in {runs}; the newest, {_over(root, manifest)}")
 
 
 def _elsewhere(root: Path) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ def _over(root: Path, manifest: Manifest) -> str:
     from perftui.run.manifest import Status
 
     if manifest.status is Status.LOST:
-        how = "is over: its recorder died"
+        how = "has ended: its recorder died"
     elif manifest.exit_code is None:
         how = "never started"
     else:

@@ -60,12 +60,12 @@ def launch_again(line: CommandLine) -> Launch:
     from perftui.run.reader import RunReader
 
     if "python" in line.values:
-        raise UsageError("a run is repeated by its own interpreter: leave out --python")
+        raise UsageError("a run is repeated with its own interpreter: drop --python")
     place = find_target(line)
     try:
         launch = repeat_launch(RunReader(place.path).poll())
     except (ManifestError, OSError) as error:
-        raise UsageError(f"{place.path} holds no run to repeat: {error}") from error
+        raise UsageError(f"{place.path} contains no run to repeat: {error}") from error
     given, usual = options_of_line(line), type(launch.options)()
     changed = {
         name: value

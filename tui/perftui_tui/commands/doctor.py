@@ -25,7 +25,7 @@ def doctor(line: CommandLine) -> int:
     from perftui_tui.commands.terminal_rows import terminal_rows
 
     if line.words:
-        raise UsageError(f"doctor takes options only, not {line.words[0]!r}")
+        raise UsageError(f"doctor takes only options; unexpected {line.words[0]!r}")
     python = interpreter(line)
     runs = Path(line.values.get("runs", RUNS_DIRECTORY)).absolute()
     rows = examine(python, runs, terminal_rows(line, os.environ))

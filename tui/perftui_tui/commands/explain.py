@@ -17,7 +17,7 @@ def explain(line: CommandLine) -> int:
     unknown = [word for word in line.words if word not in explaining.names()]
     if unknown:
         known = ", ".join(explaining.names())
-        raise UsageError(f"{unknown[0]!r} is no finding and no fix; there are {known}")
+        raise UsageError(f"{unknown[0]!r} is neither a finding nor a fix; there are {known}")
     if "json" in line.flags:
         write(explaining.as_json(*line.words), as_json=True)
     elif line.words:

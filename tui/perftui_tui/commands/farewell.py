@@ -33,7 +33,7 @@ def farewell(root: Path, *, is_replay: bool, stopping: bool = False) -> int:
     try:
         manifest = wait_until_over(root, STOP_SECONDS if stopping else 0.0)
     except ManifestError as error:
-        log(f"perftui: how the run stands cannot be read: {error}")
+        log(f"perftui: the state of the run cannot be read: {error}")
         return 2
     log(_outcome(manifest))
     failed = manifest.status.is_over and bool(manifest.exit_code or manifest.message)
@@ -66,13 +66,16 @@ def exit_code(manifest: Manifest) -> int:
 def _outcome(manifest: Manifest) -> str:
     script = manifest.script
     if not manifest.status.is_over:
-        return f"perftui: {script} still runs (process {manifest.pid})"
+        return f"perftui: {script} is still running (process {manifest.pid})"
     if manifest.message:
         return f"perftui: {script} could not be started: {manifest.message}"
     if manifest.status is Status.LOST:
-        return f"perftui: the recorder of {script} died, and its terminal with it; the rest is kept"
+        return (
+            f"perftui: the recorder of {script} died, and the script's terminal with it; "
+            "everything before that is saved"
+        )
     if manifest.status is Status.KILLED:
-        return f"perftui: {script} was ended by a signal (exit code {manifest.exit_code})"
+        return f"perftui: {script} was killed by a signal (exit code {manifest.exit_code})"
     return f"perftui: {script} ended with exit code {manifest.exit_code}"
 
 
@@ -89,7 +92,7 @@ def _repeat_output(path: Path) -> None:
 def report_crash(error: BaseException, target: Path) -> int:
     """Log what failed, that the training does not depend on it, and how to come back."""
     lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-FRAMES)
-    log("perftui: the app failed; nothing that was recorded is lost")
+    log("perftui: the app failed; no recorded data is lost")
     for line in "".join(lines).rstrip().splitlines():
         log(f"  {line}")
     if target.is_dir():

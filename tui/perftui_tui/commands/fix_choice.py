@@ -52,13 +52,13 @@ def choose(line: CommandLine, is_possible: Callable[[FixOption], bool]) -> Choic
         raise UsageError(str(error)) from error
     run = report.subject.run
     if run is None:
-        raise UsageError(f"{target.path} is a trace: there is no script to change or to run again")
+        raise UsageError(f"{target.path} is a trace: there is no script to change or run again")
     offered = {option.fix: option for option in report.fixes}
     if name is None and offered:
         possible = (fix for fix, option in offered.items() if is_possible(option))
         name = next(possible, next(iter(offered)))
     if name is None or name not in offered:
         there = ", ".join(offered) or "none"
-        asked = f"{name} answers no finding" if name else "there is no fix for what was found"
+        asked = f"{name} addresses no finding" if name else "there is no fix for these findings"
         raise UsageError(f"{asked} of {run.root.name}; offered: {there}")
     return Choice(run, report.facts, offered[name], fixes_after(name, report))

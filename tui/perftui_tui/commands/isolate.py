@@ -28,7 +28,7 @@ def isolate(line: CommandLine) -> int:
     found = Isolation()
     try:
         run = run_at(root)
-        log("each side is left out in three runs; Ctrl+C stops")
+        log("three runs for each part left out; Ctrl+C stops")
         steps = line.number("max-steps")
         for found in run_each(run, trials_of(root), threading.Event(), steps):
             log(f"run {found.runs}: {found.newest}")

@@ -13,7 +13,7 @@ def keys(line: CommandLine) -> int:
         UsageError: something was named, but there is nothing to name.
     """
     if line.words:
-        raise UsageError(f"keys takes nothing after it, not {line.words[0]!r}")
+        raise UsageError(f"keys takes no arguments; unexpected {line.words[0]!r}")
     from perftui_tui.keys.file import file_text, key_file, read_overrides
 
     path = key_file()

@@ -58,7 +58,7 @@ _BUDGET = re.compile(r"([1-9]\d{0,4})(s|m|h)", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%?", re.ASCII)
 MISSING = {
-    "": "no script is named",
+    "": "no script given",
     "module": "-m needs a module",
     "command": "-- needs a command",
 }
@@ -102,7 +102,7 @@ class CommandLine:
         if last is None:
             return first, self.number("window")
         if "window" in self.values:
-            raise UsageError("--steps FIRST-LAST says how many, so --window cannot")
+            raise UsageError("--steps FIRST-LAST already sets the number of steps: drop --window")
         return first, last - first + 1
 
     def seconds(self, name: str) -> float:
@@ -150,14 +150,14 @@ def parse(arguments: list[str]) -> CommandLine:
     if not arguments:
         return CommandLine("help")
     if not words and line.action in MISSING:
-        raise UsageError(f"{MISSING[line.action]}; perftui --help shows how")
+        raise UsageError(f"{MISSING[line.action]}; see perftui --help")
     return replace(line, words=tuple(words), flags=frozenset(flags), values=values, reports=reports)
 
 
 def _option(word: str, rest: Iterator[str], flags: set[str], values: dict[str, str]) -> None:
     name, equals, value = word.removeprefix("--").partition("=")
     if not word.startswith("--") or name not in (*FLAGS, *VALUES):
-        raise UsageError(f"unknown option {word}{_suggestion(name)}; perftui --help shows all")
+        raise UsageError(f"unknown option {word}{_suggestion(name)}; see perftui --help")
     if name in FLAGS:
         if equals:
             raise UsageError(f"--{name} takes no value")
@@ -218,7 +218,7 @@ def _target(word: str) -> CommandLine:
     """What the first word that is no option asks for."""
     path = Path(word)
     if word in COMMANDS:
-        note = f"running the command {word}; for the file of that name type ./{word}"
+        note = f"running the command {word}; to run the file of that name, type ./{word}"
         return CommandLine(word, note=note if path.exists() else "")
     if path.is_dir() or word.lower().endswith(TRACE_ENDINGS) or _has_report(path):
         return CommandLine("replay", (word,))

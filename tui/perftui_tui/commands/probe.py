@@ -22,10 +22,10 @@ def probe(line: CommandLine) -> int:
     from perftui.report.probe import as_object, text
 
     if line.words:
-        raise UsageError(f"probe takes options only, not {line.words[0]!r}; --path names the data")
+        raise UsageError(f"probe takes only options; unexpected {line.words[0]!r}; see --path")
     path = Path(line.values.get("path", "")).absolute()
     if not path.exists():
-        raise UsageError(f"--path {path}: there is nothing")
+        raise UsageError(f"--path {path}: no such file or directory")
     python = interpreter(line)
     log(f"measuring for about {probing.SECONDS:.0f} s; Ctrl+C stops")
     try:
@@ -36,7 +36,7 @@ def probe(line: CommandLine) -> int:
     try:
         kept = keep(found)
     except OSError as error:
-        log(f"perftui: what was measured cannot be kept: {error}")
+        log(f"perftui: the measurements cannot be saved: {error}")
         kept = None
     if "json" in line.flags:
         write_object(as_object(found, kept))

@@ -22,7 +22,7 @@ def replay(line: CommandLine) -> int:
     reason = why_no_screen(target, line)
     if reason is not None:
         if reason:
-            log(f"perftui: {reason}, so printing the report")
+            log(f"perftui: {reason}, so printing the report instead")
         return print_report(target, line)
     from perftui_tui.commands.show import show
 
@@ -43,7 +43,7 @@ def why_no_screen(target: Target, line: CommandLine) -> str | None:
     if special is Kind.MEMORY_SNAPSHOT and "ncu" not in line.values:
         return None
     if special is not None:
-        return f"there is no screen for a {special.value} yet"
+        return f"there is no screen for a {special.value}"
     return None
 
 
@@ -63,7 +63,7 @@ def check(target: Path) -> None:
             raise UsageError(f"the run is damaged: {error}") from error
         return
     if target.suffix == ".py":
-        raise UsageError(f"{target.name} is a script: perftui {target.name} runs it")
+        raise UsageError(f"{target.name} is a script: run it with perftui {target.name}")
     try:
         with target.open("rb") as file:
             start = file.read(1)

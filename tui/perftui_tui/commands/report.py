@@ -42,7 +42,7 @@ def print_report(target: Target, line: CommandLine) -> int:
         write(form(_report(target, metrics, line.number("top"))), as_json=as_json)
         return 0
     if "brief" in line.flags:
-        raise UsageError(f"--brief is of findings, and {target.path} is a {special.value}")
+        raise UsageError(f"--brief prints findings, and {target.path} is a {special.value}")
     write(_special(target.path, special, as_json=as_json), as_json=as_json)
     return 0
 
@@ -89,7 +89,7 @@ def _report(target: Target, measured: KernelMetrics | None, top: int | None) -> 
     try:
         subject = load_subject(target.path, _export_progress(target.path.name), target.rank or 0)
         if measured is not None and subject.analysis is None:
-            raise UsageError(f"--ncu joins metrics to a trace, and {target.path} holds none")
+            raise UsageError(f"--ncu joins metrics to a trace, and {target.path} has none")
         notes = (*target.notes, *subject.notes)
         subject = replace(subject, notes=notes, beside=paths_of(target.ranks))
         return make_report(subject, measured, top)

@@ -52,8 +52,8 @@ def run_launch(line: CommandLine, launch: Launch) -> int:
         root = start(launch)
     except OSError as error:
         raise UsageError(
-            f"the run cannot be recorded in {launch.runs}: {error.strerror or error}; "
-            "choose another place with --runs DIR"
+            f"the run cannot be recorded in {launch.runs}: {error.strerror or error}; choose "
+            "another directory with --runs DIR"
         ) from error
     from perftui_tui.commands.show import show
 
@@ -137,20 +137,20 @@ def _check_options(line: CommandLine, first_step: int | None) -> None:
         for name in OF_WINDOWS:
             if name in given:
                 raise UsageError(
-                    f"--no-profile records no windows, which --{name} is about: leave one out"
+                    f"--no-profile records no windows, and --{name} needs them: drop one of the two"
                 )
     if "nsys" in given:
         for name in OF_TORCH:
             if name in given:
                 raise UsageError(
-                    f"--{name} is recorded by torch's own profiler, whose place --nsys takes: "
-                    "leave one out"
+                    f"--{name} needs torch's own profiler, which --nsys replaces: drop one of the "
+                    "two"
                 )
     most = line.number("max-steps")
     if first_step is not None and most is not None and first_step >= most:
         raise UsageError(
-            f"--max-steps {most} ends the training before step {first_step} of --steps begins: "
-            "let it run longer, or name an earlier step"
+            f"--max-steps {most} ends the training before step {first_step} of --steps: let it run "
+            "longer, or name an earlier step"
         )
 
 
@@ -196,11 +196,11 @@ def _script(word: str) -> Path:
         return path
     near = difflib.get_close_matches(word, [p.name for p in Path.cwd().glob("*.py")], 1)
     hint = f"did you mean {near[0]}?" if near else "name the script as you would for python"
-    raise UsageError(f"there is no script {word}; {hint}")
+    raise UsageError(f"no such script: {word}; {hint}")
 
 
 def _executable(word: str) -> str:
     found = shutil.which(word)
     if found is None:
-        raise UsageError(f"the command {word} is not found")
+        raise UsageError(f"command not found: {word}")
     return found

@@ -45,7 +45,7 @@ def _directory(line: CommandLine) -> Path:
         return runs_directory(line)
     directory = Path(line.words[0]).absolute()
     if len(line.words) > 1:
-        raise UsageError(f"runs takes one directory; {line.words[1]!r} is one too many")
+        raise UsageError(f"runs takes one directory; unexpected {line.words[1]!r}")
     if not directory.is_dir():
         raise UsageError(f"{directory} is not a directory")
     inside = directory / RUNS_DIRECTORY

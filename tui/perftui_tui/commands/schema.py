@@ -16,7 +16,7 @@ def schema(line: CommandLine) -> int:
     from perftui.report.outputs.schema import OUTPUTS, all_schemas, schema_of
 
     if len(line.words) > 1:
-        raise UsageError(f"schema takes one name; {line.words[1]!r} is one too many")
+        raise UsageError(f"schema takes one name; unexpected {line.words[1]!r}")
     name = line.words[0] if line.words else None
     if name is not None and name not in OUTPUTS:
         raise UsageError(f"{name!r} prints no JSON; there are {', '.join(OUTPUTS)}")

@@ -32,7 +32,7 @@ def find_target(line: CommandLine) -> Target:
         UsageError: there is none, or too many words were given.
     """
     if len(line.words) > 1:
-        raise UsageError(f"{line.action} takes one path; {line.words[1]!r} is one too many")
+        raise UsageError(f"{line.action} takes one path; unexpected {line.words[1]!r}")
     rank = line.number("rank")
     word = line.words[0] if line.words else None
     target = _newest(runs_directory(line)) if word is None else _named(word, rank, line)
@@ -41,8 +41,7 @@ def find_target(line: CommandLine) -> Target:
     if line.action == "report" and target.path.is_dir():
         return replace(target, rank=rank)
     raise UsageError(
-        "--rank chooses among the traces of a directory, or with report among the ranks of a run; "
-        f"{target.path} is none"
+        f"--rank needs a directory of traces, or with report a run; {target.path} is neither"
     )
 
 
@@ -68,7 +67,7 @@ def _named(word: str, rank: int | None, line: CommandLine) -> Target:
 def _file(path: Path) -> Target:
     if not path.is_file():
         raise UsageError(
-            f"{path} is a pipe or a device, and a trace is read more than once: save it to a file"
+            f"{path} is a pipe or a device, but a trace is read more than once: save it to a file"
         )
     return Target(path)
 
@@ -84,9 +83,7 @@ def run_by_id(word: str, runs: Path) -> Path:
     try:
         return find_run(runs, word).root
     except RunNotFoundError as error:
-        raise UsageError(
-            f"there is no file {word}, and {error}; perftui runs lists them"
-        ) from error
+        raise UsageError(f"no such file: {word}, and {error}; perftui runs lists them") from error
 
 
 def _newest(runs: Path) -> Target:
@@ -94,7 +91,7 @@ def _newest(runs: Path) -> Target:
 
     run = newest_run(runs)
     if run is None:
-        raise UsageError(f"there is no recorded run in {runs}; name a run or a trace")
+        raise UsageError(f"no recorded run in {runs}; name a run or a trace")
     return Target(run)
 
 
@@ -113,8 +110,8 @@ def _inside(directory: Path, rank: int | None) -> Target:
         raise UsageError(str(error)) from error
     if chosen is None:
         raise UsageError(
-            f"{directory} holds neither a recorded run nor a trace (*.json[.gz], *.sqlite)"
-            f"{_unreadable(directory)}"
+            f"{directory} contains neither a recorded run nor a trace (*.json[.gz], "
+            f"*.sqlite){_unreadable(directory)}"
         )
     return Target(chosen.path, chosen.notes, chosen.ranks)
 

@@ -21,7 +21,7 @@ def why_headless(line: CommandLine) -> str | None:
     if not sys.stdout.isatty():
         return "the output is not a terminal"
     if os.environ.get("TERM", "dumb") == "dumb":
-        return "the terminal can show text only (TERM=dumb)"
+        return "the terminal shows plain text only (TERM=dumb)"
     return None
 
 

@@ -17,7 +17,7 @@ SMALLEST = 80, 24
 def terminal_rows(line: CommandLine, environment: Mapping[str, str]) -> tuple[Row, ...]:
     """Rows about the terminal that the output goes to, one that says so where it goes elsewhere."""
     if sys.stdout is None or not sys.stdout.isatty():
-        return (unknown("terminal", "the output goes to none"),)
+        return (unknown("terminal", "the output is not a terminal"),)
     size = shutil.get_terminal_size()
     return (
         kind_row(environment),
@@ -33,8 +33,8 @@ def kind_row(environment: Mapping[str, str]) -> Row:
     if name == "dumb":
         return warn(
             "terminal",
-            "it can show text only (TERM=dumb): there is no app",
-            "Set TERM to what the terminal is, such as xterm-256color, or use --headless.",
+            "it shows plain text only (TERM=dumb): no app",
+            "Set TERM to match the terminal, such as xterm-256color, or use --headless.",
         )
     over = "SSH_CONNECTION" in environment or "SSH_TTY" in environment
     where = ", over SSH" if over else ""
@@ -45,12 +45,12 @@ def kind_row(environment: Mapping[str, str]) -> Row:
 def colours_row(environment: Mapping[str, str]) -> Row:
     """How many colours there are."""
     if environment.get("NO_COLOR"):
-        return ok("colours", "none, as NO_COLOR asks")
+        return ok("colours", "none, because NO_COLOR is set")
     if has_sixteen_colours(environment):
         return warn(
             "colours",
-            "16, by TERM and COLORTERM",
-            "If the terminal has more: export COLORTERM=truecolor.",
+            "16, according to TERM and COLORTERM",
+            "If the terminal supports more: export COLORTERM=truecolor.",
         )
     is_true = environment.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit")
     return ok("colours", "24 bit" if is_true else "256")
@@ -61,8 +61,9 @@ def characters_row(*, is_ascii: bool, encoding: str) -> Row:
     if is_ascii:
         return warn(
             "characters",
-            f"charts are drawn with ASCII ({encoding})",
-            "Use a UTF-8 locale (export LANG=C.UTF-8), and a terminal other than the console.",
+            f"charts are drawn in ASCII ({encoding})",
+            "Use a UTF-8 locale (export LANG=C.UTF-8), and a terminal other than the Linux "
+            "console.",
         )
     return ok("characters", encoding)
 
@@ -73,4 +74,4 @@ def size_row(columns: int, lines: int) -> Row:
     least_columns, least_lines = SMALLEST
     if columns >= least_columns and lines >= least_lines:
         return ok("size", found)
-    return warn("size", found, f"Make it {least_columns} x {least_lines} or larger.")
+    return warn("size", found, f"Enlarge it to at least {least_columns} x {least_lines}.")

@@ -66,7 +66,7 @@ def _how(choice: Choice, steps: int) -> str:
     if seconds is None:
         return how
     fewest = runs_of(LOOKS[0][0], blocks.pairs if blocks else None)
-    return f"{how}; about {fmt.rough_time(fewest * seconds)} at least"
+    return f"{how}; at least about {fmt.rough_time(fewest * seconds)}"
 
 
 def _run(choice: Choice, steps: int) -> Progress:
@@ -80,7 +80,7 @@ def _run(choice: Choice, steps: int) -> Progress:
         log(_line(progress))
         _keep(progress.option or choice.option, progress, directory)
     if progress is None:
-        raise UsageError("no pair of runs came to its end")
+        raise UsageError("no pair of runs finished")
     return progress
 
 
@@ -91,7 +91,7 @@ def _keep(option: FixOption, progress: Progress, directory: Path) -> None:
     try:
         keep_proof(option, progress, directory, time.time_ns())
     except OSError as error:
-        log(f"perftui: the result cannot be kept in {directory}: {error.strerror or error}")
+        log(f"perftui: the result cannot be saved in {directory}: {error.strerror or error}")
 
 
 def _line(progress: Progress) -> str:

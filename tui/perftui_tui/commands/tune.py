@@ -28,7 +28,10 @@ def tune(line: CommandLine) -> int:
 
     root = find_target(line).path.resolve()
     steps = line.number("max-steps") or _steps(root)
-    log(f"each fix is tried by pairs of runs of {steps} steps; Ctrl+C stops, the same goes on")
+    log(
+        f"each fix is tried with pairs of runs of {steps} steps; Ctrl+C stops, the same command "
+        "continues"
+    )
     try:
         tuned = _run(root, steps, time.monotonic() + line.seconds("budget"))
     except TrialError as error:
@@ -65,7 +68,7 @@ def _run(root: Path, steps: int, deadline: float) -> Tuned:
         if isinstance(event, Tuned):
             return event
         known = _log(event, known)
-    raise UsageError("the tuning came to no end")
+    raise UsageError("the tuning did not finish")
 
 
 def _log(event: Trying | Keeping | Journal, known: int) -> int:

@@ -22,7 +22,7 @@ def undo(line: CommandLine) -> int:
     store = patch_store(root)
     applied = last_applied(store)
     if applied is None:
-        raise UsageError(f"nothing has been written to the source that {store} knows of")
+        raise UsageError(f"no fix is on record as written to the source in {store}")
     is_dry = "dry-run" in line.flags
     try:
         patch = undoing(applied, store)
@@ -32,7 +32,7 @@ def undo(line: CommandLine) -> int:
         log(f"perftui: {error}")
         return ERROR
     if not is_dry:
-        log(f"{patch.path} is what it was before {applied.title}")
+        log(f"{patch.path} restored to what it was before {applied.title}")
     if "json" in line.flags:
         write_object(undo_object(applied, patch, root, "dry run" if is_dry else "taken back"))
     else:

@@ -47,10 +47,10 @@ class ExperimentDialog(ChoiceDialog, Generic[State]):
 
 def while_it_runs(name: str, stage: Stage) -> tuple[Choice, ...]:
     """What can be done with one that is not over; ``name`` says what it is."""
-    hide = Choice(("escape", "enter", "q"), f"close this: the {name} goes on", CLOSE)
+    hide = Choice(("escape", "enter", "q"), f"close this; the {name} goes on", CLOSE)
     if stage is Stage.STOPPING:
         return (hide,)
-    return hide, Choice(("s",), f"stop the {name}, and its training", STOP)
+    return hide, Choice(("s",), f"stop the {name} and its training", STOP)
 
 
 AFTERWARDS = Choice(("escape", "enter", "q"), "close", CLOSE)

@@ -57,7 +57,7 @@ class WriteDialog(ChoiceDialog):
     def __init__(self, option: FixOption, patch: Patch) -> None:
         body = [row((option.title, "bold")), row((str(patch.path), "dim")), (), *diff_rows(patch)]
         yes = hint("write it to the source; {diagnosis.undo_fix} undoes it")
-        choices = yes_or_no(("enter",), yes, "leave the source as it is")
+        choices = yes_or_no(("enter",), yes, "leave the source unchanged")
         super().__init__("Write the fix?", body, choices)
 
 
@@ -66,7 +66,7 @@ class UndoDialog(ChoiceDialog):
 
     def __init__(self, title: str, patch: Patch) -> None:
         body = [row(("undo ", "dim"), (title, "bold")), row((str(patch.path), "dim")), ()]
-        choices = yes_or_no(("enter",), "take it back", "leave the source as it is")
+        choices = yes_or_no(("enter",), "undo it", "leave the source unchanged")
         super().__init__("Undo the fix?", [*body, *diff_rows(patch)], choices)
 
 

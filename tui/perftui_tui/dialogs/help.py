@@ -53,7 +53,7 @@ def help_rows(screen: str) -> list[Row]:
         *([row(("On this screen", "bold")), *own, ()] if own else []),
         row(("Everywhere", "bold")),
         *(_key(key) for key in keys_of("app")),
-        row(("  ctrl+p     ", "accent"), "Command palette: every command, and all themes"),
+        row(("  ctrl+p     ", "accent"), "Command palette: all commands and themes"),
         (),
         row(("While a saved run is played", "bold")),
         *(_key(key) for key in keys_of("app.bar")),

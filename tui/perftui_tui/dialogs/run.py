@@ -32,13 +32,13 @@ class QuitDialog(ChoiceDialog):
 
     def __init__(self, title: str, root: Path) -> None:
         body = (
-            row(("The training still runs: ", "bold"), title),
-            row("It does not need this window: what it does is recorded in"),
+            row(("The training is still running: ", "bold"), title),
+            row("It does not need this window and is recorded in"),
             row((str(root), "dim")),
         )
         choices = (
-            Choice(("l", "enter"), "leave it running; `perftui attach` opens it again", LEAVE),
-            Choice(("s",), "stop the training (interrupt, as ctrl+c in a shell)", STOP),
+            Choice(("l", "enter"), "leave it running; `perftui attach` reopens it", LEAVE),
+            Choice(("s",), "stop the training (interrupt, like ctrl+c in a shell)", STOP),
             Choice(("escape", "c", "q"), "stay here", CANCEL),
         )
         super().__init__("Quit perftui?", body, choices)
@@ -49,8 +49,8 @@ class QuitExperimentDialog(ChoiceDialog):
 
     def __init__(self, name: str, title: str, so_far: str) -> None:
         body = (
-            row((f"A {name} still runs: ", "bold"), title),
-            Prose(f"{so_far} It needs this window: leaving stops it and its training."),
+            row((f"A {name} is still running: ", "bold"), title),
+            Prose(f"{so_far} It needs this window: quitting stops it and its training."),
         )
         choices = (
             Choice(("s",), f"stop the {name} and quit", STOP),
@@ -68,7 +68,7 @@ class DeleteRunDialog(ChoiceDialog):
         body = (
             row((name or entry.run_id, "bold")),
             Prose(str(entry.root), "dim"),
-            row(f"{format_bytes(size)} in all; it cannot be brought back."),
+            row(f"{format_bytes(size)} in all; this cannot be undone."),
         )
         super().__init__("Delete this run?", body, yes_or_no(("y",), "delete it", "keep it"))
 

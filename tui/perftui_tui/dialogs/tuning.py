@@ -34,10 +34,10 @@ class TuneDialog(ChoiceDialog):
         body = [Prose(command, "bold"), *(Prose(warning, "warn") for warning in warnings)]
         choices = (
             Choice(("enter", "y"), plan, ALL),
-            Choice(("b",), f"the same, but begin no fix after {budget}", BUDGET),
+            Choice(("b",), f"the same, but start no fix after {budget}", BUDGET),
             Choice(("escape", "n", "q"), "not now", CANCEL),
         )
-        undo = hint("{diagnosis.undo_fix} takes them back byte for byte, the last one first")
+        undo = hint("{diagnosis.undo_fix} undoes them byte for byte, the last one first")
         below = (
             _labelled("Risk", "each proven fix is written to your source", "warn"),
             _labelled("Undo", undo, ""),
@@ -61,7 +61,7 @@ def choices_of(state: TuningState) -> tuple[Choice, ...]:
         return while_it_runs("tuning", state.stage)
     choices = [AFTERWARDS]
     if state.kept and state.journal is not None and state.journal.is_recorded:
-        choices.append(Choice(("o",), "open the run that was recorded with all that is kept", OPEN))
+        choices.append(Choice(("o",), "open the run recorded with all kept fixes", OPEN))
     if state.files:
-        choices.append(Choice(("u",), "take the last fix back, after showing the diff", UNDO))
+        choices.append(Choice(("u",), "undo the last fix, after showing the diff", UNDO))
     return tuple(choices)

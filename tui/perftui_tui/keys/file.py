@@ -17,9 +17,9 @@ else:
     import tomli as tomllib
 
 HEAD = """\
-# The keys of perftui. Copy the lines that you want changed to
+# The keys of perftui. Copy the lines that you want to change to
 # {path}
-# A key is the character that it types, or a name: "enter", "pageup", "ctrl+f", "shift+left".
+# A key is the character it types, or a name: "enter", "pageup", "ctrl+f", "shift+left".
 """
 
 
@@ -41,7 +41,7 @@ def read_overrides(path: Path) -> Overrides:
     try:
         table = tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:
-        return Overrides({}, (f"your keys in {path} are no valid TOML: {error}",))
+        return Overrides({}, (f"your keys in {path} are not valid TOML: {error}",))
     wanted: dict[str, tuple[str, ...]] = {}
     complaints: list[str] = []
     for name, value in _flat(table):

@@ -45,7 +45,7 @@ def check(wanted: Mapping[str, Sequence[str]]) -> Overrides:
         if odd:
             complaints.append(f"{name}: there is no key {', '.join(map(repr, odd))}")
         elif not found:
-            complaints.append(f"{name}: no key is named, so it keeps its own")
+            complaints.append(f"{name}: no key given, so it keeps its default")
         else:
             kept[name] = tuple(key for key in found if key)
     while clash := next(_clashes(kept), None):
@@ -55,7 +55,7 @@ def check(wanted: Mapping[str, Sequence[str]]) -> Overrides:
             del kept[name]
         both = " and ".join(names)
         whose = " and ".join(given_back)
-        complaints.append(f"{written(key)} would be both {both}, so {whose} keeps its own keys")
+        complaints.append(f"{written(key)} would be both {both}, so {whose} keeps its default keys")
     return Overrides(kept, tuple(complaints))
 
 

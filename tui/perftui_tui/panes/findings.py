@@ -53,10 +53,10 @@ def _notes(snapshot: Snapshot) -> set[str]:
 
 def _nothing_yet(snapshot: Snapshot) -> str:
     if snapshot.is_memory_alone:
-        return "no finding: nothing is judged by a memory snapshot alone"
+        return "no findings: a memory snapshot alone is not judged"
     if snapshot.is_reading:
         return READING
     if snapshot.phase.is_live:
         return snapshot.diagnosis.progress or "nothing to judge yet"
-    not_judged = hint("see {app.show('diagnosis')} for what was not judged and why")
+    not_judged = hint("{app.show('diagnosis')} shows what was not judged and why")
     return f"no finding: {snapshot.diagnosis.progress or not_judged}"

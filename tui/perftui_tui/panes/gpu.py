@@ -86,7 +86,7 @@ def _notes(snapshot: Snapshot, prefix: str) -> list[str]:
     if temperature is not None:
         notes.append(f"{temperature:.0f} °C")
     if held := clock_limits(table, prefix):
-        notes.append(f"clocks held by {' and '.join(held)}")
+        notes.append(f"clocks limited by {' and '.join(held)}")
     return notes
 
 
@@ -120,7 +120,7 @@ def _why_unknown(snapshot: Snapshot, prefix: str) -> str:
     from perftui.facts.gpu.own_gpus import not_sampled
 
     reasons = snapshot.ask(not_sampled) or {}
-    reason = printable(reasons.get(f"{prefix}.utilization", "it has not answered yet"))
+    reason = printable(reasons.get(f"{prefix}.utilization", "no answer yet"))
     return ", ".join([f"{gpu_name(prefix)} busy: unknown ({reason})", *_notes(snapshot, prefix)])
 
 
@@ -131,5 +131,5 @@ def _why_absent(snapshot: Snapshot, is_listed: bool) -> str:
     if manifest is not None and manifest.gpus and reason:
         return f"the GPU is not sampled ({reason})"
     if is_listed or (manifest is not None and manifest.gpus):
-        return "the GPU has not answered yet"
+        return "no answer from the GPU yet"
     return f"no GPU here ({reason or 'no NVIDIA driver answered'}): times are CPU times"

@@ -38,7 +38,7 @@ def rest(state: TrialState, now: float) -> str:
     """About how long it takes until the result is looked at next."""
     left = state.left(now)
     if left is None:
-        return "how long it takes is known after the first pair"
+        return "time left is known after the first pair"
     return f"about {fmt.rough_time(left)} to pair {state.look}"
 
 

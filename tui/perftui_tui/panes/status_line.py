@@ -24,7 +24,7 @@ def stage_words(stage: Stage, problem: str) -> Span | None:
     if stage is Stage.WAITING:
         return ("waiting for the running training to stop", "warn")
     if stage is Stage.STOPPING:
-        return ("stopping: its training is ending", "warn")
+        return ("stopping the training", "warn")
     if stage is Stage.FAILED:
         return (f"failed: {problem}", "bad")
     return None

@@ -48,18 +48,18 @@ def result(state: TuningState) -> Span:
     if words := stage_words(state.stage, state.problem):
         return words
     if state.stage is Stage.STOPPED:
-        stays = "what was proven stays" if state.kept else "nothing was proven so far"
+        stays = "proven fixes stay" if state.kept else "nothing proven so far"
         return (f"stopped: {stays}", "warn")
     if state.stage is Stage.DONE:
         if state.final is None:
             return ("nothing was kept: no fix is proven here", "bold")
         verdict = state.final.verdict
-        return (f"{verdict.headline} by all of it", STYLES.get(verdict.outcome.value, "bold"))
+        return (f"{verdict.headline} with all fixes", STYLES.get(verdict.outcome.value, "bold"))
     if state.keeping:
-        return (f"proven: {state.keeping}; the training is recorded with it", "")
+        return (f"proven: {state.keeping}; recording the training with it", "")
     if state.trial is not None:
         return (f"trying {state.trial.option.title}", "")
-    return ("looking for what to try", "")
+    return ("looking for fixes to try", "")
 
 
 def _time(state: TuningState, now: float) -> str:
@@ -70,7 +70,9 @@ def _time(state: TuningState, now: float) -> str:
     if state.budget is None:
         return f"{clock} so far; {tried}"
     left = state.budget - state.elapsed(now)
-    ends = f"about {fmt.rough_time(left)} until no further fix is begun" if left > 0 else "time up"
+    ends = (
+        f"about {fmt.rough_time(left)} until no further fix is started" if left > 0 else "time up"
+    )
     return f"{clock} so far; {tried}; {ends}"
 
 
@@ -91,7 +93,7 @@ def _ladder(state: TuningState, cells: int) -> list[Row]:
             rows += wrap(by_hand, cells, "warn", " " * (INDENT + 2))
     verdict = state.final.verdict if state.final else None
     if verdict is not None and verdict.estimate is not None:
-        title = row(f"{verdict.estimate.ratio:6.2f}x  ", ("all of it together", "bold"))
+        title = row(f"{verdict.estimate.ratio:6.2f}x  ", ("all fixes together", "bold"))
         style = STYLES.get(verdict.outcome.value, "bold")
         rows += _titled(title, (verdict.headline, style), cells)
     return rows
@@ -122,10 +124,10 @@ def _what_stays(state: TuningState, cells: int) -> list[Row]:
     """What was written and how to take it back, and the run that shows what is left."""
     rows: list[Row] = []
     if state.files:
-        undo = hint("{diagnosis.undo_fix} takes it back, the last fix first")
+        undo = hint("{diagnosis.undo_fix} undoes it, the last fix first")
         rows += wrap(f"written to {', '.join(state.files)}; {undo}", cells)
     if state.final is not None and state.final.losses.sentence:
         rows += wrap(state.final.losses.sentence, cells, "dim")
     if state.stage is not Stage.DONE:
-        rows += wrap(hint("{diagnosis.tune} goes on where this ended"), cells, "dim")
+        rows += wrap(hint("{diagnosis.tune} continues from here"), cells, "dim")
     return [(), *rows] if rows else []

@@ -12,7 +12,7 @@ from perftui_tui.reading.snapshot import Phase, Snapshot
 
 LABEL_WIDTH = 12
 
-READING = "the profiled window is being read; what it shows is judged then"
+READING = "the profiled window is being read and will then be judged"
 
 _WORDS = {Severity.HEALTHY: ("HEALTHY", "good"), Severity.INFO: ("NOTE", "warn")}
 """How bad a finding is, in a word; all others are bottlenecks."""
@@ -54,7 +54,7 @@ def _without_finding(snapshot: Snapshot) -> tuple[str, str, str]:
     if snapshot.diagnosis.steady_steps and not snapshot.diagnosis.progress:
         return "NO FINDING", "accent", _nothing_found(snapshot)
     if snapshot.is_memory_alone:
-        return "MEMORY", "accent", "a snapshot of the GPU's memory; it holds no times"
+        return "MEMORY", "accent", "a GPU memory snapshot has no times"
     phase, manifest = snapshot.phase, snapshot.manifest
     code = manifest.exit_code if manifest else None
     if phase is Phase.FAILED and code is None:
@@ -62,7 +62,11 @@ def _without_finding(snapshot: Snapshot) -> tuple[str, str, str]:
     if phase is Phase.FAILED:
         return "FAILED", "bad", f"the script ended with exit code {code} {_how_far(snapshot)}"
     if phase is Phase.KILLED:
-        return "KILLED", "bad", f"a signal ended the script (exit code {code}) {_how_far(snapshot)}"
+        return (
+            "KILLED",
+            "bad",
+            f"a signal killed the script (exit code {code}) {_how_far(snapshot)}",
+        )
     if phase is Phase.LOST:
         lost = f"the recorder died {_how_far(snapshot)}, and the script's terminal with it"
         return "LOST", "bad", lost
@@ -78,17 +82,17 @@ def _without_finding(snapshot: Snapshot) -> tuple[str, str, str]:
 def _nothing_found(snapshot: Snapshot) -> str:
     count = len(snapshot.diagnosis.abstentions)
     key = shown_key("app.show('diagnosis')")
-    unknown = f"; {several(count, 'rule')} could not judge, {key} says why" if count else ""
+    unknown = f"; {several(count, 'rule')} could not judge, {key} shows why" if count else ""
     steps = several(snapshot.diagnosis.steady_steps, "step")
-    return f"nothing known crosses its limit in {steps}{unknown}"
+    return f"no rule exceeds its limit in {steps}{unknown}"
 
 
 def _start_of_run(snapshot: Snapshot) -> str:
     if snapshot.train_steps:
         return "the first steps are warm-up"
     if snapshot.torch_imported:
-        return "waiting for the first step: torch in use, no training step yet"
-    return "the script is starting, torch is not in use yet"
+        return "waiting for the first step: torch is loaded, no training step yet"
+    return "the script is starting, torch is not loaded yet"
 
 
 def _how_far(snapshot: Snapshot) -> str:

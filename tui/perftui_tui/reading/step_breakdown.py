@@ -101,7 +101,7 @@ def _basis(found: TraceSteps) -> str:
     if not marked:
         return "no steps marked in it"
     by = told_by(found.analysis.trace, found.analysis.steps)
-    where = f"told by the {by}" if by else "in the trace"
+    where = f"derived from the {by}" if by else "in the trace"
     if found.steps < marked:
         return f"{found.steps} steady of {marked} steps {where}"
     return "the one step in the trace" if marked == 1 else f"{marked} steps {where}"

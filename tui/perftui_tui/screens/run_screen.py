@@ -206,7 +206,7 @@ class RunScreen(Screen[None]):
         if text:
             copy_text(self.app, text, what)
         else:
-            self.notify("there is nothing to copy yet", severity="warning")
+            self.notify("nothing to copy yet", severity="warning")
 
     def action_save_table(self) -> None:
         """Save the table that has the focus as CSV, and notify of the path."""
@@ -215,7 +215,7 @@ class RunScreen(Screen[None]):
 
         table = shown_table(self)
         if table is None or not len(table.data):
-            self.notify("there is no table to save yet", severity="warning")
+            self.notify("no table to save yet", severity="warning")
             return
         text = csv_text(table.data, table.order)
         self.save(text, folder_for(self.session.target), self.NAME)

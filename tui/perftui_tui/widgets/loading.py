@@ -31,7 +31,7 @@ def loading_rows(name: str, done: float | Exporting, cells: int) -> list[Row]:
     if isinstance(done, float) and room >= SHORTEST_BAR:
         filled = round(done * room)
         bar = (("━" * filled, "accent"), ("─" * (room - filled), "dim"))
-    tracks = " shows the tracks of what has been read, "
+    tracks = " shows the tracks read so far, "
     return [
         row((" READING".ljust(LABEL_WIDTH), "accent"), (text, "bold"), "  ", *bar),
         row((" NEXT".ljust(LABEL_WIDTH), "dim"), " ", ("2", "key"), tracks, ("q", "key"), " quits"),

@@ -166,7 +166,7 @@ class LogStatus(RowView):
         state = (
             ("following", "good")
             if view.following
-            else (hint("held: {log.follow} follows"), "warn")
+            else (hint("paused: {log.follow} follows"), "warn")
         )
         newest = output.lines[-1] if output.lines and not view.following else ""
         lines = "line" if last == 1 else "lines"

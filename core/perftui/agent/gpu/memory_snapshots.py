@@ -104,7 +104,7 @@ class MemorySnapshots:
             self._is_recording = True
         except Exception as error:  # noqa: BLE001 - see above
             self._is_over = True
-            self._notes.warn(f"no GPU memory is snapshot: {type(error).__name__}: {error}")
+            self._notes.warn(f"GPU memory snapshots failed: {type(error).__name__}: {error}")
 
     def _ran_out(self, device: int, asked: int, *_: Any) -> None:
         """torch calls this before it raises: whoever catches that must find all as it was."""
@@ -117,7 +117,8 @@ class MemorySnapshots:
     def _keep(self, reason: str, peak: int, **more: int) -> None:
         if sum(1 for _ in self._spool.glob(f"memory-{self._owner}-*.pickle")) >= MOST_WAITING:
             self._notes.warn(
-                "a snapshot of GPU memory was left out: the last ones were not taken yet"
+                "a snapshot of GPU memory was skipped: the recorder has not collected the last "
+                "ones yet"
             )
             return
         name = f"memory-{self._owner}-{self._number}.pickle"

@@ -104,7 +104,9 @@ def watch_backward(torch: Any, session: Session) -> None:
     """Time the autograd engine: ``backward()`` and ``autograd.grad`` both end there."""
     original = getattr(torch.autograd, "_engine_run_backward", None)
     if original is None:
-        session.notes.write("warning", {"message": "this torch hides the autograd engine"})
+        session.notes.write(
+            "warning", {"message": "this version of torch hides the autograd engine"}
+        )
         return
 
     path = session.fast_path

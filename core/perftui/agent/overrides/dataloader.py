@@ -92,7 +92,7 @@ class Overrides:
 
     def _why_not(self, name: str, value: Any, bound: dict[str, Any]) -> str | None:
         if name not in CHANGEABLE:
-            return "changes what is trained on"
+            return "changes the training data"
         if name not in self._signature.parameters:
             return "this version of torch does not have it"
         if name == "num_workers":
@@ -111,7 +111,7 @@ class Overrides:
         if workers == 0:
             return self._why_not_without(bound)
         if multiprocessing.current_process().daemon:
-            return "this process may not have children"
+            return "this process cannot have child processes"
         return self._why_not_in_workers(bound)
 
     def _why_not_without(self, bound: dict[str, Any]) -> str | None:
@@ -120,14 +120,16 @@ class Overrides:
         if datasets.is_iterable_style(self._torch, bound.get("dataset")):
             return "the samples of an iterable dataset would come in another order"
         if bound.get("worker_init_fn") is not None:
-            return "worker_init_fn would not be called, which may set the dataset up"
+            return "worker_init_fn, which may set up the dataset, would not be called"
         return None
 
     def _why_not_in_workers(self, bound: dict[str, Any]) -> str | None:
         data = bound.get("dataset")
         iterable = datasets.is_iterable_style(self._torch, data)
         if iterable and not (datasets.shards_itself(data) or bound.get("worker_init_fn")):
-            return "the iterable dataset does not shard itself: each worker would yield all of it"
+            return (
+                "the iterable dataset does not shard itself: each worker would yield every sample"
+            )
         if datasets.holds_handles(data):
             return "the dataset holds open files or generators, which workers would share"
         if datasets.holds_cuda_tensors(self._torch, data):

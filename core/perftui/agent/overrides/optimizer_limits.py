@@ -34,7 +34,7 @@ def why_not(
         return f"{value!r} is neither True nor False"
     groups = [group for group in given.get("params") or () if isinstance(group, dict)]
     if any(group.get(name, value) != value for group in groups):
-        return "a parameter group sets it otherwise"
+        return "a parameter group sets it to another value"
     return _why_not_on(torch, kind, own_kind, name, given, groups) if value else None
 
 
@@ -48,14 +48,14 @@ def _why_not_on(
 ) -> str | None:
     settings = (given, *groups)
     if any(one.get(CHANGEABLE[name]) for one in settings):
-        return f"{CHANGEABLE[name]} is asked for, and excludes it"
+        return f"{CHANGEABLE[name]} is set and excludes it"
     if any(one.get("differentiable") for one in settings):
         return "the optimizer is differentiable"
     if not _steps_as_torch_does(own_kind):
-        return f"{own_kind.__name__} has a step of its own"
+        return f"{own_kind.__name__} overrides step()"
     if name == "foreach":
         if any(_holds_tensor(torch, one) and not one.get("capturable") for one in settings):
-            return "lr or betas are tensors, which takes capturable"
+            return "lr or betas are tensors, which requires capturable"
         return None
     return _why_not_fused(torch, kind, list(_tensors(torch, given.get("params"))))
 
@@ -65,7 +65,7 @@ def _why_not_fused(torch: Any, kind: type, tensors: list[Any]) -> str | None:
     with torch._C.DisableTorchFunction():
         for tensor in tensors:
             if not torch.is_floating_point(tensor):
-                return f"a parameter is {tensor.dtype}, which is no floating point"
+                return f"a parameter is {tensor.dtype}, which is not floating point"
             devices.add(tensor.device.type)
     for device in sorted(devices):
         if not _has_kernel(torch, kind, device):

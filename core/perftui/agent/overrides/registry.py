@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..recording.session import Session
 
 
-OTHERWISE = "a launcher in between has set it otherwise"
+OTHERWISE = "a launcher in between has changed it"
 """The value itself may be a secret."""
 
 

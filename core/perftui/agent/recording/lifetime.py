@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..gpu.memory_snapshots import MemorySnapshots
 
 
-SEVERAL = "several threads run optimizers: the steps of one of them are recorded"
+SEVERAL = "several threads run optimizers: only the steps of one of them are recorded"
 
 
 class Lifetime:

@@ -35,8 +35,8 @@ OPERATION = "an operation"
 """A call of which torch alone knows that it waited."""
 
 COMPILED = (
-    "the calls that synchronise were not counted: the training runs compiled functions, which "
-    "would break into more graphs"
+    "synchronizing calls were not counted: the training runs compiled functions, and counting "
+    "would cause more graph breaks"
 )
 """The warning without a GPU. With one, torch itself warns, of compiled operations too."""
 
@@ -92,7 +92,7 @@ class SyncCounter:
                 setattr(owner, name, before)
         error, self.error = self.error, None
         if error is not None:
-            raise RuntimeError("the calls that synchronise were not all counted") from error
+            raise RuntimeError("not all synchronizing calls were counted") from error
 
     def waits(self, tensor: Any) -> bool:
         """Whether reading the values of ``tensor`` is counted."""

@@ -58,7 +58,7 @@ class WindowObservers:
             try:
                 running.end()
             except RuntimeError as error:
-                self._warn(f"{error}: {error.__cause__ or 'nobody knows why'}")
+                self._warn(f"{error}: {error.__cause__ or 'no reason given'}")
 
     def take(self, number: int) -> dict[str, Any]:
         """What was seen in window ``number``, as data of its note.
@@ -80,7 +80,7 @@ class WindowObservers:
         try:
             sampler.start()
         except RuntimeError as error:
-            self._warn(f"no stacks of the main thread were sampled: {error}")
+            self._warn(f"the stacks of the main thread were not sampled: {error}")
             return
         self._sampler = sampler
         self._running.append(sampler)

@@ -69,10 +69,10 @@ class StackSampler:
             # Else the script has chosen another one meanwhile.
             sys.setswitchinterval(self._interval)
         if not self._ended.acquire(timeout=STOP_SECONDS):
-            raise RuntimeError("the sampling of the main thread does not end")
+            raise RuntimeError("sampling of the main thread does not stop")
         self._end_ns = time.time_ns()
         if self._error is not None:
-            raise RuntimeError("looking at the main thread failed") from self._error
+            raise RuntimeError("sampling the main thread failed") from self._error
 
     def save(self, path: Path) -> bool:
         """Write what was seen to ``path``, whole or not at all; whether there is anything.

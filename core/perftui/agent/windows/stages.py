@@ -26,9 +26,9 @@ LONG_STOP_NS = 20_000_000
 step of 2,000 kernels on slow cores. Two short waits disturb a training less than a long one."""
 
 POSTPONED = (
-    "the next window waits until it is within the budget, which hooks alone may use up: a step "
-    "calls so many modules that recording it will hold up the training; c in the app and --steps "
-    "record one all the same, a higher --overhead one sooner"
+    "the next window waits until it fits the overhead budget: a step calls so many modules that "
+    "recording it will stall the training, and the hooks alone may use up the budget; press c in "
+    "the app or use --steps to record one anyway, or raise --overhead"
 )
 
 
@@ -186,7 +186,7 @@ class WindowStages:
             return
         self._notes.warn(
             f"no window was recorded: {MOST_ATTEMPTS} were cut short within their first step, "
-            "where the script forked (workers of a data loader, each epoch) or profiled itself"
+            "because the script forked (data loader workers in each epoch) or ran its own profiler"
         )
 
     def _discard(self) -> None:
@@ -216,7 +216,7 @@ class WindowStages:
         self._is_taken_over = False
         self._observers.end()
         self.plan.give_up()
-        self._notes.warn("a window was lost: the script profiled another of its threads meanwhile")
+        self._notes.warn("a window was lost: the script profiled another thread meanwhile")
         if window is not None and marks is not None:
             self._end_ranges(marks)
             window.abandon()
@@ -228,7 +228,7 @@ class WindowStages:
         self.marks = self.modules = None
 
     def _lost_modules(self, error: Exception) -> None:
-        self._notes.warn(f"modules were not told apart: {type(error).__name__}: {error}")
+        self._notes.warn(f"modules were not marked: {type(error).__name__}: {error}")
 
     def _save(self, window: Window, started: int) -> None:
         number, self.number = self.number, self.number + 1

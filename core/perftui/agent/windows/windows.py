@@ -16,11 +16,11 @@ MOST_WAITING = 3
 gone or its disk is full, and the spool is memory that the training needs."""
 
 NO_CUDA = (
-    "nsys has recorded no steps: the script does not use CUDA; "
-    "without --nsys torch's own profiler records them"
+    "nsys recorded no steps: the script does not use CUDA; without --nsys torch's own profiler "
+    "records them"
 )
 
-FOREIGN = "the script runs a profiler of its own: meanwhile there are no windows"
+FOREIGN = "the script runs its own profiler: no windows meanwhile"
 
 
 class Windows(WindowStages):
@@ -101,7 +101,7 @@ class Windows(WindowStages):
         elif self._options.nsys and not self._torch.cuda.is_initialized():
             refusal = NO_CUDA
         elif self._window is None and self._waiting() >= MOST_WAITING:
-            refusal = "no window was recorded: the last ones have not been taken yet"
+            refusal = "no window was recorded: the recorder has not collected the last ones yet"
         if refusal is not None:
             self.plan.give_up()
         elif is_profiling(self._torch):

@@ -33,12 +33,12 @@ _MOST_READ = 200
 class Evidence(enum.Enum):
     """What the place of a rank's events in time rests on."""
 
-    REFERENCE = "its clock is the one shown"
+    REFERENCE = "its clock is the reference"
     CONFIRMED = "by its own wall clock, which agrees with the collectives"
-    SHIFTED = "shifted, so that its collectives meet those of the others"
-    UNCHECKED = "by its own wall clock; no collective tells whether it agrees"
-    CONTRADICTED = "by its own wall clock, though the collectives cannot meet so or otherwise"
-    NO_CLOCK = "from its first event on: its trace has no wall clock"
+    SHIFTED = "shifted so that its collectives coincide with those of the others"
+    UNCHECKED = "by its own wall clock; no collective to check it against"
+    CONTRADICTED = "by its own wall clock, although no shift makes the collectives coincide"
+    NO_CLOCK = "from its first event: its trace has no wall clock"
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def _one_worker(facts: Facts, loader: LoaderFacts | None, alone: Override, none:
     if loader is None:
         return Experiment(Side.WORKER, what, why_not=none)
     if loader.num_workers == 1:
-        return Experiment(Side.WORKER, what, why_not="it has one worker already")
+        return Experiment(Side.WORKER, what, why_not="it already has one worker")
     option = with_workers(facts, 1)
     if option is None or option.override is None:
         return Experiment(Side.WORKER, what, why_not=option.why_not if option else none)

@@ -121,4 +121,4 @@ def _loader_time(launch: Launch, cancelled: threading.Event) -> float:
         batches, taken = note.get("batches"), note.get("ns")
         if isinstance(batches, int) and isinstance(taken, int) and batches:
             return taken / batches
-    raise TrialError(missed(facts) or f"the loader gave no batches to time: see {root}")
+    raise TrialError(missed(facts) or f"the loader delivered no batches to time: see {root}")

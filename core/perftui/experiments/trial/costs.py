@@ -42,7 +42,7 @@ class Costs:
         later = f"starts {fmt.duration(after - before)} later"
         if self.break_even_steps is None:
             return later
-        return f"{later}, which {self.break_even_steps:,} steps make up for"
+        return f"{later}, made up for after {self.break_even_steps:,} steps"
 
     def _memory(self) -> str:
         before, after = self.memory_before, self.memory_after

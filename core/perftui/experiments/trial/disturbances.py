@@ -46,7 +46,7 @@ def told(runs: Sequence[TrialRun]) -> tuple[str, ...]:
 
 def _of_card(card: Card) -> str:
     if card.thermal is not None and card.thermal >= HOT:
-        return f"heat held the clocks of {card.name} down"
+        return f"heat throttled the clocks of {card.name}"
     if card.memory_others is not None and card.memory_others >= OTHERS:
         return f"other processes hold {fmt.size(card.memory_others)} of {card.name}"
     return ""

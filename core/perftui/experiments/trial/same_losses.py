@@ -55,21 +55,22 @@ def check_losses(
 ) -> LossCheck:
     """Compare runs before a change with runs after it, each by its first losses."""
     if not before or not after or not all(before) or not all(after):
-        return LossCheck(Agreement.NOT_CHECKED, "losses not checked: none were seen")
+        return LossCheck(Agreement.NOT_CHECKED, "losses not checked: none were recorded")
     if any(not math.isfinite(loss) for run in after for loss in run) and all(
         math.isfinite(loss) for run in before for loss in run
     ):
-        return LossCheck(Agreement.DIFFER, "a loss is no finite number with the change")
+        return LossCheck(Agreement.DIFFER, "a loss is not finite with the change")
     first = before[0]
     own = max((_difference(first, run)[0] for run in before[1:]), default=0.0)
     if own > CLOSE:
         return LossCheck(
-            Agreement.NOT_CHECKED, "losses not checked: they differ between runs without it, too"
+            Agreement.NOT_CHECKED,
+            "losses not checked: they also differ between runs without the fix",
         )
     apart, step = max(_difference(first, run) for run in after)
     if apart > ROUNDING and len(before) < FEWEST:
         return LossCheck(
-            Agreement.NOT_CHECKED, "losses not checked: one run does not tell whether they repeat"
+            Agreement.NOT_CHECKED, "losses not checked: one run does not show whether they repeat"
         )
     count = min(map(len, (*before, *after)))
     if apart <= max(own, ROUNDING):
@@ -77,7 +78,7 @@ def check_losses(
     which = f"loss {step + 1} is {first[step]:.6g} before and {after[0][step]:.6g} after"
     if not MAY_DIFFER.isdisjoint(risks):
         return LossCheck(
-            Agreement.NOT_CHECKED, f"losses not checked: the fix may change them: {which}"
+            Agreement.NOT_CHECKED, f"losses not checked, since the fix may change them: {which}"
         )
     if not MAY_ROUND.isdisjoint(risks) and (apart <= CLOSE or _grows(first, after, apart)):
         return LossCheck(Agreement.ROUNDED, f"losses differ by rounding: {which}")

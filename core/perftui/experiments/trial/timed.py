@@ -29,7 +29,7 @@ def measured(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
     facts = facts_of(root)
     found = step_time(facts)
     if found is None:
-        raise TrialError(f"a run {arm.value} the change made too few steps to judge: see {root}")
+        raise TrialError(f"a run {arm.value} the change had too few steps to judge: see {root}")
     return TrialRun(
         arm,
         root,

@@ -51,7 +51,7 @@ def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = Fals
     if found is None:
         more = (next_look(0) or 0) - len(ratios)
         return TrialVerdict(
-            Outcome.INCONCLUSIVE, f"not yet known: {fmt.several(more, 'more pair')} would tell"
+            Outcome.INCONCLUSIVE, f"not yet known: {fmt.several(more, 'more pair')} needed"
         )
     least = 1 + max(LEAST_GAIN, floor / math.sqrt(found.pairs))
     interval = f"({found.low:.2f} to {found.high:.2f})"
@@ -80,6 +80,6 @@ def _unclear(found: Estimate, pairs: int, interval: str, disturbed: bool) -> str
     if found.low <= 1 <= found.high:
         guess = "not clear"
     more = next_look(pairs)
-    left = f": {fmt.several(more - pairs, 'more pair')} would tell" if more else ""
+    left = f": {fmt.several(more - pairs, 'more pair')} needed" if more else ""
     why = ", the runs were disturbed" if disturbed else ""
     return f"{guess} {interval}{why}{left}"

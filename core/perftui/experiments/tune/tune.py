@@ -115,8 +115,8 @@ def tune(
 def together(journal: Journal) -> FixOption:
     """All that was kept as one fix, with the risks of each."""
     risks = dict.fromkeys(risk for one in journal.kept for risk in one.risks)
-    explanation = "everything that was kept, held against the training as it was"
-    return FixOption("", "all of it together", explanation, tuple(risks))
+    explanation = "all fixes that were kept, compared with the original training"
+    return FixOption("", "all fixes together", explanation, tuple(risks))
 
 
 def _next(journal: Journal, options: Sequence[FixOption]) -> FixOption | None:

@@ -47,18 +47,19 @@ WARM_WAIT = 0.10
 
 @fact
 def reading(facts: Facts) -> str:
-    """What they wait for, as far as it is known, as the end of a sentence."""
+    """What the workers wait for while they make batches: the end of a sentence,
+    with the disk or mount and the read rate where known."""
     use, feeds = worker_use(facts), training_loader(facts)
     where = _where(feeds)
     if use.faults >= PAGE_FAULTS and use.read >= READS:
-        return f"for pages that memory has no room for ({fmt.size(use.read)} a second){where}"
+        return f"for pages that do not fit in memory ({fmt.size(use.read)} a second){where}"
     if use.read >= READS:
         return f"for the disk{where}: {fmt.size(use.read)} a second{_small(use)}"
     if _is_remote(feeds):
         return f"for files of another machine{where}{_small(use)}"
     if _is_small(use):
         return f"for files{where}{_small(use)}"
-    return f"instead of computing, for a network, a lock or a clock{where}"
+    return f"for a network, a lock or a clock{where} instead of computing"
 
 
 def _is_remote(feeds: LoaderFacts | None) -> bool:

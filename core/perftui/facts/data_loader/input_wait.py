@@ -41,7 +41,7 @@ class InputWait:
         """``The training waits 21 ms of each 35 ms step (60 %) for data``."""
         is_step = self.of.of_run or self.of.count
         part = (fmt.part_of_step if is_step else fmt.part_of_trace)(self.wait, self.of.mean)
-        return f"{self.subject} waits {part} for data"
+        return f"{self.subject} spends {part} waiting for data"
 
 
 @fact

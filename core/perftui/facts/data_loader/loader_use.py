@@ -89,12 +89,12 @@ def worker_use(facts: Facts) -> WorkerUse:
     """
     rows = worker_rows(facts)
     if "watched" not in rows:
-        raise UnknownError("the run does not tell what its workers use")
+        raise UnknownError("the run does not record what its workers use")
     rows = rows.where(rows["threads"] > 0)
     total = {name: int(rows[name].sum()) for name in _SUMMED}
     making = max(total["watched"], 1)
     if max(making, total["others"]) < LEAST_WATCHED:
-        raise UnknownError("too little is known of what the workers use")
+        raise UnknownError("too little is known about what the workers use")
     span = int(rows["elapsed"].sum()) / max(len(np.unique(rows["worker"])), 1) / 1e9
     return WorkerUse(
         cpu=min(total["cpu"] / making, 1.0),

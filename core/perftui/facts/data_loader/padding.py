@@ -62,7 +62,7 @@ def padding(facts: Facts) -> Padding:
     if not tokens:
         raise NotApplicableError
     if len(found) < FEWEST_BATCHES:
-        raise UnknownError("a single batch was looked at for padding")
+        raise UnknownError("only a single batch was checked for padding")
     return Padding(len(found), rows, tokens, padded, spare)
 
 

@@ -24,7 +24,7 @@ def own_gpus(facts: Facts) -> tuple[str, ...]:
     """
     known = settings(facts)
     if known is None or known.devices is None:
-        raise UnknownError("the training has not told which GPUs it sees")
+        raise UnknownError("the training has not reported which GPUs it sees")
     seen = visible_gpus(sampled_gpus(facts), known.devices.uuids, known.environment or {})
     used = sorted(set(_numbers(known, known.devices)))
     if seen is None or not used or used[-1] >= len(seen):

@@ -60,12 +60,12 @@ def fill(analysis: TraceAnalysis) -> Fill:
     """
     found, card = step_kernels(analysis), trace_card(analysis)
     if not card.multiprocessors:
-        raise UnknownError("the trace does not say how many multiprocessors the card has")
+        raise UnknownError("the trace does not record how many multiprocessors the card has")
     read = found.where(_chosen(len(found)))
     blocks = _blocks(read)
     known, duration = blocks > 0, read.duration
     if not known.any() or not duration[known].sum():
-        raise UnknownError("the trace does not say with how many blocks kernels were launched")
+        raise UnknownError("the trace does not record the number of blocks per kernel launch")
     few = known & (blocks <= FEW * card.multiprocessors) & ~read.are(*_NOT_OF_THE_BATCH)
     whole, time = int(duration[known].sum()), duration[few]
     unused = 1 - blocks[few] / card.multiprocessors

@@ -180,7 +180,7 @@ def _peaks_of(analysis: TraceAnalysis) -> tuple[TraceCard, Card]:
     card = trace_card(analysis)
     if card.peaks is None:
         name = card.name or "the card"
-        raise UnknownError(f"what {name} can do is not known (perftui probe measures it)")
+        raise UnknownError(f"the peak rates of {name} are not known (perftui probe measures them)")
     return card, card.peaks
 
 

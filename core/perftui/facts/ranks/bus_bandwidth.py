@@ -56,7 +56,7 @@ def bus_bandwidth(analysis: TraceAnalysis) -> BusBandwidth:
     """
     calls = collective_calls(analysis)
     if not (calls.size > 0).any():
-        raise UnknownError("the trace does not tell how many bytes its collectives move")
+        raise UnknownError("the trace does not record how many bytes its collectives move")
     trips = np.array([_TRIPS.get(kind, 0) for kind in calls.kind])
     chosen = (calls.size >= LARGE) & (trips > 0) & (calls.duration > 0)
     chosen &= (calls.ranks > 1) & (calls.ranks <= ONE_MACHINE)
@@ -66,7 +66,7 @@ def bus_bandwidth(analysis: TraceAnalysis) -> BusBandwidth:
     link = link_of(card)
     if link is None:
         raise UnknownError(
-            f"what the link between cards of the kind {card} carries is not listed"
+            f"the bandwidth of the link between cards of type {card} is not listed"
             if card
             else "the trace does not name the card, so its link is not known"
         )

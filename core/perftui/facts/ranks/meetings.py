@@ -165,6 +165,6 @@ def _that_meet(there: Mask, start: Int64, end: Int64, together: Mask) -> Int64:
     first_out = np.where(there, end, limits.max).min(axis=1)
     meets = ~together | (last <= first_out + NOISE)
     if np.count_nonzero(~meets) > _MOST_APART * len(meets):
-        raise UnknownError("what looks like one collective of the ranks is not at one time")
+        raise UnknownError("what looks like one collective of the ranks is not at the same time")
     rows = np.flatnonzero(meets)
     return rows[np.argsort(last[rows], kind="stable")]

@@ -112,11 +112,11 @@ def table_of_traces(
     ranks: Sequence[TracedRank], missing: int, problems: Sequence[str]
 ) -> RankTable:
     """``ranks`` so far, by number; ``missing`` of them have not been read yet."""
-    notes = ["every trace counts its own time: durations are compared, not times"]
+    notes = ["each trace has its own clock: durations are compared, not times"]
     whole = [one.rank for one in ranks if one.row.mean and not one.row.steps]
     if whole:
         shown = some_ranks(whole)
-        notes.append(f"no steps are marked in the trace of rank {shown}: its whole is shown")
+        notes.append(f"no steps are marked in the trace of rank {shown}: the whole trace is shown")
     notes += problems
     ordered = sorted(ranks, key=lambda one: one.rank)
     rows = tuple(one.row for one in ordered)

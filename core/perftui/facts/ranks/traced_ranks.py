@@ -65,7 +65,10 @@ def traced_ranks(facts: Facts) -> TracedRanks:
     if facts.run is not None or opened is None or not _has_others(opened, len(beside)):
         raise NotApplicableError
     if len(beside) < 2:
-        unread = "have not been read; of a directory of them the report and the Ranks screen do"
+        unread = (
+            "have not been read; for a directory of traces the report and the Ranks screen read "
+            "them"
+        )
         raise UnknownError(f"the traces of the other ranks {'are missing' if beside else unread}")
     shown = next((rank for rank, path in beside if path == opened.trace.path), beside[0][0])
     chosen = [one for one in beside[:MOST_RANKS] if one[0] != shown]

@@ -49,7 +49,7 @@ def gc_pauses(facts: Facts) -> GcPauses:
     """
     step, rows = steady_step(facts), steady_rows(facts)
     if not len(rows):
-        raise UnknownError("no steady step is kept one by one")
+        raise UnknownError("no steady step is kept individually")
     pauses = gc_pauses_of(facts.events, rows)
     data = pauses["data"].tolist() if len(pauses) else []
     generation: Int64 = np.array([_number(each, "generation") for each in data], dtype=np.int64)

@@ -16,7 +16,7 @@ from perftui.run.stack_samples import PROFILE
 _PROFILES = re.compile(
     r"torch/profiler/\w+\.py:|torch/autograd/profiler\.py:\d+ (profile|Kineto)\b"
 )
-_SAYS = "the script runs a profiler of its own"
+_SAYS = "the script runs its own profiler"
 """How the agent's message begins."""
 
 

@@ -73,14 +73,14 @@ def script_python(facts: Facts) -> ScriptPython:
         UnknownError: no run was recorded, or it has too few steps.
     """
     if facts.run is None:
-        raise UnknownError("a trace alone does not tell the script's own Python")
+        raise UnknownError("a trace alone does not show the script's own Python")
     judged, found = judged_step(facts), moments(facts)
     outside = _outside_of_phases(facts, found)
     within = {phase: _inside(facts, found, phase) for phase in INSIDE}
     inside = sum(within.values())
     at = longest_function(found, own_samples(found)) if found else None
     if found is None and phase_shares.or_none(facts) is None:
-        raise UnknownError("neither samples of the stack nor a profiled window show the script")
+        raise UnknownError("neither stack samples nor a profiled window show the script")
     sees = phase_shares.or_none(facts) is not None
     if judged.on_device:
         idle = sum(judged.part(name) for name in _IDLE) - collecting(facts)

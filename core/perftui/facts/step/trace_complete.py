@@ -106,7 +106,7 @@ def complete(analysis: TraceAnalysis) -> TraceAnalysis:
         raise UnknownError(
             f"{found.lost} of {found.launches} kernel launches have no kernel in the trace"
         )
-    raise UnknownError("the trace lacks what the device did at its beginning")
+    raise UnknownError("the trace lacks the device's activity at its beginning")
 
 
 def no_kernels(analysis: TraceAnalysis) -> str:

@@ -27,7 +27,9 @@ def loader_change(
     where = f"At {loader.source}: " if loader.source else ""
     given = ", ".join(f"{name}={value}" for name, value in arguments.items())
     seen = {"num_workers": loader.num_workers, "pin_memory": loader.pin_memory}
-    several = "several loaders are made, and it is not certain which feeds the training"
+    several = (
+        "the script creates several loaders, and it is not certain which one feeds the training"
+    )
     return CallChange(
         target="DataLoader",
         arguments=arguments,
@@ -52,9 +54,9 @@ def _pinned(facts: Facts) -> CallChange | None:
     if has_gpu(facts) is False:
         why_not = "there is no GPU to copy to"
     elif loader.pin_memory:
-        why_not = "batches are pinned already"
+        why_not = "batches are already pinned"
     elif loader.holds_cuda:
-        why_not = "the dataset yields tensors that are on the GPU already, which cannot be pinned"
+        why_not = "the dataset yields tensors that are already on the GPU, which cannot be pinned"
     title = "pin_memory False -> True"
     return loader_change(loader, title, {"pin_memory": True}, (Risk.MEMORY,), why_not)
 
@@ -69,7 +71,7 @@ def _persistent(facts: Facts) -> CallChange | None:
     elif loader.num_workers == 0:
         why_not = "the loader has no workers"
     elif loader.persistent_workers:
-        why_not = "the workers stay already"
+        why_not = "the workers already stay"
     title = "persistent_workers False -> True"
     risks = (Risk.ORDER, Risk.RANDOMNESS, Risk.MEMORY)
     return loader_change(loader, title, {"persistent_workers": True}, risks, why_not)
@@ -77,24 +79,24 @@ def _persistent(facts: Facts) -> CallChange | None:
 
 PIN = Fix(
     id="loader-pin",
-    what="put batches into page-locked memory, from which copies to the GPU are faster",
+    what="pin batches in memory, from which copies to the GPU are faster",
     explanation=(
-        "Batches are put into page-locked memory by a thread of the loader, so that copies to the "
-        "GPU are faster, and can run beside computation where the script copies with "
-        "non_blocking=True. That is written as well where a loop is certain to copy batches of "
-        "this loader to the GPU."
+        "A thread of the loader puts batches into pinned (page-locked) memory. Copies to the GPU "
+        "are then faster, and overlap with computation if the script copies with "
+        "non_blocking=True. The fix adds non_blocking=True where a loop certainly copies batches "
+        "of this loader to the GPU."
     ),
     change=_pinned,
 )
 
 PERSISTENT = Fix(
     id="loader-persistent",
-    what="keep the workers of the loader from one epoch to the next",
+    what="keep the loader's workers from one epoch to the next",
     explanation=(
-        "The workers stay when an epoch ends, instead of being started anew for the next. They "
-        "keep the dataset as it was: what the script changes of it between epochs does not reach "
-        "them. Later epochs are shuffled otherwise, as a start of workers draws a random number "
-        "too."
+        "The workers stay alive when an epoch ends instead of restarting for the next. They keep "
+        "their copy of the dataset: changes that the script makes to it between epochs do not "
+        "reach them. Later epochs are shuffled differently, because starting workers draws a "
+        "random number."
     ),
     change=_persistent,
 )

@@ -31,7 +31,7 @@ def _none(facts: Facts) -> CallChange | None:
         _why_not(facts, loader),
         WITHOUT_WORKERS,
     )
-    lacks = "without prefetch_factor and what else is for workers"
+    lacks = "without prefetch_factor and other arguments for workers"
     return replace(change, advice=f"{change.advice} {lacks}")
 
 
@@ -53,12 +53,13 @@ def _why_not(facts: Facts, loader: LoaderFacts) -> str:
 
 NO_WORKERS = Fix(
     id="loader-no-workers",
-    what="make batches in the training itself, without handing them over",
+    what="make batches in the training process, without handing them over",
     explanation=(
-        "The training makes each batch itself: nothing is packed, sent and unpacked. Samples stay "
-        "the same, and so does their order in the first epoch; where workers stayed between epochs "
-        "later ones are shuffled otherwise. Random augmentation draws other values, and those from "
-        "the training's own random numbers. What the dataset changes of itself stays changed."
+        "The training process makes each batch itself: nothing is packed, sent or unpacked. "
+        "Samples stay the same, and so does their order in the first epoch; if workers stayed "
+        "between epochs, later epochs are shuffled differently. Random augmentation draws "
+        "different values, now from the training's own random state. Changes that the dataset "
+        "makes to itself persist."
     ),
     change=_none,
 )

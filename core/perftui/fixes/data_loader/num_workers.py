@@ -98,7 +98,7 @@ def refused(facts: Facts, loader: LoaderFacts, wanted: int) -> str:
     if wanted == 0:
         cores = machine_use(facts).cores
         if cores is None:
-            return "it is not known how many cores there are for more workers"
+            return "it is not known how many cores are free for more workers"
         return f"no core is free for more workers ({_taken(facts, cores)})"
     return _unsafe(facts, loader) or _without_gain(facts, wanted)
 
@@ -107,8 +107,8 @@ def _unsafe(facts: Facts, loader: LoaderFacts) -> str:
     """Why workers would be wrong here, empty where nothing speaks against them."""
     if loader.is_iterable and not loader.shards:
         return (
-            "the dataset is iterable and does not divide itself among workers: "
-            "each worker would yield every sample"
+            "the dataset is iterable and does not shard itself across workers: each worker would "
+            "yield every sample"
         )
     if loader.holds_files:
         return "the dataset holds open files or generators, which workers would share"
@@ -116,7 +116,7 @@ def _unsafe(facts: Facts, loader: LoaderFacts) -> str:
         return "the dataset holds tensors on the GPU, which forked workers cannot use"
     if loader.dataset == "TensorDataset":
         return (
-            "the samples are tensors in memory already: copying them between processes costs more"
+            "the samples are already tensors in memory: copying them between processes costs more"
         )
     return _refused_by_spawn(facts, loader)
 
@@ -130,7 +130,7 @@ def _without_gain(facts: Facts, wanted: int) -> str:
     handed = fmt.duration(cost.packed + cost.unpacked)
     now, then = fmt.duration(cost.now), fmt.duration(cost.with_workers(wanted))
     return (
-        f"{fmt.several(wanted, 'worker')} would bring nothing: a batch takes {made} to make and "
+        f"{fmt.several(wanted, 'worker')} would gain nothing: a batch takes {made} to make and "
         f"{handed} to hand over, {cost.cores:.1f} cores are left for both, and the step would take "
         f"{then} instead of {now}"
     )
@@ -142,7 +142,7 @@ def _taken(facts: Facts, cores: int) -> str:
     if taken is None:
         return f"of {of}"
     training = f"the training {taken.training:.1f} without waiting"
-    return f"a worker at work uses {taken.worker:.1f} of {of}, {training}"
+    return f"a busy worker uses {taken.worker:.1f} of {of}, {training}"
 
 
 def _refused_by_spawn(facts: Facts, loader: LoaderFacts) -> str:
@@ -154,7 +154,7 @@ def _refused_by_spawn(facts: Facts, loader: LoaderFacts) -> str:
     again = f"workers start by {loader.start_method}, which runs the script again"
     guarded = _has_main_guard(facts)
     if guarded is None:
-        return f"{again}, and which script that is cannot be told from the command"
+        return f"{again}, and the command does not show which script that is"
     if not guarded:
         return f'{again}: it needs `if __name__ == "__main__":` around the training'
     return ""
@@ -180,9 +180,9 @@ WORKERS = Fix(
     explanation=(
         "Worker processes fetch and collate batches while the step computes, and stay alive "
         "between epochs. Samples stay the same, and so does their order in the first epoch; later "
-        "ones are shuffled otherwise, as workers that stay draw fewer random numbers. Random "
-        "augmentation draws other values: each worker has its own seed. Each holds a copy of what "
-        "the dataset touches."
+        "epochs are shuffled differently, because persistent workers draw fewer random numbers. "
+        "Random augmentation draws different values: each worker has its own seed. Each worker "
+        "holds a copy of the data that the dataset touches."
     ),
     change=_more_workers,
 )

@@ -66,19 +66,19 @@ def _why_not(facts: Facts, loader: LoaderFacts, now: int, wanted: int) -> str:
     size = _batch_bytes(facts)
     if now < MOST and size:
         return (
-            f"the queue holds {fmt.size(size * loader.num_workers * now)} already, and should not "
+            f"the queue already holds {fmt.size(size * loader.num_workers * now)} and should not "
             "take more memory"
         )
-    return f"each worker may be {now} batches ahead already"
+    return f"each worker may already be {now} batches ahead"
 
 
 PREFETCH = Fix(
     id="loader-prefetch",
-    what="let each worker make more batches ahead",
+    what="let each worker prefetch more batches",
     explanation=(
         "Each worker may be more batches ahead, so that a slow one is bridged by those that are "
-        "ready. Samples and their order stay as they are, unless a sampler of your own draws "
-        "random numbers for each sample: it draws them sooner. The queue takes more memory, shared "
+        "ready. Samples and their order stay unchanged, unless a sampler of your own draws random "
+        "numbers for each sample: it draws them sooner. The queue takes more memory, shared "
         "memory of which containers often have 64 MB only."
     ),
     change=_deeper,

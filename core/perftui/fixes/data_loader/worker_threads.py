@@ -34,7 +34,7 @@ def one_thread(program: Program, line: int) -> Sequence[Edit]:
     for call in thread_calls(program):
         if call.lineno <= line <= (call.end_lineno or line):
             return (_one(program, call),)
-    raise PatchRefusedError("no line of the script's is certain to set the threads of its workers")
+    raise PatchRefusedError("no line of the script certainly sets the threads of its workers")
 
 
 def thread_calls(program: Program) -> Iterator[ast.Call]:
@@ -76,11 +76,11 @@ def _is_of_workers(program: Program, function: ast.AST, starters: set[str]) -> b
 
 def _one(program: Program, call: ast.Call) -> Edit:
     if len(call.args) != 1 or call.keywords:
-        raise PatchRefusedError(f"line {call.lineno} gives more than a number of threads")
+        raise PatchRefusedError(f"line {call.lineno} passes more than a number of threads")
     (given,) = call.args
     text = ast.unparse(given)
     if text in ("0", "1"):
-        raise PatchRefusedError("each worker has one thread already")
+        raise PatchRefusedError("each worker already has one thread")
     called = [node for node in ast.walk(given) if isinstance(node, ast.Call)]
     if any(called_name(one) not in _COUNTS for one in called) or isinstance(given, ast.Starred):
         raise PatchRefusedError(f"{text} may do more than count")
@@ -120,11 +120,11 @@ def _line(facts: Facts) -> tuple[str, int] | None:
 
 WORKER_THREADS = Fix(
     id="worker-threads",
-    what="compute on one thread in each worker",
+    what="use one thread in each worker",
     explanation=(
-        "Each worker makes its samples on one thread, as torch sets it by itself, so that workers "
-        "and training do not wait for one another's cores. Samples stay the same; sums of long "
-        "operators are rounded otherwise."
+        "Each worker makes its samples on one thread, torch's own default for workers, so that "
+        "workers and training do not compete for cores. Samples stay the same; sums in long "
+        "operators are rounded differently."
     ),
     change=_change,
 )

@@ -94,8 +94,8 @@ def _made_again(program: Program, call: ast.Call, spec: CallSpec, file: str, sha
             continue
         if program.scope(other) is program.scope(call) and _follows(program, call, other):
             return (
-                f"{name} is made again at {file}:{other.lineno}, which stays as it is: "
-                "this is half of the fix."
+                f"{name} is made again at {file}:{other.lineno}, which stays unchanged: this is "
+                "half of the fix."
             )
     return ""
 

@@ -107,8 +107,8 @@ class RankJournals:
     def _report_missed(self) -> None:
         self._missed_reported = self._missed
         self.warn(
-            f"{self._missed} records of the training were lost: the recorder was held up for "
-            "longer than they are kept; steps are missing"
+            f"{self._missed} records of the training were lost: the recorder stalled for longer "
+            "than the ring keeps them; steps are missing"
         )
 
     def _write_waiting(self) -> None:
@@ -150,7 +150,7 @@ class RankJournals:
         try:
             limit_windows(self.layout)
         except OSError as error:
-            self._faults.report("windows", f"{error}; older ones stay")
+            self._faults.report("windows", f"{error}; older ones are kept")
 
 
 def _is_for_recorder(note: Note) -> bool:

@@ -167,7 +167,7 @@ class DownsamplingSink:
             while len(self._kept) > KEPT_SEGMENTS:
                 self._downsample()
         except OSError as error:
-            self._faults.report(f"{self._segments.root.name}", f"{error}; it is tried again later")
+            self._faults.report(f"{self._segments.root.name}", f"{error}; will retry later")
 
     def _downsample(self) -> None:
         """Replace the oldest segment but the first by its aggregates."""

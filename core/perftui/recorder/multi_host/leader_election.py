@@ -57,5 +57,5 @@ class LeaderElection:
         except BlockingIOError:
             return False
         except OSError as error:
-            self._faults.report("sampling", f"{error}; every recorder of this host samples it")
+            self._faults.report("sampling", f"{error}; every recorder on this host samples it")
         return True

@@ -66,8 +66,8 @@ def find_nsys() -> Nsys:
     path = shutil.which("nsys")
     if path is None:
         raise NsysError(
-            "nsys is not found; install Nsight Systems (it comes with the CUDA toolkit) and put it "
-            "on PATH, or leave out --nsys: torch's own profiler records kernels, too"
+            "nsys not found; install Nsight Systems (part of the CUDA toolkit) and put it on "
+            "PATH, or drop --nsys: torch's own profiler records kernels, too"
         )
     version = _ask(path, "--version")
     found = re.search(r"(\d{4})\.\d+[.\w-]*", version)
@@ -100,8 +100,8 @@ def _options(version: str, usage: str) -> tuple[str, ...]:
     """
     if "--capture-range-end" not in usage:
         raise NsysError(
-            f"nsys {version} cannot record some steps and let the script go on; "
-            "a later one is needed"
+            f"nsys {version} cannot record some steps and let the script continue; a later version "
+            "is needed"
         )
     end = "repeat" if "repeat" in usage else "stop"
     wanted = {
@@ -127,7 +127,7 @@ def below_nsys(command: Command, layout: RunLayout, spool: Path) -> Command:
     """
     nsys = find_nsys()
     place = spool / "nsys"
-    with no_start("there is no place for what nsys records"):
+    with no_start("there is no directory for the nsys reports"):
         place.mkdir(mode=PRIVATE_MODE, exist_ok=True)
         layout.nsys.mkdir(mode=PRIVATE_MODE, exist_ok=True)
         log = layout.nsys / LOG
@@ -174,7 +174,7 @@ class BelowNsys(Training):
             return ended.error
         if super().poll() is None or self._read(under_nsys.STARTED, _Started) is not None:
             return ""
-        return f"nsys ended before it started the script; {self._log} says why"
+        return f"nsys ended before it started the script; see {self._log}"
 
     def signal(self, number: int) -> None:
         """Send ``number`` to the command, or to nsys before it has started that."""

@@ -56,7 +56,7 @@ def run(directory: Path, command: list[str]) -> int:
     try:
         _restore(directory)
     except OSError as error:
-        _write(directory / ENDED, {"error": f"its streams cannot be reached below nsys: {error}"})
+        _write(directory / ENDED, {"error": f"its streams cannot be reached under nsys: {error}"})
         return 2
     every = signal.valid_signals()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, every)

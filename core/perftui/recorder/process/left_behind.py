@@ -47,10 +47,10 @@ def left_behind_message(left: Collection[int]) -> str:
     if not named:
         return ""
     if len(named) == 1:
-        return f"{named[0]} lives on after the command has ended; what it does is not recorded"
+        return f"{named[0]} is still running after the command ended; it is no longer recorded"
     return (
-        f"{len(named)} processes live on after the command has ended, {named[0]} and others; "
-        "what they do is not recorded"
+        f"{len(named)} processes are still running after the command ended, {named[0]} and others; "
+        "they are no longer recorded"
     )
 
 

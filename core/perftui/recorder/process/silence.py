@@ -106,13 +106,13 @@ def _reason(process: psutil.Process) -> str | None:
 def _why_mute(process: psutil.Process) -> str | None:
     option = blocking_option(process.cmdline())
     if option is not None:
-        return f"runs Python with {option}, which keeps perftui out; start it without"
+        return f"runs Python with {option}, which disables perftui; start it without"
     environment = process.environ()
     # Programs that write their own title overwrite what is seen of their environment.
     if "PATH" in environment and SPOOL_VARIABLE not in environment:
-        return "was started without the environment that brings perftui in; hand it on"
+        return "was started without perftui's environment variables; pass the environment on"
     if process.uids().real != os.getuid():
-        return "runs as another user, who may not write the recording; start perftui as that user"
+        return "runs as another user, who cannot write the recording; start perftui as that user"
     return None
 
 

@@ -17,12 +17,11 @@ from perftui.wire.spool import Spool
 
 NOTES_LOST = (
     "the agent could not write all of its notes: windows, warnings and facts about data loaders "
-    "are missing (the training may not write files any more)"
+    "are missing (the training can no longer write files)"
 )
 
 REPLACED_UNREAD = (
-    "the process replaced itself (exec) before anybody had read what it had recorded until then; "
-    "steps are missing"
+    "the process replaced itself (exec) before its records were read; steps are missing"
 )
 
 
@@ -113,8 +112,8 @@ class SpoolDrain:
             if process.journals is not None and is_alive(process.pid):
                 going_on.add(process.pid)
                 process.journals.warn(
-                    f"process {process.pid} went on after the command had ended; "
-                    "what it did from then on is not recorded"
+                    f"process {process.pid} kept running after the command ended; it is not "
+                    "recorded from then on"
                 )
         return going_on
 
@@ -125,7 +124,7 @@ class SpoolDrain:
             problem = f"{type(error).__name__}: {error}"
             self._faults.report(f"process {process.pid}: {type(error).__name__}", error)
             self._journals(process).warn(
-                f"some of what process {process.pid} recorded is lost: {problem}"
+                f"some records of process {process.pid} are lost: {problem}"
             )
 
     def _journals(self, process: _Process) -> RankJournals:
@@ -223,8 +222,8 @@ class SpoolDrain:
             journals.follow(wanted)
         elif rank != header.rank:
             journals.warn(
-                f"process {header.pid} calls itself rank {header.rank}, which another process has; "
-                f"it is kept as rank {rank}"
+                f"process {header.pid} reports rank {header.rank}, which another process already "
+                f"has; it is recorded as rank {rank}"
             )
 
     def _was_over(self, process: _Process, when: int) -> bool:

@@ -16,13 +16,10 @@ with 0 kernels for 77."""
 _PIECE = 1 << 20
 
 TAKEN = (
-    "a window has no kernels of the GPU that the script uses: something else holds its tracing "
-    "interface (nsys, ncu, DCGM or another profiler), and only one at a time can"
+    "a window has no kernels, although the script uses the GPU: another profiler (nsys, ncu, "
+    "DCGM) holds CUPTI, which only one can use at a time"
 )
-SOME = (
-    "a window misses kernels of launches that it has: the tracing library lost them, so times of "
-    "the GPU in it are too low"
-)
+SOME = "a window has launches without their kernels: CUPTI lost them, so its GPU times are too low"
 
 
 @dataclass(frozen=True)

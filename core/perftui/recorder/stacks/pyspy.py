@@ -107,7 +107,7 @@ class PySpy:
             self._process.kill()
             self._process.communicate()
             self._remove()
-            return self._outcome(None, "it did not end, and was ended")
+            return self._outcome(None, "it did not exit, and was killed")
         content = self._read() if self._process.returncode == 0 else None
         return self._outcome(content, _last_line(errors), _begun(errors))
 

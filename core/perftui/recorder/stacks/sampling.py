@@ -24,11 +24,11 @@ WORKERS_PART = 2
 """Workers are sampled so many times less often than main threads: they run for longer, and which
 line is dear needs no more."""
 
-INSTEAD = "so lines are known in profiled windows only (--stack-rate 0 asks for none)"
+INSTEAD = "so source lines are known in profiled windows only (--stack-rate 0 turns sampling off)"
 
 ABSENT = f"py-spy is not installed (pip install py-spy), {INSTEAD}"
 NOT_ALLOWED = (
-    "the system does not let py-spy read the training (kernel.yama.ptrace_scope above 1, a "
+    "the system does not let py-spy read the training (kernel.yama.ptrace_scope above 1, or a "
     f"container without SYS_PTRACE), {INSTEAD}"
 )
 FAILED = "py-spy failed, "
@@ -157,7 +157,7 @@ class StackSampling:
             self._end(ABSENT)
         except Failed as error:
             refused = REFUSED in str(error)
-            failed = f"{FAILED}{INSTEAD}: {str(error) or 'it does not say why'}"
+            failed = f"{FAILED}{INSTEAD}: {str(error) or 'no reason given'}"
             self._end(NOT_ALLOWED if refused else failed)
 
     def interrupt(self) -> None:

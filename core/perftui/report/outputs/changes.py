@@ -18,11 +18,9 @@ from perftui.run.worker_curve import CurvePoint
 
 Digest = Annotated[str | None, Meta(description="SHA-256 of the file, hexadecimal.")]
 Notes = Annotated[
-    list[str], Meta(description="What speaks against relying on it, and what was not looked at.")
+    list[str], Meta(description="Reasons not to rely on the result, and what was not checked.")
 ]
-InForce = Annotated[
-    list[str], Meta(description="Arguments that differ and are in force: num_workers 0 -> 2.")
-]
+InForce = Annotated[list[str], Meta(description="Changed arguments in force: num_workers 0 -> 2.")]
 
 Advice = Annotated[
     str | None, Meta(description="What to write by hand, where perftui apply cannot.")
@@ -32,8 +30,10 @@ Advice = Annotated[
 Workers = Annotated[
     list[CurvePoint],
     Meta(
-        description="Steps with several numbers of loader workers, one run each, of which the best "
-        "was tried; empty for other fixes, and where it was known."
+        description=(
+            "Step times with several numbers of loader workers, one run each; the best was "
+            "tried. Empty for other fixes, and if the number was already known."
+        )
     ),
 ]
 
@@ -61,11 +61,11 @@ class TrialOutput(TypedDict):
     high: Annotated[float | None, Meta(description="Upper end of the interval of the ratio.")]
     noise: Annotated[
         float | None,
-        Meta(description="By how much two runs or blocks of the same differ here, as a share."),
+        Meta(description="By how much two identical runs or blocks differ here, as a share."),
     ]
     block_steps: Annotated[
         int | None,
-        Meta(description="Steps of a block, where pairs are blocks of a run; null for runs."),
+        Meta(description="Steps in a block, if pairs are blocks of a run; null if pairs are runs."),
     ]
     pairs: list[PairOutput]
     workers: Workers
@@ -77,7 +77,7 @@ class TrialOutput(TypedDict):
     notes: Notes
     advice: Advice
     next: Annotated[
-        list[str], Meta(description="The exact command to run next; empty where there is none.")
+        list[str], Meta(description="The exact command to run next; empty if there is none.")
     ]
 
 
@@ -86,20 +86,18 @@ class TuningOutput(TypedDict):
 
     schema: Schema
     run: str
-    outcome: Annotated[Outcome, Meta(description="Of all that was kept, together.")]
+    outcome: Annotated[Outcome, Meta(description="All kept fixes together.")]
     headline: str
     ratio: Ratio
     low: Annotated[float | None, Meta(description="Lower end of the interval of the ratio.")]
     high: Annotated[float | None, Meta(description="Upper end of the interval of the ratio.")]
     kept: list[Attempt]
     not_kept: list[Attempt]
-    base: Annotated[str, Meta(description="Directory of the run recorded with all of it.")]
+    base: Annotated[str, Meta(description="Directory of the run recorded with all kept fixes.")]
     diff: Annotated[
-        str | None, Meta(description="Unified diff of what was written; null where nothing was.")
+        str | None, Meta(description="Unified diff of what was written; null if nothing was.")
     ]
-    undo: Annotated[
-        list[list[str]], Meta(description="The commands that take it back, in this order.")
-    ]
+    undo: Annotated[list[list[str]], Meta(description="The commands that undo it, in this order.")]
     losses: LossCheck | None
 
 
@@ -112,7 +110,7 @@ class ComparisonOutput(TypedDict):
     reason: str
     steps_of: Annotated[
         Literal["run", "trace"],
-        Meta(description="Whose steps are compared: of two runs those of the training thread."),
+        Meta(description="Whose steps are compared: for two runs, those of the training thread."),
     ]
     parts_ns: Annotated[
         dict[str, tuple[int, int]],
@@ -121,15 +119,17 @@ class ComparisonOutput(TypedDict):
     table_steps: Annotated[
         tuple[int, int] | None,
         Meta(
-            description="Steps that operators and kernels were profiled in, 0 for all of a trace "
-            "that tells none; null where a side has no trace."
+            description=(
+                "Steps in which operators and kernels were profiled; 0 for all of a trace that "
+                "marks no steps; null if a side has no trace."
+            )
         ),
     ]
     operators: Annotated[
-        list[WorkChange], Meta(description="Of the mean step, those that changed most first.")
+        list[WorkChange], Meta(description="For the mean step, the most changed first.")
     ]
     kernels: Annotated[
-        list[WorkChange], Meta(description="Kernels, copies and sets of the mean step.")
+        list[WorkChange], Meta(description="Kernels, copies and memsets of the mean step.")
     ]
     changes: InForce
     notes: Notes
@@ -145,7 +145,7 @@ class ApplyOutput(TypedDict):
     run: str
     outcome: Literal["written", "dry run", "written already"]
     file: str | None
-    diff: Annotated[str | None, Meta(description="Unified diff; null where nothing is to do.")]
+    diff: Annotated[str | None, Meta(description="Unified diff; null if there is nothing to do.")]
     before_sha256: Digest
     after_sha256: Digest
     risks: list[str]
@@ -157,7 +157,7 @@ class UndoOutput(TypedDict):
     """`perftui undo`: the source as it was before the last fix."""
 
     schema: Schema
-    fix: Annotated[str | None, Meta(description="Null where an older version wrote it.")]
+    fix: Annotated[str | None, Meta(description="Null if an older version wrote it.")]
     title: str
     outcome: Literal["taken back", "dry run"]
     file: str
@@ -178,7 +178,7 @@ class BriefTrial(TypedDict):
     low: float | None
     high: float | None
     noise: float | None
-    pairs: Annotated[int, Meta(description="How many pairs of runs were made.")]
+    pairs: Annotated[int, Meta(description="Number of pairs of runs.")]
     workers: Workers
     changes: InForce
     risks: list[str]

@@ -10,10 +10,12 @@ Ns = Annotated[int, Meta(description="Nanoseconds.")]
 Share = Annotated[float, Meta(description="A share, 0 to 1.")]
 Command = Annotated[
     list[str] | None,
-    Meta(description="The exact command to run next, a word each; null where there is none."),
+    Meta(description="The exact command to run next, one word per item; null if there is none."),
 ]
 Ratio = Annotated[
     float | None,
-    Meta(description="Step before over step after: above 1 is faster; null where not known."),
+    Meta(description="Step time before divided by after: above 1 is faster; null if not known."),
 ]
-Schema = Annotated[int, Meta(description="Grows when a field is removed or changes its meaning.")]
+Schema = Annotated[
+    int, Meta(description="Increases when a field is removed or changes its meaning.")
+]

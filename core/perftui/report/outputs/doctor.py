@@ -16,11 +16,11 @@ class DoctorRow(TypedDict):
     topic: str
     state: Annotated[
         State,
-        Meta(description="fails keeps profiling from working, warn costs a part of it."),
+        Meta(description="fails: profiling does not work; warn: part of it does not work."),
     ]
     found: str
     advice: Annotated[
-        str | None, Meta(description="What to do, a sentence; null where nothing has to be done.")
+        str | None, Meta(description="What to do, as a sentence; null if there is nothing to do.")
     ]
 
 
@@ -29,5 +29,5 @@ class DoctorOutput(TypedDict):
 
     schema: Schema
     python: Annotated[str, Meta(description="The interpreter that trainings would run in.")]
-    fails: Annotated[int, Meta(description="Rows that fail; the exit code is 1 where there are.")]
+    fails: Annotated[int, Meta(description="Rows that fail; the exit code is 1 if there are any.")]
     rows: Annotated[list[DoctorRow], Meta(description="Worst first.")]

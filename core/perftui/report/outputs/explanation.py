@@ -16,7 +16,7 @@ class RuleOutput(TypedDict):
     when: str
     explanation: str
     warning: Annotated[
-        float | None, Meta(description="Share from which on it is a warning; null without limits.")
+        float | None, Meta(description="Share from which it is a warning; null without limits.")
     ]
     critical: float | None
     limits_of: str | None
@@ -31,7 +31,7 @@ class FixExplanation(TypedDict):
     fix: str
     what: str
     explanation: str
-    answers: Annotated[list[str], Meta(description="The rules whose findings it answers.")]
+    answers: Annotated[list[str], Meta(description="The rules whose findings it addresses.")]
 
 
 class ExplainOutput(TypedDict):
@@ -40,6 +40,6 @@ class ExplainOutput(TypedDict):
     schema: Schema
     rules: list[RuleOutput]
     verdicts: Annotated[
-        list[RuleOutput], Meta(description="What is said where no rule knows the cause.")
+        list[RuleOutput], Meta(description="The finding reported if no rule knows the cause.")
     ]
     fixes: list[FixExplanation]

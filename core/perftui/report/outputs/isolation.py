@@ -9,9 +9,7 @@ from msgspec import Meta
 from perftui.experiments.isolate.experiments import Side
 from perftui.report.outputs.common import Schema
 
-Middle = Annotated[
-    int | None, Meta(description="The middle of the runs, ns; null where there is none.")
-]
+Middle = Annotated[int | None, Meta(description="Median of the runs, ns; null if there is none.")]
 
 
 class SideOutput(TypedDict):
@@ -22,14 +20,16 @@ class SideOutput(TypedDict):
     step_ns: Middle
     runs_ns: Annotated[
         list[int],
-        Meta(description="Of each run, ns of a step; of a loader alone, of the batches of one."),
+        Meta(
+            description="Per run, ns per step; for the loader alone, ns for the batches of a step."
+        ),
     ]
     at_most: Annotated[
         float | None,
-        Meta(description="The step as it is over that: what losing the whole side would gain."),
+        Meta(description="The unchanged step time over that: the speed-up without the whole part."),
     ]
     sentence: str
-    problem: Annotated[str | None, Meta(description="Why there is no time of it.")]
+    problem: Annotated[str | None, Meta(description="Why it has no time.")]
 
 
 class IsolationOutput(TypedDict):
@@ -38,5 +38,5 @@ class IsolationOutput(TypedDict):
     schema: Schema
     run: Annotated[str, Meta(description="Identifier of the run that was repeated.")]
     step_ns: Middle
-    runs_ns: Annotated[list[int], Meta(description="A step as it is, ns, in each run.")]
+    runs_ns: Annotated[list[int], Meta(description="The unchanged step time, ns, in each run.")]
     sides: list[SideOutput]

@@ -15,11 +15,11 @@ class CeilingOutput(TypedDict):
 
     name: Ceiling
     value: Annotated[
-        float, Meta(description="Per second, in `unit`: the best of the medians of the rounds.")
+        float, Meta(description="Per second, in `unit`: the best median of all rounds.")
     ]
     low: Annotated[float, Meta(description="The lowest of those medians.")]
     unit: Literal["B/s", "FLOP/s"]
-    repeats: Annotated[int, Meta(description="Measurements, in all rounds together.")]
+    repeats: Annotated[int, Meta(description="Number of measurements in all rounds.")]
     how: Annotated[str, Meta(description="What was done, in words.")]
 
 
@@ -28,19 +28,19 @@ class ProbeOutput(TypedDict):
 
     schema: Schema
     host: str
-    gpu: Annotated[str | None, Meta(description="Null where the CPU was measured.")]
+    gpu: Annotated[str | None, Meta(description="Null if the CPU was measured.")]
     driver: str | None
     torch: str | None
     measured_ns: Annotated[int, Meta(description="When, nanoseconds since 1970.")]
-    path: Annotated[str, Meta(description="What the disk was read below.")]
+    path: Annotated[str, Meta(description="The directory whose disk was read.")]
     rates: list[CeilingOutput]
     not_measured: list[NotMeasured]
     other_programs_cores: Annotated[
-        float, Meta(description="Cores that other programs kept busy meanwhile, in the mean.")
+        float, Meta(description="Mean number of cores that other programs used meanwhile.")
     ]
     disturbed: Annotated[
-        bool, Meta(description="Whether that is so much that the machine can do more.")
+        bool, Meta(description="Whether that is enough to lower the measured values.")
     ]
     kept: Annotated[
-        str | None, Meta(description="The file that keeps it; null where nothing is kept.")
+        str | None, Meta(description="The file that keeps the result; null if it is not kept.")
     ]

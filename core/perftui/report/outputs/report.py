@@ -22,12 +22,10 @@ from perftui.run.manifest import Manifest
 Verdict = Annotated[
     str | None, Meta(description="The costliest finding in a sentence, or that it is healthy.")
 ]
-Progress = Annotated[
-    str | None, Meta(description="What is waited for, where it is too early to judge.")
-]
+Progress = Annotated[str | None, Meta(description="What is missing, if it is too early to judge.")]
 Against = Annotated[
     list[str] | None,
-    Meta(description="The command that compares this run with the one that it repeats."),
+    Meta(description="The command that compares this run with the run it repeats."),
 ]
 
 
@@ -36,7 +34,7 @@ class StepsOutput(TypedDict):
 
     kind: Annotated[str, Meta(description="train, eval or infer.")]
     recorded: int
-    steady: Annotated[int, Meta(description="Without warm-up and profiled ones.")]
+    steady: Annotated[int, Meta(description="Without warm-up and profiled steps.")]
     inconsistent: int
     mean_ns: Ns
     p5_ns: Ns
@@ -144,11 +142,11 @@ class RanksOutput(TypedDict):
     rows: list[RankOutput]
     slow_rank: SlowRank | None
     collectives_ns: Annotated[
-        dict[int, int | None] | None, Meta(description="By rank its time in collectives.")
+        dict[int, int | None] | None, Meta(description="Time in collectives, by rank.")
     ]
     waits_ns: Annotated[
         dict[int, dict[int, int]] | None,
-        Meta(description="By rank that waits and rank that it waits for."),
+        Meta(description="By waiting rank and by the rank it waits for."),
     ]
     spread: float | None
     shown: int
@@ -164,7 +162,7 @@ class ReportOutput(TypedDict):
     verdict: Verdict
     progress: Progress
     findings: list[FindingOutput]
-    fixes: Annotated[list[FixOutput], Meta(description="What answers the findings, each once.")]
+    fixes: Annotated[list[FixOutput], Meta(description="Fixes for the findings, each once.")]
     next: Command
     compare: Against
     not_judged: list[Abstention]
@@ -183,7 +181,7 @@ class ReportOutput(TypedDict):
     kernel_metrics: TraceMetrics | None
     recording: RecordingOutput | None
     notes: Annotated[
-        list[str], Meta(description="What was passed over, and what the evidence cannot show.")
+        list[str], Meta(description="What was skipped, and what the evidence cannot show.")
     ]
 
 
@@ -191,10 +189,10 @@ class BriefReport(TypedDict):
     """`perftui report` and `diagnose` with `--json --brief`: at most 2,000 bytes."""
 
     schema: Schema
-    path: Annotated[str | None, Meta(description="The run or the trace; null where it is long.")]
+    path: Annotated[str | None, Meta(description="The run or the trace; null if it is too long.")]
     verdict: Verdict
     progress: Progress
-    steps: Annotated[int, Meta(description="Steady steps that this rests on.")]
+    steps: Annotated[int, Meta(description="Steady steps that this is based on.")]
     step_ns: Annotated[int | None, Meta(description="The mean steady step, nanoseconds.")]
     findings: Annotated[list[BriefFinding], Meta(description="The costliest, three at most.")]
     more_findings: int

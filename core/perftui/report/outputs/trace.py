@@ -71,7 +71,8 @@ class TraceOutput(TypedDict):
     streams: list[StreamWork]
     steps: list[TraceStepOutput]
     steps_told_by: Annotated[
-        str | None, Meta(description="Who tells the steps where the trace does not mark them.")
+        str | None,
+        Meta(description="What the steps are derived from if the trace does not mark them."),
     ]
     idle_by_cause: list[IdleOutput]
     idle_counts_all_gaps: bool

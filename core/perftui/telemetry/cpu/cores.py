@@ -20,22 +20,22 @@ COLUMNS = (
     Column("cpu.core_max", "%", "busiest core", _STAT, "Busy share of the busiest single core."),
     Column(
         *("cpu.cores", "count", "cores", _STAT),
-        "Cores of the whole machine that are switched on.",
+        "Cores of the whole machine that are online.",
     ),
     Column(
         *("cpu.load1", "", "load", "/proc/loadavg"),
-        "Tasks that ran, could have run or waited for a disk, mean of the last minute.",
+        "Tasks running, ready to run or waiting for a disk, mean of the last minute.",
     ),
 )
 
 LINUX_COLUMNS = (
     Column(
         *("cpu.iowait", "%", "I/O wait", _STAT),
-        "Share of the time of all cores that was idle while a request to a disk was open.",
+        "Share of the time of all cores that was idle with a disk request pending.",
     ),
     Column(
         *("cpu.steal", "%", "stolen CPU", _STAT),
-        "Share of the time of all cores in which the hypervisor ran something else; it is part of "
+        "Share of the time of all cores that the hypervisor gave to something else; part of "
         "cpu.utilization.",
     ),
 )

@@ -12,11 +12,11 @@ EVERY_SECONDS, MOST_SHARE = 5.0, 0.001
 COLUMNS = (
     Column(
         *("cpu.frequency", "MHz", "CPU clock", "cpufreq/scaling_cur_freq"),
-        "Clock now, mean of the cores, every 5 s.",
+        "Current clock, mean of the cores, every 5 s.",
     ),
     Column(
         *("cpu.frequency_max", "MHz", "highest CPU clock", "cpufreq/cpuinfo_max_freq"),
-        "Highest clock that the hardware offers, mean of the cores.",
+        "Highest clock that the hardware supports, mean of the cores.",
     ),
 )
 

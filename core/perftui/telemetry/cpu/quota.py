@@ -15,11 +15,11 @@ from perftui.telemetry.processes.roles import Roles
 COLUMNS = (
     Column(
         *("cpu.limit", "count", "usable cores", "sched_getaffinity, cpu.max"),
-        "Cores that the training processes may run on, or fewer where the cgroup's quota is less.",
+        "Cores that the training processes may run on, or the cgroup's quota if that is less.",
     ),
     Column(
-        *("cpu.throttled", "%", "held back by quota", "cpu.stat of the cgroup"),
-        "Share of the time, at most, in which the cgroup had used up its quota of CPU time.",
+        *("cpu.throttled", "%", "throttled by quota", "cpu.stat of the cgroup"),
+        "Upper bound of the share of time in which the cgroup had used up its CPU quota.",
     ),
 )
 

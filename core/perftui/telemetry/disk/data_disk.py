@@ -31,7 +31,7 @@ COLUMNS = (
     ),
     Column(
         *("data_disk.queue", "count", "requests to the data's disk in flight", _DISKSTATS),
-        "Mean of the requests to the disk that holds the data set in flight or waiting.",
+        "Mean number of requests to the disk that holds the data set, in flight or waiting.",
     ),
 )
 

@@ -20,11 +20,11 @@ COUNTED = (
     ),
     Column(
         *("disk.read_operations", "1/s", "disk reads", _DISKSTATS),
-        "Requests a second to read, of all disks of the machine.",
+        "Read requests a second, all disks of the machine.",
     ),
     Column(
         *("disk.write_operations", "1/s", "disk writes", _DISKSTATS),
-        "Requests a second to write, of all disks of the machine.",
+        "Write requests a second, all disks of the machine.",
     ),
 )
 
@@ -35,11 +35,11 @@ TIMED = (
     ),
     Column(
         *("disk.queue", "count", "disk requests in flight", _DISKSTATS),
-        "Mean of the requests to all disks that were in flight or waited.",
+        "Mean number of requests to all disks in flight or waiting.",
     ),
     Column(
         *("disk.await", "ms", "time of a disk request", _DISKSTATS),
-        "Mean time from the start to the end of a request, with its wait, of all disks.",
+        "Mean time from the start to the end of a request, queueing included, over all disks.",
     ),
 )
 
@@ -59,7 +59,7 @@ class DiskSource:
         untimed = ", ".join(column.name for column in TIMED)
         self.missing = {} if self._is_timed else {untimed: f"nothing in {proc}/diskstats"}
         if not self.columns:
-            self.missing["disk.read, disk.write"] = "no disk is counted"
+            self.missing["disk.read, disk.write"] = "no disk has counters"
 
     def sample(self, now: float) -> list[float | None]:
         """Values of ``columns``."""

@@ -36,7 +36,7 @@ OPEN_SECONDS = 30.0
 ANSWER_SECONDS = 10.0
 """For each card to say what it knows."""
 
-IN_MIG_MODE = "the card is in MIG mode: NVML knows it of each MIG device, if at all"
+IN_MIG_MODE = "the card is in MIG mode: NVML reports it per MIG device, if at all"
 
 
 @dataclass(frozen=True)

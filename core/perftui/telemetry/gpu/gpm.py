@@ -156,7 +156,7 @@ class _Counters:
         try:
             self._fill()
             if not has_older:
-                raise RefusedError("there is no sample before")
+                raise RefusedError("there is no earlier sample")
             self._request.sample1, self._request.sample2 = self._samples
             self._request.numMetrics = len(metrics)
             for place, number in enumerate(metrics):
@@ -185,7 +185,7 @@ class _Counters:
         if metric.nvmlReturn != self._nvml.NVML_SUCCESS:
             return Answer(None, f"NVML says: {self._nvml.NVMLError(metric.nvmlReturn)}")
         if not math.isfinite(metric.value):
-            return Answer(None, "NVML gives no number")
+            return Answer(None, "NVML returns no number")
         return Answer(metric.value)
 
     def _ask(self, name: str, *arguments: Any) -> Any:

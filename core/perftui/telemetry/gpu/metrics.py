@@ -27,7 +27,7 @@ METRICS = {
     for each in (
         Metric(
             *("utilization", "%", "GPU busy"),
-            "Share of time in which a kernel ran, however small a part of the GPU it filled.",
+            "Share of time in which a kernel ran, however little of the GPU it used.",
         ),
         Metric(
             *("memory_utilization", "%", "GPU memory busy"),
@@ -35,11 +35,11 @@ METRICS = {
         ),
         Metric(
             *("sm_activity", "%", "SMs active"),
-            "Share of the multiprocessors with at least one warp, averaged over time.",
+            "Share of multiprocessors with at least one resident warp, averaged over time.",
         ),
         Metric(
             *("sm_occupancy", "%", "SM occupancy"),
-            "Warps that were resident, of the most that the multiprocessors can hold.",
+            "Resident warps, as a share of what the multiprocessors can hold.",
         ),
         Metric(
             *("tensor_activity", "%", "tensor cores active"),
@@ -47,43 +47,43 @@ METRICS = {
         ),
         Metric(
             *("dram_activity", "%", "memory bandwidth used"),
-            "Memory bandwidth used, of the highest that the GPU has.",
+            "Memory bandwidth used, as a share of the GPU's peak.",
         ),
         Metric(
             *("memory_used", "B", "GPU memory used"),
             "GPU memory in use by all processes, and by the driver itself.",
         ),
-        Metric("memory_total", "B", "GPU memory", "Memory that the GPU has."),
+        Metric("memory_total", "B", "GPU memory", "Memory of the GPU."),
         Metric(
             *("process_memory", "B", "GPU memory of this run"),
-            "GPU memory that the run's own processes hold.",
+            "GPU memory held by the run's own processes.",
         ),
         Metric(
             *("processes", "count", "processes on the GPU"),
-            "Processes that hold memory of the GPU, the run's own among them.",
+            "Processes that hold GPU memory, including the run's own.",
         ),
         Metric("power", "W", "power", "Power that the board draws."),
         Metric(
             *("power_limit", "W", "power limit"),
-            "Power from which on the driver lowers the clocks.",
+            "Power above which the driver lowers the clocks.",
         ),
         Metric(
             *("energy", "J", "energy"),
-            "Energy that the board has drawn since the driver was loaded.",
+            "Energy that the board has used since the driver was loaded.",
         ),
-        Metric("temperature", "C", "temperature", "Temperature of the GPU's chip."),
+        Metric("temperature", "C", "temperature", "Temperature of the GPU chip."),
         Metric("memory_temperature", "C", "memory temperature", "Temperature of the GPU's memory."),
-        Metric("fan", "%", "fan", "Fan speed that is asked for, of the highest."),
-        Metric("clock_sm", "MHz", "SM clock", "Clock of the multiprocessors now."),
+        Metric("fan", "%", "fan", "Requested fan speed, as a share of the maximum."),
+        Metric("clock_sm", "MHz", "SM clock", "Current clock of the multiprocessors."),
         Metric("clock_sm_max", "MHz", "highest SM clock", "Highest clock of the multiprocessors."),
-        Metric("clock_memory", "MHz", "memory clock", "Clock of the GPU's memory now."),
+        Metric("clock_memory", "MHz", "memory clock", "Current clock of the GPU's memory."),
         Metric(
             *("clock_memory_max", "MHz", "highest memory clock"),
             "Highest clock of the GPU's memory.",
         ),
         Metric(
             *("throttle_reasons", "", "clock limits in force"),
-            "What holds the clocks down now, one bit for each reason.",
+            "What limits the clocks now, one bit per reason.",
         ),
         Metric(
             *("ecc_corrected", "count", "memory errors corrected"),
@@ -111,14 +111,19 @@ METRICS = {
         ),
         Metric(
             *("pcie_generation", "", "PCIe generation"),
-            "PCIe generation of the link now; it falls while the GPU idles.",
+            "Current PCIe generation of the link; it drops while the GPU idles.",
         ),
         Metric("pcie_width", "", "PCIe lanes", "PCIe lanes in use now."),
         Metric(
             *("pcie_generation_max", "", "highest PCIe generation"),
-            "Highest PCIe generation that GPU and slot allow.",
+            "Highest PCIe generation that the GPU and the slot support.",
         ),
-        Metric("pcie_width_max", "", "most PCIe lanes", "Most PCIe lanes that GPU and slot allow."),
+        Metric(
+            "pcie_width_max",
+            "",
+            "most PCIe lanes",
+            "Most PCIe lanes that the GPU and the slot support.",
+        ),
     )
 }
 """By name, in the order in which a person looks for them."""

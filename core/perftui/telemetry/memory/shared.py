@@ -15,7 +15,7 @@ COLUMNS = (
     ),
     Column(
         *("memory.shm_total", "B", "shared memory", "statvfs of /dev/shm"),
-        "Room of /dev/shm; in a container 64 MB unless more is asked for.",
+        "Size of /dev/shm; in a container 64 MB unless more is requested.",
     ),
 )
 

@@ -22,23 +22,23 @@ _MEMINFO, _VMSTAT = "/proc/meminfo", "/proc/vmstat"
 COLUMNS = (
     Column(
         *("memory.used", "B", "memory used", f"{_MEMINFO} or memory.current"),
-        "Memory in use, of memory.total, without what is given back when memory runs short.",
+        "Memory in use, out of memory.total, not counting memory that can be reclaimed.",
     ),
     Column(
         *("memory.available", "B", "memory available", _MEMINFO),
-        "Memory that can still be taken without swapping, of memory.total.",
+        "Memory that can still be allocated without swapping, out of memory.total.",
     ),
     Column(
         *("memory.total", "B", "memory usable", f"{_MEMINFO} or memory.max"),
-        "Memory that is installed, or the cgroup's limit where that is less.",
+        "Installed memory, or the cgroup's limit if that is less.",
     ),
-    Column("swap.used", "B", "swap used", _MEMINFO, "Swap of the machine that is in use."),
+    Column("swap.used", "B", "swap used", _MEMINFO, "Swap in use on the machine."),
     Column("swap.in", "B/s", "read from swap", _VMSTAT, "Bytes a second read back from swap."),
 )
 
 PAGE_CACHE = Column(
     *("memory.page_cache", "B", "page cache", f"{_MEMINFO} or memory.stat"),
-    "Pages of files that are kept in memory, without shared memory.",
+    "File pages cached in memory, without shared memory.",
 )
 
 OOM_KILLS = Column(

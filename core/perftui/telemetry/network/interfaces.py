@@ -23,13 +23,13 @@ COLUMNS = (
     ),
     Column(
         *("network.errors", "1/s", "network errors", _DEVICES),
-        "Packets a second that were damaged or dropped, by all interfaces but loopback.",
+        "Packets a second damaged or dropped, on all interfaces but loopback.",
     ),
 )
 
 RETRANSMITS = Column(
-    *("network.retransmits", "1/s", "sent again", "/proc/net/snmp"),
-    "TCP segments a second that were sent again, as no answer had come.",
+    *("network.retransmits", "1/s", "retransmitted", "/proc/net/snmp"),
+    "TCP segments a second that were retransmitted.",
 )
 
 LOOPBACK = ("lo", "lo0")

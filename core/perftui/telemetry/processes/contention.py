@@ -20,8 +20,8 @@ MOST_SHARE = 0.002
 COLUMNS = (
     Column(
         *("processes.delayed", "%", "waiting for a core", "/proc/<pid>/task/<tid>/schedstat"),
-        "Share of the time in which a thread could have run and got no core, of the thread of each "
-        "training process that waited the longest, every 3 s.",
+        "Share of the time that a thread was ready to run but had no core, for the thread of each "
+        "training process that waited longest, every 3 s.",
     ),
 )
 

@@ -63,13 +63,13 @@ def _of_roles() -> Iterable[Metric]:
     for role, who in ROLES.items():
         column = Column(
             *(f"processes.{role}_read", "B/s", f"read from storage by {who}", _IO),
-            f"Bytes a second that {who} had read from storage.",
+            f"Bytes a second that {who} read from storage.",
         )
         yield Metric(column, _rate(_READ, role), _READ)
     for role, who in ROLES.items():
         column = Column(
             *(f"processes.{role}_write", "B/s", f"written by {who}", _IO),
-            f"Bytes a second that {who} sent to storage.",
+            f"Bytes a second that {who} wrote to storage.",
         )
         yield Metric(column, _rate(_WRITTEN, role), _WRITTEN)
 
@@ -93,22 +93,22 @@ METRICS = (
     *_of_roles(),
     Metric(
         Column(
-            *("processes.worker_cpu_max", "%", "CPU of the busiest data-loader worker", _STAT),
-            f"CPU time of the data-loader worker that computed most; {_CORE}",
+            *("processes.worker_cpu_max", "%", "CPU of the busiest data loader worker", _STAT),
+            f"CPU time of the busiest data loader worker; {_CORE}",
         ),
         _busiest_worker,
     ),
     Metric(
         Column(
             *("processes.rss", "B", "resident memory", _STAT),
-            "Memory of all processes of the run; a page that several share counts for each.",
+            "Memory of all processes of the run; a shared page counts once per process.",
         ),
         lambda change: sum(one.rss for one in change.after),
     ),
     Metric(
         Column(
             *("processes.read", "B/s", "read by the run", _IO),
-            "Bytes a second that all processes of the run had read from storage.",
+            "Bytes a second that all processes of the run read from storage.",
         ),
         _rate(_READ),
         _READ,
@@ -116,7 +116,7 @@ METRICS = (
     Metric(
         Column(
             *("processes.write", "B/s", "written by the run", _IO),
-            "Bytes a second that all processes of the run sent to storage.",
+            "Bytes a second that all processes of the run wrote to storage.",
         ),
         _rate(_WRITTEN),
         _WRITTEN,
@@ -142,7 +142,7 @@ METRICS = (
     Metric(
         Column(
             *("processes.major_faults", "1/s", "major page faults", _STAT),
-            "Pages a second, of files or swap, for which a thread had to wait for a disk.",
+            "Pages a second, of files or swap, that a thread had to wait for a disk to read.",
         ),
         _rate(_FAULTS),
         _FAULTS,

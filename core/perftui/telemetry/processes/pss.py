@@ -15,8 +15,8 @@ which an allocation in the training may wait."""
 COLUMNS = (
     Column(
         *("processes.pss", "B", "memory of the run", "/proc/<pid>/smaps_rollup"),
-        "Memory of all processes of the run; a page that several share is split between them. "
-        "Every 10 s or less often.",
+        "Memory of all processes of the run; a shared page is split between its processes. Every "
+        "10 s or less often.",
     ),
 )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 ROLES = {
     "ranks": "the processes that train",
-    "workers": "data-loader workers",
+    "workers": "data loader workers",
     "rest": "other processes of the run",
 }
 """``rest``: launchers, compilers, and whatever else the training has started."""

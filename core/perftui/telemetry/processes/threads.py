@@ -18,12 +18,13 @@ COLUMNS = (
     ),
     Column(
         *("processes.autograd_cpu", "%", "CPU of autograd threads", _SCHEDSTAT),
-        "CPU time of the threads that go backward for a GPU (pt_autograd_*); 100 % is one core.",
+        "CPU time of the threads that run the backward pass for a GPU (pt_autograd_*); 100 % is "
+        "one core.",
     ),
     Column(
         *("processes.workers_delayed", "%", "workers waiting for a core", _SCHEDSTAT),
-        "Share of the time in which a data-loader worker could have run and got no core, of the "
-        "worker that waited the longest.",
+        "Share of the time that a data loader worker was ready to run but had no core, for the "
+        "worker that waited longest.",
     ),
 )
 

@@ -70,4 +70,4 @@ class ProcessTreeSource:
 
 def _why_untold(column: Column, pid: int) -> str:
     why = why_unreadable(column.source.replace("<pid>", str(pid)))
-    return f"{column.source}: {why or 'it does not tell'}"
+    return f"{column.source}: {why or 'not available'}"

@@ -180,11 +180,11 @@ def _warnings(
     repaired = Tally(len({*batches.repaired}), min(batches.repaired, default=None))
     counts = (
         (unread, "left out {} that {is} not valid JSON"),
-        (repaired, "{} {is} not valid JSON, and {was} read as what {it} {seems} to mean"),
-        (columns.untimed, "left out {} whose time is no number, or beyond 73 years"),
+        (repaired, "{} {is} not valid JSON, and {was} read as {it} {seems} to be meant"),
+        (columns.untimed, "left out {} whose time is not a number, or beyond 73 years"),
         (columns.unknown, "left out {} that {does} not say what {it} {is}"),
         (columns.unpaired, "left out {} that only {begins} or {ends} something"),
-        (columns.unmeasured, "{} {has} a duration that is no number, taken as 0"),
+        (columns.unmeasured, "{} {has} a duration that is not a number, taken as 0"),
         (columns.negative, "{} {has} a negative duration, taken as 0"),
     )
     for tally, message in counts:

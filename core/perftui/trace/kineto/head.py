@@ -34,8 +34,8 @@ def start_of_events(path: Path, text: bytearray, searched: int = 0) -> int | Non
         return None
     if text.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or b"\0" in text[:4]:
         raise TraceError(
-            f"{path} is text in UTF-16 or UTF-32, as PowerShell redirects it, or no text: save it "
-            "as UTF-8"
+            f"{path} is UTF-16 or UTF-32 text, as PowerShell redirects it, or not text: save it as "
+            "UTF-8"
         )
     if text.startswith(b"[", begin):
         return begin + 1

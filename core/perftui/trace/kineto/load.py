@@ -53,8 +53,8 @@ def load_kineto(
                 chunks.append(Chunk(read - rows, rows, *place))
             if read > MOST_ROWS:
                 raise TraceError(
-                    f"{path} holds more than {MOST_ROWS:,} events with a duration, which is more "
-                    "than can be numbered: record fewer steps"
+                    f"{path} holds more than {MOST_ROWS:,} events with a duration, more than can "
+                    "be read: record fewer steps"
                 )
             if preview is not None and read >= previewed * PREVIEW_GROWTH:
                 previewed = read

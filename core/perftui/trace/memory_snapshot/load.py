@@ -89,7 +89,7 @@ def _damage_of(source: Source, damage: Damage | None, end: int, size: int) -> li
     if damage is not None:
         return [LoadWarning(f"the file ends before its value does; {where}", at)]
     if size > end:
-        return [LoadWarning(f"{size - end} bytes behind the snapshot were not read", end)]
+        return [LoadWarning(f"{size - end} bytes after the snapshot were not read", end)]
     return []
 
 

@@ -71,7 +71,7 @@ def _newest_complete(recordings: Sequence[Recording]) -> Recording:
 
 def _no_such_rank(directory: Path, rank: int, newest: Recording) -> str:
     if not newest.ranks:
-        return f"no trace in {directory} says its rank; name the file"
+        return f"no trace in {directory} records its rank; name the file"
     ranks = _spelled([range(each, each + 1) for each in newest.ranks])
     size = f" of {newest.world_size}" if newest.world_size else ""
     return f"{directory} holds no trace of rank {rank}; there are {ranks}{size}"
@@ -85,7 +85,7 @@ def _notes(
             yield _heading(chosen, opened)
         yield from _doubts(chosen)
     elif len(chosen.files) > 1:
-        names = f"{len(chosen.files)} traces were recorded together, and none says its rank"
+        names = f"{len(chosen.files)} traces were recorded together, and none records its rank"
         yield f"{names}; this is {opened.path.name}"
     others = [each for each in recordings if each is not chosen]
     if not others:

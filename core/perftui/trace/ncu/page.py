@@ -50,7 +50,7 @@ def parse(path: Path, text: str) -> KernelMetrics:
     is_details = "Metric Name" in columns
     drafts, torn = _details(columns, body) if is_details else _raw(columns, body)
     if not drafts:
-        raise TraceError(f"{path} holds no kernel: ncu profiled none; see its options -k and -c")
+        raise TraceError(f"{path} holds no kernels: ncu profiled none; see its options -k and -c")
     warnings = (f"{torn} rows are cut off and were not read",) if torn else ()
     return KernelMetrics(path, tuple(_launch(draft) for draft in drafts), warnings)
 
@@ -60,8 +60,8 @@ def _no_page(path: Path, text: str) -> str:
     if error:
         return f"{path} holds no metrics, ncu failed: {printable(error.group())[:_LONGEST_QUOTE]}"
     return (
-        f"{path} is not CSV from ncu: it has no line of columns with ID and Kernel Name; "
-        "make it with: ncu --import REPORT --csv --page raw"
+        f"{path} is not CSV from ncu: it has no header with ID and Kernel Name; create it with: "
+        "ncu --import REPORT --csv --page raw"
     )
 
 

@@ -98,7 +98,7 @@ def open_database(path: Path) -> Database:
         ) from error
     if not is_export(tables):
         raise TraceError(
-            f"{path} is an SQLite database, but no export of Nsight Systems; open a file made by: "
+            f"{path} is an SQLite database, but not an Nsight Systems export; open a file made by: "
             "nsys export --type sqlite REPORT.nsys-rep"
         )
     return Database(path, identity, tables)

@@ -95,7 +95,7 @@ def export(
         last = printable(log.read_text("utf-8", "replace").strip()[-_LAST_WORDS:])
         raise TraceError(
             f"nsys could not export {report} (exit code {process.returncode}): "
-            f"{last or 'it said nothing'}; run: {shlex.join(words)}"
+            f"{last or 'no output'}; run: {shlex.join(words)}"
         )
     return exported
 

@@ -111,8 +111,8 @@ class _Loading:
         added = sum(self.columns.add(table, rows, label) for rows in self._watched(scan))
         if added and activity is GRAPHS:
             self._note(
-                f"{added} launches of CUDA graphs were recorded as a whole, each counts as one "
-                "kernel; for what runs in them record with: nsys profile --cuda-graph-trace=node"
+                f"{added} launches of CUDA graphs were recorded as a whole, and each counts as one "
+                "kernel; to see their kernels, record with: nsys profile --cuda-graph-trace=node"
             )
 
     def _scan(self, table: str, columns: tuple[str, ...], where: str) -> Scan:
@@ -198,7 +198,7 @@ class _Loading:
             self._note(f"{self.columns.negative} events have a negative duration, taken as 0")
         for journal in journals_of(self.database.path):
             if journal.is_file() and journal.stat().st_size:
-                self._note(f"{journal.name} lies beside the file: changes in it are not read")
+                self._note(f"{journal.name} is next to the file: its changes are not read")
 
     def _note(self, message: str) -> None:
         self.warnings.append(LoadWarning(message))

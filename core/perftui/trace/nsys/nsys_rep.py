@@ -64,8 +64,8 @@ def _program(path: Path) -> str:
     if program is None:
         words = command("nsys", path, path.with_suffix(".sqlite"))
         raise TraceError(
-            f"{path} can only be read by nsys, which is not on PATH; run where it is: "
-            f"{shlex.join(words)}; then open the .sqlite"
+            f"{path} can only be read by nsys, which is not on PATH; on a machine that has it, "
+            f"run: {shlex.join(words)}; then open the .sqlite"
         )
     return program
 

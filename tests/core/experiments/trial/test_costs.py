@@ -35,7 +35,7 @@ def runs(
 def test_a_later_start_is_made_up_for_by_steps() -> None:
     costs = costs_of(runs((30, 20), (5.0, 43.0)))
     assert costs.break_even_steps == 3_800
-    assert costs.sentences == ("starts 38 s later, which 3,800 steps make up for",)
+    assert costs.sentences == ("starts 38 s later, made up for after 3,800 steps",)
 
 
 @pytest.mark.parametrize("step", [(20, 20), (20, 30)])

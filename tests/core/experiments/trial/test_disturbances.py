@@ -29,7 +29,7 @@ def runs(*made: tuple[Arm, str, float | None]) -> list[TrialRun]:
     [
         ((), "", ""),
         ((), "other programs used 1.0 of 2 cores", "the host was busy: other programs used 1.0"),
-        ((Card("gpu1", thermal=0.3),), "", "heat held the clocks of GPU 1 down"),
+        ((Card("gpu1", thermal=0.3),), "", "heat throttled the clocks of GPU 1"),
         ((Card("gpu0", thermal=0.01, memory_others=GIB // 2),), "", ""),
         (
             (Card("gpu0"), Card("gpu2", memory_others=3.0 * GIB)),

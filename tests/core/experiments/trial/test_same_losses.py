@@ -70,8 +70,8 @@ def off(share: float) -> tuple[float, ...]:
         ([LOSSES], [(2.0, inf, 1.0)], (), "differ", "a loss is no finite number"),
         ([(0.0, 0.0)], [(0.0, 0.0)], (), "same", "the first 2"),
         ([LOSSES], [off(0.1)], (), "not checked", "losses not checked: one run does not"),
-        ([()], [LOSSES], (), "not checked", "losses not checked: none were seen"),
-        ([], [], (), "not checked", "losses not checked: none were seen"),
+        ([()], [LOSSES], (), "not checked", "losses not checked: none were recorded"),
+        ([], [], (), "not checked", "losses not checked: none were recorded"),
         ([LOSSES], [LOSSES[:2]], (), "same", "the first 2 losses"),
     ],
 )

@@ -133,7 +133,7 @@ def test_each_fix_is_tried_and_what_is_proven_is_kept(training: Training, script
         for event in events
         if isinstance(event, Trying)
     ]
-    names = ("four workers", "pinned memory", "fused", "all of it together")
+    names = ("four workers", "pinned memory", "fused", "all fixes together")
     assert told == [f"{name} {count}" for name in names for count in (0, 1, 6)]
     kept = [(event.option.fix, event.path) for event in events if isinstance(event, Keeping)]
     assert kept == [("a", script), ("c", None)]

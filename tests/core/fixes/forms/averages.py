@@ -196,7 +196,7 @@ AVERAGES = (
         for key, value in net.state_dict().items():
             ema[key].mul_(0.9).add_(value, alpha=0.1)  # here
         """,
-        refused="no loop is certain to average",
+        refused="no loop certainly averages",
     ),
     Form(
         "averages that may be one tensor by two names",
@@ -216,7 +216,7 @@ AVERAGES = (
         for e, p in zip(ema.parameters(), net.parameters()):
             e.mul_(p.decay).add_(p, alpha=0.1)  # here
         """,
-        refused="no loop is certain to average",
+        refused="no loop certainly averages",
     ),
     Form(
         "more than an average",
@@ -227,7 +227,7 @@ AVERAGES = (
             e.mul_(0.9).add_(p, alpha=0.1)  # here
             count += 1
         """,
-        refused="no loop is certain to average",
+        refused="no loop certainly averages",
     ),
     Form(
         "a name that is read behind the loop",

@@ -300,7 +300,7 @@ EVALUATIONS = (
                     break
                 time.sleep(0.1)  # here
         """,
-        refused="waits for something by it",
+        refused="uses it to wait for something",
     ),
     Form(
         "a pause before another try",
@@ -314,7 +314,7 @@ EVALUATIONS = (
             except OSError:
                 time.sleep(1)  # here
         """,
-        refused="is for what went wrong",
+        refused="belongs to the error handler",
     ),
     Form(
         "freed memory in each step",
@@ -339,6 +339,6 @@ EVALUATIONS = (
             except torch.cuda.OutOfMemoryError:
                 torch.cuda.empty_cache()  # here
         """,
-        refused="is for what went wrong",
+        refused="belongs to the error handler",
     ),
 )

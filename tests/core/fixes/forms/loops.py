@@ -298,7 +298,7 @@ LOOPS = (
             if epoch % 5 == 0:
                 print(epoch)  # here
         """,
-        refused="counts turns of many steps",
+        refused="counts iterations of many steps each",
     ),
     Form(
         "a loop that strides",

@@ -135,6 +135,6 @@ OPTIMIZERS = (
             use_reentrant=False,
         )
         """,
-        refused="a comment stands in the call",
+        refused="there is a comment inside the call",
     ),
 )

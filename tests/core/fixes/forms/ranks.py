@@ -118,7 +118,7 @@ RANKS = (
                 optimizer.step()
                 penalty(model).backward()
         """,
-        refused="the file goes backward at 2 places",
+        refused="the file runs backward in 2 places",
     ),
     Form(
         "a model of another wrapper",
@@ -227,6 +227,6 @@ RANKS = (
             if i % 4 == 3:
                 optimizer.step()
         """,
-        refused="chooses when gradients are reduced already",
+        refused="already controls when gradients are reduced",
     ),
 )

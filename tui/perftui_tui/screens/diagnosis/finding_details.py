@@ -26,8 +26,8 @@ LABEL_WIDTH = 24
 BLANK = (" ", "")
 
 NO_FIX_FOR_A_TRACE = (
-    "A trace says what was slow, not which code made it so. Record the training itself with "
-    "`perftui train.py`: then fixes are offered here, tried and measured."
+    "A trace shows what was slow, not which code caused it. Record the training itself with "
+    "`perftui train.py` to try and measure fixes here."
 )
 
 
@@ -93,7 +93,7 @@ def _main_thread(snapshot: Snapshot, cells: int) -> list[Row]:
         rows += _lines("Where the workers make batches", samples, found.making, cells)
     for gaps in snapshot.ask(gap_lines) or ():
         samples = f"{fmt.several(gaps.thread.samples, 'sample')}, of {format_ns(gaps.idle)}"
-        title = f"Where it was while the GPU idled, {gaps.cause.value}"
+        title = f"Where the main thread was while the GPU idled, {gaps.cause.value}"
         rows += _lines(title, samples, gaps.thread, cells)
     return rows
 
@@ -130,7 +130,7 @@ def _cost(finding: Finding, cells: int) -> list[Row]:
         part = share(finding.cost_ns, finding.step_ns)
         rows.append(row(f"  {format_ns(finding.cost_ns)} of {whole} ({part})"))
     if finding.best_speedup:
-        best = f"  about {finding.best_speedup:.2f}x faster, were all of it gone"
+        best = f"  about {finding.best_speedup:.2f}x faster if all of it were gone"
         rows.append(row((best, "good")))
     rows.append(row(f"  confidence {finding.confidence.value}", (_basis(finding), "dim")))
     if finding.would_raise_confidence:

@@ -32,15 +32,14 @@ class DiagnosisScreen(RunScreen):
 
     NAME = "diagnosis"
     HELP = (
-        "Every finding with the numbers behind it and the thresholds they crossed, what it costs "
-        "in each step, and the best speed-up that removing it could give (Amdahl: step / (step - "
-        "cost)). Below are its fixes, each with its gain, risk and proof. {diagnosis.try_fix} "
-        "tries one without touching the source: for a single run, or by pairs of runs with it and "
-        "without until it is known what it gains; {app.trial} shows how such a trial stands, and "
-        "its result stays with the fix. {diagnosis.tune} tries all fixes one by one and writes "
-        "what is proven. {diagnosis.write_fix} shows a fix as a diff and writes it; "
-        "{diagnosis.undo_fix} puts the source back byte for byte. At the end are the rules "
-        "that could not judge, and why."
+        "Every finding with its numbers, the limits they exceed, its cost per step, and the best "
+        "possible speed-up from removing it (Amdahl: step / (step - cost)). Below are its fixes, "
+        "each with its gain, risk and proof. {diagnosis.try_fix} tries one without touching the "
+        "source: in a single run, or with pairs of runs, with it and without, until the gain is "
+        "certain; {app.trial} shows the progress of a trial, and the result stays with the fix. "
+        "{diagnosis.tune} tries all fixes one by one and writes those that are proven. "
+        "{diagnosis.write_fix} shows a fix as a diff and writes it; {diagnosis.undo_fix} restores "
+        "the source byte for byte. At the end are the rules that could not judge, and why."
     )
     BINDINGS = bindings("diagnosis")
 
@@ -162,7 +161,7 @@ class DiagnosisScreen(RunScreen):
         finding, snapshot = self.finding, self.snapshot
         place = place_of(finding, snapshot.analysis) if finding and snapshot else None
         if place is None:
-            self.notify("this evidence has no place in a profiled window", severity="warning")
+            self.notify("this evidence is not in a profiled window", severity="warning")
         else:
             self.session.go_to_place(*place)
 
@@ -170,7 +169,7 @@ class DiagnosisScreen(RunScreen):
         """Copy the chosen fix as a patch."""
         option = self.option
         if option is None or option.patch is None:
-            self.notify("there is no patch to copy", severity="warning")
+            self.notify("no patch to copy", severity="warning")
             return
         copy_text(self.app, option.patch.diff(), "the patch")
 

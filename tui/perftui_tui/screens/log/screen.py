@@ -16,9 +16,9 @@ from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.log_view import NOTHING_PRINTED, LogStatus, LogView
 from perftui_tui.widgets.row_view import RowView
 
-ALL_OUTPUT = "all of the output, also what came after this time: its lines bear no times"
+ALL_OUTPUT = "all of the output, including later lines: its lines have no times"
 
-NOTHING_IN_A_TRACE = "a trace holds nothing that was printed: recorded runs do (perftui train.py)"
+NOTHING_IN_A_TRACE = "a trace has no script output; a recorded run has (perftui train.py)"
 
 
 class LogScreen(RunScreen):
@@ -26,9 +26,10 @@ class LogScreen(RunScreen):
 
     NAME = "log"
     HELP = (
-        "What the script prints, as it prints it. It follows the newest line until you scroll or "
-        "search; {log.follow} follows again. A progress bar stays in the line above the footer. "
-        "The newest 20,000 lines are kept here; output.log in the run directory has them all."
+        "The script's output as it is printed. The view follows the newest line until you scroll "
+        "or search; {log.follow} follows again. A progress bar stays in the line above the "
+        "footer. The newest 20,000 lines are shown here; output.log in the run directory has all "
+        "of them."
     )
     BINDINGS = bindings("log")
 

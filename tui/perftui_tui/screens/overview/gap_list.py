@@ -110,7 +110,7 @@ class GapList(SnapshotPane):
         duration, cause, when, and what the host did."""
         gaps, analysis = self._gaps(), snapshot.analysis
         if analysis is None or not gaps:
-            return [row(("no gap between device activities in this trace", "dim"))]
+            return [row(("no gap between GPU activities in this trace", "dim"))]
         many = len({gap.device for gap in gaps}) > 1
         causes = [_cause(idle, many) for idle in self._causes()]
         rows = (_gap(gap, analysis, at == self.selected, many) for at, gap in enumerate(gaps))

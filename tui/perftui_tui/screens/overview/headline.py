@@ -40,7 +40,7 @@ def _answer(top: Finding, snapshot: Snapshot) -> Row:
         return _do_this(possible, top) if possible else _not_possible(options[0])
     if top.severity is Severity.HEALTHY or top.rule == COMPUTE_BOUND_ID:
         return row(label("NEXT", "dim"), " nothing stands out; ", _screen("ops"), " shows the ops")
-    return row(label("DO THIS", "accent"), " ", _key("overview.why"), " why, and what can be done")
+    return row(label("DO THIS", "accent"), " ", _key("overview.why"), " why, and what to do")
 
 
 def _do_this(option: FixOption, top: Finding) -> Row:
@@ -67,7 +67,7 @@ def _hint(snapshot: Snapshot) -> Row:
         return row(label("MEANWHILE", "dim"), " ", _screen("log"), " the script's output")
     if snapshot.manifest is not None and snapshot.manifest.message:
         return row(label("REASON", "warn"), " ", snapshot.manifest.message)
-    return row(label("DO THIS", "accent"), " ", _screen("log"), " the script's last words")
+    return row(label("DO THIS", "accent"), " ", _screen("log"), " the script's last output")
 
 
 def _key(action: str) -> Span:

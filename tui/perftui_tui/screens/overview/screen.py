@@ -38,7 +38,7 @@ with all that belongs to them fit on a screen of 40 rows."""
 CRAMPED_BELOW = 20
 """Rows of the screen below which a finding needs that of the parts without names, and the log's."""
 
-NOT_PLAYED = "what is printed carries no times, so it is not played: {app.show('log')} shows it"
+NOT_PLAYED = "script output has no times, so it is not played: {app.show('log')} shows it"
 
 
 class OverviewScreen(RunScreen):
@@ -48,11 +48,12 @@ class OverviewScreen(RunScreen):
     SAYS_VERDICT = False
     NEEDED = NEEDED_FOR_STRIP
     HELP = (
-        "The first two lines name the bottleneck and the next thing to do. The bar is one step, "
-        "split into parts that sum to it; those without room for their name are below it. Each "
-        "meter shows now, history and a word: LOW, OK, HIGH or FULL; steps are EVEN, or "
-        "UNEVEN where one in twenty takes half as long again. Findings are ordered by what they "
-        "cost in each step; ~1.61x is about how much faster the training would be without it."
+        "The first two lines name the bottleneck and what to do next. The bar is the mean step, "
+        "split into parts that sum to it; parts too small for their name are listed below it. "
+        "Each meter shows the current value, its history and a rating: LOW, OK, HIGH or FULL; "
+        "steps are EVEN, or UNEVEN if one in twenty takes 1.5 times as long. Findings are ordered "
+        "by their cost per step; ~1.61x is roughly how much faster the training would be without "
+        "the finding."
     )
     BINDINGS = bindings("overview")
 
@@ -205,7 +206,7 @@ class OverviewScreen(RunScreen):
         """Show the selected gap on the timeline."""
         gap = self.query_one(GapList).gap
         if gap is None:
-            self.notify("no gap between device activities has been recorded", severity="warning")
+            self.notify("no gap between GPU activities has been recorded", severity="warning")
         else:
             self.session.go_to_place(gap.start, gap.end)
 

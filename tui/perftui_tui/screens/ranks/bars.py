@@ -31,9 +31,9 @@ def _sentence(table: RankTable, cells: int) -> list[Row]:
     if table.straggler is not None:
         return _slow(table.straggler, cells)
     if len(table.rows) == 1:
-        return wrap("One rank trains: there is nothing to compare it with.", cells, "dim")
+        return wrap("Only one rank trains: there is nothing to compare.", cells, "dim")
     if len(known) < 2 or table.spread is None:
-        return wrap("Too few ranks have steady steps yet to compare them.", cells, "dim")
+        return wrap("Too few ranks have steady steps yet to compare.", cells, "dim")
     text = (
         f"The ranks are even: the slowest is {fine_percent(100 * max(table.spread, 0))} behind "
         f"the median of the others ({len(known)} ranks)."

@@ -18,9 +18,9 @@ from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.tables.virtual import VirtualTable
 from perftui_tui.widgets.row_view import RowView
 
-NO_RANK = "no rank has written anything yet: they are known from their first steps"
+NO_RANK = "no rank has recorded a step yet"
 ONE_TRACE = (
-    "one trace was opened: perftui DIR, on the directory with the traces of all ranks, compares "
+    "only one trace is open: perftui DIR, with the directory of the traces of all ranks, compares "
     "them"
 )
 
@@ -39,15 +39,14 @@ class RanksScreen(RunScreen):
 
     NAME = "ranks"
     HELP = (
-        "The mean steady step of every rank and its parts, side by side on one scale. Ranks that "
-        "reduce gradients together take equally long, since the fast ones wait for the slow one: "
-        "it is the rank whose steps are longest without the part in which ranks wait (backward, "
-        "or exposed communication in a trace). It is called a straggler from 5 % of a step on. "
-        "Comm is the communication that nothing hid, a step, in the newest profiled window of the "
-        "rank, once a run is over. "
-        "Traces of a directory tell who comes last to each collective: waits caused is what the "
-        "others wait there for that rank, all together a step, computing nothing, and the rank "
-        "with most of it is the straggler. "
+        "The mean steady step of every rank and its parts, on one scale. Ranks that reduce "
+        "gradients together take equally long, because the fast ones wait for the slow one. The "
+        "slow rank is the one with the longest steps when the part in which ranks wait (backward, "
+        "or exposed communication in a trace) is left out. From 5 % of a step it is called a "
+        "straggler. Comm is the exposed communication per step in the rank's newest profiled "
+        "window, once the run has ended. A directory of traces shows which rank arrives last at "
+        'each collective: "waits caused" is how long all other ranks together wait there for '
+        "that rank per step, computing nothing, and the rank with the most is the straggler. "
         "{ranks.table.open} shows a rank on all screens."
     )
     BINDINGS = bindings("ranks")

@@ -37,11 +37,11 @@ class RunsScreen(RunScreen):
 
     NAME = "runs"
     HELP = (
-        "Every run in the directory of the one on screen, newest first; the one on screen is "
-        "marked. Step is the mean of the steady steps, the verdict is what costs most of it. "
-        "{runs.table.open} shows a run on all screens; one that lives is watched, and leaving it "
-        "does not end it. A name stays with the run. Deleting asks first, and never deletes a run "
-        "that lives."
+        "All runs in the directory of the current run, newest first; the current run is marked. "
+        "Step is the mean steady step, the verdict the finding that costs most of it. "
+        "{runs.table.open} shows a run on all screens; a running training is watched, and leaving "
+        "it does not end it. A name stays with the run. Deleting asks for confirmation, and never "
+        "deletes a run that is still going on."
     )
     BINDINGS = bindings("runs")
 
@@ -214,10 +214,10 @@ class RunsScreen(RunScreen):
         """Type a name for the selected run."""
         one = self._selected
         if one is None or one.entry.manifest is None:
-            self.session.warn("there is no run to name")
+            self.session.warn("no run to name")
             return
         self._naming = one.entry.root
-        self._type("name of the run; empty takes it away", one.entry.manifest.name or "")
+        self._type("name of the run; empty removes it", one.entry.manifest.name or "")
 
     def action_filter(self) -> None:
         """Type what runs must contain."""
@@ -267,13 +267,15 @@ class RunsScreen(RunScreen):
 
         one = self._selected
         if one is None:
-            self.session.warn("there is no run to delete")
+            self.session.warn("no run to delete")
             return
         if one.entry.root == self.session.target:
             self.session.warn("this run is on screen: open another one first")
             return
         if one.entry.manifest is not None and not one.entry.manifest.status.is_over:
-            self.session.warn("this run still goes on: only one that is over can be deleted")
+            self.session.warn(
+                "this run is still going on: only a run that has ended can be deleted"
+            )
             return
 
         def answered(answer: str | None) -> None:

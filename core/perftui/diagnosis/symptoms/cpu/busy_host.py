@@ -60,18 +60,17 @@ BUSY_HOST = Rule(
     id="busy-host",
     when="other programs take cores from the training",
     explanation=(
-        "Programs that do not belong to the run keep a fifth of the cores busy and more, and "
-        "threads of the training wait for a core meanwhile. Whatever else is found was measured on "
-        "a busy machine. The cost is the time in which the thread that waited the longest was "
-        "ready to run."
+        "Programs outside the run keep at least a fifth of the cores busy while threads of the "
+        "training wait for a core. All other findings were measured on a busy machine. The cost "
+        "is the time that the longest-waiting thread was ready to run but had no core."
     ),
     lost=_busy,
     limits=Limits(
         0.30,
         1.0,
-        "Other programs on a fifth of the cores, and tasks that wait a tenth of the time, make "
-        "measurements unreliable; it is no fault of the training, so it warns late.",
+        "Measurements are unreliable once other programs use a fifth of the cores and tasks wait "
+        "a tenth of the time. It is not the training's fault, so the limits are high.",
         info=0.10,
     ),
-    answer="end the other programs, or run elsewhere or later",
+    answer="stop the other programs, or run elsewhere or later",
 )

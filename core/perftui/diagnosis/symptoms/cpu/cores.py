@@ -92,9 +92,11 @@ def _too_many(facts: Facts, judged: JudgedStep, cores: CpuShare) -> Lost:
     each = f" in each of {cores.ranks} processes" if cores.ranks > 1 else ""
     return replace(
         found,
-        sentence=f"Operators run on {fmt.several(cores.threads, 'thread')}{each}{_why(facts)}, on "
-        f"{fmt.several(cores.allowed, 'core')}: they wait for each other, up to "
-        f"{fmt.part_of_step(found.cost_ns, judged.of.mean)}.",
+        sentence=(
+            f"Operators run on {fmt.several(cores.threads, 'thread')}{each}{_why(facts)}, on "
+            f"{fmt.several(cores.allowed, 'core')}: they wait for each other, for up to "
+            f"{fmt.part_of_step(found.cost_ns, judged.of.mean)}."
+        ),
         place=_place(facts, "set_num_threads", *THREAD_VARIABLES),
     )
 
@@ -149,7 +151,7 @@ def _onednn_unused(facts: Facts) -> Lost | None:
         min(round(share * step.mean / 2), judged.computing),
         step,
         f"Convolutions take {describe(round(share * step.mean), step.mean)}, none of them in "
-        "oneDNN: it is switched off, this build of torch lacks it, or the data is float64.",
+        "oneDNN: it is disabled, this build of torch lacks it, or the data is float64.",
         (
             Figure.share("convolutions", share, MUCH_CONVOLVING),
             Figure("mean step", step.mean, "ns"),
@@ -171,7 +173,7 @@ def _onednn_noted(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        "oneDNN is switched off (torch.backends.mkldnn.enabled), and convolutions and recurrent "
+        "oneDNN is disabled (torch.backends.mkldnn.enabled), and convolutions and recurrent "
         f"layers take {fmt.part_of_step(round(share * step.mean), step.mean)}.",
         (
             Figure.share("convolutions and recurrent layers", share),
@@ -185,49 +187,45 @@ def _onednn_noted(facts: Facts) -> Lost | None:
 
 AFFINITY = Rule(
     id="cpu-affinity",
-    when="the training is kept to fewer cores than it asks for, while others idle",
+    when="the training is restricted to fewer cores than it can use, while others idle",
     explanation=(
         "An affinity mask (taskset, os.sched_setaffinity, srun, docker --cpuset-cpus) or a quota "
         "of the container leaves the training fewer cores than the machine has. It keeps those "
-        "busy, has threads or data-loader workers for more, and other cores idle. The cost is what "
-        "operators that are long enough to be split, and the wait for workers, would save."
+        "cores busy and has threads or data loader workers for more, while other cores idle. The "
+        "cost is the time saved in operators long enough to be split, and in waits for workers."
     ),
     lost=_affinity,
-    limits=Limits(
-        0.10, 0.30, "From 10 % on: the gain is an estimate by Amdahl's law, at 80 % efficiency."
-    ),
+    limits=Limits(0.10, 0.30, "The gain is an estimate by Amdahl's law, at 80 % efficiency."),
     fixes=("affinity-off",),
-    answer="the line or the launch command that sets the mask or the quota",
+    answer="change the line or launch command that sets the mask or the quota",
 )
 
 THREADS = Rule(
     id="cpu-threads",
-    when="operators on the CPU use fewer threads than cores idle, or more than there are cores",
+    when="CPU operators leave cores idle, or use more threads than there are cores",
     explanation=(
-        "torch splits long operators among threads: as many as torch.set_num_threads or "
-        "OMP_NUM_THREADS say, else as there are cores, in each process. With too few, cores idle; "
-        "with more than cores, in all processes together, threads wait for each other at the end "
-        "of each operator. The cost is taken from the operators that are long enough to be split."
+        "torch splits long operators across threads. Each process uses as many as "
+        "torch.set_num_threads or OMP_NUM_THREADS set, or one per core by default. With too few, "
+        "cores idle. With more threads than cores over all processes, threads wait for each other "
+        "at the end of each operator. The cost counts only operators long enough to be split."
     ),
     lost=_threads,
-    limits=Limits(
-        0.10, 0.30, "From 10 % on: the gain is an estimate by Amdahl's law, at 80 % efficiency."
-    ),
+    limits=Limits(0.10, 0.30, "The gain is an estimate by Amdahl's law, at 80 % efficiency."),
     fixes=("threads",),
     answer="torch.set_num_threads or OMP_NUM_THREADS: cores divided by processes",
 )
 
 ONEDNN = Rule(
     id="onednn-off",
-    when="oneDNN is switched off while convolutions or recurrent layers compute on the CPU",
+    when="oneDNN is disabled while convolutions or recurrent layers run on the CPU",
     explanation=(
-        "With torch.backends.mkldnn.enabled = False convolutions and recurrent layers on the CPU "
-        "use older code, which measured 1.5 to 5 times as slow. The cost is taken to be half of "
-        "their time. A trace alone shows it by a quarter of the step in such code, and none in "
-        "oneDNN's: torch.backends.mkldnn.is_available() tells whether the build has it."
+        "With torch.backends.mkldnn.enabled = False, convolutions and recurrent layers on the CPU "
+        "use older code, measured to be 1.5 to 5 times slower. The cost is estimated as half of "
+        "their time. A trace alone shows it when that code takes a quarter of the step and oneDNN "
+        "takes none: torch.backends.mkldnn.is_available() shows whether the build has it."
     ),
     lost=_onednn,
-    limits=Limits(0.05, 0.20, "From 5 % on: nothing is gained by switching it off."),
+    limits=Limits(0.05, 0.20, "Disabling it gains nothing."),
     fixes=("onednn-on",),
     answer="leave torch.backends.mkldnn.enabled as it is",
 )

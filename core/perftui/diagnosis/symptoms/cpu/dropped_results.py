@@ -27,8 +27,8 @@ def _dropped(facts: Facts) -> Lost | None:
         # How large the piece is does not show.
         time.ns // 2,
         judged.of,
-        f"A product{at(line)} is computed whole, and only a piece of its result is used: "
-        f"{fmt.part_of_step(time.ns, mean)}, with its backward pass.",
+        f"A matrix product{at(line)} is computed in full, but only part of its result is used: "
+        f"{fmt.part_of_step(time.ns, mean)}, backward pass included.",
         (
             Figure.share("the product", time.ns / mean, DROPPED.limits.warning),
             Figure("such products in a step", work.calls, "count"),
@@ -44,14 +44,14 @@ def _dropped(facts: Facts) -> Lost | None:
 
 DROPPED = Rule(
     id="dropped-results",
-    when="a product is computed whole, and only a piece of its result is used",
+    when="a matrix product is computed in full, but only part of its result is used",
     explanation=(
-        "Right behind a large product one piece of its result is taken, such as the last position "
-        "of logits[:, -1], or a few columns by gather. Take the piece first, of the input or of "
-        "the weights, and multiply only that; the backward pass then fills no gradient of the rest "
-        "with zeros. The cost is taken to be half of the product."
+        "Right after a large matrix product, the script takes one part of the result, such as the "
+        "last position with logits[:, -1] or a few columns with gather. Index the input or the "
+        "weights first and multiply only that part; the backward pass then does not fill the rest "
+        "of the gradient with zeros. The cost is estimated as half of the product."
     ),
     lost=_dropped,
-    limits=Limits(0.10, 0.40, "Half of it is what is surely saved: from 5 % of the step on."),
+    limits=Limits(0.10, 0.40, "Half of the product is a safe estimate of the saving."),
     answer="index the input or the weights before the product",
 )

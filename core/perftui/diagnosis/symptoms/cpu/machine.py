@@ -77,8 +77,8 @@ def _missing_architecture(known: Settings) -> Lost | None:
     return Lost(
         0,
         None,
-        f"This torch holds no code for the GPU ({mine}): it was built for {', '.join(has)}, and "
-        "kernels are compiled at their first use, if at all.",
+        f"This torch has no code for the GPU ({mine}): it was built for {', '.join(has)}, so "
+        "kernels are compiled at first use, if at all.",
         (Figure("architecture", mine), Figure("built for", ", ".join(has))),
         share=1.0,
     )
@@ -155,7 +155,7 @@ def _swapping(facts: Facts) -> Lost | None:
     if use.swapped_in < SWAPPED_IN:
         return None
     if use.memory_pressure is None:
-        raise UnknownError("how long tasks waited for memory is not known to this kernel")
+        raise UnknownError("this Linux kernel does not report how long tasks waited for memory")
     judged = judged_step(facts)
     cost = round(min(use.memory_pressure / 100, 1.0) * judged.of.mean)
     return Lost(
@@ -177,14 +177,14 @@ WRONG_BUILD = Rule(
     id="wrong-build",
     when="the model computes on the CPU of a machine with a GPU, or torch is not built for the GPU",
     explanation=(
-        "The machine has a GPU, and the training does not use it: torch is installed without CUDA, "
-        "the GPU is hidden from it, or the model was never moved there. Or torch holds no code for "
-        "this kind of GPU and compiles each kernel at its first use. The cost is nine tenths of "
-        "what is computed on the CPU."
+        "The machine has a GPU, but the training does not use it: torch is installed without "
+        "CUDA, the GPU is hidden from it, or the model was never moved to it. Or torch has no "
+        "code for this GPU and compiles each kernel at first use. The cost is nine tenths of the "
+        "time computed on the CPU."
     ),
     lost=_wrong_build,
     limits=Limits(
-        0.10, 0.30, "A GPU computes ten times as fast as the cores of its host, and more."
+        0.10, 0.30, "A GPU computes at least ten times as fast as the cores of its host."
     ),
     answer="a torch built for this GPU; model and batches moved to it",
 )
@@ -193,13 +193,13 @@ SWAPPING = Rule(
     id="swapping",
     when="the machine is short of memory and reads from swap",
     explanation=(
-        "Memory that is needed is read back from disk while the training runs. Smaller caches, "
-        "fewer data-loader workers or a lower prefetch_factor need less. The cost is the time in "
-        "which some task waited for memory."
+        "The training's memory is read back from disk while it runs. Smaller caches, fewer data "
+        "loader workers or a lower prefetch_factor need less memory. The cost is the time that "
+        "some task waited for memory."
     ),
     lost=_swapping,
     limits=Limits(
-        0.05, 0.20, "gpuprof speaks of swapping from 1 MB/s on; below 5 % it hardly shows."
+        0.05, 0.20, "gpuprof reports swapping from 1 MB/s; below 5 % of the step it hardly shows."
     ),
     answer="fewer workers, less prefetching, smaller caches",
 )
@@ -208,27 +208,25 @@ GPUS_UNUSED = Rule(
     id="gpus-unused",
     when="the training sees GPUs that nothing runs on",
     explanation=(
-        "More GPUs were given to the training than it uses. torchrun starts one process for each; "
-        "or ask for fewer."
+        "The training has more GPUs than it uses. Start one process per GPU with torchrun, or "
+        "request fewer GPUs."
     ),
     lost=_gpus_unused,
-    limits=Limits.of_hint(
-        0.01, "Whether they should be used is for the user to say.", of="of the GPUs"
-    ),
-    answer="torchrun with one process for each GPU, or ask for fewer",
+    limits=Limits.of_hint(0.01, "Only you know whether they should be used.", of="of the GPUs"),
+    answer="torchrun with one process per GPU, or request fewer GPUs",
 )
 
 SLOW_START = Rule(
     id="slow-start",
-    when="the first step comes late",
+    when="the first step starts late",
     explanation=(
-        "Much of the run so far passed before the first step: imports, lists of files, reading of "
-        "data, compiling. In a long run it does not matter; in many short ones it does. Below half "
-        "a minute nothing is said."
+        "Much of the run so far passed before the first step: imports, file listings, loading "
+        "data, compilation. It does not matter in one long run, but it does in many short ones. "
+        "Less than half a minute is not reported."
     ),
     lost=_slow_start,
     limits=Limits.of_hint(
-        0.20, "It is no part of a step, and a longer run pays it off.", of="of the run"
+        0.20, "It is not part of a step, and a longer run makes up for it.", of="of the run"
     ),
-    answer="keep what is worked out at the start in a file",
+    answer="cache the results of the start-up work in a file",
 )

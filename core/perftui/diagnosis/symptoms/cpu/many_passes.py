@@ -40,8 +40,8 @@ def _many(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         judged.of,
-        f"Each step goes backward {passes.per_step:.0f} times{at(line)}: Python and short calls of "
-        f"operators take {fmt.part_of_step(cost, mean)} more than one pass over all would.",
+        f"Each step runs {passes.per_step:.0f} backward passes{at(line)}: Python and short "
+        f"operator calls take {fmt.part_of_step(cost, mean)} more than a single pass would.",
         (
             Figure.share("lost to their number", cost / mean, MANY.limits.warning),
             Figure("backward passes of a step", round(passes.per_step, 1)),
@@ -61,15 +61,15 @@ def _many(facts: Facts) -> Lost | None:
 
 MANY = Rule(
     id="many-backward-passes",
-    when="a step goes backward many times, each time for little",
+    when="a step runs many backward passes, each with little work",
     explanation=(
-        "Gradients of one sample after the other, a Jacobian row by row, or micro-batches of very "
-        "few samples: each pass calls all operators anew, for little arithmetic. torch.func.vmap "
-        "and grad take all samples in one pass, one backward pass of a sum gives the diagonal of a "
-        "Jacobian, and larger micro-batches need fewer passes. The cost is Python and the calls of "
-        "operators below 0.1 ms, but for one pass."
+        "Per-sample gradients, a Jacobian computed row by row, or micro-batches of very few "
+        "samples: each pass calls every operator again for little arithmetic. torch.func.vmap and "
+        "grad take all samples in one pass, one backward pass of a sum gives the diagonal of a "
+        "Jacobian, and larger micro-batches need fewer passes. The cost is Python and operator "
+        "calls shorter than 0.1 ms, less one pass."
     ),
     lost=_many,
-    limits=Limits(0.10, 0.30, "From 10 % on, as for Python of the script's own."),
+    limits=Limits(0.10, 0.30, "The same limit as for the script's own Python."),
     answer="torch.func.vmap, larger micro-batches, one backward pass of a sum",
 )

@@ -39,7 +39,7 @@ def _attention(facts: Facts) -> Lost | None:
     return Lost(
         time.ns // 2,
         judged.of,
-        f"Attention written out as two products with a softmax between them takes "
+        "Attention written out as two matrix products with a softmax in between takes "
         f"{fmt.part_of_step(time.ns, mean)}{at(line)}.",
         (
             Figure.share("attention", time.ns / mean, ATTENTION.limits.warning),
@@ -63,7 +63,7 @@ def _recompute(facts: Facts) -> Lost | None:
     return Lost(
         time.ns,
         judged.of,
-        f"Activation checkpointing computes the forward pass again within backward, for "
+        "Activation checkpointing recomputes the forward pass during backward, for "
         f"{fmt.part_of_step(time.ns, mean)}{at(line)}.",
         (
             Figure.share("forward within backward", time.ns / mean, RECOMPUTE.limits.warning),
@@ -72,7 +72,7 @@ def _recompute(facts: Facts) -> Lost | None:
         ),
         place=place_of(facts, line),
         parts=time.parts,
-        unproven="whether memory is short without it",
+        unproven="whether memory would be short without it",
     )
 
 
@@ -94,8 +94,8 @@ def _unused(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         judged.of,
-        f"Gradients of {tensors} of {with_gradient} parameters are computed and never used, as no "
-        f"optimizer holds them: at least {fmt.part_of_step(cost, mean)}{at(line)}.",
+        f"Gradients of {tensors} of {with_gradient} parameters are computed but never used, "
+        f"because no optimizer holds them: at least {fmt.part_of_step(cost, mean)}{at(line)}.",
         (
             Figure("parameters in no optimizer", tensors, "count"),
             Figure("backward", back.ns, "ns"),
@@ -120,9 +120,8 @@ def _thrown_away(facts: Facts) -> Lost | None:
     return Lost(
         time.ns,
         judged.of,
-        "Backward goes on into a model that another optimizer trains, whose gradients are then "
-        f"thrown away: {fmt.part_of_step(time.ns, judged.of.mean)}{at(line)}; its output lacks a "
-        "detach().",
+        "Backward continues into a model that another optimizer trains, and those gradients are "
+        f"thrown away: {fmt.part_of_step(time.ns, judged.of.mean)}{at(line)}; detach() its output.",
         (
             Figure.share("thrown away", time.ns / judged.of.mean, UNUSED.limits.warning),
             Figure("nodes of that model in a step", beyond.work.calls, "count"),
@@ -154,7 +153,7 @@ def _dense(facts: Facts) -> Lost | None:
         cost,
         judged.of,
         f"An embedding table of {largest / 1e6:.1f} million numbers{at(line)} gets a dense "
-        f"gradient, and the optimizer goes through all of it: {fmt.part_of_step(cost, mean)}.",
+        f"gradient, and the optimizer updates every row: {fmt.part_of_step(cost, mean)}.",
         (
             Figure("dense gradient of embeddings", gradient.ns, "ns"),
             Figure("optimizer", update.ns, "ns"),
@@ -182,43 +181,47 @@ def _of_step(judged: JudgedStep) -> tuple[Figure, ...]:
 
 ATTENTION = Rule(
     id="unfused-attention",
-    when="attention is computed by separate products and a softmax",
+    when="attention is computed with separate matrix products and a softmax",
     explanation=(
-        "The scores of all pairs are written to memory and read again, in several operators. "
-        "torch.nn.functional.scaled_dot_product_attention does all of it in one, on the CPU as on "
-        "the GPU; with is_causal=True it needs no mask. The cost is taken to be half of the time."
+        "Several operators write the scores of all pairs to memory and read them back. "
+        "torch.nn.functional.scaled_dot_product_attention does it in one operator, on the CPU as "
+        "well as the GPU; with is_causal=True it needs no mask. The cost is estimated as half of "
+        "the time."
     ),
     lost=_attention,
-    limits=Limits(0.10, 0.40, "Half of it is what fusing saves: from 5 % of the step on."),
+    limits=Limits(0.10, 0.40, "Fusing saves about half of the time."),
     fixes=("attention-fused",),
     answer="scaled_dot_product_attention",
 )
 
 RECOMPUTE = Rule(
     id="backward-recompute",
-    when="backward computes the forward pass again, by activation checkpointing",
+    when="backward recomputes the forward pass (activation checkpointing)",
     explanation=(
-        "torch.utils.checkpoint keeps no activations and computes them anew in the backward pass. "
-        "That saves memory. Where memory is not short it is lost: checkpoint fewer blocks, or none."
+        "torch.utils.checkpoint drops activations and recomputes them in the backward pass. That "
+        "saves memory. If memory is not short, the time is wasted: checkpoint fewer blocks, or "
+        "none."
     ),
     lost=_recompute,
-    limits=Limits(0.10, 0.30, "gpuprof and TraceML look from backward over forward of 2.5 on."),
+    limits=Limits(
+        0.10, 0.30, "gpuprof and TraceML check it once backward takes 2.5 times as long as forward."
+    ),
     fixes=("recompute-off",),
-    answer="less checkpointing where memory allows",
+    answer="checkpoint fewer blocks if memory allows",
 )
 
 UNUSED = Rule(
     id="unused-gradients",
-    when="gradients are computed of parameters that no optimizer holds",
+    when="gradients are computed for parameters that no optimizer holds",
     explanation=(
-        "The backward pass goes through layers that are not trained. requires_grad_(False) on them "
-        "leaves their gradients out; where they come before everything that is trained, run them "
-        "under torch.no_grad(), and backward ends behind them. The cost is the least that is to be "
-        "won: half of their share of backward. Where models take turns, as in a GAN, the output of "
-        "the one that is not trained has to be detached, else backward goes on into it."
+        "The backward pass runs through layers that are not trained. Call requires_grad_(False) "
+        "on them to skip their gradients; if they come before every trained layer, run them under "
+        "torch.no_grad() so that backward stops before them. The cost is a lower bound of the "
+        "saving: half of their share of backward. If models take turns, as in a GAN, detach the "
+        "output of the one that is not being trained, or backward continues into it."
     ),
     lost=_unused,
-    limits=Limits(0.05, 0.20, "From 5 % on, as for what is certain to be avoidable."),
+    limits=Limits(0.05, 0.20, "Certainly avoidable, hence a low limit."),
     fixes=("requires-grad-off",),
     answer="requires_grad_(False), no_grad, detach()",
 )
@@ -227,12 +230,12 @@ DENSE = Rule(
     id="dense-gradients",
     when="a large embedding table gets dense gradients",
     explanation=(
-        "A batch uses few rows of the table, yet its gradient is a tensor as large as the table, "
-        "filled with zeros, and the optimizer updates every row. nn.Embedding(..., sparse=True) "
-        "with SGD, Adagrad or SparseAdam touches the used rows only. Adam's averages of the other "
-        "rows then stand still, which changes the training a little."
+        "A batch uses few rows of the table, yet the gradient is a tensor as large as the table, "
+        "mostly zeros, and the optimizer updates every row. nn.Embedding(..., sparse=True) with "
+        "SGD, Adagrad or SparseAdam updates only the rows used. Adam's averages of the other rows "
+        "then do not decay, which changes the training slightly."
     ),
     lost=_dense,
-    limits=Limits(0.10, 0.30, "From 10 % on, as for the optimizer."),
+    limits=Limits(0.10, 0.30, "The same limit as for the optimizer."),
     answer="sparse=True, SparseAdam",
 )

@@ -60,11 +60,13 @@ def _lost(facts: Facts, rule: Rule, chosen: Sequence[Loop]) -> Lost | None:
     return Lost(
         time.ns,
         judged.of,
-        f"A loop{at(line)} calls {_what(facts, longest, rule)}: that takes {of}.",
+        f"A loop{at(line)} calls {_what(facts, longest, rule)}: this takes {of}.",
         (
             Figure.share("in the loop", time.ns / judged.of.mean, rule.limits.warning),
             Figure(
-                "turns of the longest loop" if longest.is_even else "pieces", longest.turns, "count"
+                "iterations of the longest loop" if longest.is_even else "pieces",
+                longest.turns,
+                "count",
             ),
             Figure("operators of a step", len(found.rows) // found.steps.steps, "count"),
             Figure("mean step", judged.of.mean, "ns"),
@@ -79,27 +81,27 @@ def _what(facts: Facts, loop: Loop, rule: Rule) -> str:
     distinct = list(dict.fromkeys(loop.names))
     names = ", ".join(distinct[:NAMED]) + (", ..." if len(distinct) > NAMED else "")
     if not loop.is_even:
-        return f"small operators ({names}) for {loop.turns} pieces of tensors, one after the other"
+        return f"small operators ({names}) for {loop.turns} slices of tensors, one by one"
     count = fmt.several(len(loop.names), "small operator")
     known = settings(facts) if facts.run else None
     tensors = sum(one.tensors for one in known.parameters or ()) if known else 0
-    of = " for a piece of a tensor each" if rule is INDEXING else ""
+    of = " for a slice of a tensor each" if rule is INDEXING else ""
     if rule is PER_PARAMETER and loop.turns == tensors:
         return f"{count} ({names}) for each of {tensors} parameters"
     return f"{count} ({names}) {loop.turns} times{of}"
 
 
-_SOURCE = "From 5 % on, as for what is certain to be avoidable; a fifth of the step is critical."
+_SOURCE = "Certainly avoidable, hence a low limit; a fifth of the step is critical."
 
 PER_PARAMETER = Rule(
     id="per-parameter-loop",
-    when="the script goes over the parameters one at a time, outside the optimizer",
+    when="the script loops over the parameters one at a time, outside the optimizer",
     explanation=(
-        "Averages of weights, gradient norms and clipping, weight decay or checks for NaN are "
-        "written as a loop over the parameters: a few small operators for each of them, whose "
-        "calls cost more than their arithmetic. torch._foreach_... operators, "
-        "torch.nn.utils.clip_grad_norm_ and torch.optim.swa_utils.AveragedModel take all tensors "
-        "in one call. What takes longer than 0.1 ms a call counts as arithmetic and is not lost."
+        "Weight averaging, gradient norms and clipping, weight decay or NaN checks are written as "
+        "a loop over the parameters: a few small operators for each, whose calls cost more than "
+        "their arithmetic. torch._foreach_... operators, torch.nn.utils.clip_grad_norm_ and "
+        "torch.optim.swa_utils.AveragedModel take all tensors in one call. Calls longer than 0.1 "
+        "ms count as arithmetic, not as lost time."
     ),
     lost=_per_parameter,
     limits=Limits(0.05, 0.20, _SOURCE),
@@ -109,13 +111,13 @@ PER_PARAMETER = Rule(
 
 INDEXING = Rule(
     id="loop-of-indexing",
-    when="a loop takes tensors apart and computes piece by piece",
+    when="a loop slices tensors and computes piece by piece",
     explanation=(
-        "A Python loop over the rows of a batch, over time steps or boxes indexes a tensor and "
-        "calls small operators on each piece; the backward pass then goes through all of them "
-        "again. The calls cost more than their arithmetic: compute on the whole tensor, with "
-        "masks for what differs from row to row, or use a layer that loops inside (nn.LSTM). What "
-        "takes longer than 0.1 ms a call counts as arithmetic and is not lost."
+        "A Python loop over the rows of a batch, time steps or boxes indexes a tensor and calls "
+        "small operators on each slice, and the backward pass runs through all of them again. The "
+        "calls cost more than their arithmetic: compute on the whole tensor, with masks for what "
+        "differs between rows, or use a layer that loops internally (nn.LSTM). Calls longer than "
+        "0.1 ms count as arithmetic, not as lost time."
     ),
     lost=_indexing,
     limits=Limits(0.05, 0.20, _SOURCE),

@@ -61,7 +61,7 @@ def _copies(facts: Facts) -> Lost | None:
     return Lost(
         time.ns,
         judged.of,
-        f"Copies of tensors into another order of memory take "
+        "Copies of tensors into another memory layout take "
         f"{fmt.part_of_step(time.ns, judged.of.mean)}, {work.calls} of them in a step{at(line)}.",
         _figures("copies", time.ns, work.calls, judged, COPIES),
         place=place_of(facts, line, "aten::copy_"),
@@ -85,7 +85,7 @@ def _elementwise(facts: Facts) -> Lost | None:
         time.ns // 2,
         judged.of,
         f"Element-wise operators {which} take {fmt.part_of_step(time.ns, mean)}{count}{at(line)}: "
-        "each goes through memory anew.",
+        "each makes its own pass through memory.",
         _figures("element-wise operators", time.ns, work.calls, judged, ELEMENTWISE),
         place=place_of(facts, line),
         parts=time.parts,
@@ -116,7 +116,7 @@ def _one_operator(facts: Facts) -> Lost | None:
         place=place_of(facts, line, kind.name),
         parts=time.parts,
         share=time.ns / mean,
-        unproven="what another operator in its place would take",
+        unproven="what another operator would take instead",
     )
 
 
@@ -141,52 +141,50 @@ CHURN = Rule(
     when="tensors are cast from one data type to another and back",
     explanation=(
         "Each cast reads and writes the whole tensor. Keep activations in one data type, cast "
-        "once where data enters the model, or leave the casts to torch.autocast."
+        "once where the data enters the model, or leave casting to torch.autocast."
     ),
     lost=_casts,
-    limits=Limits(0.05, 0.20, "From 5 % on, as TraceLens speaks of exposed time.", info=0.03),
+    limits=Limits(0.05, 0.20, "TraceLens reports exposed time from 5 %.", info=0.03),
     answer="cast once",
 )
 
 COPIES = Rule(
     id="layout-copies",
-    when="tensors are copied into another order of memory",
+    when="tensors are copied into another memory layout",
     explanation=(
-        "contiguous(), clone() and reshape() of what a permute or transpose has turned copy the "
-        "tensor, and the backward pass copies its gradient back. Choose an order that all layers "
-        "can use (channels_last, batch_first), or views."
+        "contiguous(), clone() and reshape() after a permute or transpose copy the tensor, and "
+        "the backward pass copies its gradient back. Choose a layout that all layers can use "
+        "(channels_last, batch_first), or use views."
     ),
     lost=_copies,
-    limits=Limits(0.10, 0.25, "From 10 % on, as gpu-idle speaks of copies."),
-    answer="one order of memory, views in place of copies",
+    limits=Limits(0.10, 0.25, "gpu-idle reports copies from 10 %."),
+    answer="one memory layout, views instead of copies",
 )
 
 ELEMENTWISE = Rule(
     id="memory-bound-elementwise",
-    when="chains of element-wise operators go through memory again and again",
+    when="chains of element-wise operators make many passes through memory",
     explanation=(
-        "Each operator of a chain reads its input from memory and writes its result there; a fused "
-        "one does it once. Use torch's own (gelu, layer_norm, softmax, cross_entropy), or "
-        "torch.compile. The cost is taken to be half of their time."
+        "Each operator in a chain reads its input from memory and writes its result back; a fused "
+        "operator does so once. Use torch's own (gelu, layer_norm, softmax, cross_entropy), or "
+        "torch.compile. The cost is estimated as half of their time."
     ),
     lost=_elementwise,
-    limits=Limits(
-        0.30, 0.50, "slowai calls 50 % of the time memory-bound; 30 % is worth a fusion."
-    ),
+    limits=Limits(0.30, 0.50, "slowai calls 50 % of the time memory-bound; fusing pays from 30 %."),
     fixes=("elementwise-fused", "compile"),
     answer="torch's fused functions, torch.compile",
 )
 
 ONE_OPERATOR = Rule(
     id="slow-operator",
-    when="one operator that is no product, convolution or the like takes much of the step",
+    when="one operator other than a matrix product, convolution or the like takes much of the step",
     explanation=(
-        "Sorting, decompositions, searches, scatters and random numbers are costly on large "
-        "tensors. Ask for less (topk in place of sort, power iteration in place of a full "
+        "Sorting, decompositions, searches, scatters and random numbers are expensive on large "
+        "tensors. Compute less (topk instead of sort, power iteration instead of a full "
         "decomposition), do it less often, or once before the training. Within the model the cost "
-        "is taken to be half of its time."
+        "is estimated as half of its time."
     ),
     lost=_one_operator,
-    limits=Limits(0.25, 0.50, "From a quarter on, where half of it is an eighth of the step."),
-    answer="a cheaper operator, or the same less often",
+    limits=Limits(0.25, 0.50, "Half of a quarter is an eighth of the step."),
+    answer="a cheaper operator, or call it less often",
 )

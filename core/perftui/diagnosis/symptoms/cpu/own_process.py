@@ -51,14 +51,14 @@ OWN_PROCESS = Rule(
     id="own-process",
     when="another process that the script started takes cores from the training",
     explanation=(
-        "A process beside the training, such as a writer of logs or a server, keeps a fifth of the "
-        "cores busy and more, and threads of the training wait for a core meanwhile. Often it asks "
-        "again and again whether there is something to do: queue.get() waits for that without a "
-        "core. The cost is the time in which the thread that waited the longest was ready to run."
+        "A process that the script started, such as a log writer or a server, keeps at least a "
+        "fifth of the cores busy while threads of the training wait for a core. Often it polls "
+        "for work: queue.get() waits without using a core. The cost is the time that the "
+        "longest-waiting thread was ready to run but had no core."
     ),
     lost=_own_process,
     limits=Limits(
-        0.10, 0.30, "From 10 % on, as workers of the data loader that take the training's cores."
+        0.10, 0.30, "The same limit as for data loader workers that take the training's cores."
     ),
-    answer="let it wait in get() or sleep, or do its work elsewhere",
+    answer="block in get() or sleep instead of polling, or move the work elsewhere",
 )

@@ -25,7 +25,7 @@ TEACHER = 1.5
 """Tensors of all modules to those in optimizers, from which on another model may run as well."""
 
 
-_LIMITS = Limits(0.05, 0.20, "From 5 % on, as for what is certain to be avoidable.")
+_LIMITS = Limits(0.05, 0.20, "Certainly avoidable, hence a low limit.")
 
 
 def _repeated(facts: Facts) -> Lost | None:
@@ -43,7 +43,7 @@ def _repeated(facts: Facts) -> Lost | None:
         line,
         "forward again",
         lambda part: (
-            "The model runs forward again without a backward pass in the same step, for "
+            "The model runs another forward pass without a backward pass in the same step, for "
             f"{part}{at(line)}."
         ),
     )
@@ -62,8 +62,8 @@ def _same_input(facts: Facts, trained: tuple[Operators, JudgedStep]) -> Lost | N
         line,
         "the second time",
         lambda part: (
-            "The same layers run twice with the same input in one step, forward and "
-            f"backward: the second time takes {part}, at {line.short}."
+            "The same layers run twice on the same input in one step, forward and backward: the "
+            f"second run takes {part}, at {line.short}."
         ),
     )
 
@@ -78,8 +78,8 @@ def _backward_again(facts: Facts) -> Lost | None:
         line,
         "backward again",
         lambda part: (
-            f"{again.passes:.3g} backward passes of each step go through the same layers, "
-            f"for {part} more than one would{at(line)}."
+            f"{again.passes:.3g} backward passes of each step run through the same layers, for "
+            f"{part} more than one would{at(line)}."
         ),
         (Figure("nodes that run again", again.work.calls, "count"),),
     )
@@ -135,12 +135,12 @@ def _may_be_another_model(facts: Facts) -> bool:
 
 REPEATED = Rule(
     id="repeated-forward",
-    when="the model runs forward again in a step, without backward or with the same input",
+    when="the model runs an extra forward pass in a step, without backward or on the same input",
     explanation=(
-        "A forward pass whose outputs are only looked at, for metrics of the batch that was just "
-        "trained on, costs a third of a step. Use the outputs that the loss was computed of, or "
-        "measure every so many steps. Where two parts of a loss run the same layers on the same "
-        "input, run them once and hand the result to both."
+        "A forward pass only for metrics of the batch that was just trained on costs a third of a "
+        "step. Use the outputs that the loss was computed from, or compute metrics every N steps. "
+        "If two parts of a loss run the same layers on the same input, run them once and pass the "
+        "result to both."
     ),
     lost=_repeated,
     limits=_LIMITS,
@@ -149,11 +149,11 @@ REPEATED = Rule(
 
 BACKWARD_AGAIN = Rule(
     id="repeated-backward",
-    when="several backward passes of a step go through the same layers",
+    when="several backward passes of a step run through the same layers",
     explanation=(
-        "Each loss is taken backward by itself, on a graph that is kept, so that the layers that "
-        "they share are gone through once for each. Gradients add up either way: sum the losses "
-        "and call backward once, (first + second).backward(), without retain_graph."
+        "Each loss has its own backward pass on a retained graph, so backward runs through the "
+        "shared layers once per loss. Gradients add up either way: sum the losses and call "
+        "backward once, (first + second).backward(), without retain_graph."
     ),
     lost=_backward_again,
     limits=_LIMITS,

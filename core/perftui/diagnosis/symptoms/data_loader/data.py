@@ -48,7 +48,7 @@ def _in_main_thread(facts: Facts) -> Lost | None:
     named = f", {lines.named}" if lines and lines.named else ""
     blocked = ""
     if cpu is not None and cpu < MOSTLY_WAITS:
-        blocked = f" and waits for files or a network {fmt.percent(1 - cpu)} of that"
+        blocked = f" and waits for files or a network for {fmt.percent(1 - cpu)} of that"
     return Lost(
         wait.wait,
         wait.of,
@@ -105,7 +105,7 @@ def _because(facts: Facts, wait: InputWait) -> str:
     """The part of the cause that is certain: how many workers could not keep up."""
     feeds, count = training_loader(facts), workers(facts)
     if count and _is_rare(facts, wait):
-        return f", nearly all of it in fewer than one step of twenty{_when(facts)}"
+        return f", nearly all of it in fewer than one step in twenty{_when(facts)}"
     if feeds is None or feeds.num_workers is None:
         return ""
     if not count:
@@ -118,11 +118,11 @@ def _when(facts: Facts) -> str:
     feeds, pattern = training_loader(facts), wait_pattern(facts)
     if feeds is not None and feeds.persistent_workers is False:
         return (
-            ": workers that start anew with each epoch make its first step wait, unless "
+            ": workers restart with each epoch and its first step waits for them, unless "
             "persistent_workers=True keeps them"
         )
     at_epochs = pattern is not None and pattern.at_epochs >= AT_EPOCHS
-    return ": those that begin an epoch, with an empty queue" if at_epochs else ""
+    return ": those that begin an epoch, when the queue is empty" if at_epochs else ""
 
 
 def _how_busy(facts: Facts, count: int) -> str:
@@ -145,15 +145,15 @@ MAIN_THREAD = Rule(
     id="input-in-main-thread",
     when="the training thread makes each batch itself, between steps",
     explanation=(
-        "With num_workers=0 batches are fetched and collated by the thread that trains, so the "
-        "model waits meanwhile. Workers do that in processes of their own while the step runs."
+        "With num_workers=0 the training thread fetches and collates each batch while the model "
+        "waits. Workers do that in separate processes while the step runs."
     ),
     lost=_in_main_thread,
     limits=Limits(
         0.05,
         LIMITS.critical,
-        "The wait is certain to be avoidable, so less of it is worth a warning; the TensorBoard "
-        "plugin speaks of the data loader from 5 %, TraceML and xprof of 20 %.",
+        "The wait is certainly avoidable, hence a low limit; the TensorBoard plugin reports the "
+        "data loader from 5 %, TraceML and xprof from 20 %.",
     ),
     claims=WAIT,
     fixes=("loader-workers", "loader-pin"),
@@ -164,8 +164,8 @@ BOUND = Rule(
     id="input-bound",
     when="the training waits for data, whatever the cause",
     explanation=(
-        "The next batch is not there when the step needs it. Look at how busy the workers are, at "
-        "the lines where they spend their time, and at the disk."
+        "The next batch is not ready when the step needs it. Check how busy the workers are, the "
+        "lines where they spend their time, and the disk."
     ),
     lost=_bound,
     limits=LIMITS,

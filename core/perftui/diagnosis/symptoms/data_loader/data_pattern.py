@@ -50,12 +50,12 @@ def _handover(facts: Facts) -> Lost | None:
         figures.append(Figure("cores used to hand over", round(use.others, 2)))
     if unpacks is not None and unpacks >= UNPACKING:
         because = (
-            f"{fmt.percent(unpacks)} of that it unpacks what "
-            f"{fmt.several(count, 'worker')} hand{'s' if count == 1 else ''} over"
+            f"for {fmt.percent(unpacks)} of that it unpacks what {fmt.several(count, 'worker')} "
+            f"hand{'s' if count == 1 else ''} over"
         )
     elif packs:
         which = "a worker" if count > 1 else "the worker"
-        because = f"{which} takes longer to hand a batch over than to make it"
+        because = f"{which} takes longer to hand over a batch than to make it"
     elif not _are_making(facts, wait):
         verb = "makes" if count == 1 else "make"
         because = (
@@ -97,8 +97,8 @@ def _uneven(facts: Facts) -> Lost | None:
         )
     elif found.of_time >= OF_TIME:
         because = (
-            f"most of the making goes into few batches, {found.of_time:.1f} times as long as the "
-            f"mean one, for which the others wait"
+            f"a few batches take most of the time, {found.of_time:.1f} times as long as the mean "
+            "one, and the others wait for them"
         )
     else:
         return None
@@ -111,8 +111,8 @@ def _bursty(facts: Facts) -> Lost | None:
         return None
     many = f"every {pattern.every:.0f} steps" if pattern.is_regular else "now and then"
     because = (
-        f"batches come in bursts, {many} it waits for long and hardly in between "
-        f"(95 % of waits are below {fmt.duration(pattern.p95)}, half of them below "
+        f"batches come in bursts: {many} it waits long, and hardly at all in between (95 % of "
+        f"waits are below {fmt.duration(pattern.p95)}, half of them below "
         f"{fmt.duration(pattern.p50)})"
     )
     lost = lost_to_workers(facts, wait, because, fixes=BURSTY.fixes)
@@ -132,10 +132,10 @@ HANDOVER = Rule(
     id="input-handover",
     when="handing batches from the workers to the training takes longer than making them",
     explanation=(
-        "Each tensor of a batch is put into shared memory, announced through a queue and opened "
-        "again by the training: tens of microseconds for each, and as much as copying them. Few "
-        "large tensors cost little, thousands of small ones or big batches much. Stack in the "
-        "collate function, or use num_workers=0 for data that lies in memory."
+        "Each tensor of a batch is put into shared memory, sent through a queue and opened by the "
+        "training process: tens of microseconds each, plus the copy. A few large tensors cost "
+        "little; thousands of small ones, or very large batches, cost a lot. Stack tensors in the "
+        "collate function, or use num_workers=0 if the data is already in memory."
     ),
     lost=_handover,
     limits=LIMITS,
@@ -148,8 +148,8 @@ UNEVEN = Rule(
     id="input-uneven",
     when="one worker, or one batch in many, takes most of the time",
     explanation=(
-        "Batches come in order, so a slow one holds up those that are ready behind it, and the "
-        "other workers run out of tasks. Split long samples, sort or shard them evenly, raise "
+        "Batches are delivered in order, so a slow one holds up the ready ones behind it and the "
+        "other workers run out of work. Split long samples, sort or shard them evenly, raise "
         "prefetch_factor, or pass in_order=False."
     ),
     lost=_uneven,
@@ -161,10 +161,10 @@ UNEVEN = Rule(
 
 BURSTY = Rule(
     id="input-bursty",
-    when="batches come in bursts: most steps wait for none, some for long",
+    when="batches come in bursts: most steps do not wait, some wait long",
     explanation=(
-        "Workers have time left, but batches are ready only now and then, such as when a shard has "
-        "been read. A deeper queue (prefetch_factor) bridges the gaps."
+        "Workers have time to spare, but batches become ready only now and then, for example once "
+        "a shard has been read. A deeper queue (prefetch_factor) bridges the gaps."
     ),
     lost=_bursty,
     limits=LIMITS,

@@ -23,7 +23,7 @@ LIMITS = Limits(
     "TraceML warns at 10 %, xprof at 5 %; both call 20 % input-bound.",
 )
 
-FIRST_READING = "files were read for the first time: the newest third of the steps hardly waits"
+FIRST_READING = "files were read for the first time: the latest third of the steps hardly waits"
 """Why a wait is no fault of the training's."""
 
 SATURATED = 0.8
@@ -81,7 +81,7 @@ def unproven(wait: InputWait) -> str:
     """What would prove that the device waits too."""
     if wait.exposed or not wait.of.of_run:
         return ""
-    return "a profiled window that shows whether the GPU idles meanwhile"
+    return "a profiled window that shows whether the GPU idles during the wait"
 
 
 def data_fixes(wait: InputWait, facts: Facts) -> tuple[str, ...]:

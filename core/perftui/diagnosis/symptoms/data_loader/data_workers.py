@@ -69,9 +69,9 @@ def _oversubscribed(facts: Facts) -> Lost | None:
     if none_better:
         fixes = (*fixes, "loader-no-workers")
     because = (
-        f"{fmt.several(count, 'worker')}{plus} and the training ask for {asked:.1f} of "
+        f"{fmt.several(count, 'worker')}{plus} and the training want {asked:.1f} of "
         f"{fmt.several(cores, 'core')}, and a worker waits {fmt.percent(use.delayed)} of its time "
-        f"for one{none_better}"
+        f"for a core{none_better}"
     )
     lost = lost_to_workers(facts, wait, because, _use_figures(use), fixes)
     return _with_training(facts, lost, machine_use(facts).delayed or 0.0)
@@ -87,8 +87,10 @@ def _with_training(facts: Facts, lost: Lost, delayed: float) -> Lost:
     return replace(
         lost,
         cost_ns=lost.cost_ns + waits,
-        sentence=f"{lost.sentence.removesuffix('.')}; the training waits for one "
-        f"{fmt.part_of_step(waits, judged.of.mean)}.",
+        sentence=(
+            f"{lost.sentence.removesuffix('.')}; the training waits for a core "
+            f"{fmt.part_of_step(waits, judged.of.mean)}."
+        ),
         parts=("input_wait", *computing),
     )
 
@@ -115,7 +117,7 @@ def _computing(facts: Facts) -> Lost | None:
     verb = "computes" if count == 1 else "compute"
     late = f" ({fmt.percent(use.delayed)} waiting for a core)" if use.delayed >= DELAYED else ""
     because = (
-        f"{fmt.several(count, 'worker')} {verb} all the time that batches take{late}{_at(facts)}"
+        f"{fmt.several(count, 'worker')} {verb} all the time while making batches{late}{_at(facts)}"
     )
     return lost_to_workers(facts, wait, because, _use_figures(use))
 
@@ -131,8 +133,8 @@ def _disk(facts: Facts) -> Lost | None:
     verb = "waits" if count == 1 else "wait"
     what = reading(facts)
     because = (
-        f"{fmt.several(count, 'worker')} {verb} {fmt.percent(use.blocked)} of the time that "
-        f"batches take {what}{_at(facts)}"
+        f"while making batches, {fmt.several(count, 'worker')} {verb} "
+        f"{fmt.percent(use.blocked)} of the time {what}{_at(facts)}"
     )
     lost = lost_to_workers(facts, wait, because, (*_use_figures(use), *_read_figures(use)))
     return replace(lost, doubt=FIRST_READING if is_first_reading(facts) else "")
@@ -166,26 +168,26 @@ def _read_figures(use: WorkerUse) -> list[Figure]:
 
 OVERSUBSCRIBED = Rule(
     id="workers-oversubscribed",
-    when="workers and the training ask for more cores than there are",
+    when="workers and the training want more cores than there are",
     explanation=(
-        "Workers, their threads and the threads of the training share the cores, and wait for one "
-        "another. Fewer workers, or one thread in each (torch.set_num_threads(1), "
+        "The workers, their threads and the training's threads share the cores and wait for each "
+        "other. Fewer workers, or one thread per worker (torch.set_num_threads(1), "
         "cv2.setNumThreads(0) in worker_init_fn), make the same batches with less waiting."
     ),
     lost=_oversubscribed,
     limits=LIMITS,
     claims=WAIT,
     fixes=("worker-threads", "loader-no-workers"),
-    answer="one thread in each worker, fewer workers",
+    answer="one thread per worker, fewer workers",
 )
 
 COMPUTING_WORKERS = Rule(
     id="input-worker-bound",
-    when="workers compute all the time and do not keep up",
+    when="workers compute all the time and cannot keep up",
     explanation=(
-        "The workers are busy with the processor, not with the disk: the transform costs more than "
-        "they have cores for. More workers help where cores are free; else make the line that is "
-        "named cheaper, or do that work once, before the training."
+        "The workers are limited by the CPU, not by the disk: the transform needs more cores than "
+        "they have. More workers help if cores are free; otherwise make the named line cheaper, "
+        "or do that work once before the training."
     ),
     lost=_computing,
     limits=LIMITS,
@@ -198,13 +200,13 @@ DISK = Rule(
     id="input-disk-bound",
     when="workers mostly wait for a disk or a network",
     explanation=(
-        "While a batch is made, the worker hardly computes: it waits for files. A local copy, "
-        "larger files of many samples, or more workers that wait at the same time make that "
-        "shorter."
+        "While making a batch the worker hardly computes: it waits for files. A local copy, "
+        "larger files with many samples each, or more workers waiting in parallel shorten the "
+        "wait."
     ),
     lost=_disk,
     limits=LIMITS,
     claims=WAIT,
     fixes=("loader-workers", "loader-pin"),
-    answer="a local copy, larger files, more workers to wait at the same time",
+    answer="a local copy, larger files, more workers waiting in parallel",
 )

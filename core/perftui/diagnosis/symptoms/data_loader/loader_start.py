@@ -61,32 +61,32 @@ def _starts_anew(feeds: LoaderFacts | None) -> bool:
 def _because(feeds: LoaderFacts | None, each_step: bool) -> str:
     """The cause, where the loader's arguments are known and show it."""
     if each_step:
-        return ": every step begins a new epoch of it, as next(iter(loader)) in a loop does"
+        return ": every step starts a new epoch, as next(iter(loader)) in a loop does"
     if feeds is None or not feeds.num_workers:
         return ""
     if feeds.persistent_workers:
         return (
-            ": it is made anew for each epoch, so that its workers cannot stay, or they take long "
-            "to begin again"
+            ": it is created again for each epoch, so its workers cannot stay, or they take long "
+            "to start the next epoch"
         )
     if not _starts_anew(feeds):
         return ""
     several = fmt.several(feeds.num_workers, "worker")
     verb = "starts" if feeds.num_workers == 1 else "start"
-    return f": {several} {verb} anew with each epoch, unless persistent_workers=True keeps them"
+    return f": {several} {verb} again with each epoch, unless persistent_workers=True keeps them"
 
 
 LOADER_START = Rule(
     id="loader-start",
-    when="the loader is started anew for each epoch",
+    when="the loader restarts for each epoch",
     explanation=(
-        "Each epoch begins with new worker processes, which import the script, open the dataset "
-        "and fill their queue before the first batch is there. persistent_workers=True keeps them, "
-        "where the loader is kept too: make it once, and its iterator once an epoch."
+        "Each epoch starts new worker processes, which import the script, open the dataset and "
+        "fill their queue before the first batch is ready. persistent_workers=True keeps them "
+        "alive, if the loader is kept too: create the loader once and one iterator per epoch."
     ),
     lost=_lost,
-    limits=Limits(0.05, 0.20, "As certain to be avoidable as a loader without workers."),
+    limits=Limits(0.05, 0.20, "As certainly avoidable as a loader without workers."),
     claims=Claim(phase="loader_start"),
     fixes=("loader-persistent", "loader-no-workers"),
-    answer="workers that stay: persistent_workers=True, one loader for all epochs",
+    answer="keep the workers: persistent_workers=True, one loader for all epochs",
 )

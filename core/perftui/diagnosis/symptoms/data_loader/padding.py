@@ -24,23 +24,23 @@ def _padded(facts: Facts) -> Lost | None:
     if found.share < LEAST:
         return None
     if skips_padding(facts):
-        raise UnknownError("packed or nested sequences leave padding out of some of the computing")
+        raise UnknownError("packed or nested sequences skip some of the computation on padding")
     judged = judged_step(facts)
     mean = judged.of.mean
     cost = round(found.share * judged.computing)
     return Lost(
         cost,
         judged.of,
-        f"{fmt.percent(found.share)} of the tokens of a batch are padding: about "
-        f"{fmt.duration(cost)} of each {fmt.duration(mean)} step are spent on it.",
+        f"{fmt.percent(found.share)} of the tokens in a batch are padding: about "
+        f"{fmt.duration(cost)} of each {fmt.duration(mean)} step is spent on it.",
         (
             Figure.share("of the tokens are padding", found.share, LEAST),
             Figure.share("beyond the longest row of each batch", found.spare_share),
-            Figure("tokens of a row", round(found.tokens / found.rows), "count"),
+            Figure("tokens in a row", round(found.tokens / found.rows), "count"),
             Figure(
-                "of them no padding", round((found.tokens - found.padded) / found.rows), "count"
+                "of them not padding", round((found.tokens - found.padded) / found.rows), "count"
             ),
-            Figure("batches looked at", found.batches, "count"),
+            Figure("batches checked", found.batches, "count"),
             Figure("computing", judged.computing, "ns"),
             Figure("mean step", mean, "ns"),
             Figure("steady steps", judged.of.count, "count"),
@@ -60,19 +60,19 @@ PADDING = Rule(
     id="padding-waste",
     when="the training computes on batches of token ids that are mostly padding",
     explanation=(
-        "All rows of a batch are made as long as the longest, or as a fixed maximum, and the model "
+        "All rows of a batch are padded to the longest, or to a fixed maximum, and the model "
         "computes on the padding too: a mask changes the result, not the work. Pad to the longest "
-        'row of each batch in the collate function (padding="longest"), not to a maximum. Where '
-        "the rows of a batch differ much in length, let a batch sampler put those of like length "
-        "together, or pack several into one row. A few batches of a run are looked at. The cost "
-        "is the share of padding of all computing: attention takes more, embeddings less."
+        'row of each batch in the collate function (padding="longest"), not to a maximum. If '
+        "rows differ much in length, group rows of similar length with a batch sampler, or pack "
+        "several into one row. A few batches of a run are checked. The cost is the share of "
+        "padding applied to all computation: for attention it is higher, for embeddings lower."
     ),
     lost=_padded,
     limits=Limits(
         0.20,
         0.50,
-        "An estimate, so warned of later than what is certain to be avoidable.",
+        "An estimate, hence a higher limit than for what is certainly avoidable.",
         info=0.10,
     ),
-    answer="pad to the longest of each batch, sort by length into buckets, or pack",
+    answer="pad to the longest row of each batch, bucket by length, or pack",
 )

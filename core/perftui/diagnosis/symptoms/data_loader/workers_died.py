@@ -8,10 +8,10 @@ from perftui.facts.data_loader.worker_deaths import worker_death
 from perftui.facts.fact import Facts, NotApplicableError
 
 _WHY = {
-    "shared memory": "it has run out of shared memory, in which workers hand over batches",
-    "open files": "each tensor that is handed over takes a file, and no more may be opened",
-    "killed": "a signal has ended it, as where the machine runs out of memory",
-    "ended": "it has ended by itself; its own error is further up in the output",
+    "shared memory": "it ran out of shared memory, through which workers hand over batches",
+    "open files": "each tensor handed over takes an open file, and the limit is reached",
+    "killed": "a signal killed it, as when the machine runs out of memory",
+    "ended": "it exited by itself; its own error is further up in the output",
 }
 
 
@@ -26,7 +26,7 @@ def _died(facts: Facts) -> Lost | None:
         0,
         None,
         f'A worker of the data loader failed ("{death.message}"): {_WHY[death.cause]}.',
-        (Figure("messages of the kind", death.messages, "count"),),
+        (Figure("messages of this kind", death.messages, "count"),),
         share=WORKERS_DIED.limits.info,
     )
 
@@ -35,13 +35,13 @@ WORKERS_DIED = Rule(
     id="workers-died",
     when="workers of the data loader die, or run out of shared memory",
     explanation=(
-        "Workers hand over batches in shared memory (/dev/shm), of which a container has 64 MB "
-        "unless it is started with more: docker run --shm-size=8g, or --ipc=host. Fewer workers "
-        "and a lower prefetch_factor take less. Where the machine runs out of memory the kernel "
-        "ends a worker; where too many files are open, ulimit -n or "
+        "Workers hand over batches in shared memory (/dev/shm). A container has 64 MB of it "
+        "unless started with more: docker run --shm-size=8g, or --ipc=host. Fewer workers and a "
+        "lower prefetch_factor need less. If the machine runs out of memory, the kernel kills a "
+        "worker; if too many files are open, ulimit -n or "
         "torch.multiprocessing.set_sharing_strategy('file_system') helps."
     ),
     lost=_died,
-    limits=Limits.of_hint(0.5, "Any is a fault, but what it costs is not a part of a step."),
+    limits=Limits.of_hint(0.5, "Any death is a fault, but its cost is not part of a step."),
     answer="more shared memory (--shm-size), fewer workers, a lower prefetch_factor",
 )

@@ -43,12 +43,12 @@ def _held_down(facts: Facts) -> Lost | None:
     return Lost(
         round(computing * slower),
         judged.of if judged and computing and is_hot else None,
-        f"{why} holds down the clock of {worst.name} in {fmt.percent(often)} of the samples: "
-        f"{fmt.percent(worst.clock)} of its highest, in the mean.",
+        f"{why} limits the clock of {worst.name} in {fmt.percent(often)} of the samples, to "
+        f"{fmt.percent(worst.clock)} of its maximum on average.",
         (
             Figure.share("limited by heat", thermal, HELD_DOWN),
             Figure.share("limited by power", power),
-            Figure.share("clock, of the highest", worst.clock, FULL_CLOCK),
+            Figure.share("clock, of the maximum", worst.clock, FULL_CLOCK),
             *((Figure("hottest", worst.temperature, "°C"),) if worst.temperature else ()),
         ),
         parts=(COMPUTE,),
@@ -70,7 +70,7 @@ def _shared(facts: Facts) -> Lost | None:
             # A kernel that waits for other ranks keeps the card busy too.
             own = (judged.computing + judged.part(EXPOSED_COMMUNICATION)) / judged.of.mean
         beside = card.busy - own if card.busy is not None and own is not None else 0.0
-        busy = f" and it is busy {fmt.percent(beside)} of the time beside this training"
+        busy = f" and keep it busy {fmt.percent(beside)} of the time besides this training"
         return Lost(
             0,
             None,
@@ -78,7 +78,11 @@ def _shared(facts: Facts) -> Lost | None:
             f"({fmt.percent(held)} of its memory){busy if beside >= SHARED_USE else ''}.",
             (
                 Figure.share("memory of other processes", held, SHARED_MEMORY),
-                *((Figure.share("busy beside this", beside, SHARED_USE),) if beside > 0 else ()),
+                *(
+                    (Figure.share("busy with other work", beside, SHARED_USE),)
+                    if beside > 0
+                    else ()
+                ),
             ),
             share=max(beside, 0.0),
             worst=Severity.WARNING,
@@ -102,9 +106,9 @@ def _slow_link(facts: Facts) -> Lost | None:
         return Lost(
             round(copying * (1 - speed)),
             judged.of if judged and copying else None,
-            f"The PCIe link of {card.name} runs at {fmt.percent(speed)} of what the card can "
-            f"do: version {card.generation:.0f} of {card.most_generation:.0f}, "
-            f"{card.width:.0f} of {card.most_width:.0f} lanes.",
+            f"The PCIe link of {card.name} runs at {fmt.percent(speed)} of what the card supports: "
+            f"generation {card.generation:.0f} of {card.most_generation:.0f}, {card.width:.0f} of "
+            f"{card.most_width:.0f} lanes.",
             (Figure.share("of the link's speed", speed),),
             parts=(EXPOSED_COPIES,),
         )
@@ -116,14 +120,14 @@ SHARED_USE = 0.20
 
 HELD = Rule(
     id="thermal-or-power-cap",
-    when="heat or the power limit holds down the GPU's clock",
+    when="heat or the power limit throttles the GPU's clock",
     explanation=(
-        "The card lowers its clock to stay below a limit. Heat is a fault of the cooling: its "
-        "airflow, dust, a neighbour. The power limit is usual for a card that computes much; "
-        "nvidia-smi -q -d POWER tells whether somebody has lowered it."
+        "The card lowers its clock to stay below a limit. Heat points to the cooling: airflow, "
+        "dust, a neighbouring card. Reaching the power limit is normal for a busy card; "
+        "nvidia-smi -q -d POWER shows whether the limit was lowered."
     ),
     lost=_held_down,
-    limits=Limits(0.05, 0.20, "A clock a tenth below the highest is seen in step times.", info=0.0),
+    limits=Limits(0.05, 0.20, "A clock a tenth below the maximum shows in step times.", info=0.0),
     answer="cooling; the power limit",
 )
 
@@ -131,29 +135,29 @@ SHARED = Rule(
     id="shared-gpu",
     when="other processes use the GPU",
     explanation=(
-        "Another process holds memory of the card, and may compute on it in turn with this "
-        "training. nvidia-smi lists them. Often it is an earlier run that has not ended."
+        "Another process holds memory on the card, and may take turns computing on it with this "
+        "training. nvidia-smi lists it. Often it is an earlier run that never exited."
     ),
     lost=_shared,
     limits=Limits(
         SHARED_USE,
         0.5,
-        "A fifth of the card is more than samples are off by; memory alone costs no time.",
+        "A fifth of the card is beyond the sampling error; memory alone costs no time.",
         of="of the GPU's time",
         info=0.0,
     ),
-    answer="end them, or take another card",
+    answer="stop them, or use another card",
 )
 
 LINK = Rule(
     id="pcie-degraded",
-    when="the PCIe link is slower than the card's",
+    when="the PCIe link is slower than the card supports",
     explanation=(
-        "The link runs with fewer lanes, or at an older version, than the card can do: copies take "
-        "longer. It may be the slot, a riser, or the firmware. It matters as far as copies are "
-        "exposed."
+        "The link runs with fewer lanes, or at an older generation, than the card supports, so "
+        "copies take longer. The slot, a riser or the firmware may be the cause. It matters only "
+        "for exposed copies."
     ),
     lost=_slow_link,
-    limits=Limits(0.05, 0.20, "TraceLens speaks of exposed time from 5 %.", info=0.0),
-    answer="another slot; the firmware's settings",
+    limits=Limits(0.05, 0.20, "TraceLens reports exposed time from 5 %.", info=0.0),
+    answer="another slot; firmware settings",
 )

@@ -47,8 +47,8 @@ def _pressure(facts: Facts) -> Lost | None:
     used = gpu_memory(facts)
     retries, failures = (used.retries or 0, used.failures or 0) if used else (0, 0)
     if retries or failures:
-        figures.append(Figure("allocations tried again", retries, "count", place=place))
-    tried = f" {fmt.several(retries, 'allocation')} had to be tried again." if retries else ""
+        figures.append(Figure("allocation retries", retries, "count", place=place))
+    tried = f" {fmt.several(retries, 'allocation')} had to be retried." if retries else ""
     return Lost(
         0,
         None,
@@ -84,11 +84,11 @@ def _fragmented(facts: Facts) -> Lost | None:
     return Lost(
         0,
         None,
-        f"PyTorch holds {fmt.size(used.peak_reserved)} of GPU memory, though tensors never took "
-        f"more than {fmt.size(used.peak_allocated)} of it: the rest is in pieces too small to use.",
+        f"PyTorch reserves {fmt.size(used.peak_reserved)} of GPU memory, though tensors never took "
+        f"more than {fmt.size(used.peak_allocated)}: the rest is in pieces too small to use.",
         (
             Figure("reserved by PyTorch", used.peak_reserved, "B"),
-            Figure("highest in tensors", used.peak_allocated, "B"),
+            Figure("peak in tensors", used.peak_allocated, "B"),
             Figure.share("reserved, of the card", share, FRAGMENTATION.limits.warning),
         ),
         share=share,
@@ -106,9 +106,8 @@ def _growing(facts: Facts) -> Lost | None:
     return Lost(
         0,
         None,
-        f"GPU memory in tensors grows by {fmt.size(growth.each_step)} with each step, "
-        f"{fmt.size(growth.whole)} over {growth.steps} steps: something is kept that each step "
-        "makes.",
+        f"GPU memory in tensors grows by {fmt.size(growth.each_step)} per step, "
+        f"{fmt.size(growth.whole)} over {growth.steps} steps: each step leaves something behind.",
         (
             Figure("a step", round(growth.each_step), "B"),
             Figure.share("growth in 100 steps", share, GROWTH.limits.warning),
@@ -146,9 +145,9 @@ PRESSURE = Rule(
     id="memory-pressure",
     when="the GPU's memory is nearly used up",
     explanation=(
-        "At its peak the GPU had little memory left: a longer sample or a larger batch ends the "
-        "run. By itself that costs no time, as long as no allocation has to be tried again. "
-        "Activation checkpointing, lower precision or gradient accumulation take less."
+        "At its peak the GPU had little memory left: a longer sample or a larger batch would end "
+        "the run. That alone costs no time, as long as no allocation is retried. Activation "
+        "checkpointing, lower precision or gradient accumulation need less memory."
     ),
     lost=_pressure,
     limits=Limits(
@@ -165,23 +164,23 @@ FRAGMENTATION = Rule(
     id="fragmentation",
     when="much more GPU memory is reserved than tensors ever took",
     explanation=(
-        "Tensors of ever new sizes leave gaps in the memory that PyTorch holds, which the next one "
-        "does not fit in. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets it grow what it "
-        "holds; or pad to a few sizes."
+        "Tensors of ever-changing sizes leave gaps in the memory that PyTorch reserves, and the "
+        "next tensor does not fit into them. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True "
+        "lets PyTorch grow its segments; or pad to a few sizes."
     ),
     lost=_fragmented,
-    limits=Limits(0.30, 0.90, "TraceML speaks of it from 30 % of the card on.", of="of its memory"),
+    limits=Limits(0.30, 0.90, "TraceML reports it from 30 % of the card.", of="of its memory"),
     fixes=("expandable-segments",),
     answer="expandable segments, fewer different sizes",
 )
 
 GROWTH = Rule(
     id="memory-growth",
-    when="GPU memory that tensors take grows from step to step",
+    when="GPU memory held by tensors grows from step to step",
     explanation=(
-        "What a step makes is kept: a loss that is added up with its graph (total += loss), "
-        "outputs in a list, hooks. Use loss.detach() or .item() for what is only logged. It ends "
-        "in an out-of-memory error."
+        "Something that each step creates is kept: a loss summed with its graph (total += loss), "
+        "outputs in a list, hooks. Use loss.detach() or .item() for values that are only logged. "
+        "Otherwise it ends in an out-of-memory error."
     ),
     lost=_growing,
     limits=Limits(0.015, 1.0, "TraceML warns at 1.5 % in 100 steps.", of="of it in 100 steps"),
@@ -190,17 +189,17 @@ GROWTH = Rule(
 
 HEADROOM = Rule(
     id="memory-headroom",
-    when="half of the GPU's memory is free and the GPU often idle",
+    when="half of the GPU's memory is free and the GPU is often idle",
     explanation=(
-        "A larger batch gives the GPU more to do for each launch. It changes training: the "
-        "learning rate has to follow."
+        "A larger batch gives the GPU more work per launch. It changes the training: adjust the "
+        "learning rate."
     ),
     lost=_headroom,
     limits=Limits(
         HALF,
         1.0,
-        "SageMaker speaks of a card that is busy less than 70 % of the time.",
+        "SageMaker reports a card that is busy less than 70 % of the time.",
         of="of its memory free",
     ),
-    answer="larger batches, where training allows",
+    answer="larger batches, if training allows",
 )

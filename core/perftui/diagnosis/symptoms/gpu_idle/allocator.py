@@ -39,16 +39,16 @@ def _churning(facts: Facts) -> Lost | None:
         place = place_of_rows(facts, found.rows)
     at = f" at {PurePath(place.source).name}" if place.source else ""
     why = f"torch.cuda.empty_cache(){at}" if emptied is not None else ""
-    how = f"{fmt.several(found.gets, 'call')} to get it, {found.frees} to give it back"
+    how = f"{fmt.several(found.gets, 'call')} to allocate, {found.frees} to free"
     return Lost(
         cost,
         step,
-        f"Getting memory from the driver takes {part_of(step, cost)}"
-        f"{f', after {why}' if why else at}: {how}.",
+        "Allocating memory in the driver takes "
+        f"{part_of(step, cost)}{f', after {why}' if why else at}: {how}.",
         (
             Figure.share("in calls of the driver", cost / step.mean, CHURN.limits.warning, place),
-            Figure("calls that get memory", found.gets, "count"),
-            Figure("calls that give it back", found.frees, "count"),
+            Figure("calls that allocate", found.gets, "count"),
+            Figure("calls that free", found.frees, "count"),
             Figure("steady steps", found.steps.steps, "count"),
         ),
         place=place,
@@ -70,17 +70,17 @@ def _goes_on(facts: Facts, found: Allocations) -> bool:
 
 CHURN = Rule(
     id="allocator-churn",
-    when="memory is got from the driver and given back in the steps",
+    when="steps allocate and free memory in the driver",
     explanation=(
-        "PyTorch keeps freed GPU memory for the next tensor. torch.cuda.empty_cache() gives it "
-        "back to the driver, which waits for the GPU, and the next step gets it anew: leave it "
-        "out. Without such a call it is shapes that vary, or memory that runs short: set "
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and let the first step be the largest. "
-        "For pinned host memory: allocate it once."
+        "PyTorch keeps freed GPU memory for the next tensor. torch.cuda.empty_cache() returns it "
+        "to the driver, which waits for the GPU, and the next step has to allocate it again: "
+        "remove that call. Without such a call, varying shapes or too little memory are the "
+        "cause: set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and make the first step the "
+        "largest. Allocate pinned host memory once."
     ),
     lost=_churning,
-    limits=Limits(0.05, 0.20, "TraceLens speaks of exposed time from 5 %.", info=0.01),
+    limits=Limits(0.05, 0.20, "TraceLens reports exposed time from 5 %.", info=0.01),
     claims=Claim(idle=GapCause.ALLOCATION),
     fixes=("empty-cache-off", "expandable-segments"),
-    answer="leave out empty_cache(); expandable segments; the largest batch first",
+    answer="remove empty_cache(); expandable segments; the largest batch first",
 )

@@ -53,7 +53,7 @@ def _pageable(facts: Facts) -> Lost | None:
             Figure("copied a step", found.size // count, "B"),
             Figure("copying, nothing else running", found.exposed // count, "ns"),
             Figure("the host waits for them", found.waited // count, "ns"),
-            *((Figure("giving back the memory of batches", free // count, "ns"),) if free else ()),
+            *((Figure("freeing the memory of batches", free // count, "ns"),) if free else ()),
             Figure("steady steps", steps.steps, "count"),
         ),
         place=_place(facts, found),
@@ -82,8 +82,8 @@ def _exposed(facts: Facts) -> Lost | None:
     return Lost(
         min(total, step.mean),
         step,
-        f"The GPU copies {part_of(step, total)} with nothing to compute "
-        f"meanwhile, mostly {fmt.size(most.size / count)} {way}{_at(place)}.",
+        f"The GPU copies for {part_of(step, total)} without computing, mostly "
+        f"{fmt.size(most.size / count)} {way}{_at(place)}.",
         (
             Figure.share("exposed copies", _share(total, step), EXPOSED.limits.warning),
             *(
@@ -115,9 +115,8 @@ def _made(facts: Facts) -> Lost | None:
         cost,
         step,
         f"{fmt.several(each, 'tensor')}{' of each step' if step.count else ''} "
-        f"{'is' if each == 1 else 'are'} made on the CPU and then copied to the GPU"
-        f" ({place.operator}{_at(place)}): "
-        f"it takes {part_of(step, cost)}.",
+        f"{'is' if each == 1 else 'are'} created on the CPU and then copied to the GPU "
+        f"({place.operator}{_at(place)}): this takes {part_of(step, cost)}.",
         (
             Figure.share("made on the CPU", _share(cost, step), CREATED.limits.warning),
             Figure("tensors a step", each, "count"),
@@ -147,8 +146,8 @@ def _many(facts: Facts) -> Lost | None:
         f"{each} copies of less than {fmt.size(LITTLE)} in each step{_at(place)} take "
         f"{part_of(step, cost)}.",
         (
-            Figure.share("little copies", _share(cost, step), MANY.limits.warning),
-            Figure("little copies a step", each, "count", MANY_COPIES),
+            Figure.share("small copies", _share(cost, step), MANY.limits.warning),
+            Figure("small copies a step", each, "count", MANY_COPIES),
             Figure("steady steps", steps.steps, "count"),
         ),
         place=place,
@@ -184,19 +183,19 @@ def _share(cost: int, step: StepBreakdown) -> float:
 
 PAGEABLE = Rule(
     id="pageable-copies",
-    when="batches are copied to the GPU from memory that is not pinned",
+    when="batches are copied to the GPU from pageable (not pinned) memory",
     explanation=(
-        "From pageable memory the driver copies twice, by way of its own pinned memory, and the "
-        "host waits for it: nothing is launched meanwhile. Give the DataLoader pin_memory=True and "
-        "copy with .to(device, non_blocking=True): only both together let the copy run beside the "
-        "computing. Data that fits is better kept on the GPU."
+        "The driver copies pageable memory twice, through its own pinned buffer, and the host "
+        "waits: it launches nothing meanwhile. Give the DataLoader pin_memory=True and copy with "
+        ".to(device, non_blocking=True): only both together let the copy overlap with "
+        "computation. If the data fits, keep it on the GPU."
     ),
     lost=_pageable,
     limits=Limits(
         0.05,
         0.20,
-        "nsys names every such copy; from 1 % on it is worth a word, from 5 % on TraceLens speaks "
-        "of exposed time.",
+        "nsys reports every such copy, worth a hint from 1 %; TraceLens reports exposed time from "
+        "5 %.",
         info=0.01,
     ),
     answer="pin_memory=True and non_blocking=True together",
@@ -204,44 +203,44 @@ PAGEABLE = Rule(
 
 EXPOSED = Rule(
     id="copies-exposed",
-    when="the GPU copies from or to the host and computes nothing meanwhile",
+    when="the GPU copies from or to the host without computing",
     explanation=(
-        "Data moves between the GPU and the host while nothing is computed. Whole outputs are "
-        "seldom needed on the host: reduce them on the GPU (argmax, sum, a metric) and copy the "
-        "result, every N steps. Batches: pin their memory and copy the next one on a stream of its "
-        "own, or in a smaller type."
+        "Data moves between the GPU and the host while nothing is computed. The host seldom needs "
+        "whole outputs: reduce them on the GPU (argmax, sum, a metric) and copy the result, every "
+        "N steps. For batches, pin their memory and copy the next one on a separate stream, or in "
+        "a smaller data type."
     ),
     lost=_exposed,
-    limits=Limits(0.05, 0.20, "TraceLens speaks of exposed time from 5 %."),
+    limits=Limits(0.05, 0.20, "TraceLens reports exposed time from 5 %."),
     answer="reduce on the GPU and copy results; overlap copies of batches",
 )
 
 CREATED = Rule(
     id="created-on-cpu",
-    when="tensors are made on the CPU and then copied to the GPU",
+    when="tensors are created on the CPU and then copied to the GPU",
     explanation=(
-        "torch.full, arange, zeros, randn or tensor without device= make the tensor on the CPU, "
-        "and .to(device) copies it while the host waits. Make it where it is used: device=x.device "
-        "in the call that makes it; or once, before the loop, in a buffer of the module."
+        "torch.full, arange, zeros, randn or tensor without device= create the tensor on the CPU, "
+        "and .to(device) copies it while the host waits. Create it where it is used, with "
+        "device=x.device in the same call; or once before the loop, in a buffer of the module."
     ),
     lost=_made,
     limits=Limits(
         0.05,
         0.20,
-        "From 5 % on, as for other copies; torch's ExtraCUDACopyPattern names every one.",
+        "The same limit as for other copies; torch's ExtraCUDACopyPattern reports every one.",
         info=0.01,
     ),
-    answer="device=x.device where they are made, or once before the loop",
+    answer="create them with device=x.device, or once before the loop",
 )
 
 MANY = Rule(
     id="many-small-copies",
     when="many small copies between the host and the GPU in each step",
     explanation=(
-        "Each copy takes some 10 µs to start, however small. Put what belongs together into one "
-        "tensor (stack it where the batch is made) and copy that."
+        "Each copy takes about 10 µs to start, however small. Put values that belong together "
+        "into one tensor (stack them where the batch is made) and copy that."
     ),
     lost=_many,
-    limits=Limits(0.05, 0.20, "From 5 % on; nsys-ai counts 50 copies below 64 KiB.", info=0.01),
+    limits=Limits(0.05, 0.20, "nsys-ai reports 50 copies below 64 KiB.", info=0.01),
     answer="stack them and copy once",
 )

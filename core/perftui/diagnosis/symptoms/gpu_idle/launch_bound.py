@@ -90,9 +90,9 @@ def _figures(found: Launches, share: float, which: str, steps: int) -> Iterator[
 def _advice(found: Launches) -> str:
     """By the number and the length of the kernels."""
     if found.in_graphs >= MOSTLY_GRAPHS:
-        return "taking into the CUDA graphs what is launched beside them"
+        return "moving the remaining launches into the CUDA graphs"
     if found.median_ns >= SHORT_KERNEL:
-        return "less work of the host for each launch: torch.compile"
+        return "less host work per launch: torch.compile"
     if found.kernels_per_step >= MANY_KERNELS:
         return "CUDA graphs, torch.compile, fused optimizers; a larger batch"
     return "a larger batch, or several steps in one CUDA graph"
@@ -100,18 +100,19 @@ def _advice(found: Launches) -> str:
 
 LAUNCH = Rule(
     id="launch-bound",
-    when="the GPU idles while the host makes its way to the next launch",
+    when="the GPU idles while the host prepares the next launch",
     explanation=(
-        "The host takes longer to launch a kernel than the GPU to run it: the time is spent in "
-        "operators and calls that enqueue, and in the Python between them. Fewer, longer kernels "
-        "help: torch.compile, CUDA graphs, foreach or fused optimizers, a larger batch."
+        "The host takes longer to launch a kernel than the GPU takes to run it. The time goes to "
+        "operators and the calls that enqueue kernels, and to the Python between them. Fewer, "
+        "longer kernels help: torch.compile, CUDA graphs, foreach or fused optimizers, a larger "
+        "batch."
     ),
     lost=_launching,
     limits=Limits(
         0.25,
         0.40,
         "gpu-idle calls a GPU that is busy four fifths of the time well used, and the profiler "
-        "makes launching look longer than it is.",
+        "makes launches look longer than they are.",
         info=LEAST,
     ),
     claims=Claim(idle=GapCause.LAUNCH),

@@ -137,13 +137,13 @@ SYNC = Rule(
     when="the host waits for the GPU, then the GPU for the host",
     explanation=(
         "A call such as .item(), float(loss), print(loss), a condition on a tensor, nonzero, a "
-        "boolean mask or torch.cuda.synchronize() waits until the GPU has done all it was given. "
-        "By then its queue is empty, and it idles until the host has launched more. Many short "
-        "waits cost as much as a long one: the host never gets ahead. Read values every N steps, "
-        "keep them on the device, or wait once at the end of the step."
+        "boolean mask or torch.cuda.synchronize() waits until the GPU has finished all queued "
+        "work. By then the queue is empty, and the GPU idles until the host launches more. Many "
+        "short waits cost as much as a long one: the host never gets ahead. Read values every N "
+        "steps, keep them on the GPU, or synchronize once at the end of the step."
     ),
     lost=_synchronising,
-    limits=Limits(0.05, 0.20, "TraceLens speaks of exposed time from 5 %."),
+    limits=Limits(0.05, 0.20, "TraceLens reports exposed time from 5 %."),
     claims=Claim(idle=GapCause.SYNCHRONISATION),
     answer="read values every N steps, keep them on the GPU",
 )

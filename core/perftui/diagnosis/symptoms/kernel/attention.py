@@ -13,7 +13,7 @@ from perftui.facts.kernel.step_kernels import StepKernels
 from perftui.facts.source.forward_line import operator_lines, with_line
 
 _MATH = "aten::_scaled_dot_product_attention_math"
-_SOURCE = "From 5 % on: what a fused kernel saves is all of it."
+_SOURCE = "A fused kernel saves all of it."
 
 
 def _unfused(facts: Facts) -> Lost | None:
@@ -28,19 +28,19 @@ def _unfused(facts: Facts) -> Lost | None:
         found,
         found.time,
         f"Between the two matrix products of attention the GPU spends {work.of_step(found.time)} "
-        "in softmax, masks and scaling, which pass the scores of all pairs of positions through "
-        "memory.",
+        "in softmax, masks and scaling, each of which moves the scores of all pairs of positions "
+        "through memory.",
     )
 
 
 UNFUSED = Rule(
     id="unfused-attention",
-    when="softmax between two matrix products, as kernels of their own",
+    when="attention runs softmax between two matrix products as separate kernels",
     explanation=(
-        "Attention written out computes the scores of all pairs of positions, writes them to "
-        "memory, and reads them again for scaling, mask, softmax and dropout. "
+        "Attention written out by hand writes the scores of all pairs of positions to memory and "
+        "reads them back for scaling, mask, softmax and dropout. "
         "torch.nn.functional.scaled_dot_product_attention does it in one kernel that never writes "
-        "them. The cost is the time of the kernels between the two products."
+        "them. The cost is the time of the kernels between the two matrix products."
     ),
     lost=_unfused,
     limits=Limits(0.05, 0.20, _SOURCE),
@@ -59,8 +59,8 @@ def _mask(facts: Facts) -> Lost | None:
             work,
             found,
             found.time,
-            "scaled_dot_product_attention falls back to its slow form, with softmax and mask as "
-            f"kernels of their own: they take {work.of_step(found.time)}.",
+            "scaled_dot_product_attention falls back to its slow path, with softmax and mask as "
+            f"separate kernels: they take {work.of_step(found.time)}.",
         )
     mask = masked_attention(analysis)
     if mask is None:
@@ -74,7 +74,7 @@ def _mask(facts: Facts) -> Lost | None:
         # A causal kernel leaves out one half of the pairs.
         found.time // 2,
         f"Attention takes {work.of_step(found.time)} and reads a mask of {sizes} from memory, "
-        "which keeps it from the fastest kernels.",
+        "which rules out the fastest kernels.",
         "whether the mask is causal",
     )
 
@@ -102,14 +102,14 @@ def _lost(
 
 ATTENTION_MASK = Rule(
     id="attention-mask",
-    when="scaled_dot_product_attention reads a mask from memory, or falls back to its slow form",
+    when="scaled_dot_product_attention reads a mask from memory, or falls back to its slow path",
     explanation=(
-        "FlashAttention takes no mask but a causal one: with attn_mask torch chooses a slower "
-        "kernel, and computes the pairs that a causal mask leaves out. Pass is_causal=True in its "
-        "place. The slow form, softmax between two products, is taken for data types, devices and "
-        "sizes of heads that no fused kernel knows, and where their backends are turned off."
+        "FlashAttention supports only causal masks: with attn_mask torch chooses a slower kernel, "
+        "and also computes the pairs that a causal mask skips. Pass is_causal=True instead. torch "
+        "takes the slow path, softmax between two matrix products, for data types, devices and "
+        "head sizes that no fused kernel supports, and if the fused backends are disabled."
     ),
     lost=_mask,
     limits=Limits(0.05, 0.20, _SOURCE),
-    answer="is_causal=True in place of a mask; 16 bits; the backends of torch.nn.attention",
+    answer="is_causal=True instead of a mask; 16 bits; the backends of torch.nn.attention",
 )

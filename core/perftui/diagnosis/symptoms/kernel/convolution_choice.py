@@ -29,8 +29,8 @@ def _untried(facts: Facts) -> Lost | None:
     return Lost(
         0,
         None,
-        f"Convolutions take {fmt.percent(share)} of the GPU's time, their kernels are the same in "
-        "each step, and torch.backends.cudnn.benchmark is off.",
+        f"Convolutions take {fmt.percent(share)} of the GPU's time with the same kernels in each "
+        "step, and torch.backends.cudnn.benchmark is off.",
         (
             Figure.share("of GPU compute in convolutions", share, UNTRIED.limits.info),
             *listed(found),
@@ -44,17 +44,17 @@ def _untried(facts: Facts) -> Lost | None:
 
 UNTRIED = Rule(
     id="cudnn-benchmark-off",
-    when="convolutions of fixed sizes take much of the time, and cuDNN does not try out kernels",
+    when="convolutions of fixed sizes take much of the time, and cudnn.benchmark is off",
     explanation=(
-        "By rules of thumb cuDNN mostly finds a good kernel for a convolution, not always the "
-        "fastest one. With torch.backends.cudnn.benchmark = True it tries them once for each size, "
-        "which pays where sizes stay the same. Results may differ in the last digits from run to "
-        "run."
+        "cuDNN's heuristics mostly find a good kernel for a convolution, but not always the "
+        "fastest. With torch.backends.cudnn.benchmark = True it tries them all once for each "
+        "size, which pays if sizes stay the same. Results may differ in the last digits from run "
+        "to run."
     ),
     lost=_untried,
     limits=Limits.of_hint(
-        0.30, "What is won is between nothing and a third of it: try it.", of="of GPU compute"
+        0.30, "The gain is between nothing and a third of that time: try it.", of="of GPU compute"
     ),
     fixes=("cudnn-benchmark",),
-    answer="torch.backends.cudnn.benchmark = True, where sizes stay the same",
+    answer="torch.backends.cudnn.benchmark = True, if sizes stay the same",
 )

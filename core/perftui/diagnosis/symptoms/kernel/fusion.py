@@ -27,8 +27,8 @@ def _elementwise(facts: Facts) -> Lost | None:
     return Lost(
         work.won(chains.saved),
         work.of,
-        f"The GPU spends {work.of_step(time)} in {kernels} of elementwise work, normalisation and "
-        f"reductions, which pass whole tensors through memory one after the other.",
+        f"The GPU spends {work.of_step(time)} in {kernels} for elementwise work, normalisation and "
+        "reductions, each of which moves whole tensors through memory.",
         (
             Figure.share("of GPU compute", time / busy, _MEMORY_BOUND_SHARE),
             Figure("fused they would save", chains.saved, "ns"),
@@ -44,17 +44,18 @@ ELEMENTWISE = Rule(
     id="memory-bound-elementwise",
     when="long chains of elementwise kernels, normalisations and reductions that could be fused",
     explanation=(
-        "Each such kernel reads its tensors from memory and writes its result back: ten of them in "
-        "a row take about ten times as long as one. torch.compile makes one kernel of a chain; "
+        "Each such kernel reads its tensors from memory and writes its result back: ten in a row "
+        "take about ten times as long as one. torch.compile fuses a chain into one kernel; "
         "torch's own functions are one kernel each: gelu, layer_norm, rms_norm, softmax, "
-        "cross_entropy, scaled_dot_product_attention. The cost takes three passes of the longest "
-        "kernel for what is left of a chain."
+        "cross_entropy, scaled_dot_product_attention. The cost assumes that a fused chain takes "
+        "three passes of its longest kernel."
     ),
     lost=_elementwise,
     limits=Limits(
         0.10,
         0.20,
-        "What fusing saves: of a GPT and a ResNet of fused operators it would be 6 % and 2 %.",
+        "The share that fusing saves: for a GPT and a ResNet that are already fused it is 6 % and "
+        "2 %.",
     ),
     fixes=("elementwise-fused", "compile"),
     answer="torch.compile, or the fused functions of torch",
@@ -87,10 +88,10 @@ DTYPE_CHURN = Rule(
     explanation=(
         "Calls such as .float(), .half() and .to(dtype) copy the whole tensor, and the backward "
         "pass copies its gradient back. Convert once where the data enters, and leave the types "
-        "inside the model to autocast. Conversions that autocast itself makes are not counted. The "
-        "cost is half of their time."
+        "inside the model to autocast. Autocast's own conversions are not counted. The cost is "
+        "half of their time."
     ),
     lost=_churn,
-    limits=Limits(0.05, 0.20, "From 5 % on, as for other copies.", of="of GPU compute"),
+    limits=Limits(0.05, 0.20, "The same limit as for other copies.", of="of GPU compute"),
     answer="convert once, where the data enters",
 )

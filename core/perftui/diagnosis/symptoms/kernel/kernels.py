@@ -62,16 +62,16 @@ FLOAT64 = Rule(
     id="float64",
     when="kernels compute in float64",
     explanation=(
-        "GPUs compute float64 at half to a sixty-fourth of the rate of float32, and move twice the "
-        "bytes. It is seldom meant: NumPy arrays are float64, and torch.from_numpy keeps that; one "
-        "float64 tensor makes what it is added to float64. Convert where the data enters: "
+        "GPUs compute float64 at 1/2 to 1/64 of the float32 rate, and move twice the bytes. It is "
+        "seldom intended: NumPy arrays are float64, torch.from_numpy keeps that, and adding one "
+        "float64 tensor makes the result float64. Convert where the data enters: "
         "array.astype('float32'), tensor.float(), or dtype=torch.float32."
     ),
     lost=_float64,
     limits=Limits(
         0.05,
         0.20,
-        "From 5 % on, as TraceLens speaks of exposed time.",
+        "TraceLens reports exposed time from 5 %.",
         of="of GPU compute",
     ),
     claims=Claim(kernels=is_float64),

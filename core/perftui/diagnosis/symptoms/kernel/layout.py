@@ -31,11 +31,14 @@ def _layout(facts: Facts) -> Lost | None:
     norms = work.kernels.kept(LAYOUT.id, lambda found: found.named(_CHANNELS_FIRST_NORM.search))
     also = ""
     if norms.time:
-        also = f", and {fmt.duration(norms.time)} in normalisation that is slower channels first"
+        also = (
+            f", and {fmt.duration(norms.time)} in normalisation, which is slower with channels "
+            "first"
+        )
     return Lost(
         work.won(found.time + norms.time * (1 - 1 / _NORM_GAIN)),
         work.of,
-        f"The GPU spends {work.of_step(found.time)} turning the tensors of convolutions from "
+        f"The GPU spends {work.of_step(found.time)} converting the tensors of convolutions from "
         f"channels first to channels last and back{also}.",
         (
             Figure.share("converting", work.within(found.time) / work.of.mean),
@@ -50,16 +53,16 @@ def _layout(facts: Facts) -> Lost | None:
 
 LAYOUT = Rule(
     id="layout-conversion",
-    when="kernels turn the tensors of convolutions from channels first to channels last",
+    when="kernels convert the tensors of convolutions from channels first to channels last",
     explanation=(
-        "Tensor cores take images with the channels last (NHWC); PyTorch's tensors have them first "
-        "(NCHW), so cuDNN converts before and after each convolution. model.to(memory_format="
-        "torch.channels_last), and the same for the input, saves that; normalisation and pooling "
-        "get faster too. The cost is the time of the conversions, and half of that of PyTorch's "
-        "batch normalisation in this order."
+        "Tensor cores need channels last (NHWC); PyTorch's default is channels first (NCHW), so "
+        "cuDNN converts before and after each convolution. "
+        "model.to(memory_format=torch.channels_last), and the same for the input, avoids that; "
+        "normalisation and pooling get faster too. The cost is the time of the conversions plus "
+        "half the time of PyTorch's batch normalisation with channels first."
     ),
     lost=_layout,
-    limits=Limits(0.02, 0.20, "From 2 % on: conversions are pure loss."),
+    limits=Limits(0.02, 0.20, "Conversions are pure loss, hence a low limit."),
     fixes=("channels-last",),
     answer="memory_format=torch.channels_last for model and input",
 )
@@ -76,8 +79,8 @@ def _benchmark(facts: Facts) -> Lost | None:
     return Lost(
         min(tried.time // work.kernels.steps, work.of.mean),
         work.of,
-        f"cuDNN tries out kernels for {fmt.several(tried.calls, 'convolution')} after the warm-up, "
-        f"{work.of_step(tried.time // work.kernels.steps)}: their sizes are new.",
+        f"cuDNN benchmarks kernels for {fmt.several(tried.calls, 'convolution')} after the "
+        f"warm-up, {work.of_step(tried.time // work.kernels.steps)}: their sizes are new.",
         (Figure("kernels of one call", tried.most, "count"), *listed(found), work.steps),
         with_line(facts, found.place, forward_lines.or_none(facts)),
         # It is time of the host, in which the GPU tries, or waits for the next trial.
@@ -87,14 +90,14 @@ def _benchmark(facts: Facts) -> Lost | None:
 
 CUDNN_BENCHMARK = Rule(
     id="cudnn-benchmark",
-    when="cuDNN goes on trying out kernels after the warm-up",
+    when="cuDNN keeps benchmarking kernels after the warm-up",
     explanation=(
-        "With torch.backends.cudnn.benchmark every new size of a convolution makes cuDNN run all "
-        "its kernels to find the fastest. That pays where sizes stay the same. Keep them fixed "
-        "(crop, pad, drop_last=True), or turn it off."
+        "With torch.backends.cudnn.benchmark = True, cuDNN runs all its kernels for every new "
+        "size of a convolution to find the fastest. That pays if sizes stay the same. Keep them "
+        "fixed (crop, pad, drop_last=True), or turn it off."
     ),
     lost=_benchmark,
-    limits=Limits(0.05, 0.20, "From 5 % on, as for other waits."),
+    limits=Limits(0.05, 0.20, "The same limit as for other waits."),
     fixes=("cudnn-search-off",),
     answer="fixed sizes, or torch.backends.cudnn.benchmark = False",
 )

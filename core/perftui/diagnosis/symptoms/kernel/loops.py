@@ -57,9 +57,9 @@ def _loop(facts: Facts) -> Lost | None:
         round(idle * _SAVED),
         work.of,
         f"The GPU idles {work.of_step(idle)} during a loop that calls {', '.join(found.operators)} "
-        f"for one tensor after the other, {found.groups} times a step.",
+        f"for one tensor at a time, {found.groups} times a step.",
         (
-            Figure("alike groups of operators", found.groups, "count", MANY_GROUPS),
+            Figure("identical groups of operators", found.groups, "count", MANY_GROUPS),
             Figure("the loop on the host, profiled", found.time, "ns"),
             work.steps,
         ),
@@ -79,17 +79,17 @@ def _unprofiled(facts: Facts, idle: int) -> int:
 
 PER_PARAMETER = Rule(
     id="per-parameter-loop",
-    when="a loop calls a few operators for one tensor after the other, outside the optimizer",
+    when="a loop calls a few operators for one tensor at a time, outside the optimizer",
     explanation=(
-        "Averages of weights (EMA), clipping and norms written as a loop over the parameters "
-        "launch a few tiny kernels for each. torch._foreach_ functions do it for all tensors at "
-        "once, as do torch.nn.utils.clip_grad_norm_ and torch.optim.swa_utils.AveragedModel with "
+        "Weight averaging (EMA), clipping and norms written as a loop over the parameters launch "
+        "a few tiny kernels for each. torch._foreach_ functions do it for all tensors at once, as "
+        "do torch.nn.utils.clip_grad_norm_ and torch.optim.swa_utils.AveragedModel with "
         "get_ema_multi_avg_fn. The cost is nine tenths of the GPU's idle time during the loop."
     ),
     lost=_loop,
-    limits=Limits(0.05, 0.20, "From 5 % on, as for other waits of the host's making."),
+    limits=Limits(0.05, 0.20, "The same limit as for other waits that the host causes."),
     fixes=("foreach-average", "clip-grad-norm"),
-    answer="torch._foreach_ functions, or those of torch.nn.utils",
+    answer="torch._foreach_ functions, or those in torch.nn.utils",
 )
 
 
@@ -111,7 +111,7 @@ def _recompute(facts: Facts) -> Lost | None:
     return Lost(
         work.won(time),
         work.of,
-        f"The backward pass computes parts of the forward pass anew for {work.of_step(time)}: "
+        f"The backward pass recomputes parts of the forward pass for {work.of_step(time)}: "
         f"activation checkpointing is on{free}.",
         (
             Figure("backward", backward.time, "ns"),
@@ -126,16 +126,16 @@ def _recompute(facts: Facts) -> Lost | None:
 
 RECOMPUTE = Rule(
     id="backward-recompute",
-    when="the backward pass computes the forward pass anew (activation checkpointing)",
+    when="the backward pass recomputes the forward pass (activation checkpointing)",
     explanation=(
-        "Activation checkpointing keeps fewer tensors and computes them a second time when the "
-        "backward pass asks for them: memory is bought with time, a quarter of the step where it "
-        "is on for all layers. Where memory is left, turn it off, or on for fewer layers."
+        "Activation checkpointing keeps fewer tensors and recomputes them when the backward pass "
+        "needs them. It trades time for memory: a quarter of the step if it is on for all layers. "
+        "If memory is free, turn it off, or use it for fewer layers."
     ),
     lost=_recompute,
-    limits=Limits(0.30, 1.0, "It is meant so: a word from 5 % on, a warning at 30 %.", info=0.05),
+    limits=Limits(0.30, 1.0, "It is intentional: a hint from 5 %, a warning from 30 %.", info=0.05),
     fixes=("recompute-off",),
-    answer="checkpoint fewer layers where memory is left",
+    answer="checkpoint fewer layers if memory is free",
 )
 
 
@@ -158,12 +158,12 @@ ZERO_GRAD = Rule(
     id="zero-grad-memset",
     when="zero_grad fills gradients with zeros",
     explanation=(
-        "zero_grad(set_to_none=True), the default since PyTorch 2.0, drops gradients in place of "
+        "zero_grad(set_to_none=True), the default since PyTorch 2.0, drops gradients instead of "
         "filling them; the backward pass then writes them instead of adding to them. CUDA graphs "
         "need them filled."
     ),
     lost=_zero,
-    limits=Limits(0.05, 1.0, "PyTorch's GradNotSetToNonePattern names any.", info=0.01),
+    limits=Limits(0.05, 1.0, "PyTorch's GradNotSetToNonePattern reports every one.", info=0.01),
     answer="zero_grad(set_to_none=True)",
 )
 
@@ -176,7 +176,7 @@ def _bias(facts: Facts) -> Lost | None:
     return Lost(
         work.won(found.time),
         work.of,
-        f"Convolutions add a bias that the batch normalisation behind them takes away again, for "
+        "Convolutions add a bias that the following batch normalisation removes again, for "
         f"{work.of_step(found.time)}.",
         (Figure("kernels a step", found.count, "count"), *listed(found), work.steps),
         with_line(facts, found.place, forward_lines.or_none(facts)),
@@ -188,11 +188,13 @@ CONV_BIAS = Rule(
     id="conv-bias-before-bn",
     when="convolutions add a bias right before batch normalisation",
     explanation=(
-        "Batch normalisation subtracts the mean, and the bias with it: it costs a kernel in the "
-        "forward pass and a sum in the backward pass for nothing. Make such convolutions with "
-        "bias=False. The cost is that of the forward pass."
+        "Batch normalisation subtracts the mean, and the bias with it: the bias costs a kernel in "
+        "the forward pass and a sum in the backward pass for nothing. Create such convolutions "
+        "with bias=False. The cost counts the forward pass only."
     ),
     lost=_bias,
-    limits=Limits(0.02, 0.20, "PyTorch's Conv2dBiasFollowedByBatchNorm2dPattern names any."),
+    limits=Limits(
+        0.02, 0.20, "PyTorch's Conv2dBiasFollowedByBatchNorm2dPattern reports every one."
+    ),
     answer="bias=False",
 )

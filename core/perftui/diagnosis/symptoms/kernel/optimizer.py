@@ -50,7 +50,7 @@ def _on_gpu(facts: Facts, loop: OptimizerLoop) -> Lost | None:
     return Lost(
         min(round(waits * _SAVED_WAITS) + loop.kernels.time // 2, step.mean),
         step,
-        f"The optimizer keeps the GPU for {describe(min(span, step.mean), step.mean)}: "
+        f"The optimizer occupies the GPU for {describe(min(span, step.mean), step.mean)}: "
         f"{loop.name or 'it'} launches {loop.launches} kernels, one parameter at a time.",
         (
             Figure("kernels of the optimizer", loop.launches, "count", MANY_LAUNCHES),
@@ -71,7 +71,7 @@ def _on_cpu(facts: Facts) -> Lost | None:
     if share < SINGLE_TENSOR.limits.warning:
         return None
     if settings(facts) is None:
-        raise UnknownError("how the optimizer is made was not recorded")
+        raise UnknownError("how the optimizer was created was not recorded")
     made = single_tensor_optimizer(facts)
     if made is None:
         return None
@@ -104,16 +104,16 @@ SINGLE_TENSOR = Rule(
     id="optimizer-single-tensor",
     when="the optimizer updates one tensor at a time",
     explanation=(
-        "A loop over the parameters starts a handful of operators for each of them. A fused "
-        "optimizer does all of it in one, foreach in a few. On the GPU torch takes foreach by "
-        "itself, on the CPU neither. An optimizer of your own does it with torch._foreach_ "
-        "operators. On the CPU the cost is taken to be half of the optimizer's time, as fused ones "
-        "take a half to a fifth, or what the calls of its operators take, where that is more; on "
-        "the GPU nine tenths of the time in which that waits for the optimizer's launches, and "
-        "half of its kernels'."
+        "A loop over the parameters runs a handful of operators for each. A fused optimizer needs "
+        "one operator for all of them, foreach a few. torch defaults to foreach on the GPU and to "
+        "neither on the CPU. In an optimizer of your own, use torch._foreach_ operators. On the "
+        "CPU the cost is estimated as half of the optimizer's time, since fused ones take a half "
+        "to a fifth of it, or as the overhead of its operator calls if that is more. On the GPU "
+        "it is nine tenths of the time that the GPU waits for the optimizer's launches, plus half "
+        "of its kernels' time."
     ),
     lost=_single_tensor,
-    limits=Limits(0.10, 0.20, "From 10 % on: below that even twice the speed is hard to measure."),
+    limits=Limits(0.10, 0.20, "Below that, even a twofold speed-up is hard to measure."),
     claims=Claim(phase="optimizer"),
     fixes=("optimizer-fused", "optimizer-foreach"),
     answer="fused or foreach optimizer",

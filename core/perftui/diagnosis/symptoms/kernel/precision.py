@@ -95,16 +95,16 @@ def _matmul(facts: Facts) -> Lost | None:
 
 MATMUL_FP32 = Rule(
     id="matmul-fp32",
-    when="matrix products in float32 where the card could compute them in TF32",
+    when="matrix products in float32 although the card supports TF32",
     explanation=(
-        "Cards from Ampere on multiply float32 matrices several times faster on their tensor "
-        "cores, with factors rounded to TF32 (10 bits of mantissa, sums stay float32). PyTorch "
-        "leaves that off for matrix products. torch.set_float32_matmul_precision('high') at the "
-        "start of the script turns it on; bfloat16 autocast is faster still. The cost is what the "
-        "rates of the card promise, eight times as fast at most."
+        "Since Ampere, tensor cores multiply float32 matrices several times faster with inputs "
+        "rounded to TF32 (10 bits of mantissa, sums stay float32). PyTorch leaves that off for "
+        "matrix products. torch.set_float32_matmul_precision('high') at the start of the script "
+        "turns it on; bfloat16 autocast is faster still. The cost follows from the card's peak "
+        "rates, with a speed-up of eight at most."
     ),
     lost=_matmul,
-    limits=Limits(0.10, 0.20, "Of float32 products; PyTorch's own FP32MatMulPattern names any."),
+    limits=Limits(0.10, 0.20, "PyTorch's own FP32MatMulPattern reports every float32 product."),
     fixes=("tf32", "autocast-bf16"),
     answer='torch.set_float32_matmul_precision("high"), or autocast to bfloat16',
 )
@@ -161,15 +161,15 @@ TENSOR_CORES = Rule(
     when="matrix products, convolutions or attention in float32 or TF32 where 16 bits would do",
     explanation=(
         "Tensor cores compute bfloat16 at twice the rate of TF32 and up to sixteen times that of "
-        "float32, and half the bytes are moved. torch.autocast('cuda', dtype=torch.bfloat16) "
-        "around the forward pass keeps the weights in float32; cards before Ampere take float16 "
-        "with a GradScaler. The cost is what the rates promise, four times as fast at most."
+        "float32, and move half the bytes. torch.autocast('cuda', dtype=torch.bfloat16) around "
+        "the forward pass keeps the weights in float32; cards before Ampere need float16 with a "
+        "GradScaler. The cost follows from the card's peak rates, with a speed-up of four at most."
     ),
     lost=_tensor_cores,
     limits=Limits(
         0.20,
         0.40,
-        "TensorBoard names a training without any; from a fifth of the GPU's time it is worth it.",
+        "TensorBoard reports a training that uses none; it pays from a fifth of the GPU's time.",
         of="of GPU compute",
     ),
     fixes=("autocast-bf16",),

@@ -40,8 +40,8 @@ def _misaligned(facts: Facts) -> Lost | None:
     return Lost(
         work.won(found.time * _SAVED),
         work.of,
-        f"Matrix products in 16 bits take {work.of_step(found.time)} in kernels for sides that are "
-        f"no multiples of eight{f', such as those of {sizes}' if sizes else ''}.",
+        f"16-bit matrix products take {work.of_step(found.time)} in kernels for sizes that are not "
+        f"multiples of eight{f', such as those of {sizes}' if sizes else ''}.",
         (Figure("kernels a step", found.count, "count"), *listed(found), work.steps),
         with_line(facts, found.place, forward_lines.or_none(facts)),
         PARTS,
@@ -61,13 +61,14 @@ def _sizes(found: StepKernels) -> str:
 
 MISALIGNED = Rule(
     id="misaligned-dims",
-    when="16-bit matrix products with sides that are no multiples of eight",
+    when="16-bit matrix products with sizes that are not multiples of eight",
     explanation=(
-        "Tensor cores load eight 16-bit numbers at once. Where a side of a matrix is no multiple "
-        "of eight, cuBLAS takes a slower kernel. Pad the vocabulary, hidden and batch sizes to "
-        "multiples of 8, best of 64 (128 on Hopper). The cost is a third of those kernels' time."
+        "Tensor cores load eight 16-bit numbers at once. If a matrix dimension is not a multiple "
+        "of eight, cuBLAS uses a slower kernel. Pad the vocabulary, hidden and batch sizes to "
+        "multiples of 8, ideally of 64 (128 on Hopper). The cost is a third of those kernels' "
+        "time."
     ),
     lost=_misaligned,
-    limits=Limits(0.05, 0.20, "From 5 % on; PyTorch's MatMulDimInFP16Pattern names any."),
-    answer="pad sizes to multiples of 8, best of 64",
+    limits=Limits(0.05, 0.20, "PyTorch's MatMulDimInFP16Pattern reports every one."),
+    answer="pad sizes to multiples of 8, ideally of 64",
 )

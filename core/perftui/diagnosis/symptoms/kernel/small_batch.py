@@ -32,9 +32,9 @@ def _small(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         work.of,
-        f"Kernels that leave half of the GPU empty, or more, take {fmt.percent(found.share)} of "
-        f"its time, and {fmt.percent(used)} of its memory is in use: a larger batch takes "
-        "less time for each sample, and changes training.",
+        f"Kernels that leave at least half of the GPU empty take {fmt.percent(found.share)} of its "
+        f"time, and {fmt.percent(used)} of its memory is in use: a larger batch takes less time "
+        "per sample, but changes the training.",
         (
             Figure.share("of GPU compute in kernels of few blocks", found.share, MUCH),
             Figure("multiprocessors", found.multiprocessors, "count"),
@@ -54,18 +54,18 @@ SMALL_BATCH = Rule(
     when="kernels have too few blocks to fill the GPU, and its memory is mostly free",
     explanation=(
         "A multiprocessor without a block of the kernel does nothing. A larger batch has more "
-        "blocks, and takes the same time as long as some are empty. It changes training: the "
-        "learning rate has to follow; where batches are accumulated, take fewer and larger ones. "
-        "The cost is what the empty multiprocessors would have computed, as far as the GPU is what "
-        "the step waits for."
+        "blocks, and takes no longer while some multiprocessors are empty. It changes the "
+        "training: adjust the learning rate; with gradient accumulation, use fewer and larger "
+        "micro-batches. The cost is what the empty multiprocessors could have computed, counted "
+        "only where the step waits for the GPU."
     ),
     lost=_small,
     limits=Limits(
         MUCH,
         1.0,
-        "A ResNet-50 on an H100 is at 43 % with 4 images a step, below 12 % with 128; a hint where "
-        "less than a tenth of the step would be won.",
+        "A ResNet-50 on an H100 is at 43 % with 4 images a step, below 12 % with 128; only a hint "
+        "if it would gain less than a tenth of the step.",
         of="of GPU compute",
     ),
-    answer="larger batches, where training allows",
+    answer="larger batches, if training allows",
 )

@@ -70,8 +70,8 @@ def _single(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"All gradients, {fmt.size(largest)}, are reduced at once when backward is over: smaller "
-        f"buckets would hide {fmt.part_of_step(cost, step.mean)} behind it.",
+        f"All gradients, {fmt.size(largest)}, are reduced at once after backward: smaller buckets "
+        f"would hide {fmt.part_of_step(cost, step.mean)} behind it.",
         (
             Figure.share("could be hidden", cost / step.mean, SINGLE_BUCKET.limits.warning),
             Figure("bytes of the bucket", largest, "B", 2 * BUCKET),
@@ -102,32 +102,33 @@ def _backward(facts: Facts, calls: CollectiveCalls) -> int:
 
 BUCKET_COPIES = Rule(
     id="bucket-copies",
-    when="DistributedDataParallel copies gradients out of the buckets in which it reduces them",
+    when="DistributedDataParallel copies gradients out of its reduction buckets",
     explanation=(
-        "Gradients travel in buckets, and by default each is copied back out of its bucket. With "
-        "gradient_as_bucket_view=True a gradient lies in its bucket: that copy is left out, and "
-        "the memory of one copy of all gradients is saved."
+        "Gradients are reduced in buckets, and by default each is copied back out of its bucket. "
+        "With gradient_as_bucket_view=True a gradient is a view of its bucket: that saves the "
+        "copy and the memory of one set of gradients."
     ),
     lost=_copies,
-    limits=Limits(0.05, 0.20, "TraceLens speaks of copies that nothing hides from 5 %.", info=0.02),
+    limits=Limits(0.05, 0.20, "TraceLens reports exposed copies from 5 %.", info=0.02),
     fixes=("ddp-bucket-view",),
     answer="DistributedDataParallel(..., gradient_as_bucket_view=True)",
 )
 
 SINGLE_BUCKET = Rule(
     id="single-bucket",
-    when="DistributedDataParallel reduces all gradients in one bucket, when backward is over",
+    when="DistributedDataParallel reduces all gradients in one bucket, after backward",
     explanation=(
-        "Buckets are reduced while backward computes the gradients of the next. One bucket for all "
-        "is complete only when backward is over, and nothing hides it. Leave bucket_cap_mb at its "
-        "25, or lower; the cost is what would then be hidden."
+        "A bucket is reduced while backward computes the gradients of the next one. A single "
+        "bucket is complete only after backward, and nothing hides its reduction. Leave "
+        "bucket_cap_mb at 25, or lower it. The cost is the time that would then be hidden."
     ),
     lost=_single,
     limits=Limits(
         0.05,
         0.20,
-        "TraceLens speaks of exposed communication from 5 %; from twice the 25 MiB of a bucket on.",
+        "TraceLens reports exposed communication from 5 %; reported only above 50 MiB, twice the "
+        "size of a bucket.",
         info=0.02,
     ),
-    answer="leave out bucket_cap_mb, or lower it to 25",
+    answer="remove bucket_cap_mb, or lower it to 25",
 )

@@ -75,14 +75,17 @@ def _batch_norm(facts: Facts) -> Lost | None:
         f"Batch normalisation exchanges its statistics {count:.0f} times a step, and the GPU waits "
         f"{fmt.part_of_step(cost, step.mean)} for that.",
         (
-            Figure.share("waited for them", cost / step.mean, SYNC_BATCH_NORM.limits.warning),
+            Figure.share("waiting for them", cost / step.mean, SYNC_BATCH_NORM.limits.warning),
             Figure("their collectives a step", round(count, 1), "", STORM),
             Figure("mean step", step.mean, "ns"),
             Figure("steady steps", step.count, "count"),
         ),
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
-        unproven="the same of the rank that comes last: the others wait for it there as well",
+        unproven=(
+            "the collectives of the rank that arrives last, since waits of the others include "
+            "waiting for it"
+        ),
     )
 
 
@@ -97,32 +100,33 @@ SYNC_BATCH_NORM = Rule(
     when="synchronised batch normalisation exchanges statistics many times in each step",
     explanation=(
         "SyncBatchNorm gathers mean and variance from all ranks in every layer, forward and "
-        "backward, and nothing can hide that. With some 16 samples and more on each GPU ordinary "
-        "batch normalisation does as well; group or layer normalisation exchanges nothing."
+        "backward, and nothing can hide that. With about 16 or more samples per GPU, ordinary "
+        "batch normalisation works as well; group or layer normalisation exchanges nothing."
     ),
     lost=_batch_norm,
     limits=Limits(
         0.05,
         0.20,
-        "msprof reports more than 20 a step; TraceLens speaks of exposed communication from 5 %.",
+        "msprof reports more than 20 a step; TraceLens reports exposed communication from 5 %.",
     ),
-    answer="BatchNorm or GroupNorm in place of SyncBatchNorm; a process group of fewer ranks",
+    answer="BatchNorm or GroupNorm instead of SyncBatchNorm; a smaller process group",
 )
 
 MANY_SMALL = Rule(
     id="many-small-reductions",
     when="each step reduces many small tensors with the other ranks, one by one",
     explanation=(
-        "Below a mebibyte an all-reduce takes as long as one of a few bytes. Leave reducing to "
-        "DistributedDataParallel, with bucket_cap_mb at 25 or more, or copy gradients into one "
-        "flat tensor and reduce that. The cost is of those too many, each as long as the shortest."
+        "Below 1 MiB an all-reduce takes as long as one of a few bytes. Let "
+        "DistributedDataParallel reduce gradients, with bucket_cap_mb at 25 or more, or copy them "
+        "into one flat tensor and reduce that. The cost is the number of avoidable all-reduces "
+        "times the shortest one."
     ),
     lost=_small,
     limits=Limits(
         0.05,
         0.20,
-        "TraceLens speaks of exposed communication from 5 %; counted from ten below 1 MiB, the "
-        "first bucket of DistributedDataParallel.",
+        "TraceLens reports exposed communication from 5 %; reported from ten all-reduces below 1 "
+        "MiB, the size of DistributedDataParallel's first bucket.",
         info=0.02,
     ),
     answer="larger buckets (bucket_cap_mb), one all-reduce of a flat tensor",

@@ -30,7 +30,7 @@ def late_rank(facts: Facts, slow: SlowRank, limits: Limits) -> Lost:
     return Lost(
         cost,
         step,
-        f"Rank {slow.rank} comes late to collectives and makes {whom} wait "
+        f"Rank {slow.rank} arrives late at collectives and makes {whom} wait "
         f"{describe(cost, step.mean)}{_most_of_it(slow, place)}.",
         (
             Figure.share("waiting for that rank", cost / step.mean, limits.warning, place),
@@ -47,7 +47,7 @@ def late_rank(facts: Facts, slow: SlowRank, limits: Limits) -> Lost:
 
 def _most_of_it(slow: SlowRank, place: Place) -> str:
     if not slow.part:
-        return "; no part of its own step is longer by half as much"
+        return "; no single part of its own step explains even half of that"
     where = place.short or place.operator
     at = f" ({where})" if where else ""
     return f": there {phase_name(slow.part)} takes {fmt.duration(slow.part_lag)} longer{at}"

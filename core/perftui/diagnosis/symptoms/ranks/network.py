@@ -40,7 +40,7 @@ def _slow(facts: Facts) -> Lost | None:
         f"{fmt.percent(found.share)} of what {found.link.name} carries: "
         f"{fmt.part_of_step(cost, step.mean)} more than usual.",
         (
-            Figure.share("lost to that", cost / step.mean, SLOW_NETWORK.limits.warning),
+            Figure.share("lost to the slow link", cost / step.mean, SLOW_NETWORK.limits.warning),
             Figure.share("reached of the link", found.share, LOW),
             Figure("GB/s on the bus", round(found.reached, 1)),
             Figure(f"GB/s of {found.link.name}, each way", found.link.rate),
@@ -52,7 +52,7 @@ def _slow(facts: Facts) -> Lost | None:
         parts=(EXPOSED_COMMUNICATION,),
         # In a trace alone nothing tells whether the ranks share a machine, or one comes late.
         worst=Severity.CRITICAL if facts.run else Severity.INFO,
-        unproven="the bandwidth that nccl-tests reach on this machine",
+        unproven="the bandwidth that nccl-tests measures on this machine",
     )
 
 
@@ -63,18 +63,19 @@ def _is_of_hosts(facts: Facts) -> bool:
 
 SLOW_NETWORK = Rule(
     id="slow-network",
-    when="large collectives come to a small part of what the link between the cards carries",
+    when="large collectives reach a small part of the bandwidth of the link between the cards",
     explanation=(
-        "The bus bandwidth of the fastest of the large collectives, as nccl-tests counts it, "
-        "beside what the card's link carries. If it is low, data takes another way: the host's "
-        "memory, another socket, or a network. NCCL_DEBUG=INFO prints the way; look at nvidia-smi "
+        "Compares the bus bandwidth of the fastest large collective, as nccl-tests counts it, "
+        "with the bandwidth of the card's link. If it is low, data takes another path: host "
+        "memory, another socket, or a network. NCCL_DEBUG=INFO prints the path; check nvidia-smi "
         "topo -m, NCCL_P2P_DISABLE, NCCL_SHM_DISABLE, and ACS or the IOMMU in virtual machines."
     ),
     lost=_slow,
     limits=Limits(
         0.10,
         0.30,
-        "nsys-ai: below a fifth of the peak; of the step as the TensorBoard plugin, from 10 %.",
+        "nsys-ai reports collectives below a fifth of the peak; the TensorBoard plugin reports "
+        "parts of a step from 10 %.",
     ),
-    answer="the way that NCCL takes: nvidia-smi topo -m, NCCL_DEBUG=INFO, NCCL_P2P_DISABLE unset",
+    answer="the path that NCCL takes: nvidia-smi topo -m, NCCL_DEBUG=INFO, NCCL_P2P_DISABLE unset",
 )

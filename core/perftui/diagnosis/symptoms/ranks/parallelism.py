@@ -56,8 +56,8 @@ def _data_parallel(facts: Facts) -> Lost | None:
     return Lost(
         0,
         None,
-        f"DataParallel drives {count} GPUs from one process: it copies the model to each of them "
-        "in every step, and one Python thread launches for all.",
+        f"DataParallel drives {count} GPUs from one process: it copies the model to each GPU in "
+        "every step, and one Python process launches all kernels.",
         (Figure("GPUs of one process", count, "count"),),
         share=1.0,
     )
@@ -81,8 +81,8 @@ EACH_MICRO_BATCH = Rule(
     id="reduce-each-micro-batch",
     when="gradients are reduced for every micro-batch, though the optimizer steps once for several",
     explanation=(
-        "With gradient accumulation only the last backward pass before the optimizer's step has "
-        "to reduce gradients with the other ranks. Wrap the others in model.no_sync()."
+        "With gradient accumulation, only the last backward pass before the optimizer step has to "
+        "reduce gradients across ranks. Wrap the others in model.no_sync()."
     ),
     lost=_each_micro_batch,
     limits=Limits(0.05, 0.20, "TraceLens speaks of exposed communication from 5 %."),
@@ -94,15 +94,15 @@ DATA_PARALLEL = Rule(
     id="wrong-parallelism",
     when="DataParallel drives several GPUs from one process",
     explanation=(
-        "DataParallel copies the model to every GPU in each step, gathers on the first, and "
-        "launches everything from one Python process. DistributedDataParallel, one process a GPU, "
-        "is faster even on one machine."
+        "DataParallel copies the model to every GPU in each step, gathers results on the first, "
+        "and launches everything from one Python process. DistributedDataParallel, with one "
+        "process per GPU, is faster even on one machine."
     ),
     lost=_data_parallel,
     limits=Limits(
-        0.5, 1.0, "TensorBoard's plugin advises against it wherever it is used.", of="of its GPUs"
+        0.5, 1.0, "The TensorBoard plugin advises against it in all cases.", of="of its GPUs"
     ),
-    answer="DistributedDataParallel, one process for each GPU",
+    answer="DistributedDataParallel, one process per GPU",
 )
 
 UNUSED_PARAMETERS = Rule(
@@ -110,11 +110,11 @@ UNUSED_PARAMETERS = Rule(
     when="DistributedDataParallel looks for unused parameters in each step",
     explanation=(
         "find_unused_parameters=True walks the graph after every forward pass and delays the "
-        "reduction of gradients. Leave it out where every parameter is used, or name them once "
-        "with static_graph=True. It costs 5 to 10 % of the step where people measured it."
+        "reduction of gradients. Remove it if every parameter is used, or set static_graph=True "
+        "if the graph never changes. Published measurements put its cost at 5 to 10 % of the step."
     ),
     lost=_unused,
-    limits=Limits(0.10, 0.20, "5 to 10 % of the step where people measured it.", info=0.05),
+    limits=Limits(0.10, 0.20, "Published measurements: 5 to 10 % of the step.", info=0.05),
     fixes=("ddp-all-used",),
-    answer="leave find_unused_parameters out, or static_graph=True",
+    answer="remove find_unused_parameters, or static_graph=True",
 )

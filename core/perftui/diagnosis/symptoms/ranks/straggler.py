@@ -50,8 +50,8 @@ def _straggling(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"Rank {slow.rank} holds up the others {fmt.part_of_step(cost, step.mean)}"
-        f"{_most_of_it(slow, line)}.",
+        f"Rank {slow.rank} holds up the others for "
+        f"{fmt.part_of_step(cost, step.mean)}{_most_of_it(slow, line)}.",
         (behind, *collective_figures(slow), *_steps(step)),
         place=place,
         parts=(EXPOSED_COMMUNICATION, "backward", slow.part),
@@ -87,21 +87,21 @@ def _exposed(facts: Facts) -> Lost | None:
         return None
     beside = ""
     if slow and facts.run is None and waited:
-        exposed, beside = exposed - waited, f" beside the wait for rank {slow.rank}"
+        exposed, beside = exposed - waited, f" besides the wait for rank {slow.rank}"
     step, hidden = judged.of, _hidden(facts)
     describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
     who = "The GPU" if judged.on_device else "The training"
     figures = [Figure.share("exposed communication", exposed / step.mean, EXPOSED.limits.warning)]
     low = ""
     if hidden is not None:
-        figures.append(Figure.share("hidden behind computing", hidden))
+        figures.append(Figure.share("hidden behind computation", hidden))
         if hidden < OVERLAP_LOW:
-            low = f"; only {fmt.percent(hidden)} of it is hidden behind computing"
+            low = f"; only {fmt.percent(hidden)} of it is hidden behind computation"
     return Lost(
         exposed,
         step,
-        f"{who} spends {describe(exposed, step.mean)} in {_collectives(facts)}{beside}, computing "
-        f"nothing meanwhile{low}.",
+        f"{who} spends {describe(exposed, step.mean)} in {_collectives(facts)}{beside}, with no "
+        f"computation to hide them{low}.",
         (*figures, *_steps(step)),
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
@@ -132,37 +132,38 @@ def _hidden(facts: Facts) -> float | None:
 
 STRAGGLER = Rule(
     id="straggler",
-    when="one rank comes late to the collectives, and the others wait for it",
+    when="one rank arrives late at collectives, and the others wait for it",
     explanation=(
-        "Ranks meet in collectives such as the all-reduce of gradients, which none leaves before "
-        "the last has come. The rank that spends least time in them comes last: its own work "
-        "before is what all wait for. Look at that rank, at the part of its step that is longer "
-        "than the others', and at the line. Of traces the directory of all ranks has to be given: "
-        "their collectives are matched, and what counts is what each rank makes the others wait."
+        "Ranks synchronize in collectives such as the all-reduce of gradients: no rank leaves "
+        "before the last one arrives. The rank that spends the least time in them arrives last, "
+        "so all ranks wait for its own work before that. Look at that rank, at the part of its "
+        "step that is longer than on the others, and at the line. For traces, open the directory "
+        "with all ranks: their collectives are matched, and the cost is how long each rank makes "
+        "the others wait."
     ),
     lost=_straggling,
     limits=Limits(
         0.10,
         0.20,
-        "TraceML warns from 10 % of the step and is critical from 20 %.",
+        "TraceML warns from 10 % of the step, critical from 20 %.",
         info=0.05,
     ),
-    answer="what that rank does more: its data, its host, its GPU",
+    answer="find what that rank does longer: its data, its host, its GPU",
 )
 
 EXPOSED = Rule(
     id="communication-exposed",
-    when="ranks exchange data and compute nothing meanwhile",
+    when="communication between ranks is not hidden behind computation",
     explanation=(
-        "Time in collectives that computing does not hide. Larger or fewer buckets, "
-        "gradient_as_bucket_view, no_sync() with gradient accumulation, lower precision of what is "
-        "sent, or a faster link shorten it; overlap hides it."
+        "Time in collectives that no computation hides. Larger or fewer buckets, "
+        "gradient_as_bucket_view, no_sync() with gradient accumulation, sending in lower "
+        "precision, or a faster link shorten it; overlap hides it."
     ),
     lost=_exposed,
     limits=Limits(
         0.10,
         0.30,
-        "The TensorBoard plugin warns from 10 %, xprof is critical from 30 %.",
+        "The TensorBoard plugin warns from 10 %; xprof calls 30 % critical.",
         info=0.05,
     ),
     claims=Claim(phase=EXPOSED_COMMUNICATION),

@@ -33,10 +33,10 @@ def _changing(facts: Facts) -> Lost | None:
         cost,
         step,
         f"The ranks wait for each other {fmt.part_of_step(cost, step.mean)}, for a different one "
-        f"each time: none is last in more than {fmt.percent(late.often_share)} of the steps. "
-        f"Whoever is last is longer in {part}.",
+        f"each time: none is last in more than {fmt.percent(late.often_share)} of the steps. The "
+        f"last rank spends longer in {part}.",
         (
-            Figure.share("waiting in turn", cost / step.mean, CHANGING.limits.warning),
+            Figure.share("waiting for each other", cost / step.mean, CHANGING.limits.warning),
             Figure.share(f"last most often, rank {late.often}", late.often_share, ALWAYS),
             Figure(f"{phase_name(late.part)}, longer on the last", late.part_lag, "ns"),
             Figure("mean step", step.mean, "ns"),
@@ -60,7 +60,7 @@ def _memory(facts: Facts) -> Lost | None:
         None,
         f"Rank {held.most} holds up to {fmt.size(held.most_bytes)} of GPU memory, rank "
         f"{held.least} {fmt.size(held.least_bytes)}: the fullest ({fmt.percent(held.share)} of its "
-        "GPU) limits the batch of all.",
+        "GPU) limits the batch size of all.",
         (
             Figure.share("less on the emptiest", held.skew, UNEVEN_MEMORY.limits.info),
             Figure.share("of its GPU on the fullest", held.share, FULL, Place(rank=held.most)),
@@ -76,17 +76,18 @@ CHANGING = Rule(
     id="uneven-ranks",
     when="ranks wait for each other, for a different one each time",
     explanation=(
-        "Every step lasts as long as its slowest rank. If that is a different one each time, no "
-        "card and no host is at fault: a loader that now and then has no batch, Python's garbage "
-        "collector, or batches of different sizes. Longer queues and gc.freeze() help the first "
-        "two; sorting samples by length, so that all ranks get as much in a step, the last. The "
-        "cost is what a step would be shorter if each rank took its mean every time."
+        "Every step takes as long as its slowest rank. If that is a different one each time, no "
+        "card or host is at fault, but a loader that sometimes has no batch ready, Python's "
+        "garbage collector, or batches of different sizes. Longer queues and gc.freeze() help "
+        "with the first two; sorting samples by length, so that all ranks get equal work, helps "
+        "with the last. The cost is how much shorter a step would be if every rank always took "
+        "its mean time."
     ),
     lost=_changing,
     limits=Limits(
         0.10,
         0.20,
-        "As for a straggler: TraceML warns from 10 % of the step and is critical from 20 %.",
+        "The same as for a straggler: TraceML warns from 10 % of the step, critical from 20 %.",
         info=0.05,
     ),
     answer="prefetch_factor, gc.freeze(), batches of the same size on all ranks",
@@ -96,14 +97,14 @@ UNEVEN_MEMORY = Rule(
     id="uneven-memory",
     when="one rank holds much more GPU memory than another, and is nearly full",
     explanation=(
-        "All ranks take the batch that fits the fullest. A rank that holds more has more of the "
-        "model, longer samples, or something of its own: tensors that all ranks load to the first "
-        "GPU (map_location), results gathered on one rank, a stage of a pipeline that is larger."
+        "The fullest rank limits the batch size of all ranks. A rank that holds more has more of "
+        "the model, longer samples, or something extra: tensors that all ranks load to the first "
+        "GPU (map_location), results gathered on one rank, or a larger pipeline stage."
     ),
     lost=_memory,
     limits=Limits.of_hint(
         0.20,
-        "TraceML: a fifth less, where the fullest is at 80 %. What it costs is not measured.",
+        "TraceML reports a fifth less memory if the fullest is at 80 %. The cost is not measured.",
         of="of the fullest rank's memory",
     ),
     answer="map_location, gathering on the CPU, equal stages, batches of the same size",

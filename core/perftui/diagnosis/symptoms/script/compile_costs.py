@@ -18,14 +18,14 @@ def _unpaid(facts: Facts) -> Lost | None:
     return Lost(
         0,
         None,
-        f"torch.compile took {fmt.duration(found.time)}, {fmt.percent(share)} of the run: with as "
-        f"much gain as usual that pays from {fmt.several(found.paid_from, 'step')} on, and this "
-        f"run had {found.steps:,}.",
+        f"torch.compile took {fmt.duration(found.time)}, {fmt.percent(share)} of the run: with the "
+        f"usual gain that pays off after {fmt.several(found.paid_from, 'step')}, and this run "
+        f"had {found.steps:,}.",
         (
             Figure.share("compiling, of the run", share, UNPAID.limits.info),
             Figure("steps", found.steps, "count"),
             Figure("mean step", found.mean, "ns"),
-            Figure("step without it to have paid", found.mean + found.needed, "ns"),
+            Figure("step without it at which it pays off", found.mean + found.needed, "ns"),
         ),
         share=share,
     )
@@ -33,16 +33,16 @@ def _unpaid(facts: Facts) -> Lost | None:
 
 UNPAID = Rule(
     id="compile-not-paid",
-    when="torch.compile takes longer than so short a run can win back",
+    when="torch.compile takes longer than it saves in so short a run",
     explanation=(
-        "Compiling takes seconds to minutes at the start, and makes each step shorter. In a long "
-        "run it pays; in a short one, such as a test, leave it out, or keep what is compiled from "
-        "run to run (TORCHINDUCTOR_CACHE_DIR). The number of steps is for a step that takes "
-        "1.43 times as long without it, as PyTorch measured in the mean of 163 models."
+        "Compiling takes seconds to minutes at the start and makes each step shorter. It pays off "
+        "in a long run. In a short one, such as a test, leave it out, or keep the compile cache "
+        "between runs (TORCHINDUCTOR_CACHE_DIR). The number of steps assumes that a step takes "
+        "1.43 times as long without torch.compile, PyTorch's mean over 163 models."
     ),
     lost=_unpaid,
     limits=Limits.of_hint(
-        0.20, "It is no part of a step, and a longer run pays it off.", of="of the run"
+        0.20, "It is not part of a step, and a longer run makes up for it.", of="of the run"
     ),
     answer="leave it out of short runs, or keep its cache",
 )

@@ -114,7 +114,7 @@ def _anomaly(facts: Facts, known: Settings | None) -> _Flag | None:
         place = place_of_rows(facts, checks.rows)
         if judged is not None:
             cost = max(cost, _writing(checks, judged))
-        checking = f": it looks through {checks.checks // checks.count} gradients in each step"
+        checking = f": it checks {checks.checks // checks.count} gradients in each step"
         if judged is not None:
             cost += _checking(facts, checks, judged)
     return _Flag(
@@ -181,11 +181,11 @@ def _costless(facts: Facts, known: Settings | None) -> list[_Flag]:
         if value.lower() not in (*_OFF, *harmless) and (on_gpu or name not in _ON_GPU)
     ]
     if modes is not None and modes.deterministic:
-        sentence = "Only deterministic algorithms are used, some of which are slower"
+        sentence = "Only deterministic algorithms are used, and some are slower"
         name, set_by = "deterministic algorithms", ("use_deterministic_algorithms",)
         found.append(_Flag(name, sentence, pattern="deterministic", set_by=set_by))
     if known.cudnn is not None and known.cudnn.deterministic and on_gpu:
-        sentence = "cuDNN takes only deterministic algorithms, some of which are slower"
+        sentence = "cuDNN uses only deterministic algorithms, and some are slower"
         name = "cudnn.deterministic"
         found.append(_Flag(name, sentence, pattern="deterministic", set_by=(name,)))
     return found
@@ -193,22 +193,22 @@ def _costless(facts: Facts, known: Settings | None) -> list[_Flag]:
 
 FLAGS = Rule(
     id="debug-flags",
-    when="a switch for finding errors is left on",
+    when="a debugging switch is left on",
     explanation=(
-        "Anomaly detection notes the stack of every operator and looks through every gradient for "
-        "NaN, waiting for each answer. CUDA_LAUNCH_BLOCKING lets the host wait for each kernel "
-        "before it launches the next. Both are for finding an error: take them out for training, "
-        "like the more talkative settings of TORCH_LOGS and NCCL_DEBUG. Deterministic algorithms "
-        "are said only so that you know."
+        "Anomaly detection records the stack of every operator and checks every gradient for NaN, "
+        "waiting for each result. CUDA_LAUNCH_BLOCKING makes the host wait for each kernel before "
+        "it launches the next. Both are for debugging: turn them off for training, like verbose "
+        "settings of TORCH_LOGS and NCCL_DEBUG. Deterministic algorithms are reported for "
+        "information only."
     ),
     lost=_left_on,
     limits=Limits(
         0.05,
         0.20,
-        "From 5 % on, as TraceLens speaks of exposed time; below that it is only said to be on.",
+        "TraceLens reports exposed time from 5 %; below that the switch is only reported as on.",
         info=0.0,
     ),
     fixes=("anomaly-off", "deterministic-off"),
-    answer="take it out, or unset the variable",
+    answer="remove it, or unset the variable",
     slows_launches=True,
 )

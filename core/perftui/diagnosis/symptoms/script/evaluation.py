@@ -101,13 +101,13 @@ def _sentence(found: Evaluation, step: StepBreakdown, where: str) -> str:
         missing = missing if found.lacks_no_grad else ""
         return (
             f"Evaluation takes {fmt.part_of_step(found.per_step, step.mean)}: "
-            f"{fmt.several(found.count, 'step')} call the model many times for one backward pass"
-            f"{missing}{where}."
+            f"{fmt.several(found.count, 'step')} call the model many times per backward "
+            f"pass{missing}{where}."
         )
     waits = f", {fmt.percent(found.waiting)} of it waiting for data"
     return (
         f"Evaluation takes {fmt.percent(found.share)} of the run: "
-        f"{fmt.several(found.count, 'step')} that train nothing{where}, "
+        f"{fmt.several(found.count, 'step')} without training{where}, "
         f"{fmt.duration(found.per_step)} for each training step"
         f"{waits if found.waiting >= MOSTLY_WAITS else ''}."
     )
@@ -117,15 +117,16 @@ EVALUATION = Rule(
     id="evaluation",
     when="evaluation takes much of the run",
     explanation=(
-        "While the model is evaluated nothing is trained. Evaluate less often or on a part of the "
-        "data, with larger batches (nothing is kept for a backward pass), under torch.no_grad() or "
-        "torch.inference_mode(), and with loader workers of its own."
+        "Nothing is trained during evaluation. Evaluate less often or on part of the data, with "
+        "larger batches (nothing is kept for a backward pass), under torch.no_grad() or "
+        "torch.inference_mode(), and with workers for the evaluation loader."
     ),
     lost=_lost,
     limits=Limits(
         0.20,
         0.50,
-        "A fifth, as for any part of a step; from a half on there is more of it than of training.",
+        "A fifth, as for any part of a step; from half of the run on, evaluation takes longer "
+        "than training.",
         of="of the run",
     ),
     fixes=("no-grad", "evaluate-less-often"),

@@ -91,20 +91,20 @@ PAUSES = Rule(
     id="gc-pauses",
     when="Python's garbage collector holds up the training",
     explanation=(
-        "A full collection looks at every live object, and nothing else runs meanwhile: with a "
-        "million objects that takes a large part of a second. Objects that stay need not be looked "
-        "at: gc.freeze() once everything is loaded; gc.disable(), and gc.collect() between epochs. "
-        "Large tables of small objects are better kept as arrays. Without reference cycles, which "
-        "a training seldom makes, gc.collect() in the loop frees nothing."
+        "A full collection visits every live object while everything else waits: with a million "
+        "objects that takes a large part of a second. Exclude objects that stay with gc.freeze() "
+        "once everything is loaded; or gc.disable(), and gc.collect() between epochs. Keep large "
+        "tables of small objects in arrays. Without reference cycles, which a training seldom "
+        "creates, gc.collect() in the loop frees nothing."
     ),
     lost=_lost,
     limits=Limits(
         0.05,
         0.20,
-        "From 5 % on as other parts that are certain to be avoidable; msprof speaks of each pause "
-        "of 1 ms, which collections of any training take, so 1 % is worth a word only.",
+        "Certainly avoidable, hence a low limit. msprof reports every pause of 1 ms, but every "
+        "training has such collections, so 1 % is only a hint.",
         info=0.01,
     ),
     fixes=("collect-off", "gc-freeze"),
-    answer="gc.freeze() after the start, gc.disable(), no gc.collect() in the loop",
+    answer="gc.freeze() after start-up, gc.disable(), no gc.collect() in the loop",
 )

@@ -12,8 +12,8 @@ from perftui.facts.source.own_samples import waiting
 from perftui.facts.step.judged_step import HOST_AT_WORK, JudgedStep, judged_step
 
 UNKNOWN = (
-    "other threads were seen to hold Python's lock, but none at a line of the script's, and how "
-    "long the main thread ran meanwhile is not known"
+    "other threads held the GIL, but none at a line of the script, and how long the main thread "
+    "ran meanwhile is not known"
 )
 
 
@@ -37,15 +37,15 @@ def _contention(facts: Facts) -> Lost | None:
     line = lock.lines.first_own
     place = facts.at(line) if line else None
     at = f" at {line.short} in {line.function}" if line else ""
-    figures = [Figure.share("lock held by other threads", lock.held, place=place)]
+    figures = [Figure.share("GIL held by other threads", lock.held, place=place)]
     if lock.idle is not None:
-        figures.append(Figure.share("main thread neither running nor ready to", lock.idle))
+        figures.append(Figure.share("main thread neither running nor ready to run", lock.idle))
     figures += [Figure("mean step", step.mean, "ns"), Figure("steady steps", step.count, "count")]
     return Lost(
         cost,
         step,
-        f"Another thread{at} holds Python's lock {fmt.percent(lock.held)} of the time: the "
-        f"training thread waits for it up to {fmt.part_of_step(cost, step.mean)}.",
+        f"Another thread{at} holds the GIL {fmt.percent(lock.held)} of the time: the training "
+        f"thread waits for it for up to {fmt.part_of_step(cost, step.mean)}.",
         tuple(figures),
         place=place,
         parts=parts,
@@ -74,17 +74,16 @@ def _parts(judged: JudgedStep) -> tuple[str, ...]:
 
 CONTENTION = Rule(
     id="gil-contention",
-    when="another thread of the process runs Python while the training thread waits to",
+    when="another thread runs Python while the training thread waits for the GIL",
     explanation=(
-        "One thread of a process runs Python at a time. After each operator the training thread "
-        "asks for the lock again, and a thread that computes in Python gives it up every 5 ms "
-        "only, so that a step of many short operators takes many times as long. Threads that read "
-        "files, compress or wait give it up at once. The cost is the time in which other threads "
-        "held it while the training thread neither ran nor waited for a core."
+        "Only one thread of a process runs Python at a time: the one that holds the GIL. After "
+        "each operator the training thread requests the GIL again, and a thread that computes in "
+        "Python releases it only every 5 ms, so a step of many short operators takes many times "
+        "as long. Threads that read files, compress or wait release it at once. The cost is the "
+        "time that other threads held the GIL while the training thread neither ran nor waited "
+        "for a core."
     ),
     lost=_contention,
-    limits=Limits(
-        0.10, 0.25, "From 10 % on: the same share as for other reasons to wait.", info=0.05
-    ),
-    answer="move that work to a process of its own, or let the thread sleep",
+    limits=Limits(0.10, 0.25, "The same limit as for other waits.", info=0.05),
+    answer="move that work to a separate process, or let the thread sleep",
 )

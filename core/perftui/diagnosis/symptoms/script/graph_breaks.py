@@ -25,10 +25,11 @@ def _broken(facts: Facts) -> Lost | None:
     return Lost(
         0,
         None,
-        f"torch.compile stops and goes on in a new graph at "
-        f"{fmt.several(len(breaks), 'line')}: {named}{more}.",
+        f"torch.compile breaks the graph at {fmt.several(len(breaks), 'line')}: {named}{more}.",
         tuple(
-            Figure(f"break in {each.function}", each.compiled, "count", place=_at(facts, each))
+            Figure(
+                f"graph break in {each.function}", each.compiled, "count", place=_at(facts, each)
+            )
             for each in breaks
         ),
         place=_at(facts, breaks[0]),
@@ -42,14 +43,14 @@ def _at(facts: Facts, each: GraphBreak) -> Place:
 
 GRAPH_BREAKS = Rule(
     id="graph-breaks",
-    when="torch.compile cannot keep the model in one graph",
+    when="torch.compile cannot capture the model as one graph",
     explanation=(
-        "At such a line compiled code returns to Python and a new graph begins: nothing is fused "
-        "across it, and CUDA graphs are cut. Reading a value (.item(), if on a tensor), printing "
-        "and calls the compiler does not know are the usual reasons; TORCH_LOGS=graph_breaks "
-        "prints them, fullgraph=True stops at the first."
+        "At a graph break compiled code returns to Python and a new graph begins: nothing is "
+        "fused across it, and CUDA graphs are split. The usual reasons are reading a value "
+        "(.item(), an if on a tensor), printing, and calls that the compiler does not support. "
+        "TORCH_LOGS=graph_breaks prints them, fullgraph=True stops at the first."
     ),
     lost=_broken,
     limits=Limits.of_hint(0.5, "What could have been fused across a break is not known."),
-    answer="move it out of what is compiled, or keep the value a tensor",
+    answer="move the line out of the compiled function, or keep the value a tensor",
 )

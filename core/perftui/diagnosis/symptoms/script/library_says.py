@@ -18,11 +18,11 @@ def _hinted(facts: Facts) -> Lost | None:
     if not hints:
         return None
     first, more = hints[0], len(hints) - 1
-    others = f"; {fmt.several(more, 'more message')} of the kind" if more else ""
+    others = f"; {fmt.several(more, 'more message')} like it" if more else ""
     return Lost(
         0,
         None,
-        f'{first.library} says in line {first.output_line} of the output: "{first.message}"'
+        f'{first.library} reports in line {first.output_line} of the output: "{first.message}"'
         f"{others}.",
         tuple(
             Figure(f"{hint.library}, line {hint.output_line}", hint.message, place=_place(hint))
@@ -40,14 +40,12 @@ def _place(hint: LibraryHint) -> Place | None:
 
 LIBRARY_SAYS = Rule(
     id="library-says",
-    when="PyTorch or another library says in the output that something is slow",
+    when="PyTorch or another library reports in the output that something is slow",
     explanation=(
-        "Libraries print advice once, at the beginning, where nobody reads it. What they say is "
-        "true of many trainings and not of all: the other findings tell what it costs here."
+        "Libraries print advice once, at the start, where it is easily missed. It holds for many "
+        "trainings, but not for all: the other findings show what it costs here."
     ),
     lost=_hinted,
-    limits=Limits.of_hint(
-        0.5, "A word of others is never more than a hint: what it costs is not measured."
-    ),
-    answer="what the message says",
+    limits=Limits.of_hint(0.5, "Never more than a hint: the cost is not measured."),
+    answer="follow the message",
 )

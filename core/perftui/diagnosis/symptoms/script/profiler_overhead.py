@@ -35,8 +35,7 @@ def _profiling(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"The script runs a profiler of its own{at}{takes}: perftui can profile no window "
-        "meanwhile.",
+        f"The script runs its own profiler{at}{takes}: perftui cannot profile a window meanwhile.",
         (
             Figure.share("in the profiler", share, OVERHEAD.limits.warning, place),
             Figure("mean step", step.mean, "ns"),
@@ -57,8 +56,8 @@ def _own_window(facts: Facts) -> Lost | None:
     return Lost(
         0,
         None,
-        f"The profiler itself takes {fmt.percent(share)} of the steps that it recorded: what the "
-        "trace says of the host is less certain.",
+        f"The profiler itself takes {fmt.percent(share)} of the steps that it recorded: the host "
+        "times of the trace are less reliable.",
         (Figure.share("profiler", share, SPOILED),),
         fixes=(),
     )
@@ -66,20 +65,20 @@ def _own_window(facts: Facts) -> Lost | None:
 
 OVERHEAD = Rule(
     id="profiler-overhead",
-    when="a profiler of the script's own takes time, or spoils what was recorded",
+    when="the script's own profiler takes time, or profiling distorts the trace",
     explanation=(
-        "A torch.profiler around the whole training slows every operator, the more so with stacks "
-        "and shapes, and works through what it has recorded at the end of each cycle. Take it out, "
-        "or give it a schedule with few active steps and repeat=1. Only one profiler can run at a "
-        "time, so perftui records no windows meanwhile."
+        "A torch.profiler around the whole training slows every operator, even more with stacks "
+        "and shapes, and processes its events at the end of each cycle. Remove it, or give it a "
+        "schedule with few active steps and repeat=1. Only one profiler can run at a time, so "
+        "perftui records no windows meanwhile."
     ),
     lost=_profiling,
     limits=Limits(
         0.05,
         0.20,
-        "nsys-ai calls 5 % of profiler time notable and says from 15 % on that it spoils a window.",
+        "nsys-ai calls 5 % of profiler time notable and a window unreliable from 15 %.",
         info=0.0,
     ),
     fixes=("profiler-schedule",),
-    answer="take it out, or profile few steps",
+    answer="remove it, or profile few steps",
 )

@@ -63,8 +63,8 @@ def python_in_model(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         judged.of,
-        f"Python within the model and its optimizer takes {fmt.part_of_step(cost, mean)}, most of "
-        f"it in {phase}{at(line)}: a step calls {calls} operators.",
+        f"Python in the model and its optimizer takes {fmt.part_of_step(cost, mean)}, most of it "
+        f"in {phase}{at(line)}: a step calls {calls} operators.",
         (
             Figure.share("Python between operators", cost / mean, PYTHON_IN_MODEL.limits.warning),
             *(Figure(f"{PYTHON_IN}{name}", ns, "ns") for name, ns in python.items()),
@@ -111,18 +111,18 @@ def _looped(found: Operators, over_rows: Sequence[Loop], known: Sequence[Loop]) 
 
 PYTHON_IN_MODEL = Rule(
     id="python-bound",
-    when="Python takes the time, between the operators of the model",
+    when="Python between the operators of the model takes the time",
     explanation=(
-        "No operator runs meanwhile: the time goes to Python code within the model, or to the "
-        "calls of very many small operators. Do more in each call: larger tensors, operators on "
-        "whole batches, foreach or fused optimizers, torch.compile; and take what needs no tensor "
-        "out of the model."
+        "No operator runs during that time: it goes to Python code in the model, or to the call "
+        "overhead of many small operators. Do more per call: larger tensors, operators on whole "
+        "batches, foreach or fused optimizers, torch.compile. Move work that needs no tensor out "
+        "of the model."
     ),
     lost=python_in_model,
     limits=Limits(
         0.15,
         0.20,
-        "perfessor speaks of the host's own time from 15 % on; 10 % is worth a word.",
+        "perfessor reports host time from 15 %; 10 % is worth a hint.",
         info=0.10,
     ),
     answer="fewer and larger operators, torch.compile, less Python in the model",

@@ -32,7 +32,7 @@ def _lost(facts: Facts) -> Lost | None:
         raise NotApplicableError
     step, noted, found = steady_step(facts), compilations(facts), moments(facts)
     if found is None and noted is None:
-        raise UnknownError("too few samples of the stack")
+        raise UnknownError("too few stack samples")
     cost, first = (noted.per_step if noted else 0), None
     is_exact = True
     if found is not None:
@@ -58,8 +58,8 @@ def _lost(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"torch.compile takes {fmt.part_of_step(cost, step.mean)} after the warm-up: it compiles"
-        f"{at} again in {within} of {fmt.several(step.count, 'step')}{_why(exact)}.",
+        f"torch.compile takes {fmt.part_of_step(cost, step.mean)} after the warm-up: it "
+        f"recompiles{at} in {within} of {fmt.several(step.count, 'step')}{_why(exact)}.",
         (
             Figure.share("compiling", cost / step.mean, RECOMPILES.limits.warning),
             Figure("steps seen compiling", within, "count"),
@@ -75,7 +75,7 @@ def _lost(facts: Facts) -> Lost | None:
 
 def _why(exact: Compilations | None) -> str:
     if exact is None:
-        return ", as far as samples tell"
+        return ", according to stack samples"
     return f', last because of "{exact.reason}"' if exact.reason else ""
 
 
@@ -100,15 +100,15 @@ def _steps_within(facts: Facts) -> int:
 
 RECOMPILES = Rule(
     id="recompiles",
-    when="torch.compile compiles again in steps after the warm-up",
+    when="torch.compile recompiles after the warm-up",
     explanation=(
-        "What is compiled holds for the shapes, types and values it was compiled for; others make "
-        "it compile again, which takes seconds. dynamic=True or mark_dynamic compile once for all "
-        "sizes; padding to a few lengths keeps the number of shapes small. TORCH_LOGS=recompiles "
-        "says which guard failed."
+        "Compiled code is valid for the shapes, types and values it was compiled for. Others "
+        "cause a recompilation, which takes seconds. dynamic=True or mark_dynamic compile once "
+        "for all sizes; padding to a few lengths keeps the number of shapes small. "
+        "TORCH_LOGS=recompiles prints the guard that failed."
     ),
     lost=_lost,
-    limits=Limits(0.05, 0.20, "As certain to be avoidable as a wait for data."),
+    limits=Limits(0.05, 0.20, "As certainly avoidable as a wait for data."),
     claims=Claim(idle=GapCause.LAUNCH),
     fixes=("compile-dynamic",),
     answer="dynamic=True, fixed or padded shapes",

@@ -69,7 +69,7 @@ def _doubt(judged: JudgedStep, found: ScriptPython, at: ScriptFunction | None) -
     where = f"what {at.line.short} does" if at else "which line of the script it is"
     return (
         f"the GPU idles {fmt.part_of_step(found.ns, judged.of.mean)} while the script runs Python, "
-        f"yet {where} is not known, and copies take as long"
+        f"but {where} is not known, and copies take as long"
     )
 
 
@@ -94,26 +94,26 @@ def _lines(found: ScriptPython, facts: Facts) -> list[Figure]:
 def _unproven(found: ScriptPython, at: ScriptFunction | None) -> str:
     if not found.sees_operators:
         return "a profiled window that shows the operators"
-    return "" if at else "samples of the stack that show the line"
+    return "" if at else "stack samples that show the line"
 
 
 PYTHON = Rule(
     id="python-bound",
-    when="the script's own Python takes long: logs, statistics, copies, waiting",
+    when="the script's own Python takes long: logging, statistics, copies, waiting",
     explanation=(
-        "Between forward, backward and optimizer the script does work of its own in Python, and "
-        "the model waits for it. Do it every N steps, on whole tensors rather than number by "
-        "number, or in a thread or process beside the training."
+        "Between forward, backward and optimizer the script does its own work in Python, and the "
+        "model waits for it. Do it every N steps, on whole tensors rather than number by number, "
+        "or in a separate thread or process."
     ),
     lost=_lost,
     limits=Limits(
         0.10,
         0.20,
-        "perfessor speaks of the host's own time from 15 % on, the TensorBoard plugin of any part "
-        "from 10 %; half of that is worth a word.",
+        "perfessor reports host time from 15 %, the TensorBoard plugin any part of a step from 10 "
+        "%; half of that is worth a hint.",
         info=0.05,
     ),
     claims=Claim(idle=GapCause.PYTHON),
     fixes=("sleep-off", "less-often"),
-    answer="every N steps, on whole tensors, or beside the training",
+    answer="every N steps, on whole tensors, or in the background",
 )

@@ -71,7 +71,7 @@ def _memory(rss: Trend | None) -> str:
 
 def _why(found: GrowingSteps) -> str:
     if found.phase == "backward":
-        return ", as it does where graphs of earlier steps are kept, or inputs grow"
+        return ", which happens if graphs of earlier steps are kept or inputs grow"
     return ""
 
 
@@ -95,7 +95,7 @@ def _kept(facts: Facts) -> Lost | None:
         found.cost,
         step,
         f"Backward grows from {fmt.duration(found.shortest)} to {fmt.duration(found.longest)} and "
-        f"begins anew, as {found.line.short} keeps the graphs of earlier steps: "
+        f"starts over, because {found.line.short} keeps the graphs of earlier steps: "
         f"{fmt.part_of_step(found.cost, step.mean)}.",
         (
             Figure.share("above the shortest", found.cost / step.mean, KEPT.limits.warning),
@@ -124,7 +124,7 @@ def _memory_growth(facts: Facts) -> Lost | None:
         0,
         None,
         f"Memory of the training grows from {fmt.size(rss.first)} to {fmt.size(rss.last)} in "
-        f"{fmt.several(step.count, 'step')}, {fmt.size(added / step.count)} each.",
+        f"{fmt.several(step.count, 'step')}, {fmt.size(added / step.count)} per step.",
         (
             Figure.share("growth", rss.growth, MEMORY_GROWTH.limits.warning),
             *_rss(rss),
@@ -136,19 +136,19 @@ def _memory_growth(facts: Facts) -> Lost | None:
 
 GROWING = Rule(
     id="growing-steps",
-    when="steps become longer and longer",
+    when="steps take longer and longer",
     explanation=(
-        "One part of the step takes longer each time while the others stay as they are: something "
-        "grows. Usual are a list of outputs that is joined anew in each step, a file that is "
-        "written whole, and losses or hidden states that are kept with their graphs: add up "
-        "loss.item() or loss.detach(), and detach what goes from one step to the next."
+        "One part of the step takes longer each time while the others stay the same: something "
+        "grows. Usual causes are a list of outputs that is concatenated in each step, a file that "
+        "is rewritten in full, and losses or hidden states that keep their graphs: sum "
+        "loss.item() or loss.detach(), and detach whatever one step passes to the next."
     ),
     lost=_steps,
     limits=Limits(
         0.05,
         0.20,
-        "Medians of ten blocks rise from first to last, and by a tenth over the run, half of "
-        "which is the mean; a run ten times as long would lose ten times as much.",
+        "The medians of ten blocks rise from first to last, by a tenth over the run, half of that "
+        "on average; a run ten times as long would lose ten times as much.",
         info=0.025,
     ),
     answer="detach what is kept, keep sums rather than lists",
@@ -156,34 +156,34 @@ GROWING = Rule(
 
 KEPT = Rule(
     id="kept-graph",
-    when="backward goes through the graphs of earlier steps, more of them each time",
+    when="backward runs through the graphs of earlier steps, more of them each time",
     explanation=(
-        "What one step hands to the next, a hidden state or a sum, still has its graph, and "
-        "retain_graph keeps that: backward runs through all steps since the state was last made "
-        "anew. Hand on state.detach() and leave out retain_graph. Gradients then end at the step, "
-        "as truncated backpropagation means them to; where they should reach farther back, "
-        "detach every so many steps."
+        "A hidden state or sum that one step passes to the next still has its graph, and "
+        "retain_graph keeps it: backward runs through all steps since the state was last reset. "
+        "Pass on state.detach() and drop retain_graph. Gradients then stop at the step, as "
+        "truncated backpropagation intends; if they should reach further back, detach every N "
+        "steps."
     ),
     lost=_kept,
-    limits=Limits(0.05, 0.20, "As for steps that grow over the whole run."),
-    answer="detach what goes from one step to the next",
+    limits=Limits(0.05, 0.20, "The same limit as for steps that grow over the whole run."),
+    answer="detach what one step passes to the next",
 )
 
 MEMORY_GROWTH = Rule(
     id="memory-growth",
     when="the memory of the training grows with every step",
     explanation=(
-        "The processes hold more and more memory: a list that is never emptied, tensors kept with "
-        "their graphs, a cache without a limit. In a long run it is used up."
+        "The training processes hold more and more memory: a list that is never cleared, tensors "
+        "kept with their graphs, a cache without a limit. A long run will run out of memory."
     ),
     lost=_memory_growth,
     limits=Limits(
         0.50,
         1.0,
-        "TraceML speaks of 1.5 % in 100 steps; processes fill caches and pools in any run, so a "
-        "tenth is worth a word, half as much again a warning.",
+        "TraceML reports 1.5 % in 100 steps; processes fill caches and pools in any run, so "
+        "growth by a tenth is a hint and by half a warning.",
         of="of its memory at first",
         info=0.10,
     ),
-    answer="detach what is kept, bound caches",
+    answer="detach what is kept, limit caches",
 )

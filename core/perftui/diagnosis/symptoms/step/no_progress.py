@@ -29,8 +29,8 @@ def _waits(facts: Facts) -> Lost | None:
     return Lost(
         0,
         None,
-        f"No step has ended for {fmt.duration(found.duration)}, since that of number {found.step}; "
-        f"a step takes {fmt.duration(found.usual)}. {_where(lines)}",
+        f"No step has ended for {fmt.duration(found.duration)}, since step {found.step}; a step "
+        f"usually takes {fmt.duration(found.usual)}. {_where(lines)}",
         (
             Figure("since the last step", found.duration, "ns"),
             Figure("median step", found.usual, "ns"),
@@ -52,7 +52,7 @@ def _place(facts: Facts) -> int | None:
 def _where(lines: Sequence[tuple[int, LineShare]]) -> str:
     """Ranks by where they were last, those that are alike together."""
     if not lines:
-        return "No sample tells where its main thread is."
+        return "No stack sample shows where its main thread is."
     at: dict[str, list[int]] = {}
     for rank, line in lines:
         in_function = f" in {line.function}" if line.file and line.function else ""
@@ -65,19 +65,19 @@ def _where(lines: Sequence[tuple[int, LineShare]]) -> str:
 
 NO_PROGRESS = Rule(
     id="no-progress",
-    when="the training still runs, and comes to no step any more",
+    when="the training still runs but makes no more steps",
     explanation=(
-        "The last step is long ago for this training: it hangs, or does something that it has not "
-        "done before. Ranks that wait in a collective wait for the one that is elsewhere; one that "
-        "waits for the data loader waits for a worker, a lock or a file system. It goes away with "
-        "the next step, and is never said of a run that is over."
+        "The last step was long ago for this training: it hangs, or does something it has not "
+        "done before. Ranks waiting in a collective wait for the one that is elsewhere; a rank "
+        "waiting for the data loader waits for a worker, a lock or a file system. The finding "
+        "disappears with the next step, and is never reported for a run that has ended."
     ),
     lost=_waits,
     limits=Limits(
         0.95,
         0.999,
-        "Twenty median steps, half a minute at least, and twice as long as ever before.",
+        "Twenty median steps, at least half a minute, and twice as long as ever before.",
         of="of the time since the last step began",
     ),
-    answer="the line where it waits; of several ranks the one that is elsewhere",
+    answer="look at the line where it waits; with several ranks, at the one that is elsewhere",
 )

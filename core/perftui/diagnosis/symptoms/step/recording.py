@@ -49,8 +49,8 @@ def _before_steps(facts: Facts, found: StartUp) -> Lost:
         found.idle,
         step,
         f"The GPU idles {fmt.part_of_trace(found.idle, whole)} while the driver and libraries load "
-        "code and set themselves up: what was recorded is mostly first uses, and "
-        f"{fmt.percent(found.judged / whole)} of it steady steps.",
+        "code and initialize: the recording is mostly first calls, and only "
+        f"{fmt.percent(found.judged / whole)} of it is steady steps.",
         (
             Figure.share("device idle, initialisation", found.idle / whole, 0.10),
             Figure("steady steps", trace.steps, "count"),
@@ -66,7 +66,7 @@ def _unseen(cold: FirstCalls) -> Lost:
         cold.time,
         step,
         f"First calls of operators take {describe(cold.time, step.mean)}, far longer than later "
-        f"ones, mainly {cold.operator}: the recording shows first uses, not steady steps.",
+        f"ones, mainly {cold.operator}: the recording shows first calls, not steady steps.",
         (
             Figure.share("in first calls", cold.time / step.mean, 0.10),
             Figure("steady steps", step.count, "count"),
@@ -91,7 +91,7 @@ def _seen(facts: Facts) -> Lost | None:
         idle,
         step,
         f"The GPU idles {describe(idle, step.mean)} while the driver and libraries load code and "
-        "set themselves up: the recording shows first uses, not steady steps.",
+        "initialize: the recording shows first calls, not steady steps.",
         (
             Figure.share("device idle, initialisation", idle / step.mean, 0.10),
             *gaps,
@@ -103,16 +103,16 @@ def _seen(facts: Facts) -> Lost | None:
 
 INITIALISATION = Rule(
     id="initialisation",
-    when="the GPU idles while code is loaded and libraries set themselves up",
+    when="the GPU idles while code is loaded and libraries initialize",
     explanation=(
-        "The first launch of a kernel loads its code, the first call of a library starts it, "
+        "The first launch of a kernel loads its code, the first call of a library initializes it, "
         "cudnn.benchmark tries algorithms, and a graph is captured once. A trace of that says "
-        "nothing of the steps to come. Record after some warm-up steps: "
-        "torch.profiler.schedule(wait=..., warmup=...), or a window of perftui, which opens later "
-        "by itself."
+        "nothing about later steps. Record after a few warm-up steps: "
+        "torch.profiler.schedule(wait=..., warmup=...), or a perftui window, which opens after "
+        "the warm-up by itself."
     ),
     lost=_initialising,
-    limits=Limits(0.10, 0.20, "As of any other idle time: a tenth of what is judged."),
+    limits=Limits(0.10, 0.20, "The same limit as for other idle time: a tenth of the time judged."),
     claims=Claim(idle=GapCause.INITIALISATION),
     answer="record after the warm-up; in a service, warm up before the first request",
 )
@@ -124,7 +124,7 @@ def _incomplete(facts: Facts) -> Lost | None:
     found, unseen = missing(facts.analysis), unrecorded_gpu(facts.analysis)
     if unseen:
         sentence = (
-            f"{unseen} runs on a GPU, of which nothing was recorded: what it does cannot be told."
+            f"{unseen} runs on a GPU, but no GPU activity was recorded: what it does is not known."
         )
         return Lost(0, None, sentence, (Figure.share("missing", _MOST, INCOMPLETE),), share=_MOST)
     return Lost(
@@ -134,8 +134,8 @@ def _incomplete(facts: Facts) -> Lost | None:
         (
             Figure.share("missing", found.share, INCOMPLETE),
             Figure("kernel launches", found.launches, "count"),
-            Figure("of them without a kernel", found.lost, "count"),
-            Figure("of those before the first kernel", found.first, "count"),
+            Figure("of them, without a kernel", found.lost, "count"),
+            Figure("of those, before the first kernel", found.first, "count"),
             *_versions(facts),
         ),
         # A trace that shows little is a worry, and no loss of the training.
@@ -148,7 +148,7 @@ def _what(found: Missing) -> str:
     if not found.lost:
         return f"Work was queued for {fmt.duration(found.ahead)} before the first recorded kernel"
     if found.lost == found.launches:
-        return f"None of the {found.launches} kernel launches in the trace has its kernel in it"
+        return f"None of the {found.launches} kernel launches in the trace has its kernel"
     share = fmt.percent(found.lost / found.launches)
     at_first = ", the first ones" if found.first == found.lost else ""
     return (
@@ -168,17 +168,18 @@ TRACE_INCOMPLETE = Rule(
     id="trace-incomplete",
     when="kernels are missing from the trace",
     explanation=(
-        "Launches without their kernels, or work that was queued behind something that is not "
-        "there: the profiler lost events, or the file ends too early. CUPTI of CUDA 12.6 to 12.9 "
-        "drops kernels at the start of windows (pytorch/pytorch#192021). Nothing is said of idle "
-        "time where a twentieth is missing, or a tenth and the device is busy mostly all the same. "
-        "Record again, with another version where it stays."
+        "Some launches have no kernel, or work was queued behind something that is not in the "
+        "trace: the profiler lost events, or the file ends too early. CUPTI in CUDA 12.6 to 12.9 "
+        "drops kernels at the start of windows (pytorch/pytorch#192021). Idle time is not judged "
+        "if a twentieth of the kernels is missing, or a tenth if the device is mostly busy all "
+        "the same. Record again; if it persists, use another version."
     ),
     lost=_incomplete,
     limits=Limits(
         INCOMPLETE,
         1.0,
-        "Complete traces lack nothing: of 90 looked at none lost more than 1 launch in 1000.",
+        "Complete traces lack almost nothing: of 90 traces checked, none lost more than 1 launch "
+        "in 1000.",
         of="of the launches",
         info=0.005,
     ),

@@ -57,8 +57,7 @@ def _slow(facts: Facts) -> Lost | None:
         found.excess,
         step,
         f"{_who(found)} {fmt.duration(found.typical)} instead of {fmt.duration(found.median)}, "
-        f"{fmt.part_of_step(found.excess, step.mean)} in the mean: "
-        f"{_because(found, place)}.",
+        f"{fmt.part_of_step(found.excess, step.mean)} on average: {_because(found, place)}.",
         (
             Figure.share("above the median", found.excess / step.mean, SLOW.limits.warning),
             Figure("slow steps", found.count, "count"),
@@ -71,7 +70,7 @@ def _slow(facts: Facts) -> Lost | None:
         place=place,
         parts=_parts(facts, found.phase),
         doubt="" if found.cause or found.every or found.phase == OTHER else busy_host(facts),
-        unproven="" if found.cause else "samples of the stack that show what slow steps do",
+        unproven="" if found.cause else "stack samples that show what slow steps do",
     )
 
 
@@ -126,7 +125,7 @@ def _checkpoint(facts: Facts) -> Lost | None:
         raise NotApplicableError
     step, called, found = steady_step(facts), saves(facts), moments(facts)
     if found is None and called is None:
-        raise UnknownError("too few samples of the stack")
+        raise UnknownError("too few stack samples")
     cost = called.per_step if called else 0
     sampled = _saving_by_samples(facts, found, step.mean) if found else 0
     if called is None or sampled > MOSTLY_OTHERS * cost:
@@ -199,31 +198,31 @@ SLOW = Rule(
     when="a few steps take much longer than the others",
     explanation=(
         "The mean step is far longer than the median: some steps do something that others do not. "
-        "Checkpoints are written less often, or beside the training: copy the state to the host "
-        "and write it in a thread (torch.distributed.checkpoint.async_save), to a local disk "
-        "first. Anything else is named by the line where slow steps are."
+        "Write checkpoints less often, or in the background: copy the state to the host and write "
+        "it in a thread (torch.distributed.checkpoint.async_save), to a local disk first. For "
+        "anything else, look at the line where slow steps spend their time."
     ),
     lost=_slow,
     limits=Limits(
         0.10,
         0.20,
-        "A step is slow from 1.5 times the median (nsys-ai, TraceML) and five robust deviations "
-        "above it. A fifth of the time is critical, as for data.",
+        "A step is slow if it takes 1.5 times the median (nsys-ai, TraceML) and is five robust "
+        "deviations above it. A fifth of the time is critical, as for data.",
     ),
     fixes=("less-often", "no-grad"),
-    answer="less often, or beside the training",
+    answer="less often, or in the background",
 )
 
 CHECKPOINT = Rule(
     id="checkpoint",
     when="the training waits while checkpoints are written",
     explanation=(
-        "Saving model and optimizer holds up the loop. Save less often, only what is needed, to a "
-        "local disk, or beside the training: torch.distributed.checkpoint.async_save, or a copy "
-        "on the host that a thread writes."
+        "Saving the model and optimizer holds up the loop. Save less often, only what is needed, "
+        "to a local disk, or in the background: torch.distributed.checkpoint.async_save, or a "
+        "copy on the host that a thread writes."
     ),
     lost=_checkpoint,
-    limits=Limits(0.05, 0.20, "As certain to be avoidable as a wait for data."),
+    limits=Limits(0.05, 0.20, "As certainly avoidable as a wait for data."),
     fixes=("less-often",),
     answer="less often, smaller, or asynchronously",
 )

@@ -19,12 +19,12 @@ FEWEST_RUNS = 2
 
 _CHANGES = {
     "git_commit": "the git commit",
-    "git_dirty": "changes that are not committed",
+    "git_dirty": "uncommitted changes",
     "torch_version": "PyTorch's version",
     "python_version": "Python's version",
     "interpreter": "the interpreter",
     "gpus": "the GPUs",
-    "cpu_count": "the cores it may use",
+    "cpu_count": "the usable cores",
 }
 """Fields of the manifest that may explain it."""
 
@@ -45,11 +45,11 @@ def _slower(facts: Facts) -> Lost | None:
     return Lost(
         0,
         None,
-        f"The mean step takes {fmt.duration(step.mean)}, in {len(earlier)} earlier runs of the "
-        f"same command {fmt.duration(usual)}: {_why(changed)}.",
+        f"The mean step takes {fmt.duration(step.mean)}, against {fmt.duration(usual)} in "
+        f"{len(earlier)} earlier runs of the same command: {_why(changed)}.",
         (
             Figure("mean step", step.mean, "ns"),
-            Figure("mean step of earlier runs, the median", usual, "ns"),
+            Figure("median of the mean steps of earlier runs", usual, "ns"),
             *(Figure(f"before: {what}", value) for what, value in changed.items()),
         ),
         share=step.mean / usual - 1,
@@ -70,24 +70,24 @@ def _text(value: object) -> str:
 
 def _why(changed: dict[str, str]) -> str:
     if not changed:
-        return "nothing that is recorded has changed since the last of them"
-    return f"since the last of them have changed {' and '.join(changed)}"
+        return "nothing on record has changed since the last of them"
+    return f"changed since the last of them: {' and '.join(changed)}"
 
 
 SLOWER = Rule(
     id="slower-than-before",
     when="steps take longer than in earlier runs of the same command",
     explanation=(
-        "Runs of the same command on the same machine, kept beside this one, had shorter steps. "
-        "The code, a library or the data may have changed, or the machine does something else, "
-        "too. perftui compare sets two of them side by side."
+        "Earlier runs of the same command on the same machine, in the same directory, had shorter "
+        "steps. The code, a library or the data may have changed, or the machine is doing other "
+        "work. perftui compare shows two of them side by side."
     ),
     lost=_slower,
     limits=Limits.of_hint(
         0.10,
-        "gpuprof says so from 10 % above the median of two earlier runs or more; runs on a shared "
-        "machine differ by some percent.",
+        "gpuprof reports 10 % above the median of at least two earlier runs; runs on a shared "
+        "machine differ by a few per cent.",
         of="above earlier runs",
     ),
-    answer="what has changed since",
+    answer="find what changed since then",
 )

@@ -202,6 +202,9 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("G", "group(-1)", "Group", "The same backwards", False),
         Key("v", "tree", "Tree", "Change between the table and the tree of calls"),
         Key("k", "kernels", "Ops/kernels", "Change between operators and kernels"),
+        Key(
+            "n", "sums", "Ranges", "NVTX and other ranges by name; then CUDA calls; then operators"
+        ),
         Key("slash", "filter", "Filter", "Show only names that contain what you type", True, "/"),
         Key("o", "open", "Open", "Open the selected row, also one of the tree", False),
         Key("t", "timeline", "Timeline", "Show the longest call on the timeline", False),

@@ -24,13 +24,16 @@ from perftui.trace.text import printable
 from perftui_tui.keys.keymap import bindings, hint, shown_key
 from perftui_tui.look.units import format_count
 from perftui_tui.screens.ops.call_rows import CallTreeState
-from perftui_tui.screens.ops.content import OpsContent
+from perftui_tui.screens.ops.content import OpsContent, Table
 from perftui_tui.screens.ops.detail import OpsDetail
 from perftui_tui.tables.rows import TableData
 from perftui_tui.tables.virtual import VirtualTable
 
 READING = "reading"
 NO_WINDOW = "no trace yet: press {app.capture} to capture a window of steps"
+
+_WIDE = 100
+"""Cells from which on the title has room for the names of all tables."""
 
 
 class OpsTable(VirtualTable):
@@ -52,8 +55,8 @@ class OpsTable(VirtualTable):
 class OpsShown(Vertical):
     """Title, filter, table and page, made anew where what is asked for changes."""
 
-    kernels_shown: reactive[bool] = reactive(False, init=False)
-    """Kernels instead of operators."""
+    table: reactive[Table] = reactive(Table.OPS, init=False)
+    """Operators, kernels, ranges or calls."""
     by: reactive[By] = reactive(By.NAME, init=False)
     """What operators are grouped by."""
     is_tree: reactive[bool] = reactive(False, init=False)
@@ -116,7 +119,7 @@ class OpsShown(Vertical):
     @property
     def _tree(self) -> CallTreeState | None:
         """The tree on screen, if one is."""
-        if self._content is None or not self.is_tree or self.kernels_shown:
+        if self._content is None or not self.is_tree or self.table is not Table.OPS:
             return None
         return self._content.trees.get(self.by)
 
@@ -129,13 +132,14 @@ class OpsShown(Vertical):
         self._table.filter("" if data.parents is not None else self._filter.value)
         self._update_titles()
 
-    watch_kernels_shown = watch_by = watch_is_tree = _refresh
+    watch_table = watch_by = watch_is_tree = _refresh
 
     def _update_titles(self) -> None:
         """The lines around the table."""
         title = printable(self._title())
         self._update_text("#ops-title", title)
-        around = self._content if not self.kernels_shown and not self.page.is_open else None
+        is_ops = self.table is Table.OPS
+        around = self._content if is_ops and not self.page.is_open else None
         outside = "" if around is None else around.outside(self.by)
         self._update_text("#ops-rest", outside)
         self._update_name()
@@ -160,10 +164,15 @@ class OpsShown(Vertical):
         content = self._content
         if content is None:
             return TableData((), (), empty=printable(self._note) or hint(NO_WINDOW))
-        if self.kernels_shown:
+        if self.table is Table.KERNELS:
             if content.lacks_launches:
                 self._read_launches(content)
             return content.kernels()
+        if self.table is not Table.OPS:
+            sums = content.sums(self.table)
+            if sums is None:
+                self._sum_up(content, self.table)
+            return TableData((), (), empty="counting") if sums is None else sums
         found = content.operators(self.by, self._filter.value, is_tree=self.is_tree)
         if not self.is_tree and content.lacks_tensor_cores(self.by):
             self._work_out_tensor_cores(content, self.by)
@@ -188,6 +197,14 @@ class OpsShown(Vertical):
             return not worker.is_cancelled
 
         if content.work_out(by, progress, is_tree=is_tree) and not worker.is_cancelled:
+            self.app.call_from_thread(self._worked_out, content)
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="ops-sums")
+    def _sum_up(self, content: OpsContent, table: Table) -> None:
+        """Ranges or calls, beside the screen."""
+        worker = get_current_worker()
+        content.sum_up(table)
+        if not worker.is_cancelled:
             self.app.call_from_thread(self._worked_out, content)
 
     def _show_progress(self, content: OpsContent, done: float) -> None:
@@ -221,10 +238,10 @@ class OpsShown(Vertical):
 
     def _title(self) -> str:
         """What is shown of what could be, in brackets; so that no colour is needed."""
-        parts = ["Ops [Kernels]" if self.kernels_shown else "[Ops] Kernels"]
+        parts = [self._tables()]
         if self.page.is_open:
             return f"{parts[0]} > {self.page.title}   {shown_key('ops.detail.leave')}: back"
-        if self._content is not None and not self.kernels_shown:
+        if self._content is not None and self.table is Table.OPS:
             groups = [f"[{by.value}]" if by is self.by else by.value for by in By]
             parts.append(f"by {' '.join(groups)}")
             parts.append("table [tree]" if self.is_tree else "[table] tree")
@@ -232,3 +249,11 @@ class OpsShown(Vertical):
             shown, every = len(self._table.order), len(self._table.data)
             parts.append(f"{format_count(shown)} of {format_count(every)} match")
         return "  ".join([*parts, self._note] if self._content is not None else parts)
+
+    def _tables(self) -> str:
+        """The tables there are; on a narrow screen only those that the same key changes between."""
+        first, rest = (Table.OPS, Table.KERNELS), (Table.RANGES, Table.CALLS)
+        narrow = self.size.width < _WIDE
+        shown = (rest if self.table in rest else first) if narrow else (*first, *rest)
+        names = (f"[{one.value}]" if one is self.table else one.value for one in shown)
+        return " ".join(names)

@@ -13,7 +13,7 @@ from textual.widgets import Input
 from perftui.analysis.ops.call_groups import By
 from perftui_tui.actions.clipboard import copy_text
 from perftui_tui.keys.keymap import bindings
-from perftui_tui.screens.ops.content import figures_of
+from perftui_tui.screens.ops.content import Table, figures_of
 from perftui_tui.screens.ops.detail import OpsDetail, Page
 from perftui_tui.screens.ops.linked_lines import Target, ToGroup, ToKernel
 from perftui_tui.screens.ops.shown import OpsShown, OpsTable
@@ -66,15 +66,18 @@ class OpsView(OpsShown):
         row, content, data = self._table.selected_row, self._content, self._table.data
         if content is None or row is None or self.page.is_open:
             return
+        if self.table in (Table.RANGES, Table.CALLS):
+            self.action_timeline()
+            return
         # What is opened of a path of the tree is all of its name.
         figures = figures_of(data, row) if self._tree is None else ()
-        if self.kernels_shown:
+        if self.table is Table.KERNELS:
             kernels = content.analysis.kernels
             target: Target = ToKernel(kernels.names[row], kernels.categories[row])
         else:
             target = ToGroup(data.names[row])
         self.add_class("-opened")
-        by = By.NAME if self.kernels_shown else self.by
+        by = By.NAME if self.table is Table.KERNELS else self.by
         self.page.open(content.facts, Page(target, by, self._tree is not None, figures))
         self._update_titles()
 
@@ -91,8 +94,10 @@ class OpsView(OpsShown):
         row, content = self._table.selected_row, self._content
         if row is None or content is None or self.page.is_open:
             return
-        if self.kernels_shown:
+        if self.table is Table.KERNELS:
             longest = int(content.analysis.kernels.first_row[row])
+        elif self.table is not Table.OPS:
+            longest = content.longest_of_sum(self.table, row)
         else:
             longest = content.longest(self.by, row, is_tree=self._tree is not None)
         self.post_message(OpsDetail.RowChosen(longest))
@@ -109,13 +114,19 @@ class OpsView(OpsShown):
     def action_kernels(self) -> None:
         """Change between operators and kernels."""
         self._leave_pages()
-        self.kernels_shown = not self.kernels_shown
+        self.table = Table.OPS if self.table is Table.KERNELS else Table.KERNELS
+
+    def action_sums(self) -> None:
+        """Change from operators to ranges, to calls, and back."""
+        self._leave_pages()
+        following = {Table.RANGES: Table.CALLS, Table.CALLS: Table.OPS}
+        self.table = following.get(self.table, Table.RANGES)
 
     def action_group(self, step: int) -> None:
         """Group operators by the next criterion."""
         self._leave_pages()
-        if self.kernels_shown:
-            self.kernels_shown = False
+        if self.table is not Table.OPS:
+            self.table = Table.OPS
             return
         every = list(By)
         self.by = every[(every.index(self.by) + step) % len(every)]
@@ -123,8 +134,8 @@ class OpsView(OpsShown):
     def action_tree(self) -> None:
         """Change between table and tree."""
         self._leave_pages()
-        if self.kernels_shown:
-            self.kernels_shown = False
+        if self.table is not Table.OPS:
+            self.table = Table.OPS
             self.is_tree = True
         else:
             self.is_tree = not self.is_tree
@@ -147,7 +158,7 @@ class OpsView(OpsShown):
 
     def action_heaviest(self) -> None:
         """In the tree open the top path below the selected row."""
-        if not self.is_tree or self.kernels_shown:
+        if not self.is_tree or self.table is not Table.OPS:
             self.action_tree()
         tree = self._tree
         if tree is None:
@@ -199,7 +210,8 @@ class OpsView(OpsShown):
         if not data.columns:
             self.notify("there is no table to save", severity="warning")
             return
-        what = "kernels" if self.kernels_shown else f"ops-by-{self.by.value}"
+        by_name = self.table.value.lower().replace(" ", "-")
+        what = f"ops-by-{self.by.value}" if self.table is Table.OPS else by_name
         stem = f"{what}-tree" if self._tree is not None else what
         self.post_message(self.SaveWanted(csv_text(data, self._table.order), stem))
 

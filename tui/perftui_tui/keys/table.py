@@ -77,6 +77,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
     "app": (
         Key("q", "quit", "Quit", "Quit; asks what to do with a running training"),
         Key("ctrl+q", "app.quit", "Quit", "The same, also while typing", False, priority=True),
+        Key("x", "close_notice", "Close", "Close the message at the bottom (or click it)", False),
         Key(
             "ctrl+c",
             "interrupt",

@@ -20,6 +20,7 @@ from textual.pilot import Pilot
 from perftui.analysis.analyse import analyse
 from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.ops.name_sums import call_sums, range_sums
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.load import load_trace
 from perftui.trace.model import NOT_READ, Int64, Trace
@@ -265,3 +266,23 @@ async def check_timeline(_name: str, _app: PerftuiApp, pilot: Pilot[None]) -> No
 @pytest.mark.skipif(not TRACES, reason="no collection of traces: set PERFTUI_TRACES to it")
 async def test_every_screen_shows_each_export() -> None:
     await check_each(TRACES, check_timeline)
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_ranges_and_calls_by_name_are_those_of_plain_sums(name: str) -> None:
+    it = opened(name)
+    for report, found in (("nvtx_sum", range_sums), ("cuda_api_sum", call_sums)):
+        table = found(it.trace)
+        rows = it.rows(*GROUPS[report][0])
+        lengths: dict[str, list[int]] = defaultdict(list)
+        for row in rows.tolist():
+            lengths[it.trace.name_of(row)].append(int(it.trace.duration[row]))
+        assert set(table.names) == set(lengths)
+        for at, each in enumerate(table.names):
+            own = lengths[each]
+            assert table.calls[at] == len(own)
+            assert (table.shortest[at], table.longest[at]) == (min(own), max(own))
+            assert table.mean[at] == sum(own) // len(own)
+            # Only a range within or beside one of its name takes less than all of them together.
+            assert table.total[at] <= sum(own)
+            assert report == "nvtx_sum" or table.total[at] == sum(own)

@@ -77,6 +77,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
     "app": (
         Key("q", "quit", "Quit", "Quit; asks what to do with a running training"),
         Key("ctrl+q", "app.quit", "Quit", "Quit, also while typing", False, priority=True),
+        Key("x", "close_notice", "Close", "Close the message at the bottom (or click it)", False),
         Key(
             "ctrl+c",
             "interrupt",
@@ -214,6 +215,9 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("v", "tree", "Tree", "Switch between table and call tree"),
         Key("k", "kernels", "Ops/kernels", "Switch between operators and kernels"),
         Key("r", "roofline", "Roofline", "Switch between operators and the roofline of a step"),
+        Key(
+            "n", "sums", "Ranges", "Ranges by name (NVTX), then CUDA calls, then operators"
+        ),
         Key("slash", "filter", "Filter", "Show only names that contain what you type", True, "/"),
         Key("o", "open", "Open", "Open the selected row, also in the tree", False),
         Key("t", "timeline", "Timeline", "Show the longest call on the timeline", False),

@@ -1,12 +1,25 @@
-"""Notifications that may be drawn late, on a busy machine."""
+"""Notifications in the footer, which may be drawn late, on a busy machine."""
 
 from __future__ import annotations
 
-from textual.app import App
+from functools import partial
+
+from textual import on
+from textual.app import App, ScreenStackError
 from textual.notifications import Notification, Notify, SeverityLevel
+from textual.screen import Screen, SystemModalScreen
+
+from perftui_tui.keys.keymap import hint
+from perftui_tui.widgets.keys_footer import KeysFooter
+from perftui_tui.widgets.notice_line import NoticeLine
 
 LEAST = 0.05
 """Seconds that one stays whose time is over when it is drawn."""
+
+LEAST_ERROR = 10.0
+"""Seconds that an error stays at least: it may be two rows long, and is closed by a key."""
+
+_BY_WEIGHT: tuple[SeverityLevel, ...] = ("information", "warning", "error")
 
 
 class Notice(Notification):
@@ -27,7 +40,13 @@ class Notice(Notification):
 
 
 class NotifyingApp(App[None]):
-    """Shows notifications that survive a late drawing."""
+    """Shows notifications where the keys are, one at a time: what is on screen is never covered.
+
+    An error goes before a warning, that before the rest, and of equals the newest is shown.
+    """
+
+    _notice: Notification | None = None
+    """The one that is shown."""
 
     def notify(
         self,
@@ -38,6 +57,57 @@ class NotifyingApp(App[None]):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Show a message for ``timeout`` seconds."""
+        """Show a message for ``timeout`` seconds, an error for ``LEAST_ERROR`` at least."""
         seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+        if severity == "error":
+            seconds = max(seconds, LEAST_ERROR)
         self.post_message(Notify(Notice(message, title, severity, seconds, markup=markup)))
+
+    def _on_notify(self, event: Notify) -> None:
+        super()._on_notify(event)
+        # Its time begins now, whichever screen it is shown on.
+        self.set_timer(event.notification.time_left, partial(self._unnotify, event.notification))
+
+    def _refresh_notifications(self) -> None:
+        """Show what is to be shown on the screen that is in front."""
+        if not self._disable_notifications:
+            self.call_later(self._show_notice)
+
+    def _show_notice(self) -> None:
+        try:
+            screen = self.screen
+        except ScreenStackError:
+            return
+        if isinstance(screen, SystemModalScreen):
+            # A screen of Textual has a place of its own for them, and no keys to replace.
+            super()._refresh_notifications()
+            return
+        every = list(self._notifications)
+        newest = {notice.severity: notice for notice in every}
+        shown = next((newest[one] for one in reversed(_BY_WEIGHT) if one in newest), None)
+        self._notice = shown
+        _put(screen, shown)
+
+    @on(NoticeLine.Closed)
+    def action_close_notice(self) -> None:
+        """Take away the message that is shown."""
+        if self._notice is not None:
+            self._unnotify(self._notice)
+
+
+def _put(screen: Screen[object], notice: Notification | None) -> None:
+    """Show ``notice`` in the place of the keys of ``screen``, or the keys again."""
+    if not screen.is_running:
+        return
+    line = next(iter(screen.query_children(NoticeLine)), None)
+    if line is None and notice is not None:
+        line = NoticeLine()
+        screen.mount(line)
+    # Both in one layout: what is above keeps its size, where one row is enough.
+    for footer in screen.query_children(KeysFooter):
+        footer.display = notice is None
+    if line is not None:
+        line.display = notice is not None
+    if line is not None and notice is not None:
+        is_brief = notice.severity == _BY_WEIGHT[0]
+        line.say(notice, "" if is_brief else hint("{app.close_notice} closes"))

@@ -12,6 +12,8 @@ MARKS = "marks"
 WHOLE = "whole"
 STEPS = "steps"
 PHASES = "phases"
+COUNTER = "counter"
+HELPERS = "helpers"
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +28,10 @@ class TimelineTrack:
     busy. Its ``track`` is the first of the streams, and its rows are in order of start alone.
 
     ``steps`` and ``phases`` are those of a rank, where several were put together.
+
+    ``helpers`` is for the threads with next to no work: of their rows each is cut as on a ``whole``
+    track. Its ``track`` is the first of those threads. A ``counter`` shows samples, and belongs to
+    none of the trace's tracks (NONE): the ``rows`` of its index number the samples.
     """
 
     label: str

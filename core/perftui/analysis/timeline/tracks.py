@@ -61,15 +61,19 @@ def _leading(
 
 
 def _whole_device(trace: Trace, number: int, streams: list[Int64]) -> TimelineTrack:
-    rows = np.concatenate(streams)
+    index = united(trace, np.concatenate(streams))
+    return TimelineTrack(f"GPU {trace.tracks[number].device}", WHOLE, number, 0, index)
+
+
+def united(trace: Trace, rows: Int64) -> TrackIndex:
+    """Rows of several tracks, each cut to the part in which none that began before still runs."""
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     end = trace.ends_of(rows)
     reach = np.maximum.accumulate(end)
     start = trace.start[rows].copy()
     start[1:] = np.maximum(start[1:], reach[:-1])
     kept = end > start
-    index = TrackIndex(rows[kept].astype(np.int32), start[kept], end[kept])
-    return TimelineTrack(f"GPU {trace.tracks[number].device}", WHOLE, number, 0, index)
+    return TrackIndex(rows[kept].astype(np.int32), start[kept], end[kept])
 
 
 def _tracks_of(trace: Trace, number: int, rows: Int64, activity: Mask) -> Iterator[TimelineTrack]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 
 from perftui.analysis.kernels.metrics import join_kernels
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.call_groups import By
+from perftui.analysis.ops.name_sums import NameSums, call_sums, range_sums
 from perftui.facts.fact import NotApplicableError, UnknownError
 from perftui.facts.kernel.roofline import Roofline, roofline
 from perftui.trace.errors import LoadCancelled, TraceError
@@ -15,9 +17,32 @@ from perftui.trace.text import printable
 from perftui_tui.look.units import format_ns
 from perftui_tui.screens.ops.call_facts import CallFacts, Progress
 from perftui_tui.screens.ops.call_rows import CallTreeState
-from perftui_tui.screens.ops.op_tables import group_table, kernel_table
+from perftui_tui.screens.ops.op_tables import (
+    NO_CALLS,
+    NO_RANGES,
+    group_table,
+    kernel_table,
+    sums_table,
+)
 from perftui_tui.screens.ops.roofline_table import about, roofline_table
 from perftui_tui.tables.rows import TableData
+
+
+class Table(enum.Enum):
+    """Which tables there are, as their titles."""
+
+    OPS = "Ops"
+    KERNELS = "Kernels"
+    ROOFLINE = "Roofline"
+    RANGES = "Ranges"
+    CALLS = "CUDA calls"
+
+
+_SUMS = {
+    Table.RANGES: (range_sums, "range", "ranges", NO_RANGES),
+    Table.CALLS: (call_sums, "call", "functions", NO_CALLS),
+}
+"""How they are summed, the title of the first column, what its rows are, and why there are none."""
 
 _TITLES = {
     By.NAME: ("op", "ops"),
@@ -49,6 +74,7 @@ class OpsContent:
         self._made: dict[By | str, TableData] = {}
         self.known_roofline: Roofline | None = None
         """None before it is worked out, and where it is not known."""
+        self._sums: dict[Table, NameSums] = {}
 
     @property
     def lacks_launches(self) -> bool:
@@ -103,6 +129,25 @@ class OpsContent:
         if "roofline" not in self._made:
             self._made["roofline"] = roofline_table(self.known_roofline)
         return self._made["roofline"]
+
+    def sums(self, table: Table) -> TableData | None:
+        """Ranges or calls by name; None where they have to be summed up first."""
+        found = self._sums.get(table)
+        if found is None:
+            return None
+        key = table.value
+        if key not in self._made:
+            nests = table is Table.RANGES
+            self._made[key] = sums_table(found, *_SUMS[table][1:], nests=nests)
+        return self._made[key]
+
+    def sum_up(self, table: Table) -> None:
+        """Complete ``sums``, on a thread: of ten million events it takes seconds."""
+        self._sums[table] = _SUMS[table][0](self.analysis.trace)
+
+    def longest_of_sum(self, table: Table, row: int) -> int:
+        """Row of the trace of the longest range or call in a row of the table."""
+        return int(self._sums[table].first_row[row])
 
     def operators(self, by: By, needle: str, *, is_tree: bool) -> TableData | None:
         """The operators as a table or a tree; None where that has to be worked out first."""

@@ -10,6 +10,7 @@ from perftui.analysis.kernels.metrics import JoinedKernel
 from perftui.analysis.kernels.tensor_core_time import TensorCoreTime
 from perftui.analysis.kernels.tensor_cores import TensorCores, tensor_cores
 from perftui.analysis.model import KernelTable, OpTable
+from perftui.analysis.ops.name_sums import NameSums
 from perftui.trace.categories import KERNEL
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint
@@ -31,6 +32,11 @@ _DIRECTORIES = re.compile(r"^.*[/\\](?=[^/\\]+[/\\][^/\\]+:\d+ )")
 """Directories of a line of code, all but the last."""
 
 NO_OPERATORS = "no operator calls recorded: press {app.capture} to capture a window of steps"
+NO_RANGES = (
+    "no ranges in this trace: torch.profiler.record_function(NAME), or torch.cuda.nvtx.range(NAME) "
+    "under nsys, marks one"
+)
+NO_CALLS = "no calls of the CUDA runtime or driver: recorded on the CPU only, or without them"
 NO_KERNELS = "no GPU activity in this trace: recorded on the CPU only, or without CUDA activities"
 
 
@@ -84,6 +90,21 @@ def kernel_table(
     ]
     ids = list(zip(kernels.categories, kernels.names, strict=True))
     return TableData(kernels.names, tuple(columns), sort_column=3, empty=NO_KERNELS, ids=ids)
+
+
+def sums_table(found: NameSums, title: str, things: str, empty: str, *, nests: bool) -> TableData:
+    """Ranges or calls by name, longest in sum first. The times of ranges, which nest, are not added
+    up; shares are of that sum all the same, as in ``nsys stats``."""
+    columns = (
+        name_column(title, [printable(name) for name in found.names], things),
+        count_column("calls", found.calls),
+        time_column("total", found.total, summed=None if nests else found.total),
+        time_column("mean", found.mean, 4),
+        time_column("min", found.shortest, 6),
+        time_column("max", found.longest, 5),
+        *share_columns(found.total, int(found.total.sum())),
+    )
+    return TableData(found.names, columns, sort_column=2, empty=empty)
 
 
 def short_label(label: str) -> str:

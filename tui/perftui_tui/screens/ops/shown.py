@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,7 +24,7 @@ from perftui.trace.text import printable
 from perftui_tui.keys.keymap import bindings, hint, shown_key
 from perftui_tui.look.units import format_count
 from perftui_tui.screens.ops.call_rows import CallTreeState
-from perftui_tui.screens.ops.content import OpsContent
+from perftui_tui.screens.ops.content import OpsContent, Table
 from perftui_tui.screens.ops.detail import OpsDetail
 from perftui_tui.screens.ops.roofline_chart import RooflineChart
 from perftui_tui.tables.rows import TableData
@@ -34,13 +33,8 @@ from perftui_tui.tables.virtual import VirtualTable
 READING = "reading"
 NO_WINDOW = "no trace yet: press {app.capture} to capture a window of steps"
 
-
-class Kind(str, enum.Enum):
-    """What the table holds; the value is its name in the title."""
-
-    OPS = "Ops"
-    KERNELS = "Kernels"
-    ROOFLINE = "Roofline"
+_WIDE = 100
+"""Cells from which on the title has room for the names of all tables."""
 
 
 class OpsTable(VirtualTable):
@@ -62,8 +56,8 @@ class OpsTable(VirtualTable):
 class OpsShown(Vertical):
     """Title, filter, table and page, made anew where what is asked for changes."""
 
-    kind: reactive[Kind] = reactive(Kind.OPS, init=False)
-    """What the table holds."""
+    table: reactive[Table] = reactive(Table.OPS, init=False)
+    """Which of the tables is shown."""
     by: reactive[By] = reactive(By.NAME, init=False)
     """What operators are grouped by."""
     is_tree: reactive[bool] = reactive(False, init=False)
@@ -128,7 +122,7 @@ class OpsShown(Vertical):
     @property
     def _tree(self) -> CallTreeState | None:
         """The tree on screen, if one is."""
-        if self._content is None or not self.is_tree or self.kind is not Kind.OPS:
+        if self._content is None or not self.is_tree or self.table is not Table.OPS:
             return None
         return self._content.trees.get(self.by)
 
@@ -141,15 +135,15 @@ class OpsShown(Vertical):
         self._table.filter("" if data.parents is not None else self._filter.value)
         self._update_titles()
 
-    watch_kind = watch_by = watch_is_tree = _refresh
+    watch_table = watch_by = watch_is_tree = _refresh
 
     def _update_titles(self) -> None:
         """The lines around the table."""
         title = printable(self._title())
         self._update_text("#ops-title", title)
         around = None if self.page.is_open else self._content
-        is_roofline = self.kind is Kind.ROOFLINE
-        outside = around.outside(self.by) if around and self.kind is Kind.OPS else ""
+        is_roofline = self.table is Table.ROOFLINE
+        outside = around.outside(self.by) if around and self.table is Table.OPS else ""
         self._update_text("#ops-rest", outside)
         self._update_text("#ops-about", around.about_roofline() if around and is_roofline else "")
         self._update_name()
@@ -165,7 +159,7 @@ class OpsShown(Vertical):
 
     def _update_chart(self) -> None:
         found = self._content.known_roofline if self._content else None
-        is_shown = self.kind is Kind.ROOFLINE and found is not None
+        is_shown = self.table is Table.ROOFLINE and found is not None
         self.set_class(is_shown, "-roofline")
         self.query_one(RooflineChart).show(
             found if is_shown else None, self._table.selected_row if is_shown else None
@@ -183,14 +177,19 @@ class OpsShown(Vertical):
         content = self._content
         if content is None:
             return TableData((), (), empty=printable(self._note) or hint(NO_WINDOW))
-        if self.kind is Kind.KERNELS:
+        if self.table is Table.KERNELS:
             if content.lacks_launches:
                 self._read_launches(content)
             return content.kernels()
-        if self.kind is Kind.ROOFLINE:
+        if self.table is Table.ROOFLINE:
             if content.lacks_roofline:
                 self._work_out_roofline(content)
             return content.roofline()
+        if self.table is not Table.OPS:
+            sums = content.sums(self.table)
+            if sums is None:
+                self._sum_up(content, self.table)
+            return TableData((), (), empty="counting") if sums is None else sums
         found = content.operators(self.by, self._filter.value, is_tree=self.is_tree)
         if not self.is_tree and content.lacks_tensor_cores(self.by):
             self._work_out_tensor_cores(content, self.by)
@@ -215,6 +214,14 @@ class OpsShown(Vertical):
             return not worker.is_cancelled
 
         if content.work_out(by, progress, is_tree=is_tree) and not worker.is_cancelled:
+            self.app.call_from_thread(self._worked_out, content)
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="ops-sums")
+    def _sum_up(self, content: OpsContent, table: Table) -> None:
+        """Ranges or calls, beside the screen."""
+        worker = get_current_worker()
+        content.sum_up(table)
+        if not worker.is_cancelled:
             self.app.call_from_thread(self._worked_out, content)
 
     def _show_progress(self, content: OpsContent, done: float) -> None:
@@ -255,10 +262,10 @@ class OpsShown(Vertical):
 
     def _title(self) -> str:
         """What is shown of what could be, in brackets; so that no colour is needed."""
-        parts = [" ".join(f"[{k.value}]" if k is self.kind else k.value for k in Kind)]
+        parts = [self._tables()]
         if self.page.is_open:
             return f"{parts[0]} > {self.page.title}   {shown_key('ops.detail.leave')}: back"
-        if self._content is not None and self.kind is Kind.OPS:
+        if self._content is not None and self.table is Table.OPS:
             groups = [f"[{by.value}]" if by is self.by else by.value for by in By]
             parts.append(f"by {' '.join(groups)}")
             parts.append("table [tree]" if self.is_tree else "[table] tree")
@@ -266,3 +273,11 @@ class OpsShown(Vertical):
             shown, every = len(self._table.order), len(self._table.data)
             parts.append(f"{format_count(shown)} of {format_count(every)} match")
         return "  ".join([*parts, self._note] if self._content is not None else parts)
+
+    def _tables(self) -> str:
+        """The tables there are; on a narrow screen only those that the same key changes between."""
+        first, rest = (Table.OPS, Table.KERNELS, Table.ROOFLINE), (Table.RANGES, Table.CALLS)
+        narrow = self.size.width < _WIDE
+        shown = (rest if self.table in rest else first) if narrow else (*first, *rest)
+        names = (f"[{one.value}]" if one is self.table else one.value for one in shown)
+        return " ".join(names)

@@ -13,10 +13,10 @@ from textual.widgets import Input
 from perftui.analysis.ops.call_groups import By
 from perftui_tui.actions.clipboard import copy_text
 from perftui_tui.keys.keymap import bindings
-from perftui_tui.screens.ops.content import figures_of
+from perftui_tui.screens.ops.content import Table, figures_of
 from perftui_tui.screens.ops.detail import OpsDetail, Page
 from perftui_tui.screens.ops.linked_lines import Target, ToGroup, ToKernel
-from perftui_tui.screens.ops.shown import Kind, OpsShown, OpsTable
+from perftui_tui.screens.ops.shown import OpsShown, OpsTable
 from perftui_tui.tables.csv_files import csv_text
 from perftui_tui.tables.virtual import VirtualTable
 
@@ -69,18 +69,21 @@ class OpsView(OpsShown):
         row, content, data = self._table.selected_row, self._content, self._table.data
         if content is None or row is None or self.page.is_open:
             return
+        if self.table in (Table.RANGES, Table.CALLS):
+            self.action_timeline()
+            return
         # What is opened of a path of the tree is all of its name.
         figures = figures_of(data, row) if self._tree is None else ()
-        calls = content.known_roofline.calls if content.known_roofline else ()
-        if self.kind is Kind.KERNELS:
+        found = content.known_roofline
+        if self.table is Table.KERNELS:
             kernels = content.analysis.kernels
             target: Target = ToKernel(kernels.names[row], kernels.categories[row])
-        elif self.kind is Kind.ROOFLINE:
-            target = ToGroup(calls[row].operator)
+        elif self.table is Table.ROOFLINE and found is not None:
+            target = ToGroup(found.calls[row].operator)
         else:
             target = ToGroup(data.names[row])
         self.add_class("-opened")
-        by = self.by if self.kind is Kind.OPS else By.NAME
+        by = self.by if self.table is Table.OPS else By.NAME
         self.page.open(content.facts, Page(target, by, self._tree is not None, figures))
         self._update_titles()
 
@@ -97,10 +100,12 @@ class OpsView(OpsShown):
         row, content = self._table.selected_row, self._content
         if row is None or content is None or self.page.is_open:
             return
-        if self.kind is Kind.KERNELS:
+        if self.table is Table.KERNELS:
             longest = int(content.analysis.kernels.first_row[row])
-        elif self.kind is Kind.ROOFLINE and content.known_roofline is not None:
+        elif self.table is Table.ROOFLINE and content.known_roofline is not None:
             longest = content.known_roofline.calls[row].row
+        elif self.table in (Table.RANGES, Table.CALLS):
+            longest = content.longest_of_sum(self.table, row)
         else:
             longest = content.longest(self.by, row, is_tree=self._tree is not None)
         self.post_message(OpsDetail.RowChosen(longest))
@@ -117,18 +122,24 @@ class OpsView(OpsShown):
     def action_kernels(self) -> None:
         """Change between operators and kernels."""
         self._leave_pages()
-        self.kind = Kind.OPS if self.kind is Kind.KERNELS else Kind.KERNELS
+        self.table = Table.OPS if self.table is Table.KERNELS else Table.KERNELS
 
     def action_roofline(self) -> None:
-        """Change between operators and the calls of a step against their roofs."""
+        """Switch between operators and the calls of a step against their roofs."""
         self._leave_pages()
-        self.kind = Kind.OPS if self.kind is Kind.ROOFLINE else Kind.ROOFLINE
+        self.table = Table.OPS if self.table is Table.ROOFLINE else Table.ROOFLINE
+
+    def action_sums(self) -> None:
+        """Switch from operators to ranges, to calls, and back."""
+        self._leave_pages()
+        following = {Table.RANGES: Table.CALLS, Table.CALLS: Table.OPS}
+        self.table = following.get(self.table, Table.RANGES)
 
     def action_group(self, step: int) -> None:
         """Group operators by the next criterion."""
         self._leave_pages()
-        if self.kind is not Kind.OPS:
-            self.kind = Kind.OPS
+        if self.table is not Table.OPS:
+            self.table = Table.OPS
             return
         every = list(By)
         self.by = every[(every.index(self.by) + step) % len(every)]
@@ -136,8 +147,8 @@ class OpsView(OpsShown):
     def action_tree(self) -> None:
         """Change between table and tree."""
         self._leave_pages()
-        if self.kind is not Kind.OPS:
-            self.kind = Kind.OPS
+        if self.table is not Table.OPS:
+            self.table = Table.OPS
             self.is_tree = True
         else:
             self.is_tree = not self.is_tree
@@ -160,7 +171,7 @@ class OpsView(OpsShown):
 
     def action_heaviest(self) -> None:
         """In the tree open the top path below the selected row."""
-        if not self.is_tree or self.kind is not Kind.OPS:
+        if not self.is_tree or self.table is not Table.OPS:
             self.action_tree()
         tree = self._tree
         if tree is None:
@@ -212,7 +223,8 @@ class OpsView(OpsShown):
         if not data.columns:
             self.notify("there is no table to save", severity="warning")
             return
-        what = f"ops-by-{self.by.value}" if self.kind is Kind.OPS else self.kind.value.lower()
+        by_name = self.table.value.lower().replace(" ", "-")
+        what = f"ops-by-{self.by.value}" if self.table is Table.OPS else by_name
         stem = f"{what}-tree" if self._tree is not None else what
         self.post_message(self.SaveWanted(csv_text(data, self._table.order), stem))
 

@@ -16,6 +16,7 @@ from perftui.analysis.timeline.measure import measure
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import Trace
 from perftui_tui.keys.keymap import shown_key
+from perftui_tui.screens.timeline.detail.counter import counter_lines, counter_table, counters_at
 from perftui_tui.screens.timeline.detail.event import event_lines
 from perftui_tui.screens.timeline.detail.further import further_lines
 from perftui_tui.screens.timeline.detail.gap import gap_lines
@@ -23,6 +24,7 @@ from perftui_tui.screens.timeline.detail.lines import Line
 from perftui_tui.screens.timeline.detail.measure import measure_lines
 from perftui_tui.screens.timeline.detail.pane import DetailPane
 from perftui_tui.screens.timeline.detail.summary import summary_lines
+from perftui_tui.screens.timeline.model.counter_track import CounterTrack
 from perftui_tui.screens.timeline.model.event_kinds import EventKind, kind_of
 from perftui_tui.screens.timeline.model.navigation import Selection
 from perftui_tui.screens.timeline.model.state import TimelineState
@@ -50,6 +52,8 @@ class DetailedTimeline(Vertical):
 
     run: RunSnapshot | None = None
     """The run that the trace is a window of."""
+    rank = 0
+    """The rank whose window it is."""
     _detailed: Selection | None = None
     _is_shown = False
     """Whether the detail shows ``_detailed``."""
@@ -89,14 +93,26 @@ class DetailedTimeline(Vertical):
             return
         self._detailed, self._is_shown, self._is_measure = selected, True, False
         if selected is None:
-            self._detail.show_lines([*self._notes, *summary_lines(state.analysis, self.run)])
+            self._detail.show_lines([*self._notes, *self._summary(state)])
+            return
+        if isinstance(selected.track, CounterTrack):
+            lines = counter_lines(selected.track, selected)
+            if self._detail.show_lines(lines) >= _ROOM_FOR_MORE:
+                self._detail.show_lines([*lines, Line(""), *self._summary(state)])
             return
         if selected.is_gap:
             lines = gap_lines(state.analysis, state.gaps, selected, self.run, state.main_track)
         else:
             lines = event_lines(state.trace, selected, state.launches)
+        lines += counters_at(state.counters, selected.start, selected.end)
         self._detail.show_lines(lines)
         self._add_more(state, selected, lines)
+
+    def _summary(self, state: TimelineState) -> list[Line]:
+        return [
+            *summary_lines(state.analysis, self.run),
+            *counter_table(state.counters, state.view),
+        ]
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-further")
     def _add_more(self, state: TimelineState, selected: Selection, shown: Sequence[Line]) -> None:
@@ -114,7 +130,7 @@ class DetailedTimeline(Vertical):
         if state is self.state and selected == self._detailed and not self._is_measure:
             spare = self._detail.show_lines(lines, further=True)
             if spare >= _ROOM_FOR_MORE:
-                lines = [*lines, Line(""), *summary_lines(state.analysis, self.run)]
+                lines = [*lines, Line(""), *self._summary(state)]
                 self._detail.show_lines(lines, further=True)
 
     @on(Timeline.Marked)

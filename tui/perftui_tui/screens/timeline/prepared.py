@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from perftui.analysis.gpu_idle.host import main_track
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.phases import find_phases
+from perftui.analysis.timeline.counter import Counter
+from perftui.analysis.timeline.helper_threads import helper_threads
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.model import NONE
+from perftui_tui.screens.timeline.model.counter_track import counter_tracks
 from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.screens.timeline.model.track_list import TrackOrder
 
 
-def prepare(analysis: TraceAnalysis, order: TrackOrder) -> TimelineState:
+def prepare(
+    analysis: TraceAnalysis, order: TrackOrder, counters: Sequence[Counter] = ()
+) -> TimelineState:
     """Sort the events into tracks and launches, and find the phases of training.
 
     Takes seconds for ten million events.
     """
     trace = analysis.trace
-    state = TimelineState(analysis, analysis.timeline_tracks or timeline_tracks(trace), order)
+    tracks = analysis.timeline_tracks or timeline_tracks(trace)
+    helpers = helper_threads(trace, tracks)
+    state = TimelineState(analysis, tracks, order, counter_tracks(counters), helpers)
     # Phases and the main thread are those of one rank each.
     if all(track.rank == NONE for track in trace.tracks):
         state.phases, state.main_track = find_phases(trace), main_track(trace)

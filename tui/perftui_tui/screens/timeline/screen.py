@@ -57,6 +57,7 @@ class TimelineScreen(RunScreen):
         """Hand over the window; the same again leaves the view where it is."""
         view = self.query_one(TimelineView)
         view.run = snapshot.run
+        view.rank = snapshot.rank_number
         view.ranks = self._ranks(snapshot)
         view.show(snapshot.analysis)
         if snapshot.run is not None and snapshot.analysis is None:

@@ -13,13 +13,13 @@ from textual.worker import get_current_worker
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.recorded import ONLY_STEPS, recorded_steps
-from perftui.facts.fact import RankPaths
+from perftui.facts.counters import counters
+from perftui.facts.fact import Facts, RankPaths
 from perftui.run.reader import RunSnapshot
 from perftui.trace.errors import LoadCancelled
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.screens.timeline.detail.lines import Line, Place
 from perftui_tui.screens.timeline.detail.pane import DetailPane
-from perftui_tui.screens.timeline.detail.summary import summary_lines
 from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.screens.timeline.model.track_list import TrackOrder
 from perftui_tui.screens.timeline.prepared import prepare
@@ -144,7 +144,7 @@ class TimelineView(SearchedTimeline):
     def _index(self, analysis: TraceAnalysis) -> None:
         """Sort the events into tracks beside the screen: a long trace takes a while."""
         worker = get_current_worker()
-        state = prepare(analysis, self._order)
+        state = prepare(analysis, self._order, counters(Facts(self.run, analysis, self.rank)))
         if not worker.is_cancelled:
             self.app.call_from_thread(self._show_tracks, state)
 
@@ -170,9 +170,7 @@ class TimelineView(SearchedTimeline):
         # The reader may have scrolled in what is shown, which is still true.
         self._detailed, self._is_shown = after.selected, True
         if after.selected is None and not self._is_measure:
-            self._detail.show_lines(
-                [*self._notes, *summary_lines(after.analysis, self.run)], further=True
-            )
+            self._detail.show_lines([*self._notes, *self._summary(after)], further=True)
 
     # Steps, while there is no trace
 
@@ -187,7 +185,10 @@ class TimelineView(SearchedTimeline):
         worker, began = get_current_worker(), monotonic()
         try:
             analysis = recorded_steps(run)
-            state = None if analysis is None else prepare(analysis, self._order)
+            state = None
+            if analysis is not None:
+                sampled = counters(Facts(run, analysis, self.rank))
+                state = prepare(analysis, self._order, sampled)
             if not worker.is_cancelled:
                 self.app.call_from_thread(self._show_steps, state, run)
         finally:

@@ -160,6 +160,8 @@ class TimelineCanvas(RowView):
         """The style of a kind or mark; ``-edge`` and ``-name`` of it are drawn in reverse."""
         if not name:
             return self.rich_style
+        if name == "counter":
+            return self.rich_style + palette(self.app.theme_variables)["chart"]
         if name.startswith("part-"):
             return palette(self.app.theme_variables)[name]
         plain = name.removesuffix("-edge").removesuffix("-name")

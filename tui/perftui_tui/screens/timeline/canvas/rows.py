@@ -6,6 +6,7 @@ import re
 
 from perftui.analysis.timeline.track import (
     DEVICE,
+    HELPERS,
     MARKS,
     PHASES,
     STEPS,
@@ -15,9 +16,11 @@ from perftui.analysis.timeline.track import (
 )
 from perftui.trace.text import printable
 from perftui_tui.look.rows import Row
+from perftui_tui.screens.timeline.canvas.counter_cells import counter_cells
 from perftui_tui.screens.timeline.canvas.head import Scene, label_width
 from perftui_tui.screens.timeline.canvas.launch_arrow import draw_arrow, launch_of
 from perftui_tui.screens.timeline.model.cells import Cell, merged, narrow, put
+from perftui_tui.screens.timeline.model.counter_track import CounterTrack, track_labels
 from perftui_tui.screens.timeline.model.gap_labels import draw_gaps
 from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks
 from perftui_tui.screens.timeline.model.state import TimelineState
@@ -61,17 +64,30 @@ def _label(state: TimelineState, shown: ShownTrack, width: int) -> tuple[str, st
     pointer = "▶" if is_selected else "^" if state.is_pinned(shown) else " "
     track, folded = shown.track, f" +{shown.hidden}" if shown.hidden else ""
     room = width - 2 - len(folded)
+    if isinstance(track, CounterTrack):
+        labels = track_labels(track.counter)
+        name = next((each for each in labels if len(each) <= room), labels[-1][:room])
+        return _named(f"{pointer}{name}{folded}", width, is_selected=is_selected)
     deeper = _DEEPER.get(track.kind, f"{' ' * min(track.depth, _DEEPEST)} └")
     if len(deeper) > room:
         deeper = deeper.removesuffix("ping")
     name = track_name(track, room) if shown.leads else deeper
     if len(name) > room:
         name = name[: room - 1] + "…"
-    return f"{pointer}{name}{folded}".ljust(width), "selected-label" if is_selected else "label"
+    return _named(f"{pointer}{name}{folded}", width, is_selected=is_selected)
+
+
+def _named(text: str, width: int, *, is_selected: bool) -> tuple[str, str]:
+    return text.ljust(width), "selected-label" if is_selected else "label"
 
 
 def _track(scene: Scene, state: TimelineState, shown: ShownTrack, columns: int) -> list[Cell]:
     track, view, selected = shown.track, state.view, state.selected
+    if isinstance(track, CounterTrack):
+        cells = counter_cells(track.counter, view, columns, scene.glyphs)
+        if selected is not None and selected.track is track:
+            _emphasise_sample(cells, view, selected)
+        return cells
     cells = scene.drawn.cells(track, view, columns, state.matches)
     # Between phases a rank may be at work.
     if (track is state.track and track.kind != PHASES) or track.kind == WHOLE:
@@ -88,6 +104,8 @@ def track_name(track: TimelineTrack, room: int) -> str:
         name = _RANK.sub(r"r\1 ", name)
     if len(name) > room and track.kind in (DEVICE, MARKS):
         name = _STREAM.sub(r" s\1", name).replace(" no stream", " s?")
+    if len(name) > room and track.kind == HELPERS:
+        name = name.replace(" under ", " <")
     if len(name) > room and track.kind == THREAD:
         name = _THREAD.sub(r"t\1", name)
         name = _NAME_OF_THREAD.sub("", name) if len(name) > room else name
@@ -104,6 +122,14 @@ def _emphasise(cells: list[Cell], view: Viewport, mark: Selection, name: str) ->
             continue
         suffix = style[style.rindex("-") :] if style.endswith(("-name", "-edge")) else ""
         cells[index] = (glyph, f"{name}{suffix}")
+
+
+def _emphasise_sample(cells: list[Cell], view: Viewport, mark: Selection) -> None:
+    """Draw a sample, or time without one, in the style of what is selected."""
+    first = max(view.column(mark.start, len(cells)), 0)
+    last = min(view.column(max(mark.end - 1, mark.start), len(cells)), len(cells) - 1)
+    for index in range(first, last + 1):
+        cells[index] = (cells[index][0], "selected")
 
 
 def _draw_marks(cells: list[Cell], view: Viewport, marks: TimeMarks) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis.model import Gap, Step
-from perftui.analysis.timeline.track import WHOLE, TimelineTrack
+from perftui.analysis.timeline.track import HELPERS, WHOLE, TimelineTrack
 from perftui.trace.model import NONE, Int64, Trace
 from perftui_tui.screens.timeline.model.viewport import Viewport
 
@@ -116,7 +116,7 @@ def _largest_of(track: TimelineTrack) -> Selection | None:
 
 def place_of(track: TimelineTrack, row: int) -> int:
     """Where the event of ``row`` is on its track."""
-    if track.kind == WHOLE:
+    if track.kind in (WHOLE, HELPERS):
         return int(np.argmax(track.index.rows == row))
     return int(np.searchsorted(track.index.rows, np.int32(row)))
 

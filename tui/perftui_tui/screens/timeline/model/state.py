@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from perftui.analysis.intervals import Intervals
 from perftui.analysis.model import Step, TraceAnalysis
 from perftui.analysis.steps.detection import slow_steps
+from perftui.analysis.timeline.helper_threads import HelperThreads
 from perftui.analysis.timeline.launches import Launches
-from perftui.analysis.timeline.track import WHOLE, TimelineTrack
+from perftui.analysis.timeline.track import COUNTER, WHOLE, TimelineTrack
 from perftui.trace.model import NONE
 from perftui_tui.screens.timeline.model import navigation
+from perftui_tui.screens.timeline.model.counter_track import CounterTrack
 from perftui_tui.screens.timeline.model.gap_labels import THRESHOLDS, DeviceGaps, idle_around
 from perftui_tui.screens.timeline.model.matches import Matches
 from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks
@@ -45,8 +47,11 @@ class TimelineState(TrackList):
         analysis: TraceAnalysis,
         tracks: Sequence[TimelineTrack],
         order: TrackOrder | None = None,
+        counters: Sequence[CounterTrack] = (),
+        helpers: Sequence[HelperThreads] = (),
     ) -> None:
-        super().__init__(analysis.trace, tracks, order)
+        super().__init__(analysis.trace, tracks, order, counters, helpers)
+        self.counters = tuple(counters)
         self.analysis = analysis
         self.gaps = DeviceGaps(analysis.gaps)
         self.launches = Launches(analysis.trace)
@@ -69,7 +74,7 @@ class TimelineState(TrackList):
     @property
     def steps(self) -> tuple[Step, ...]:
         """Steps: of several ranks those of the rank whose track is selected."""
-        rank = self.trace.tracks[self.track.track].rank
+        rank = self._rank(self.track)
         if rank not in self._steps:
             self._steps[rank] = self.analysis.steps_of(rank)
         return self._steps[rank]
@@ -138,10 +143,20 @@ class TimelineState(TrackList):
         return track is not None and self.select(navigation.event(self.trace, track, row))
 
     def next_event(self, step: int) -> bool:
-        """Select the next (1) or previous (-1) event of the track."""
+        """Select the next (1) or previous (-1) event or sample of the track."""
+        if isinstance(self.track, CounterTrack):
+            return self._select_sample(self.track.neighbour(self.selected, self.view, step))
         return self.select(
             navigation.neighbour(self.trace, self.track, self.selected, self.view, step)
         )
+
+    def _select_sample(self, selection: Selection | None) -> bool:
+        """Select a sample; the view stays where any of it is seen: it may be far longer."""
+        view = self.view
+        done = self.select(selection)
+        if selection and selection.end > view.start and selection.start < view.end:
+            self.view = view
+        return done
 
     def next_gap(self, step: int) -> bool:
         """Select the next (1) or previous (-1) gap of the track, close enough to be seen."""
@@ -150,7 +165,8 @@ class TimelineState(TrackList):
 
     def largest_gap(self) -> bool:
         """Select the largest gap of the track's device; again, the next smaller."""
-        device = self.trace.tracks[self.track.track].device
+        of_trace = self.track.kind != COUNTER
+        device = self.trace.tracks[self.track.track].device if of_trace else NONE
         gaps = self.analysis.gaps
         gap = navigation.largest_gap(self.track, device, gaps, self.selected)
         return self.select(gap) and self._close_in()
@@ -265,11 +281,17 @@ class TimelineState(TrackList):
         )
 
     def select_at(self, track: TimelineTrack, start: int, end: int) -> None:
-        """Select what fills most of ``start`` to ``end`` on ``track``, or the gap there."""
+        """Select what fills most of ``start`` to ``end`` on ``track``, or the gap there; of a
+        counter the sample that stands for the middle."""
         self.track = track
-        row = int(track.index.dominant(start, max(end, start + 1), 1)[0])
+        middle = (start + end) // 2
+        if isinstance(track, CounterTrack) and (at := track.counter.place_at(middle)) is not None:
+            self.selected = track.selection(at)
+            return
+        is_counter = track.kind == COUNTER
+        row = NONE if is_counter else int(track.index.dominant(start, max(end, start + 1), 1)[0])
         if row != NONE:
             self.selected = navigation.event(self.trace, track, row)
         else:
-            idle = idle_around(track, (start + end) // 2, self.view)
+            idle = idle_around(track, middle, self.view)
             self.selected = Selection(*idle, NONE, track)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from perftui.analysis.timeline.track import WHOLE, TimelineTrack
+from perftui.analysis.timeline.track import COUNTER, HELPERS, WHOLE, TimelineTrack
 
 FEWEST_DEPTHS = 3
 """Depths of a thread that stay shown however low the screen is."""
@@ -39,13 +39,20 @@ def shown_tracks(
 
     ``open_trace_tracks`` has, for a thread by its place in ``Trace.tracks``, whether to show all
     its depths or only the first. Of others as many are shown as fit, those with most events:
-    recorded Python stacks begin with a dozen frames that never change.
+    recorded Python stacks begin with a dozen frames that never change. Counters are first in order,
+    and a single one where not all tracks fit.
     """
     limit = depth_limit(tracks, rows)
+    depths = [len(list(group)) for _, group in groupby(tracks, key=_group)]
+    counters = limit if sum(min(depth, limit) for depth in depths) <= rows else 1
     shown = []
-    for (trace_track, whole), group in groupby(tracks, key=_group):
+    for (trace_track, kind), group in groupby(tracks, key=_group):
         members = list(group)
-        kept = _kept(members, limit, None if whole else open_trace_tracks.get(trace_track))
+        opened = None if kind in (WHOLE, HELPERS) else open_trace_tracks.get(trace_track)
+        if kind == COUNTER and opened is None:
+            kept = members[:counters]
+        else:
+            kept = _kept(members, limit, opened)
         hidden = len(members) - len(kept)
         for place, track in enumerate(kept):
             last = place + 1 == len(kept)
@@ -62,5 +69,7 @@ def _kept(members: list[TimelineTrack], limit: int, opened: bool | None) -> list
     return members if opened else members[:1]
 
 
-def _group(track: TimelineTrack) -> tuple[int, bool]:
-    return track.track, track.kind == WHOLE
+def _group(track: TimelineTrack) -> tuple[int, str]:
+    """Tracks of one group follow each other; of a stream its ranges are one with its work."""
+    apart = track.kind if track.kind in (WHOLE, HELPERS, COUNTER) else ""
+    return track.track, apart

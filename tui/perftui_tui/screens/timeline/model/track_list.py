@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from perftui.analysis.timeline.track import WHOLE, TimelineTrack
-from perftui.trace.model import Trace
+from perftui.analysis.timeline.helper_threads import HelperThreads
+from perftui.analysis.timeline.track import COUNTER, HELPERS, THREAD, WHOLE, TimelineTrack
+from perftui.trace.model import NONE, Trace
 from perftui_tui.screens.timeline.model.track_groups import ShownTrack, shown_tracks
 
 GroupKey = tuple[str, str, int, int, bool]
 """Process, thread, device, stream, whether a whole device: the same in the next window of a run."""
+
+_COUNTERS: GroupKey = ("", COUNTER, NONE, NONE, False)
 
 
 class TrackOrder:
@@ -62,15 +65,28 @@ class TrackOrder:
 
 
 class TrackList:
-    """Tracks from top to bottom, one of them selected. ``track_rows`` fit on the screen."""
+    """Tracks from top to bottom, one of them selected. ``track_rows`` fit on the screen.
+
+    ``counters`` stand between the devices and the threads. Each of ``helpers`` stands for its
+    threads until it is opened.
+    """
 
     def __init__(
-        self, trace: Trace, tracks: Sequence[TimelineTrack], order: TrackOrder | None = None
+        self,
+        trace: Trace,
+        tracks: Sequence[TimelineTrack],
+        order: TrackOrder | None = None,
+        counters: Sequence[TimelineTrack] = (),
+        helpers: Sequence[HelperThreads] = (),
     ) -> None:
         self.trace, self.tracks = trace, tuple(tracks)
+        """Those of the trace's own tracks."""
         self.order = order or TrackOrder()
+        self._helpers_of = {thread: one for one in helpers for thread in one.threads}
+        self._open_helpers: set[int] = set()
+        """Ranks whose helper threads are shown one by one."""
         self._groups: dict[GroupKey, list[TimelineTrack]] = {}
-        for track in tracks:
+        for track in self._arranged(counters):
             self._groups.setdefault(self._key(track), []).append(track)
         self.top = 0
         self.track_rows = 1
@@ -80,21 +96,63 @@ class TrackList:
         self._pinned = 0
         # Keys look for gaps and events: there are none to find among steps.
         shown = self._shown_tracks()
-        self.track = next((track for track in shown if not track.is_overview), shown[0])
+        plain = (each for each in shown if not each.is_overview and each.kind != COUNTER)
+        self.track = next(plain, shown[0])
+
+    def _arranged(self, counters: Sequence[TimelineTrack]) -> list[TimelineTrack]:
+        """All tracks in their first order: counters before the threads, helper threads behind the
+        others of their rank."""
+        threads = [at for at, each in enumerate(self.tracks) if each.kind == THREAD]
+        before = threads[0] if threads else len(self.tracks)
+        last = {self._rank(self.tracks[at]): at for at in threads}
+        found: list[TimelineTrack] = []
+        members: dict[int, list[TimelineTrack]] = {}
+        for at, track in enumerate(self.tracks):
+            found += counters if at == before else ()
+            rank, helpers = self._rank(track), self._helpers_of.get(track.track)
+            if helpers is not None:
+                members.setdefault(rank, [helpers.track]).append(track)
+            else:
+                found.append(track)
+            if last.get(rank) == at:
+                found += members.pop(rank, ())
+        return [*found, *(counters if before == len(self.tracks) else ())]
+
+    def _rank(self, track: TimelineTrack) -> int:
+        return NONE if track.kind == COUNTER else self.trace.tracks[track.track].rank
 
     def _key(self, track: TimelineTrack) -> GroupKey:
         """What the track is hidden, moved and pinned with."""
+        if track.kind == COUNTER:
+            return _COUNTERS
         one = self.trace.tracks[track.track]
+        if track.kind == HELPERS:
+            return "", HELPERS, one.rank, NONE, False
         return one.process, one.thread, one.device, one.stream, track.kind == WHOLE
+
+    def _unfolded(self) -> list[GroupKey]:
+        """The groups to show, without helper threads that one track stands for; a person who has
+        pinned one wants to see it."""
+        pinned = self.order.pinned
+        return [
+            key
+            for key, tracks in self._groups.items()
+            if tracks[0].kind == HELPERS
+            or (helpers := self._helpers_of.get(tracks[0].track)) is None
+            or helpers.rank in self._open_helpers
+            or key in pinned
+        ]
 
     def shown(self) -> list[ShownTrack]:
         """Tracks that are neither hidden nor folded away; ``on_screen`` is the part in view."""
-        asked = (self.track_rows, frozenset(self._open_trace_tracks.items()), self.order.version)
+        opened = frozenset(self._open_trace_tracks.items()), frozenset(self._open_helpers)
+        asked = (self.track_rows, opened, self.order.version)
         if asked != self._shown_for:
             # 0.4 s for 100,000 threads, and every key asks several times.
             self._shown_for = asked
             groups = self._groups
-            tracks = [track for key in self.order.visible(groups) for track in groups[key]]
+            visible = self.order.visible(self._unfolded())
+            tracks = [track for key in visible for track in groups[key]]
             self._shown = shown_tracks(tracks, self.track_rows, self._open_trace_tracks)
             # However many are pinned, others must be left to scroll.
             self._pinned = min(sum(map(self.is_pinned, self._shown)), self.track_rows // 2)
@@ -122,9 +180,10 @@ class TrackList:
     def stay_on(self, before: TrackList) -> None:
         """Select, fold and scroll as ``before``, which has tracks of the same threads."""
         self._open_trace_tracks = dict(before._open_trace_tracks)
+        self._open_helpers = set(before._open_helpers)
         self.track_rows, self.top = before.track_rows, before.top
-        kept = (before.track.track, before.track.depth, before.track.kind)
-        same = [each for each in self.tracks if (each.track, each.depth, each.kind) == kept]
+        every = (each for group in self._groups.values() for each in group)
+        same = [each for each in every if _same_place(each, before.track)]
         self.track = same[0] if same else self.track
         self._reveal_track()
 
@@ -156,7 +215,7 @@ class TrackList:
 
     def hide_track(self) -> bool:
         """Hide the selected thread, stream or device; False where nothing else is shown."""
-        if len(self.order.visible(self._groups)) < 2:
+        if len(self.order.visible(self._unfolded())) < 2:
             return False
         tracks = self._shown_tracks()
         self.order.hidden.add(self._key(self.track))
@@ -180,12 +239,17 @@ class TrackList:
 
     def reorder(self, step: int) -> bool:
         """Move the selected thread, stream or device down (1) or up (-1)."""
-        done = self.order.move(self._key(self.track), self._groups, step)
+        done = self.order.move(self._key(self.track), self._unfolded(), step)
         self._reveal_track()
         return done
 
     def fold(self) -> None:
-        """Show all depths of the selected thread; then only the first; then as many as fit."""
+        """Show all depths of the selected thread; then only the first; then as many as fit. Of
+        helper threads show each, or one track for all."""
+        if self.track.kind == HELPERS:
+            self._open_helpers ^= {self._rank(self.track)}
+            self._reveal_track()
+            return
         states: dict[bool | None, bool | None] = {None: True, True: False, False: None}
         state = states[self._open_trace_tracks.pop(self.track.track, None)]
         if state is not None:
@@ -195,8 +259,18 @@ class TrackList:
     def unfold(self, track: TimelineTrack) -> None:
         """Select ``track``, wherever it was hidden or folded away."""
         self.track = track
+        helpers = self._helpers_of.get(track.track)
         if track not in self._shown_tracks():
             self.order.hidden.discard(self._key(track))
+        if track not in self._shown_tracks() and helpers is not None:
+            self._open_helpers.add(helpers.rank)
         if track not in self._shown_tracks():
             self._open_trace_tracks[track.track] = True
         self._reveal_track()
+
+
+def _same_place(one: TimelineTrack, other: TimelineTrack) -> bool:
+    """Whether two tracks show the same of two traces, of which one has grown into the other."""
+    if COUNTER in (one.kind, other.kind):
+        return (one.kind, one.label) == (other.kind, other.label)
+    return (one.track, one.depth, one.kind) == (other.track, other.depth, other.kind)

@@ -1,0 +1,202 @@
+"""Quantities over the time of a trace: what the recorder sampled meanwhile, what the training noted
+at its steps, and what the trace itself holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.timeline.counter import Counter, Float64, intervals, usual_interval
+from perftui.facts.data_loader.loader import training_loader
+from perftui.facts.fact import Facts, fact
+from perftui.facts.gpu.gap_times import recorded
+from perftui.facts.gpu.own_gpus import own_gpus
+from perftui.run.table import Table
+from perftui.telemetry.gpu.names import gpu_name, gpu_prefixes
+from perftui.trace.model import NONE, Int64, MemoryEvents
+
+_SAMPLING = 1_000_000_000
+"""Interval, ns, of a quantity of which there is a single sample: nobody can tell it from that."""
+
+_CPU = 0
+"""The CPU among the device types of PyTorch."""
+
+
+@dataclass(frozen=True)
+class _Metric:
+    """A metric of a card: its column without the prefix, and what it is called."""
+
+    column: str
+    name: str
+    short: str
+    top: str = ""
+    """The column of the most it can be."""
+    is_mean: bool = False
+
+
+_OF_GPU = (
+    _Metric("utilization", "use", "use", is_mean=True),
+    _Metric("memory_used", "memory", "mem", "memory_total"),
+    _Metric("power", "power", "power", "power_limit"),
+    _Metric("clock_sm", "clock", "clock", "clock_sm_max"),
+)
+
+_DISKS = ("data_disk.read", "disk.read", "processes.read")
+"""Where bytes read a second are looked for; the first is the disk that holds the data set."""
+
+
+@fact
+def counters(facts: Facts) -> tuple[Counter, ...]:
+    """What is known over the time of the trace, in drawing order; only what has a value in it.
+
+    Of several ranks put together nothing: their machines and GPUs differ. Samples are placed by
+    the wall clock; where the trace does not tell its own, only what it holds itself is known.
+    """
+    analysis = facts.analysis
+    if analysis is None or analysis.ranks or not len(analysis.trace):
+        return ()
+    origin, during = analysis.trace.wall_origin, recorded(analysis)
+    found = list(_allocated(analysis, during))
+    if facts.run is not None and origin is not None:
+        of_run = _OfRun(facts, origin, during)
+        found = [*of_run.gpus(), *(found or of_run.allocated()), *of_run.disk(), *of_run.queue()]
+    return tuple(found)
+
+
+def _allocated(analysis: TraceAnalysis, during: tuple[int, int]) -> Iterator[Counter]:
+    """What PyTorch's allocators held, from the trace's memory events: every change is there, and
+    so a value holds until the next."""
+    memory = analysis.trace.memory
+    known = np.flatnonzero(memory.allocated != NONE)
+    pairs = list(zip(memory.device_type[known], memory.device[known], strict=True))
+    devices = sorted({(int(kind), int(number)) for kind, number in pairs})
+    gpus = sum(kind != _CPU for kind, _ in devices)
+    for kind, number in devices:
+        chosen = known[(memory.device_type[known] == kind) & (memory.device[known] == number)]
+        where = "CPU" if kind == _CPU else "GPU" if gpus == 1 else f"GPU {number}"
+        yield _of_changes(memory, chosen, where, during[1])
+
+
+def _of_changes(memory: MemoryEvents, rows: Int64, where: str, last: int) -> Counter:
+    at = memory.start[rows]
+    end = np.append(at[1:], max(last, int(at[-1]) + 1))
+    value = memory.allocated[rows].astype(np.float64)
+    kept = end > at
+    return Counter(
+        f"{where} allocated",
+        "alloc",
+        "B",
+        "by PyTorch's allocator, from the memory events of the trace: every change",
+        float(value.max()),
+        0,
+        False,
+        at[kept],
+        end[kept],
+        at[kept],
+        value[kept],
+    )
+
+
+class _OfRun:
+    """Samples and steps of a run, on the clock of a trace whose 0 is at ``origin``."""
+
+    def __init__(self, facts: Facts, origin: int, during: tuple[int, int]) -> None:
+        self._facts, self._origin, self._during = facts, origin, during
+        self._samples = _telemetry(facts)
+        times = self._samples["time"] if "time" in self._samples else np.zeros(0)
+        # As whole numbers: between floats of this size lie 256 ns.
+        self._times = times.astype(np.int64) - origin
+
+    def gpus(self) -> Iterator[Counter]:
+        """Use, memory, power and clock of each card that the rank uses, or of all there are."""
+        every = gpu_prefixes(column.name for column in self._samples.columns)
+        used = own_gpus.or_none(self._facts)
+        shown = [prefix for prefix in every if used is None or prefix in used]
+        for prefix in shown:
+            where = gpu_name(prefix) if len(every) > 1 else "GPU"
+            for metric in _OF_GPU:
+                top = self._highest(f"{prefix}.{metric.top}")
+                name, short = f"{where} {metric.name}", f"{where} {metric.short}"
+                if len(shown) == 1:
+                    short = "GPU" if metric.name == "use" else metric.short
+                yield from self._sampled(f"{prefix}.{metric.column}", name, short, metric, top)
+
+    def disk(self) -> Iterator[Counter]:
+        """Bytes read a second."""
+        column = next((name for name in _DISKS if name in self._samples), None)
+        if column is not None:
+            metric = _Metric(column, "", "", is_mean=True)
+            yield from self._sampled(column, "disk read", "disk", metric, 0.0)
+
+    def queue(self) -> Iterator[Counter]:
+        """Batches that lay ready when each step began to fetch."""
+        loader = training_loader(self._facts)
+        top = float(loader.queue_depth) if loader is not None else 0.0
+        source = "batches that lay ready when a step asked for one"
+        yield from self._of_steps("batches_ready", "loader queue", "queue", "batches", source, top)
+
+    def allocated(self) -> Iterator[Counter]:
+        """Memory of PyTorch's allocator at the ends of steps."""
+        source = "by PyTorch's allocator, at the end of a step"
+        yield from self._of_steps("allocated", "GPU allocated", "alloc", "B", source, 0.0)
+
+    def _sampled(
+        self, column: str, name: str, short: str, metric: _Metric, top: float
+    ) -> Iterator[Counter]:
+        if column not in self._samples:
+            return
+        described = next(one for one in self._samples.columns if one.name == column)
+        top = 100.0 if described.unit == "%" else top
+        value: Float64 = self._samples[column]
+        labels = (name, short, described.unit, described.source)
+        yield from self._placed(labels, self._times, value, top, is_mean=metric.is_mean)
+
+    def _of_steps(
+        self, column: str, name: str, short: str, unit: str, source: str, top: float
+    ) -> Iterator[Counter]:
+        steps = self._facts.steps
+        if column not in steps:
+            return
+        # Steps note the queue as they begin and memory as they end.
+        at = steps["start"] + (0 if column == "batches_ready" else steps["duration"])
+        value = np.where(steps[column] >= 0, steps[column].astype(np.float64), np.nan)
+        yield from self._placed((name, short, unit, source), at - self._origin, value, top)
+
+    def _placed(
+        self,
+        labels: tuple[str, str, str, str],
+        at: Int64,
+        value: Float64,
+        top: float,
+        *,
+        is_mean: bool = False,
+    ) -> Iterator[Counter]:
+        """The samples that stand for any time of the trace; nothing where none does."""
+        known = np.flatnonzero(np.isfinite(value))
+        known = known[np.argsort(at[known], kind="stable")]
+        at, value = at[known], value[known]
+        interval = usual_interval(at, _SAMPLING)
+        start, end = intervals(at, interval, is_mean=is_mean)
+        first, last = self._during
+        kept = (end > start) & (end > first) & (start < last)
+        if kept.any():
+            start, end, at, value = start[kept], end[kept], at[kept], value[kept]
+            highest = max(top, float(value.max()))
+            yield Counter(*labels, highest, interval, is_mean, start, end, at, value)
+
+    def _highest(self, column: str) -> float:
+        values = self._samples[column] if column in self._samples else np.zeros(0)
+        return float(np.nanmax(values, initial=0.0, where=np.isfinite(values)))
+
+
+def _telemetry(facts: Facts) -> Table:
+    """The samples of the rank's host, or of the only one there is."""
+    run, rank = facts.run, facts.rank
+    if run is None:
+        return Table()
+    host = (rank.host if rank else "") or run.manifest.host
+    alone = next(iter(run.telemetry.values())) if len(run.telemetry) == 1 else Table()
+    return run.telemetry.get(host, alone)

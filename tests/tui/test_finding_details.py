@@ -10,6 +10,8 @@ from perftui_tui.look.rows import plain, safe
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.diagnosis.finding_details import details, listing
+from tests.tui.driving import opened, settled, text_of, until
+from tests.tui.gpu_window import write_gpu_run
 from tests.tui.recorded import NOW, write_run
 
 MS = 1_000_000
@@ -97,3 +99,15 @@ def test_details_without_a_finding_begin_at_the_top() -> None:
     snapshot = Snapshot(Path("run"), Phase.LIVE, "train.py", 0, diagnosis=diagnosis)
     rows = [plain(line) for line in details(snapshot, None, (), 0, None, 80)]
     assert rows[0] == "Not judged, and why"
+
+
+async def test_a_large_screen_shows_where_the_time_goes_below_the_findings(tmp_path: Path) -> None:
+    run, _ = write_gpu_run(tmp_path)
+    async with opened(run, (200, 50)) as (app, pilot):
+        await pilot.press("4")
+        shown = await settled(pilot)
+        for words in ("Findings, by what they cost", "Mean step", "data loader wait", "Top ops"):
+            assert words in shown
+        assert "conv_kernel" in shown
+        await pilot.resize_terminal(120, 40)
+        await until(pilot, lambda: "Top ops" not in text_of(app), "no panes below the findings")

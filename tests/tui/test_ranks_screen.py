@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perftui.facts.ranks.rank_table import RankRow, RankTable, Straggler
 from perftui.run.columns import STEP_COLUMNS
@@ -15,9 +18,11 @@ from perftui.run.manifest import Status
 from perftui.trace.multi_rank.rank_files import find_ranks
 from perftui_tui.app import PerftuiApp
 from perftui_tui.look.rows import plain
+from perftui_tui.look.units import format_ns
 from perftui_tui.panes.step_bar import EDGE
 from perftui_tui.reading.step_breakdown import name_within
 from perftui_tui.screens.ranks.bars import rank_bars, rank_headline
+from perftui_tui.screens.ranks.beside import rank_beside
 from perftui_tui.screens.ranks.table import rank_table
 from perftui_tui.tables.rows import GAP, column_widths, shown_columns
 from tests.step_rows import step_row
@@ -243,3 +248,47 @@ async def test_a_trace_is_judged_again_once_those_of_the_others_are_read(tmp_pat
         await until(pilot, lambda: "makes rank 0 wait 3.0 ms" in said(), "the straggler")
         await pilot.press("end", "enter")
         await until(pilot, lambda: "makes each of the others wait" in said(), "that of rank 1")
+
+
+async def test_the_selected_rank_stands_beside_the_others(tmp_path: Path) -> None:
+    async with opened(write_ranks(tmp_path, 5, 5, 65, 5), (200, 50)) as (app, pilot):
+        await pilot.press("8", "down", "down")
+        await until_shown(pilot, "Rank 2 beside the others")
+        lines = [" ".join(line.strip("│ ").split()) for line in text_of(app).splitlines()]
+        assert "data loader wait 65.0 ms 5.00 ms +60.0 ms +34 %" in lines
+        assert "backward 60.0 ms 120 ms -60.0 ms -34 %" in lines
+        assert "step 175 ms 175 ms 0 ns 0 %" in lines
+        await pilot.press("up")
+        await until_shown(pilot, "Rank 1 beside the others")
+
+
+PARTS = st.lists(st.integers(0, 10**9), min_size=3, max_size=3)
+
+
+@given(st.lists(PARTS, min_size=1, max_size=5), st.integers(0, 5))
+def test_each_part_beside_the_median_of_the_others(parts: list[list[int]], rank: int) -> None:
+    named = [tuple(zip(("forward", "backward", "other"), one, strict=True)) for one in parts]
+    rows = tuple(RankRow(n, "", 9, 9, sum(one), 0, 0, named[n]) for n, one in enumerate(parts))
+    drawn = [plain(line) for line in rank_beside(RankTable(rows), rank, 120)]
+    others = [one for n, one in enumerate(parts) if n != rank and sum(one)]
+    if rank >= len(parts) or not sum(parts[rank]) or not others:
+        assert drawn == []
+        return
+    for at, name in enumerate(("forward", "backward", "other")):
+        own, usual = parts[rank][at], round(median(one[at] for one in others))
+        found = [line for line in drawn if line.startswith(f"{name} ")]
+        assert bool(found) is bool(own or usual)
+        for line in found:
+            sign = "+" if own > usual else ""
+            figures = f"{format_ns(own):>12}{format_ns(usual):>12}"
+            assert line.startswith(f"{name:<24}{figures}{sign + format_ns(own - usual):>12}")
+
+
+def test_where_ranks_wait_for_each_other_longer_is_not_worse() -> None:
+    rows = tuple(
+        RankRow(n, "", 9, 9, 100 * MS, 0, 0, (("forward", own * MS), ("backward", rest * MS)))
+        for n, (own, rest) in enumerate(((80, 20), (20, 80)))
+    )
+    _, *lines = rank_beside(RankTable(rows), 0, 120)
+    styles = {plain(line).split()[0]: line[-1][1] for line in lines}
+    assert styles == {"forward": "bad", "backward": "dim", "step": "dim"}

@@ -238,3 +238,14 @@ async def test_the_selected_run_is_shown_in_short_where_there_is_room(tmp_path: 
         await until_shown(pilot, "Mean step: 197 ms")
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: "Mean step" not in text_of(app), "no preview")
+
+
+async def test_few_runs_leave_their_room_to_the_preview(tmp_path: Path) -> None:
+    shown = write_run(tmp_path / "runs", gpu=True)
+    async with opened(shown, (200, 50)) as (app, pilot):
+        await pilot.press("9")
+        await until_shown(pilot, "training 8.48 GiB")
+        lines = [line.strip("│ ") for line in text_of(app).splitlines()]
+        for meter in ("GPU 0 ", "Loader ", "CPU ", "Memory ", "Disk "):
+            assert [line for line in lines if line.startswith(meter)], meter
+        assert text_of(app).splitlines()[7].startswith("╭─ ")

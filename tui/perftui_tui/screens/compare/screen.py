@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from textual import work
-from textual.containers import Container
+from textual.containers import Container, Vertical
 from textual.reactive import reactive
 from textual.widget import Widget
 
@@ -62,12 +62,16 @@ class CompareScreen(RunScreen):
         #breakdowns { height: 8; }
         #figures { height: 1fr; border: round $chart; padding: 0 1; }
         #distribution { height: 1fr; border: round $chart; display: none; }
+        #changed { height: 2fr; border: round $chart; padding: 0 1; display: none; }
+        #beside { height: 1fr; }
     }
     CompareScreen.-alone #breakdowns { display: none; }
     CompareScreen.-tall #distribution { display: block; }
     CompareScreen.-tall.-alone #distribution { display: none; }
     CompareScreen.-tall.-wide #compare { layout: horizontal; }
-    CompareScreen.-tall.-wide #figures, CompareScreen.-tall.-wide #distribution { width: 1fr; }
+    CompareScreen.-tall.-wide #figures, CompareScreen.-tall.-wide #beside { width: 1fr; }
+    CompareScreen.-tall.-wide.-worked #changed { display: block; }
+    CompareScreen.-short #beside, CompareScreen.-alone #beside { display: none; }
     """
 
     swapped: reactive[bool] = reactive(False, init=False, repaint=False)
@@ -78,7 +82,9 @@ class CompareScreen(RunScreen):
         """Both breakdowns, the figures, the distribution."""
         yield RowView(id="breakdowns")
         figures = RowView(id="figures", title="Before and after")
-        yield Container(figures, StepHistogram(id="distribution"), id="compare")
+        changed = RowView(id="changed", title="What changed most")
+        beside = Vertical(StepHistogram(id="distribution"), changed, id="beside")
+        yield Container(figures, beside, id="compare")
 
     def useless_actions(self) -> frozenset[str]:
         """Here the fix that was tried is written, whatever is found now."""
@@ -106,8 +112,18 @@ class CompareScreen(RunScreen):
         waits = any(map(lacks_tables, known))
         if waits:
             self._work_out(known)
-        figures.rows = rows if waits else [*rows, *work_rows(found, cells)]
+        self._show_work(rows, ([], []) if waits else work_rows(found, cells))
         self.query_one(StepHistogram).show(*(step_times(one, found) for one in pair))
+
+    def _show_work(self, rows: list[Row], worked: tuple[list[Row], list[Row]]) -> None:
+        """Beside the figures what changed most, where both have room: kernels, or operators where
+        there are none; all else below the figures."""
+        kernels, operators = worked
+        beside = (kernels or operators) if {"-tall", "-wide"} <= self.classes else []
+        self.set_class(bool(beside), "-worked")
+        self.query_one("#changed", RowView).rows = beside[1:]
+        below = [*kernels, *operators] if not beside else operators if kernels else []
+        self.query_one("#figures", RowView).rows = [*rows, *below]
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="compare-tables")
     def _work_out(self, known: Sequence[Facts]) -> None:

@@ -1,4 +1,5 @@
-"""Operators and kernels of both sides as rows: calls, time before and after, and the difference."""
+"""Operators and kernels of both sides as rows: calls, time before and after, and the difference,
+also as a share of all that they took before."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ from perftui_tui.look.units import format_ns
 MOST_ROWS = 20
 """Operators, and kernels, that are listed: those that changed most."""
 
-_CALLS, _TIME = 15, 10
-_NUMBERS = _CALLS + 3 * _TIME
+_CALLS, _TIME, _SHARE = 15, 10, 9
 _NARROWEST = 16
+"""Cells of the name from which on calls are shown as well, and the share."""
 _NOTABLE = 0.01
 """Share of the time of one side: a change below it is called neither better nor worse."""
 
@@ -29,18 +30,24 @@ def lacks_tables(facts: Facts) -> bool:
     return facts.analysis is not None and step_tables not in facts.analysis.worked_out
 
 
-def work_rows(found: Comparison, cells: int) -> list[Row]:
-    """Kernels, then operators; nothing where a side has no trace."""
+def work_rows(found: Comparison, cells: int) -> tuple[list[Row], list[Row]]:
+    """Kernels, and operators, each with a blank row above; nothing where a side has no trace."""
     if found.tables is None:
-        return []
+        return [], []
     of = "a step" if found.tables[0].steps else "all of the trace"
     kernels, operators = found.kernels[:MOST_ROWS], found.operators
     names = short_names(one.name for one in kernels)
     own = sorted(operators, key=lambda one: -abs(one.cpu_ns))[:MOST_ROWS]
-    return [
-        *_table(f"kernels of {of}", [(names[one.name], one, _gpu(one)) for one in kernels], cells),
-        *_table(f"operators of {of}, own CPU", [(one.name, one, _cpu(one)) for one in own], cells),
-    ]
+    on_gpu = [(names[one.name], one, _gpu(one)) for one in kernels]
+    on_cpu = [(one.name, one, _cpu(one)) for one in own]
+    whole, all_own = (
+        sum(each(one)[0] for one in every)
+        for each, every in ((_gpu, found.kernels), (_cpu, operators))
+    )
+    return (
+        list(_table(f"kernels of {of}", on_gpu, whole, cells)),
+        list(_table(f"operators of {of}, own CPU", on_cpu, all_own, cells)),
+    )
 
 
 def _gpu(one: WorkChange) -> tuple[int, int]:
@@ -52,26 +59,38 @@ def _cpu(one: WorkChange) -> tuple[int, int]:
 
 
 def _table(
-    title: str, rows: Sequence[tuple[str, WorkChange, tuple[int, int]]], cells: int
+    title: str,
+    rows: Sequence[tuple[str, WorkChange, tuple[int, int]]],
+    whole: int,
+    cells: int,
 ) -> Iterator[Row]:
-    """The name has what the numbers leave; where that is too little the calls are left out."""
+    """The name has what the numbers leave; where that is too little calls are left out, then the
+    share of ``whole``, what all of them took before."""
     if not rows:
         return
-    with_calls = cells - _NUMBERS >= _NARROWEST
-    room = max(cells - _NUMBERS + (0 if with_calls else _CALLS), 1)
+    left = cells - 3 * _TIME - _NARROWEST
+    with_share = left >= _SHARE
+    with_calls = left >= _SHARE + _CALLS
+    room = max(cells - 3 * _TIME - _SHARE * with_share - _CALLS * with_calls, 1)
     calls = f"{'calls':>{_CALLS}}" if with_calls else ""
     heads = "".join(f"{one:>{_TIME}}" for one in ("before", "after", "change"))
+    share = f"{'of all':>{_SHARE}}" if with_share else ""
     yield ()
-    yield row((f"{middle(title, room):<{room}}{calls}{heads}", "dim"))
-    whole = max(sum(before for _, _, (before, _) in rows), 1)
+    yield row((f"{middle(title, room):<{room}}{calls}{heads}{share}", "dim"))
     for name, one, (before, after) in rows:
         shown = f"{middle(printable(name), room):<{room}}"
         counts = f"{_times(one.before)} → {_times(one.after)}" if with_calls else ""
         figures = f"{counts:>{_CALLS if with_calls else 0}}{_figure(before)}{_figure(after)}"
         change = after - before
         style = "" if abs(change) < _NOTABLE * whole else ("bad" if change > 0 else "good")
-        sign = "+" if change > 0 else ""
-        yield row(f"{shown}{figures}", (f"{sign + format_ns(change):>{_TIME}}", style or "dim"))
+        by = f"{format_ns(change) if change <= 0 else '+' + format_ns(change):>{_TIME}}"
+        part = f"{_of_all(change, whole):>{_SHARE}}" if with_share else ""
+        yield row(f"{shown}{figures}", (by + part, style or "dim"))
+
+
+def _of_all(change: int, whole: int) -> str:
+    """The change as a share of all before: ``-26.6 %``; a dash where nothing was before."""
+    return f"{100 * change / whole:+.1f} %" if whole else "–"
 
 
 def _figure(ns: int) -> str:

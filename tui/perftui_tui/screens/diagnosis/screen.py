@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from textual.containers import Container
+from textual.containers import Container, Vertical
 from textual.reactive import reactive
 from textual.widget import Widget
 
@@ -13,6 +13,9 @@ from perftui.diagnosis.model import Finding
 from perftui.fixes.model import FixOption
 from perftui_tui.actions.clipboard import copy_text
 from perftui_tui.keys.keymap import bindings, shown_key
+from perftui_tui.panes.snapshot_pane import SnapshotPane
+from perftui_tui.panes.step_parts import rows_of, step_parts
+from perftui_tui.panes.top_ops import top_ops
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.diagnosis.finding_details import details, listing
 from perftui_tui.screens.run_screen import RunScreen
@@ -25,6 +28,9 @@ FIX_KEYS = {
     "undo_fix": "undo",
     "rerun": "run again",
 }
+
+FRAME_ROWS = 2
+"""The border around a pane."""
 
 
 class DiagnosisScreen(RunScreen):
@@ -47,6 +53,9 @@ class DiagnosisScreen(RunScreen):
     DiagnosisScreen {
         #diagnosis { height: 1fr; }
         #finding-list { height: auto; max-height: 8; border: round $chart; }
+        #finding-side { height: auto; }
+        #finding-step, #finding-ops { border: round $chart; display: none; }
+        #finding-ops { height: 1fr; }
         #finding-details {
             height: 1fr; border: round $chart; scrollbar-gutter: stable; padding: 0 1;
         }
@@ -54,8 +63,13 @@ class DiagnosisScreen(RunScreen):
     DiagnosisScreen.-tall #finding-list { max-height: 10; }
     DiagnosisScreen.-wide {
         #diagnosis { layout: horizontal; }
-        #finding-list { width: 80; height: 1fr; max-height: 100%; }
+        #finding-side { width: 80; height: 1fr; }
+        #finding-list { height: 1fr; max-height: 100%; }
         #finding-details { width: 1fr; }
+    }
+    DiagnosisScreen.-tall.-wide {
+        #finding-list { height: auto; max-height: 50%; }
+        #finding-step, #finding-ops { display: block; }
     }
     """
 
@@ -67,9 +81,14 @@ class DiagnosisScreen(RunScreen):
     watch_chosen = RunScreen.redraw
 
     def body(self) -> Iterable[Widget]:
-        """The list and the details."""
-        listed = RowView(id="finding-list", title="Findings, by what they cost")
-        yield Container(listed, RowView(id="finding-details"), id="diagnosis")
+        """The list and the details; on a large screen where the time goes, below the list."""
+        side = Vertical(
+            RowView(id="finding-list", title="Findings, by what they cost"),
+            SnapshotPane(step_parts, id="finding-step", title="Mean step"),
+            SnapshotPane(top_ops, id="finding-ops", title="Top ops"),
+            id="finding-side",
+        )
+        yield Container(side, RowView(id="finding-details"), id="diagnosis")
 
     @property
     def finding(self) -> Finding | None:
@@ -118,6 +137,10 @@ class DiagnosisScreen(RunScreen):
             for action, label in FIX_KEYS.items()
             if action not in useless
         )
+        if {"-tall", "-wide"} <= self.classes:
+            for pane in self.query(SnapshotPane):
+                pane.show(snapshot)
+            self.query_one("#finding-step").styles.height = rows_of(snapshot) + FRAME_ROWS
         count = len(snapshot.diagnosis.findings)
         title = f"{self._at + 1}/{count}  {self.finding.rule}" if self.finding else "No finding"
         detailed.entitle(title, fixes)

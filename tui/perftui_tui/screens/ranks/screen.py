@@ -12,6 +12,7 @@ from perftui.facts.ranks.rank_table import rank_table as rank_table_of
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.ranks.bars import rank_bars, rank_headline
+from perftui_tui.screens.ranks.beside import rank_beside
 from perftui_tui.screens.ranks.heat import step_heat
 from perftui_tui.screens.ranks.table import RanksView, rank_table
 from perftui_tui.screens.run_screen import RunScreen
@@ -47,6 +48,7 @@ class RanksScreen(RunScreen):
         "window, once the run has ended. A directory of traces shows which rank arrives last at "
         'each collective: "waits caused" is how long all other ranks together wait there for '
         "that rank per step, computing nothing, and the rank with the most is the straggler. "
+        "On a large screen the selected rank is shown next to the median of the others. "
         "{ranks.table.open} shows a rank on all screens."
     )
     BINDINGS = bindings("ranks")
@@ -55,16 +57,24 @@ class RanksScreen(RunScreen):
     RanksScreen {
         #rank-verdict { height: auto; max-height: 5; overflow: hidden hidden; }
         #ranks-table { height: 1fr; }
-        #rank-bars, #rank-heat { border: round $chart; overflow: hidden hidden; display: none; }
+        #rank-bars, #rank-heat, #rank-beside {
+            border: round $chart; overflow: hidden hidden; display: none;
+        }
     }
     """
 
+    _table: RankTable | None = None
+    """What is shown."""
+    _left = 0
+    """Rows that table, bars and steps leave."""
+
     def body(self) -> Iterable[Widget]:
-        """Headline, table, bars."""
+        """Headline, table, bars, steps, and the selected rank beside the others."""
         yield RowView(id="rank-verdict")
         yield RanksView(id="ranks-table")
         yield RowView(id="rank-bars", title="Mean step of each rank")
         yield RowView(id="rank-heat", title="Steps of each rank")
+        yield RowView(id="rank-beside")
 
     def on_screen_resume(self) -> None:
         """Catch up, and read the ranks' traces where there are any."""
@@ -110,6 +120,24 @@ class RanksScreen(RunScreen):
         heat.display = grid is not None and left > FRAME_ROWS
         heat.styles.height = min(count + FRAME_ROWS, left)
         heat.rows = step_heat(grid, heat.content_size.width, min(count + 1, left - 2))
+        self._table = table
+        self._left = left - (min(count + FRAME_ROWS, left) if heat.display else 0) if fits else 0
+        self._draw_beside()
+
+    def _draw_beside(self) -> None:
+        """The selected rank beside the others, where rows are left for it."""
+        pane, row = self.query_one("#rank-beside", RowView), self.query_one(RanksView).selected_row
+        rank = self._table.rows[row].rank if self._table and row is not None else None
+        rows = rank_beside(self._table, rank, self.size.width - 2)
+        pane.display = bool(rows) and len(rows) + 2 <= self._left
+        pane.styles.height = len(rows) + 2
+        pane.entitle(f"Rank {rank} beside the others")
+        pane.rows = rows
+
+    @on(VirtualTable.RowHighlighted)
+    def _row_highlighted(self, event: VirtualTable.RowHighlighted) -> None:
+        event.stop()
+        self._draw_beside()
 
     def _windows(self) -> dict[int, RankRow]:
         """Each rank of a run, from its newest window."""

@@ -1,19 +1,26 @@
-"""The selected run in short: its verdict, the mean step, every step, and what else was found."""
+"""The selected run in short: its verdict, the mean step, every step, the machine, and what else was
+found."""
 
 from __future__ import annotations
 
 from perftui_tui.look.rows import Row, row, wrap
 from perftui_tui.panes.findings import headlines
-from perftui_tui.panes.meter import draw_chart
+from perftui_tui.panes.gpu_cards import gpu_cards
+from perftui_tui.panes.loader import loader
+from perftui_tui.panes.machine import cpu, disk, memory
+from perftui_tui.panes.meter import draw_chart, draw_line
 from perftui_tui.panes.step_bar import step_bar
 from perftui_tui.panes.step_time import step_time
 from perftui_tui.panes.verdict import LABEL_WIDTH, verdict
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
 
-FEWEST_CHART_ROWS, MOST_CHART_ROWS = 4, 12
+FEWEST_CHART_ROWS, MOST_CHART_ROWS = 4, 20
 
 LONGEST_SENTENCE = 3
+
+MOST_CARDS = 8
+"""Rows that GPUs get."""
 
 
 class RunPreview(RowView):
@@ -48,7 +55,17 @@ def preview(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     first, *rest = wrap(text, cells, "bold", indent)[:LONGEST_SENTENCE] or [row("")]
     rows = [row(name, " ", *first[1:]), *rest, (), *step_bar(snapshot, cells, 0)]
     others = [line for one in snapshot.diagnosis.findings[1:] for line in headlines(one, cells)]
-    room = min(MOST_CHART_ROWS, height - len(rows) - len(others) - 3)
+    left = height - len(rows) - len(others) - 3
+    machine = [*gpu_cards(snapshot, cells, MOST_CARDS), *_meters(snapshot, cells)]
+    if left - len(machine) - 1 < FEWEST_CHART_ROWS:
+        machine = []
+    room = min(MOST_CHART_ROWS, left - len(machine) - bool(machine))
     if room >= FEWEST_CHART_ROWS:
         rows += [(), row(("Step time", "bold")), *draw_chart(step_time(snapshot), cells, room)]
-    return [*rows, (), *others][:height]
+    return [*rows, *([(), *machine] if machine else []), (), *others][:height]
+
+
+def _meters(snapshot: Snapshot, cells: int) -> list[Row]:
+    return [
+        line for read in (loader, cpu, memory, disk) for line in draw_line(read(snapshot), cells)
+    ]

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 REFRESH_SECONDS = 3.0
 """Seconds between two listings of the directory while the screen is shown."""
 
+TABLE_ROWS = 3
+"""The header of the table, its last row, and a blank."""
+
 REST_SECONDS = 0.3
 """How long a run has to be selected before it is read: keys that are held pass over many."""
 
@@ -141,6 +144,9 @@ class RunsScreen(RunScreen):
         title = printable(f"Runs in {short_path(self._list.directory)}")
         self.query_one("#runs-title", Static).update(title)
         self._table.show(run_table(self._list, self.session.target))
+        # What few runs leave of a tall screen is the preview's.
+        rows = min(len(self._list.runs) + TABLE_ROWS, self.size.height // 2)
+        self._table.styles.height = rows if self.has_class("-tall") else "1fr"
         self._show_detail()
 
     @on(VirtualTable.RowHighlighted)

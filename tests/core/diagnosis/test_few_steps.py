@@ -57,7 +57,7 @@ def test_a_short_run_that_paid_much_for_being_recorded_says_so() -> None:
         "first window; its steps are judged without that cost",
     )
     heading = render(make_report(Subject(costly.root, costly))).split("\n\n")[0]
-    assert heading.endswith("\nperftui took 3.0 % of all steps, limit 1.0 %")
+    assert heading.endswith("\nperftui overhead: 3.0 % of all steps, limit 1.0 %")
     cheap = make_run(phases={"forward": 100}, overhead=900_000, profile=budget)
     assert notes(Facts(cheap)) == ()
-    assert "perftui took" not in render(make_report(Subject(cheap.root, cheap)))
+    assert "perftui overhead:" not in render(make_report(Subject(cheap.root, cheap)))

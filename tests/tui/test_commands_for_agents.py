@@ -167,7 +167,7 @@ def test_a_finding_or_a_fix_is_explained_as_json(capsys: Capture) -> None:
     found = described("explain", printed(capsys, "explain", "--json", "loader-workers"))
     assert [one["fix"] for one in found["fixes"]] == ["loader-workers"]
     assert main(["explain", "--json", "nothing"]) == 2
-    assert "Answers: " in printed(capsys, "explain", "optimizer-fused")
+    assert "Addresses: " in printed(capsys, "explain", "optimizer-fused")
 
 
 def test_the_skill_is_short_and_tells_each_exit_code(capsys: Capture) -> None:

@@ -106,7 +106,7 @@ class KernelTable:
 
 
 class GapCause(str, enum.Enum):
-    """Why a device had nothing to do, by what the launching thread was doing meanwhile."""
+    """Why a device was idle: what the launching thread did meanwhile."""
 
     INPUT_WAIT = "data loader wait"
     SYNCHRONISATION = "synchronisation"

@@ -22,7 +22,7 @@ class Severity(enum.IntEnum):
 
 
 class Confidence(str, enum.Enum):
-    """How much evidence stands behind a finding."""
+    """How much evidence a finding is based on."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -31,7 +31,7 @@ class Confidence(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Figure:
-    """One number that a finding rests on.
+    """One number that a finding is based on.
 
     ``unit`` is ``"ns"``, ``"%"`` (0 to 100), ``"B"``, ``"count"`` (of whole things), or empty for
     text and for other numbers; ``threshold`` is the rule's limit in the same unit, where one was

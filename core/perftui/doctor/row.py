@@ -21,7 +21,7 @@ class State(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Row:
-    """What was found about one topic."""
+    """The result of one check."""
 
     topic: str
     state: State

@@ -58,7 +58,7 @@ def file_system_row(directory: Path, root: Path = ROOT) -> Row:
 
 
 def free_disk_row(directory: Path) -> Row:
-    """How much can still be written there."""
+    """Free disk space in ``directory``."""
     try:
         free = shutil.disk_usage(existing(directory)).free
     except OSError as error:
@@ -67,7 +67,7 @@ def free_disk_row(directory: Path) -> Row:
 
 
 def judged_free(free: int) -> Row:
-    """The same of so many bytes."""
+    """A row that judges ``free`` bytes of disk space."""
     found = f"{fmt.size(free)} free for runs"
     advice = "Delete old runs (Runs screen, key d), or choose another directory with --runs DIR."
     if free < LEAST_FREE:

@@ -10,7 +10,7 @@ from perftui.facts.step.step_tables import StepTables
 
 @dataclass(frozen=True)
 class Amount:
-    """What one name has of a mean step, or of a whole trace; of several calls their sum."""
+    """Time and calls of one name in a mean step, or in a whole trace."""
 
     calls: float
     cpu_ns: int
@@ -24,7 +24,7 @@ NOTHING = Amount(0, 0, 0)
 
 @dataclass(frozen=True)
 class WorkChange:
-    """One operator or kernel on both sides; ``NOTHING`` where a side has none of it."""
+    """One operator or kernel on both sides; ``NOTHING`` if a side does not have it."""
 
     name: str
     before: Amount

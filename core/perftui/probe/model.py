@@ -14,7 +14,7 @@ BUSY = 0.1
 
 
 class Ceiling(str, enum.Enum):
-    """What is measured; the value is its name on screen and in JSON."""
+    """A peak rate that is measured; the value is its name on screen and in JSON."""
 
     DISK_READ = "disk read"
     TO_DEVICE_PINNED = "host to device, pinned"

@@ -99,7 +99,7 @@ def _place(finding: Finding, letters: int) -> str | None:
 
 
 def brief_object(report: Report) -> BriefReport:
-    """The same for programs, of as many findings as there is room for."""
+    """The brief report as JSON, with as many findings as fit."""
     causes = report.diagnosis.findings
     for with_commands in (True, False):
         for letters in (LETTERS, LETTERS // 2, LETTERS // 4):

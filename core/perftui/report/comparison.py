@@ -50,8 +50,9 @@ def _table(title: str, rows: Sequence[WorkChange], *, names: Mapping[str, str]) 
         return
     yield ""
     yield f"{title}, most changed first"
-    yield f"  {'':{_NAME_WIDTH}} {'calls':>14} {'before':>8} {'after':>8} {'change':>8}"
     of_kernels = bool(names)
+    head = "kernel or copy" if of_kernels else "operator"
+    yield f"  {head:<{_NAME_WIDTH}} {'calls':>14} {'before':>8} {'after':>8} {'change':>8}"
     ordered = rows if of_kernels else sorted(rows, key=lambda one: -abs(one.cpu_ns))
     for one in ordered[:MOST_ROWS]:
         before, after = (_time(each, of_kernels) for each in (one.before, one.after))
@@ -91,7 +92,7 @@ def _rest(found: Comparison) -> list[str]:
 
 
 def as_object(found: Comparison) -> ComparisonOutput:
-    """The same for programs; times are integer nanoseconds."""
+    """The comparison as JSON; times are integer nanoseconds."""
     return {
         "schema": SCHEMA,
         "outcome": found.verdict,
@@ -135,7 +136,7 @@ def brief_text(found: Comparison) -> str:
 
 
 def brief_object(found: Comparison) -> BriefComparison:
-    """The same for programs."""
+    """The brief comparison as JSON."""
     plain: Any = as_object(found)
     largest = _largest(found)
     for listed in ("steps_of", "parts_ns", "table_steps", "operators", "kernels"):

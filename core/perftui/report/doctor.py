@@ -23,7 +23,7 @@ def text(rows: Sequence[Row]) -> str:
 
 
 def as_object(rows: Sequence[Row], python: str) -> DoctorOutput:
-    """The same for programs."""
+    """The rows as JSON, in the order given."""
     return {
         "schema": SCHEMA,
         "python": python,

@@ -61,7 +61,7 @@ def as_json(*chosen: str) -> str:
 
 
 def as_object(*chosen: str) -> ExplainOutput:
-    """The same as plain values."""
+    """The rules and fixes of these names, or all without names; limits are shares, 0 to 1."""
     found = [one for one in BY_NAME.values() if not chosen or one.id in chosen]
     fixes = [fix for fix in CATALOGUE.values() if not chosen or fix.id in chosen]
     return {

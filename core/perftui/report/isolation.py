@@ -36,7 +36,7 @@ def text(found: Isolation) -> str:
 
 
 def as_object(found: Isolation, run: RunSnapshot) -> IsolationOutput:
-    """The same for programs; times are integer nanoseconds."""
+    """The isolation as JSON; times are integer nanoseconds."""
     return {
         "schema": SCHEMA,
         "run": run.manifest.run_id,

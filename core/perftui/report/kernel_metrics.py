@@ -37,7 +37,7 @@ _COLUMNS = f"{'compute':>8} {'memory':>8} {'occupancy':>9}"
 
 @dataclass(frozen=True)
 class Figures:
-    """Percent of the peak, and of the warps that fit; None where ncu did not measure it."""
+    """Per cent of the peak rates, and of the warps that fit; None if ncu did not measure it."""
 
     launches: int
     """Launches that ncu measured."""
@@ -49,7 +49,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class MeasuredRow:
-    """A kernel of a report of ncu."""
+    """A kernel in an ncu report."""
 
     name: str
     total_ns: int | None
@@ -84,7 +84,7 @@ class MetricsReport:
 
 @dataclass(frozen=True)
 class TraceMetrics:
-    """The kernels of a trace, longest first, with what ncu measured of them."""
+    """The kernels of a trace, longest first, with their ncu metrics."""
 
     path: Path
     """Path of ncu's report."""

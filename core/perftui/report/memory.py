@@ -30,7 +30,7 @@ NO_FRAME = "no line of the program in the stack"
 
 @dataclass(frozen=True)
 class AllocationSite:
-    """Memory that one line of the user's program allocated, or of which no line is known."""
+    """Memory allocated by one line of the user's program, or by an unknown line."""
 
     what: str
     """``function``, or why there is no line; not yet safe to show."""
@@ -154,7 +154,7 @@ def _parts(snapshot: MemorySnapshot, device: int, reserved: int, active: int) ->
         "held by the program": held,
         "freed, still in use by a stream": pending,
         "rounding of sizes": active - held - pending,
-        "cached by torch, unused": reserved - active,
+        "kept by torch, unused": reserved - active,
     }
     return parts if min(parts.values()) >= 0 else {}
 

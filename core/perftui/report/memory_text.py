@@ -47,7 +47,7 @@ def _held(title: str, sites: Sequence[AllocationSite]) -> Iterator[str]:
     if not sites:
         return
     yield title
-    yield f"  {'':{_SOURCE_WIDTH}} {'blocks':>7} {'size':>10}"
+    yield f"  {'line':<{_SOURCE_WIDTH}} {'blocks':>7} {'size':>10}"
     shares = _tenths([each.bytes for each in sites])
     for each, share in zip(sites, shares, strict=True):
         yield (

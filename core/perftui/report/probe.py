@@ -41,7 +41,7 @@ def text(found: Ceilings, kept: Path | None) -> str:
 
 
 def as_object(found: Ceilings, kept: Path | None) -> ProbeOutput:
-    """The same for programs; rates are bytes or floating point operations per second."""
+    """The ceilings as JSON; rates are bytes or floating point operations per second."""
     fields: dict[str, Any] = msgspec.to_builtins(found)
     names = ("host", "gpu", "driver", "torch", "measured_ns", "path", "rates", "not_measured")
     return cast(
@@ -64,7 +64,7 @@ def _machine(found: Ceilings) -> str:
 
 
 def _head() -> str:
-    return f"{'':<{_NAME}}{'at most':>{_RATE}}{'spread':>{_SPREAD}}  how"
+    return f"{'rate':<{_NAME}}{'at most':>{_RATE}}{'spread':>{_SPREAD}}  how"
 
 
 def _row(rate: Rate) -> Iterator[str]:

@@ -41,7 +41,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """GPU memory as torch's allocator knew it."""
+    """A saved snapshot of torch's GPU allocator."""
 
     file: Path
     step: int

@@ -38,7 +38,7 @@ def gpu_phases(phases: DeviceShare | None) -> Iterator[str]:
     """What phases take on the GPU."""
     if phases is None:
         return
-    yield f"Phases on the GPU, by its own clock (mean of {fmt.several(phases.count, 'step')})"
+    yield f"Phases on the GPU, timed by CUDA events (mean of {fmt.several(phases.count, 'step')})"
     for name, time in phases.parts:
         yield f"  {name:<24} {time / 1e6:12.2f} ms"
 
@@ -49,7 +49,7 @@ def gpu_memory(memory: MemoryUse | None) -> Iterator[str]:
         return
     yield "GPU memory, by torch's allocator"
     yield f"  {'allocated at the last step':<30} {fmt.size(memory.allocated[-1]):>12}"
-    yield f"  {'highest so far':<30} {fmt.size(memory.peak_allocated):>12}"
+    yield f"  {'peak so far':<30} {fmt.size(memory.peak_allocated):>12}"
     yield f"  {'reserved':<30} {fmt.size(memory.reserved[-1]):>12}"
     if memory.retries:
         yield f"  {'allocation retries':<30} {memory.retries:>12}"

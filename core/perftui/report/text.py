@@ -42,8 +42,13 @@ def render(report: Report) -> str:
         ranks_text(report.facts),
         *main_thread(report.facts),
         sync_calls(syncs(report.facts)),
-        _ops("Operators, longest first", report.ops[:most], report.totals.get("operators")),
-        _ops("Modules, longest by themselves first", _listed_modules(report.modules, most)),
+        _ops(
+            "Operators, longest first",
+            "operator",
+            report.ops[:most],
+            report.totals.get("operators"),
+        ),
+        _ops("Modules, longest own time first", "module", _listed_modules(report.modules, most)),
         _kernels(report.kernels[:most], report.totals.get("kernels")),
         trace_metrics(report.metrics),
         gpu_phases(device_phases(report.facts)),
@@ -67,7 +72,7 @@ def _heading(report: Report) -> Iterator[str]:
         yield (
             f"{fmt.several(steady.count, 'steady step')} of {step_count(report.facts)}: "
             f"mean {fmt.duration(steady.mean)}, median {fmt.duration(steady.p50)}, "
-            f"5 % above {fmt.duration(steady.p95)}, {steady.steps_per_second:.1f} steps/s"
+            f"p95 {fmt.duration(steady.p95)}, {steady.steps_per_second:.1f} steps/s"
         )
     share, budget = over_budget(report.facts), overhead_budget(report.facts)
     if share is not None and budget is not None:
@@ -167,9 +172,9 @@ def _fix(fix: FixOption) -> Iterator[str]:
 
 
 def _breakdown(found: StepBreakdown) -> Iterator[str]:
-    what = "of the training thread" if found.of_run else "of the trace"
+    what = "in the training thread" if found.of_run else "in the trace"
     over = f"mean of {fmt.several(found.count, 'step')}" if found.count else "all of it"
-    yield f"Where the time goes, {what} ({over})"
+    yield f"Where the time goes {what} ({over})"
     parts = [(name, value) for name, value in found.parts if value]
     values = [value for _, value in parts]
     shown = apportioned(values, _hundredths(found.mean))
@@ -195,10 +200,12 @@ def _listed_modules(rows: tuple[OpRow, ...], most: int) -> tuple[OpRow, ...]:
     return tuple(row for row in rows if row.name != OUTSIDE)[:most] + outside
 
 
-def _ops(title: str, rows: tuple[OpRow, ...], totals: Totals | None = None) -> Iterator[str]:
+def _ops(
+    title: str, head: str, rows: tuple[OpRow, ...], totals: Totals | None = None
+) -> Iterator[str]:
     if rows:
         yield title
-        yield f"  {'':{_NAME_WIDTH}} {'calls':>7} {'own CPU':>10} {'device':>10}"
+        yield f"  {head:<{_NAME_WIDTH}} {'calls':>7} {'own CPU':>10} {'device':>10}"
     for row in rows:
         own = fmt.duration(row.cpu_own or 0)
         device = fmt.duration(row.device) if row.device else "-"
@@ -211,7 +218,7 @@ def _ops(title: str, rows: tuple[OpRow, ...], totals: Totals | None = None) -> I
 def _kernels(rows: tuple[OpRow, ...], totals: Totals | None) -> Iterator[str]:
     if rows:
         yield "Kernels and copies, longest first"
-        yield f"  {'':{_NAME_WIDTH}} {'calls':>7} {'device':>10}"
+        yield f"  {'kernel or copy':<{_NAME_WIDTH}} {'calls':>7} {'device':>10}"
     names = short_names((row.name for row in rows), _NAME_WIDTH)
     for row in rows:
         yield f"  {_name(names[row.name])} {row.calls:>7} {fmt.duration(row.device):>10}"

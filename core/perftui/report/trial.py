@@ -56,7 +56,7 @@ def brief_text(
 def brief_object(
     option: FixOption, run: RunSnapshot, progress: Progress, others: Sequence[str] = ()
 ) -> BriefTrial:
-    """The same for programs, without the single pairs."""
+    """The brief trial as JSON, without the individual pairs."""
     found: Any = {**as_object(option, run, progress, others), "pairs": len(progress.pairs)}
     for name in ("title", "run", "costs", "block_steps"):
         del found[name]
@@ -100,7 +100,7 @@ def _next_line(
 def as_object(
     option: FixOption, run: RunSnapshot, progress: Progress, others: Sequence[str] = ()
 ) -> TrialOutput:
-    """The same for programs; times are integer nanoseconds, shares and ratios plain numbers."""
+    """The trial as JSON; times are integer nanoseconds, shares and ratios plain numbers."""
     found = progress.verdict.estimate
     return {
         "schema": SCHEMA,

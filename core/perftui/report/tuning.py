@@ -42,7 +42,7 @@ def text(tuned: Tuned, root: Path) -> str:
 
 
 def as_object(tuned: Tuned, root: Path) -> TuningOutput:
-    """The same for programs."""
+    """The tuning of the run ``root`` as JSON."""
     found = tuned.final.verdict.estimate if tuned.final else None
     written = [one for one in tuned.journal.kept if one.kept is Kept.WRITTEN]
     return {

@@ -37,7 +37,7 @@ BY_HOST = (OTHER_PROGRAMS, GPU_DEVICES, NOT_SAMPLED, DATA_DISK)
 
 
 class Status(str, enum.Enum):
-    """How far a run has come."""
+    """The state of a run."""
 
     STARTING = "starting"
     RUNNING = "running"

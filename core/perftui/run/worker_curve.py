@@ -22,7 +22,7 @@ LEVEL = 0.03
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """The mean step of one run with so many workers."""
+    """The mean step of one run with this number of workers."""
 
     workers: int
     step_ns: int

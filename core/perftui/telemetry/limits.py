@@ -122,7 +122,8 @@ def groups(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> list[Path]:
 
 
 def _v1_groups(controller: str, root: Path, own: Path) -> list[Path]:
-    """The same of cgroup v1, where each controller has directories of its own.
+    """Directories of this process's cgroup v1 of ``controller`` and of those above it: each
+    controller has its own.
 
     A container sees its own group as the root, under the path it has on the host.
     """

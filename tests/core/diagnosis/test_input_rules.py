@@ -170,7 +170,7 @@ def test_workers_with_threads_of_their_own_want_more_cores_than_there_are() -> N
     assert found.rule == "workers-oversubscribed"
     assert found.sentence.endswith(
         "4 workers, each with 4 threads, and the training want 14.6 of 2 cores, and a worker "
-        "waits for a core 40 % of its time."
+        "waits 40 % of its time for a core."
     )
     assert found.fixes == ("worker-threads",)
 

@@ -232,8 +232,8 @@ def compiled(
 def test_what_torch_tells_of_compiling_is_exact_without_samples() -> None:
     finding = told(compiled(50), "recompiles")
     assert finding.sentence == (
-        "torch.compile takes 50 ms of each 100 ms step (50 %) after the warm-up: it compiles for "
-        'model.py:5 again in 60 of 60 steps, last because of "size 16, now 17".'
+        "torch.compile takes 50 ms of each 100 ms step (50 %) after the warm-up: it recompiles for "
+        'model.py:5 in 60 of 60 steps, last because of "size 16, now 17".'
     )
     assert (finding.cost_ns, source_of(finding)) == (50 * MS, "/p/model.py:5")
     assert {"compiled": 60, "again": 60, "function": "attend"}.items() <= {

@@ -54,8 +54,8 @@ def test_what_is_missing_has_its_reason(tmp_path: Path) -> None:
     ("lines", "why"),
     [
         (["echo 'No module named torch' >&2", "exit 1"], "No module named torch"),
-        (["exit 3"], "exits with code 3"),
-        (["kill -9 $$"], "ended by signal 9"),
+        (["exit 3"], "ended with exit code 3"),
+        (["kill -9 $$"], "killed by signal 9"),
         (say(MACHINE, ROUND % "1"), "exit code 0"),
     ],
     ids=["no torch", "silent", "killed", "cut off"],

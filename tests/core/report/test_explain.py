@@ -42,7 +42,7 @@ def test_a_rule_names_its_limits_their_source_and_its_fixes() -> None:
 def test_a_fix_names_what_it_answers() -> None:
     answers = " ".join(explain("loader-workers").split())
     assert answers.endswith(
-        "Answers: input-in-main-thread, input-worker-bound, input-disk-bound, input-bound."
+        "Addresses: input-in-main-thread, input-worker-bound, input-disk-bound, input-bound."
     )
 
 

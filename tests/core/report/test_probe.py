@@ -35,7 +35,7 @@ def test_rates_have_units_spread_and_how_they_were_measured() -> None:
         "node7: NVIDIA H100 80GB HBM3, driver 580.65.06, torch 2.9.0, measured\n"
         "2023-11-14\n"
         "\n"
-        "                                at most   spread  how\n"
+        "rate                            at most   spread  how\n"
         "disk read                      2.1 GB/s    9.5 %  40 files of 4.0 GiB, ext4,\n"
         "                                                  past the page cache\n"
         "                                                  (O_DIRECT); 15 times\n"

@@ -107,7 +107,7 @@ def test_memory_of_the_gpu_is_told_where_it_is_known(tmp_path: Path) -> None:
 
     assert block(layout, "GPU memory") == [
         "allocated at the last step 3.0 GiB",
-        "highest so far 4.0 GiB",
+        "peak so far 4.0 GiB",
         "reserved 5.0 GiB",
         "allocation retries 30",
     ]

@@ -192,7 +192,7 @@ def test_a_run_and_its_window_are_told_together(tmp_path) -> None:
     window = TRACE.encode()
     text = text_of(write_run(tmp_path / "runs", "one", window=window))
     assert "aten::mm" in text
-    assert "Where the time goes, of the training thread (mean of 30 steps)" in text
+    assert "Where the time goes in the training thread (mean of 30 steps)" in text
 
 
 def test_a_window_that_was_cut_off_does_not_hide_the_run(tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""`perftui doctor`: what would keep profiling from working here."""
+"""`perftui doctor`: what keeps profiling from working here."""
 
 from __future__ import annotations
 

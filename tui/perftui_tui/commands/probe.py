@@ -1,4 +1,4 @@
-"""`perftui probe`: what this machine can do at most."""
+"""`perftui probe`: the peak rates of this machine."""
 
 from __future__ import annotations
 

@@ -70,5 +70,5 @@ def view_trace(
 
 
 def judged_with(snapshot: Snapshot, facts: Facts) -> Snapshot:
-    """The same trace, judged by other facts."""
+    """``snapshot`` with the diagnosis of ``facts``."""
     return replace(snapshot, facts=facts, diagnosis=diagnosis(facts))

@@ -41,7 +41,7 @@ class FastPathOpening(Lifetime):
         if is_fed and not self.loaders.feeds_training(self.fast_path.iterator()):
             return
         # The compiled hooks see no batch.
-        if recording.knows_all() and not self.looks.is_due(recording.index):
+        if recording.knows_all() and not self.padding_checks.is_due(recording.index):
             state = is_fed, recording.steps.state()
             self.fast_path.learn(events, ended.micro_batches, state)
             self.fast_path.open(recording, self.meter, self.optimizers, [], is_fed=is_fed)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ...wire.options import AgentOptions
-from ..batches.looks import BatchLooks
+from ..batches.padding_checks import PaddingChecks
 from ..dataloader.loaders import Loaders, Origins
 from ..fast_path.fast_path import FastPath
 from ..hooks.call_site import CallSite
@@ -65,7 +65,7 @@ class Lifetime:
         self.loaders = Loaders(self._torch, self.notes, self._origins)
         self.optimizers = Optimizers(self._torch)
         self.weights = Weights(self._torch)
-        self.looks = BatchLooks()
+        self.padding_checks = PaddingChecks()
         self.recording: Recording | None = None
         """The recording; None before there is anything to record, and after it has ended."""
         self._failed: Recording | None = None

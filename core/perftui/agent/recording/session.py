@@ -82,8 +82,8 @@ class Session(FastPathOpening):
             return
         recording.steps.fetched()
         self.loaders.use(iterator)
-        if self.looks.is_due(recording.index) and self.loaders.feeds_training(iterator):
-            self._look_at(recording, batch)
+        if self.padding_checks.is_due(recording.index) and self.loaders.feeds_training(iterator):
+            self._check_padding(recording, batch)
 
     @guarded_and_timed
     def enter_loader_start(self) -> int:
@@ -116,8 +116,8 @@ class Session(FastPathOpening):
             self._setup.in_forward(self._torch)
         ended = recording.steps.forward(now, gradients, self.loaders.any_live())
         self._ended(recording, ended)
-        if gradients and self.looks.is_due(recording.index):
-            self._look_at(recording, (args, named))
+        if gradients and self.padding_checks.is_due(recording.index):
+            self._check_padding(recording, (args, named))
         modules = self._modules.get(module)
         if modules is None:
             modules = self._count_modules(module)
@@ -271,8 +271,8 @@ class Session(FastPathOpening):
             if self._forward_check.has_gone_unseen(boundaries[-1]):
                 self.notes.write("warning", {"message": UNSEEN})
             recording.ended(boundaries)
-            if self.looks.is_due(recording.index - 1):
-                self.looks.pass_by(recording.index)
+            if self.padding_checks.is_due(recording.index - 1):
+                self.padding_checks.count(recording.index)
             self._note_compilations(recording)
             is_early = self._setup.until and boundaries[-1].kind == TRAIN
             if is_early and self._setup.has_trained(self._torch):
@@ -291,12 +291,12 @@ class Session(FastPathOpening):
                 self._note_settings()
 
     @guarded_and_timed
-    def _look_at(self, recording: Recording, batch: Any) -> None:
+    def _check_padding(self, recording: Recording, batch: Any) -> None:
         """See how much of ``batch``, or of the arguments of a model, is padding."""
-        seen = self.looks.look(self._torch, batch)
+        seen = self.padding_checks.check(self._torch, batch)
         if seen is not None:
             self.notes.write("padding", seen, recording.index)
-            self.looks.pass_by(recording.index)
+            self.padding_checks.count(recording.index)
 
     def _note_compilations(self, recording: Recording) -> None:
         for duration, data in self._compilations.new():

@@ -108,14 +108,14 @@ def _differences(names: Mapping[str, _Parts]) -> Mapping[str, list[str]]:
 
 
 def _tells(names: Mapping[str, _Parts], place: str) -> tuple[int, int, bool]:
-    """How well what is at ``place`` tells names apart: by how many there are, then by how few lack
-    it, then by whether it is short."""
+    """How well the part at ``place`` distinguishes names: by the number of values, then by
+    how few names lack it, then by whether it is short."""
     there = [parts.get(place, "") for parts in names.values()]
     return len(set(there)), -there.count(""), max(map(len, there)) <= _MOST_ADDED // 2
 
 
 def _numbered(found: Mapping[str, str], width: int) -> Mapping[str, str]:
-    """The same, cut, with a number behind all but the first of those that are equal then."""
+    """The names cut to ``width``; names that are then equal get a number, all but the first."""
     taken: set[str] = set()
     distinct = {}
     for name, short in found.items():

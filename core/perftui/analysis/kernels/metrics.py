@@ -21,7 +21,7 @@ BALANCED_WITHIN = 10.0
 
 
 class Limit(str, enum.Enum):
-    """What a kernel would need more of to be faster."""
+    """What limits a kernel."""
 
     COMPUTE = "compute"
     MEMORY = "memory"

@@ -82,7 +82,7 @@ def _by_work(trace: Trace) -> Mapping[int, str]:
 
 
 def _numbered(trace: Trace, roles: Mapping[int, str]) -> Mapping[int, str]:
-    """The same with a number behind roles that several threads of a rank have."""
+    """The roles by track, with a number appended where several threads of a rank share one."""
     owners = {number: (trace.tracks[number].rank, role) for number, role in roles.items()}
     counts, seen = Counter(owners.values()), Counter[tuple[int, str]]()
     found = {}

@@ -21,7 +21,7 @@ LOADER_SECONDS = 3.0
 
 
 class Side(str, enum.Enum):
-    """What an experiment tells the cost of."""
+    """The part of a training that an experiment leaves out."""
 
     INPUT = "input"
     TRAINING = "training"

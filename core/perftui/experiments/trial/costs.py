@@ -18,7 +18,7 @@ MORE = 0.05
 
 @dataclass(frozen=True)
 class Costs:
-    """Middle values of the runs of each arm; None where they were not recorded."""
+    """Medians over the runs of each arm; None if not recorded."""
 
     start_before_ns: int | None = None
     start_after_ns: int | None = None

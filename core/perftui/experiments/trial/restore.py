@@ -44,7 +44,7 @@ def restore(root: Path) -> None:
 
 
 def restore_all(directory: Path) -> None:
-    """The same of every run in ``directory``, newest first: who began them may have died.
+    """Restore the files of every run in ``directory``, newest first: trials may have been killed.
 
     Raises:
         OSError: a file cannot be written.

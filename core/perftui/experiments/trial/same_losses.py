@@ -42,7 +42,7 @@ class Agreement(str, enum.Enum):
 
 @dataclass(frozen=True)
 class LossCheck:
-    """The agreement, and a sentence for a person."""
+    """The agreement of the losses, and a sentence about it."""
 
     agreement: Agreement
     sentence: str

@@ -11,17 +11,18 @@ from perftui import format as fmt
 from perftui.experiments.trial.paired import Estimate, estimate, next_look
 
 LEAST_GAIN = 0.01
-"""A difference below it is worth no change."""
+"""The smallest difference that is worth a change."""
 
 SAME = 0.02
-"""An interval within so much of 1 on both sides is no difference."""
+"""An interval within this much of 1 on both sides is no difference."""
 
 NEARLY_SAME = 0.05
-"""The same once the last pair was looked at: what may be left is then told with the verdict."""
+"""An interval within this much of 1 after the last pair is no difference; the verdict then reports
+the difference that may remain."""
 
 
 class Outcome(str, enum.Enum):
-    """What a trial says of the change."""
+    """The verdict of a trial."""
 
     FASTER = "faster"
     SLOWER = "slower"

@@ -24,7 +24,7 @@ NAME = "tune.json"
 
 
 class Kept(str, enum.Enum):
-    """How a proven fix stays."""
+    """How a proven fix is kept."""
 
     NO = "no"
     WRITTEN = "written"
@@ -35,7 +35,7 @@ class Kept(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Attempt:
-    """A fix that was tried on what was kept before it."""
+    """A fix that was tried on top of those kept before it."""
 
     fix: str
     title: str

@@ -11,8 +11,8 @@ from perftui.facts.step.judged_step import judged_step
 
 @fact
 def core_wait(facts: Facts) -> float:
-    """Share of the time, 0 to 1, in which a thread of the training was ready to run and waited for
-    a core, as far as other programs were the reason; 0 where none takes much.
+    """Share of the time, 0 to 1, in which a thread of the training was ready to run but waited for
+    a core because of other programs; 0 if none takes much.
 
     Raises:
         UnknownError: how long its threads waited was not sampled, or there are too few steps.
@@ -22,8 +22,9 @@ def core_wait(facts: Facts) -> float:
 
 @fact
 def wait_for_own_processes(facts: Facts) -> float:
-    """The same, as far as processes are the reason that the training has started and that neither
-    train nor load data; 0 where they take less than a fifth of the cores.
+    """Share of the time, 0 to 1, in which a thread of the training was ready to run but waited for
+    a core because of processes that the training started and that neither train nor load data; 0
+    if they take less than a fifth of the cores.
 
     Raises:
         UnknownError: as for ``core_wait``.

@@ -31,7 +31,7 @@ class StreamWork:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Communication or copies of a device and how much of them computing hides, ns."""
+    """Communication or copies of a device, and how much of them computation hides, ns."""
 
     device: int
     total: int

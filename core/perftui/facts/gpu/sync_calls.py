@@ -45,7 +45,7 @@ class SyncCall:
 
 @dataclass(frozen=True)
 class SyncCalls:
-    """What was counted in the windows of a rank, the longest first."""
+    """Synchronizing calls in the windows of a rank, the longest first."""
 
     calls: tuple[SyncCall, ...]
     steps: int

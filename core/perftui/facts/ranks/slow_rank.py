@@ -23,7 +23,7 @@ by less."""
 
 @dataclass(frozen=True)
 class SlowRank:
-    """The rank that comes last to the collectives."""
+    """The rank that arrives last at the collectives."""
 
     rank: int
     lag: int

@@ -54,7 +54,7 @@ def trace_straggler(facts: Facts) -> Straggler:
 def straggler_among(
     ranks: Sequence[TracedRank], waits: CausedWaits, shown: int, late: int
 ) -> Straggler:
-    """The same for the rank ``late`` of ``ranks``, whose ``waits`` are known."""
+    """How long rank ``late`` makes rank ``shown`` wait, and the part of its step that is longer."""
     part, part_lag = _longer_part(ranks, waits, late)
     return Straggler(late, waits.between(shown, late), part, part_lag, holds_up=True)
 

@@ -135,7 +135,7 @@ def _world(analysis: TraceAnalysis) -> int:
 
 
 def read_rank(path: Path, rank: int, cancelled: Callable[[], bool] | None = None) -> TracedRank:
-    """What the trace at ``path``, which ``rank`` has written, holds of its steps.
+    """The steps of ``rank`` from its trace at ``path``.
 
     Raises:
         TraceError: it cannot be read.
@@ -148,7 +148,7 @@ def read_rank(path: Path, rank: int, cancelled: Callable[[], bool] | None = None
 
 
 def rank_of_trace(analysis: TraceAnalysis, rank: int) -> TracedRank:
-    """The same of a trace that is open."""
+    """The steps of ``rank`` from its opened trace ``analysis``."""
     steps = trace_steps(analysis)
     breakdown = steps.breakdown if steps else None
     row = rank_row(rank, "", len(analysis.steps), breakdown, WAITS_IN_TRACE)

@@ -27,7 +27,7 @@ class Call:
 
 @dataclass(frozen=True)
 class _Given:
-    """What a call is given."""
+    """The arguments of a call, as text."""
 
     in_order: list[str]
     by_name: dict[str, str]
@@ -36,11 +36,11 @@ class _Given:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """All of them, those by name with it."""
+        """All arguments; keyword arguments as ``name=value``."""
         return (*self.in_order, *(f"{name}={one}" for name, one in sorted(self.by_name.items())))
 
     def to(self, owner: str) -> _Given:
-        """The same for a method of ``owner``."""
+        """These arguments with ``owner`` put first, as for a call of one of its methods."""
         return _Given([owner, *self.in_order], self.by_name, self.sure + 1)
 
 

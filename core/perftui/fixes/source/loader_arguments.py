@@ -186,4 +186,4 @@ LOADER = CallSpec(
 )
 
 WITHOUT_WORKERS = replace(LOADER, refused={})
-"""The same calls, wherever they stand: to make no workers is no worse in a loop."""
+"""Calls of ``DataLoader`` in any place: leaving out workers is safe in a loop, too."""

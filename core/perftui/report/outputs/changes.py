@@ -48,7 +48,7 @@ class PairOutput(TypedDict):
 
 
 class TrialOutput(TypedDict):
-    """`perftui try`: what a fix gains, by pairs of runs with it and without."""
+    """`perftui try`: the gain of a fix, from pairs of runs with it and without."""
 
     schema: Schema
     fix: str

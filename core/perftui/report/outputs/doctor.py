@@ -11,7 +11,7 @@ from perftui.report.outputs.common import Schema
 
 
 class DoctorRow(TypedDict):
-    """What was found about one topic."""
+    """The result of one check."""
 
     topic: str
     state: Annotated[
@@ -25,7 +25,7 @@ class DoctorRow(TypedDict):
 
 
 class DoctorOutput(TypedDict):
-    """`perftui doctor`: what would keep profiling from working here."""
+    """`perftui doctor`: what keeps profiling from working here."""
 
     schema: Schema
     python: Annotated[str, Meta(description="The interpreter that trainings would run in.")]

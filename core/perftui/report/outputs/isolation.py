@@ -13,7 +13,7 @@ Middle = Annotated[int | None, Meta(description="Median of the runs, ns; null if
 
 
 class SideOutput(TypedDict):
-    """The training with one side left out."""
+    """The training with one part left out."""
 
     side: Side
     what: Annotated[str, Meta(description="What was done, in words.")]
@@ -33,7 +33,7 @@ class SideOutput(TypedDict):
 
 
 class IsolationOutput(TypedDict):
-    """`perftui isolate`: what each side of a training costs."""
+    """`perftui isolate`: what each part of a training costs at most."""
 
     schema: Schema
     run: Annotated[str, Meta(description="Identifier of the run that was repeated.")]

@@ -24,7 +24,7 @@ class CeilingOutput(TypedDict):
 
 
 class ProbeOutput(TypedDict):
-    """`perftui probe`: what this machine can do at most."""
+    """`perftui probe`: the peak rates of this machine."""
 
     schema: Schema
     host: str

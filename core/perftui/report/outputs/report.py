@@ -54,7 +54,7 @@ class BreakdownOutput(TypedDict):
 
 
 class LineOutput(TypedDict):
-    """A line of source and the time in which a thread was there."""
+    """A source line and the time that a thread spent there."""
 
     file: str
     line: int
@@ -65,7 +65,7 @@ class LineOutput(TypedDict):
 
 
 class LinesOutput(TypedDict):
-    """Lines by the time in which a thread was there, by samples of its stack."""
+    """Source lines by the time that a thread spent there, from stack samples."""
 
     covered_ns: Ns
     samples: int
@@ -87,7 +87,7 @@ class GapLinesOutput(LinesOutput):
 
 
 class CostOutput(TypedDict):
-    """What recording took of the steps, nanoseconds."""
+    """Overhead of recording in the steps, nanoseconds."""
 
     hooks: int
     stalls: int
@@ -153,7 +153,7 @@ class RanksOutput(TypedDict):
 
 
 class ReportOutput(TypedDict):
-    """`perftui report` and `perftui diagnose`: what a training loses, and what answers it."""
+    """`perftui report` and `perftui diagnose`: what a training loses, and its fixes."""
 
     schema: Schema
     path: str

@@ -10,7 +10,7 @@ from perftui.report.outputs.common import Schema
 
 
 class MemoryOutput(TypedDict):
-    """`perftui report` of a memory snapshot: who holds the GPU's memory, bytes."""
+    """`perftui report` of a memory snapshot: what holds GPU memory, bytes."""
 
     schema: Schema
     kind: Literal["memory_snapshot"]
@@ -20,7 +20,7 @@ class MemoryOutput(TypedDict):
 
 
 class MetricsOutput(TypedDict):
-    """`perftui report` of what Nsight Compute measured: what limits each kernel."""
+    """`perftui report` of Nsight Compute metrics: what limits each kernel."""
 
     schema: Schema
     kind: Literal["kernel_metrics"]

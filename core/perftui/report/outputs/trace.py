@@ -12,7 +12,7 @@ from perftui.report.outputs.common import Ns
 
 
 class DeviceOutput(TypedDict):
-    """What one device did; times in nanoseconds, ``busy`` being the union over its streams."""
+    """Activity of one device; times in nanoseconds, ``busy`` is the union over its streams."""
 
     device: int
     name: str

@@ -22,10 +22,10 @@ from perftui_tui.panes.workers import worker_count, workers
 from perftui_tui.reading.snapshot import Snapshot
 
 MOST_CARDS = 8
-"""Rows that GPUs get; the run's own come first."""
+"""Rows that GPUs get; those that the run uses come first."""
 
 MOST_CARDS_SHORT = 4
-"""The same where the screen has no more than 24 rows."""
+"""Rows that GPUs get on screens of at most 24 rows."""
 
 
 class Dashboard(Vertical):

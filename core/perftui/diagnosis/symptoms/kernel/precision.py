@@ -81,7 +81,7 @@ def _matmul(facts: Facts) -> Lost | None:
         work.won(time * (1 - 1 / gain)),
         work.of,
         f"The GPU multiplies float32 matrices for {work.of_step(time)} without its tensor cores: "
-        f"TF32 is off, which is {gain:.0f} times as fast here.",
+        f"TF32, {gain:.0f} times as fast here, is off.",
         (
             Figure.share("in float32 products", share, MATMUL_FP32.limits.warning, found.place),
             *listed(found),

@@ -33,8 +33,8 @@ def _each_micro_batch(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"Gradients are reduced in {passes.reducing:.0f} backward passes of each step, where the "
-        f"last would do: {fmt.part_of_step(cost, step.mean)} in collectives.",
+        f"Gradients are reduced in {passes.reducing:.0f} backward passes of each step, where "
+        f"one would do: {fmt.part_of_step(cost, step.mean)} in collectives.",
         (
             Figure("backward passes a step", round(passes.per_step, 1)),
             Figure("of them with collectives", round(passes.reducing, 1)),

@@ -118,10 +118,8 @@ def _memory(columns: Columns, origin: int, among_tracks: Int32) -> MemoryEvents:
 def _tracks_of_threads(columns: Columns, among_tracks: Int32) -> Int64:
     """The track of each of ``columns.threads``, NONE where no row is on it."""
     numbers = columns.tracks.index.numbers
-    found = (
-        next((numbers[*ids, side] for side in _OF_THREADS if (*ids, side) in numbers), NONE)
-        for ids in columns.threads
-    )
+    sides = ([(*ids, side) for side in _OF_THREADS] for ids in columns.threads)
+    found = (next((numbers[key] for key in keys if key in numbers), NONE) for keys in sides)
     return np.array([NONE if each == NONE else among_tracks[each] for each in found], np.int64)
 
 

@@ -110,7 +110,7 @@ class Scanner:
         )
 
     def _understood(self, columns: Mapping[str, Any], threads: Int64) -> bool:
-        """Take new texts into ``values``; whether all that the rows and ``threads`` have are valid."""
+        """Take new texts into ``values``; whether all of the rows and of ``threads`` are valid."""
         understood = True
         for table, column in enumerate(_TABLES):
             known, bad = self.values[table], self._bad[table]

@@ -28,7 +28,7 @@ from perftui.fixes.model import FixOption
 from perftui.run.layout import trials_of
 from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
 from perftui.run.table import Table
-from perftui_tui.reading.allocations import AllocationReader
+from perftui_tui.reading.allocations import NOTHING, AllocationReader
 from perftui_tui.reading.fix_lookup import FixLookup
 from perftui_tui.reading.snapshot import Snapshot, phase_of
 from perftui_tui.reading.step_breakdown import DrawnStep
@@ -168,7 +168,7 @@ def picture(
     """
     facts = Facts(run, analysis, rank_number)
     rank = facts.rank
-    memory, unread = allocations.of(rank) if allocations and rank else (None, None)
+    memory = allocations.of(rank) if allocations and rank else NOTHING
     found = diagnosis(facts)
     for fact in DRAWN:
         fact.or_none(facts)
@@ -191,8 +191,9 @@ def picture(
         else (),
         train_steps=step_count(facts),
         train=train,
-        problems=(*problems, *((unread,) if unread else ()), *problems_of(run)),
-        allocations=memory,
+        problems=(*problems, *((memory.problem,) if memory.problem else ()), *problems_of(run)),
+        allocations=memory.report,
+        history=memory.over_time,
         options=(options := fixes.of(found.findings, facts)),
         proofs=_proofs(run.root, options),
     )

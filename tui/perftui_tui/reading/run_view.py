@@ -18,6 +18,7 @@ from perftui.facts.fact import Fact, Facts
 from perftui.facts.gpu.gap_lines import gap_lines
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.gpu.sync_calls import syncs
+from perftui.facts.memory_over_time import memory_over_time
 from perftui.facts.notes import problems as problems_of
 from perftui.facts.ranks.rank_table import rank_table
 from perftui.facts.source.main_thread import main_thread, window_thread
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 DRAWN: tuple[Fact[Any], ...] = (
     *(training_loader, main_thread, window_thread, loader_lines, gap_lines),
-    *(syncs, gpu_memory, recording_cost, rank_table, busy_host),
+    *(syncs, gpu_memory, memory_over_time, recording_cost, rank_table, busy_host),
 )
 """Facts that screens ask for: worked out on the reading thread, so that drawing finds them."""
 

@@ -25,7 +25,7 @@ class Change:
     seconds: float
     is_new: bool
     """Whether the main process, or all that it has started, was not there before."""
-    resident: Mapping[str, int]
+    resident: Mapping[str, float]
     """Resident memory by role, bytes; those of ``after`` sum to it."""
 
     def rate(self, counter: Counter, role: str = "") -> float | None:

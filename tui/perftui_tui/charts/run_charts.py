@@ -223,8 +223,7 @@ def _of_memory(snapshot: Snapshot) -> Iterator[Chart]:
     if use is not None:
         yield _by_step(use)
     for number, curve in enumerate(memory_curves(snapshot)):
-        first = "category" if use is not None else "memory"
-        yield _by_category(curve, f"category{number + 1}" if number else first)
+        yield _by_category(curve, f"category{number + 1}" if number else "category")
 
 
 def _by_category(curve: MemoryCurve, name: str) -> Chart:

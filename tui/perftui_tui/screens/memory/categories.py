@@ -34,6 +34,9 @@ GLYPHS: dict[Category, tuple[str, str]] = {
 RESERVED = "─"
 """Drawn at the height of what the allocator has reserved."""
 
+PEAK = "▲"
+"""Stands under the column of the peak."""
+
 LEGEND_ROWS = 3
 """Rows of the legend at most."""
 
@@ -65,13 +68,10 @@ def category_chart(snapshot: Snapshot, cells: int, height: int, *, legend: bool)
             at = row_of(held, rows, top)
             if drawn[at][column][0] == " ":
                 drawn[at][column] = (RESERVED, "dim")
-    labels = {
-        0: format_bytes(top),
-        rows - 1: "0",
-        rows // 2: format_bytes(top * (1 - (rows // 2) / rows)),
-    }
-    if rows < MIDDLE_FROM:
-        labels.pop(rows // 2)
+    middle = rows // 2
+    labels = {0: format_bytes(top), rows - 1: "0"}
+    if rows >= MIDDLE_FROM:
+        labels[middle] = format_bytes(top * (rows - middle) / rows)
     chart = [
         row((_axis(labels.get(at, "")), "dim"), *joined(line)) for at, line in enumerate(drawn)
     ]
@@ -93,22 +93,19 @@ def _axis(label: str) -> str:
 
 
 def _time_row(memory: MemoryOverTime, columns: int, peak: int) -> Row:
-    """The first and the last time under the chart, and where the peak is."""
+    """Where the peak is, and as far as there is room the first and the last time."""
     first, last = ("0", format_ns(memory.span)) if memory.timed else ("first event", "last event")
-    line = f"{first}{last:>{max(1, columns - len(first))}}"[:columns]
     at = f" at {format_ns(int(memory.time[memory.peak] - memory.time[0]))}" if memory.timed else ""
-    mark = f"▲ peak {format_bytes(int(memory.level[memory.peak]))}{at}"
-    if peak + len(mark) > columns:
-        mark = mark[2:] + " ▲"
-        peak = peak - len(mark) + 1
-    if peak >= 0:
-        line = line[:peak] + mark + line[peak + len(mark) :]
-    if peak < len(first) or peak + len(mark) > columns - len(last):
-        # A figure that is half covered would be wrong.
-        left = first if peak > len(first) else ""
-        right = last if peak + len(mark) < columns - len(last) else ""
-        line = f"{left:<{max(peak, 0)}}{mark if peak >= 0 else ''}"
-        line += f"{right:>{max(0, columns - len(line))}}"
+    words = f"peak {format_bytes(int(memory.level[memory.peak]))}{at}"
+    mark, begin = f"{PEAK} {words}", peak
+    if begin + len(mark) > columns:
+        mark, begin = f"{words} {PEAK}", peak - len(words) - 1
+    if begin < 0:
+        mark, begin = PEAK, peak
+    end = begin + len(mark)
+    left = first if begin > len(first) else ""
+    right = last if columns - end > len(last) else ""
+    line = f"{left:<{begin}}{mark}{right:>{columns - end}}"
     return row((" " * AXIS_CELLS + line, "dim"))
 
 
@@ -170,7 +167,7 @@ def _in_all(memory: MemoryOverTime) -> tuple[str, str, str]:
 def _others(curves: Sequence[MemoryCurve], cells: int) -> Iterator[Row]:
     for curve in curves:
         peak = format_bytes(int(curve.memory.level.max()))
-        text = f"{curve.device} over {curve.source}: peak {peak} (C)"
+        text = f"{curve.device} over {curve.source}: peak {peak}"
         yield crop(row((text, "dim")), cells)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from textual.containers import Container
 from textual.widget import Widget
@@ -20,6 +21,9 @@ from perftui_tui.screens.memory.chart import memory_chart, memory_now, memory_ti
 from perftui_tui.screens.memory.host import host_line, host_rows
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
+
+if TYPE_CHECKING:
+    from perftui_tui.charts.run_charts import Chart
 
 TITLE = "Allocations by call site"
 
@@ -94,6 +98,13 @@ class MemoryScreen(RunScreen):
             id="memory-panes",
         )
 
+    def charts(self) -> tuple[Chart, ...]:
+        """All charts; without one by step those by category come first."""
+        found = super().charts()
+        if any(one.name == self.CHART for one in found):
+            return found
+        return tuple(sorted(found, key=lambda one: not one.name.startswith("category")))
+
     def _categories(self, snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
         """The stacked chart, with a legend where no table beside it has the figures."""
         return category_chart(snapshot, cells, height, legend=self.has_class("-short"))
@@ -159,8 +170,8 @@ class MemoryScreen(RunScreen):
         highest = max(needed.values(), default=0)
         now = memory_now(snapshot, self.size.width, 2)
         self.query_one("#memory-now").styles.height = max(1, min(2, len(now)))
-        for name, rows in needed.items():
-            self.query_one(name).styles.height = rows if is_beside else highest
+        for name, own in needed.items():
+            self.query_one(name).styles.height = own if is_beside else highest
         if snapshot.allocations is None:
             pane.styles.height = rows
         elif is_beside or not shown["#memory-charts"]:
@@ -169,6 +180,6 @@ class MemoryScreen(RunScreen):
             room = self.size.height - highest
             pane.styles.height = max(min(rows, room * 2 // 5), FEWEST_ALLOCATIONS)
 
-    def action_scroll_holders(self, rows: int) -> None:
+    def action_scroll_sites(self, rows: int) -> None:
         """Scroll the allocations."""
         self.query_one("#allocations", RowView).scroll_relative(y=rows, animate=False)

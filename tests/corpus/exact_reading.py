@@ -25,7 +25,7 @@ LEGACY = {
     "python": "python_function",
 }
 BY_PROCESS = {"CPU functions": "cpu_op", "CUDA functions": "kernel"}
-MEMORY = ("Bytes", "Device Type", "Device Id", "Total Allocated", "Total Reserved")
+MEMORY = ("Bytes", "Device Type", "Device Id", "Total Allocated", "Total Reserved", "Addr")
 
 
 def number(value: Any) -> int:
@@ -109,11 +109,12 @@ class ExactReading:
         return Counter(self._row(event) for event in self.rows)
 
     def memory(self) -> list[Row]:
-        """Columns of the allocators' events, by time."""
+        """Columns of the allocators' events, by time, with process and thread last."""
         found = [
             (
                 nanoseconds(event["ts"]) - self.origin,
                 *(event["args"].get(name, NONE) for name in MEMORY),
+                (str(event["pid"]), str(event["tid"])),
             )
             for event in self.events
             if event["ph"] == "i" and event["name"] == "[memory]"

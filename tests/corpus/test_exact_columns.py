@@ -60,8 +60,9 @@ def test_every_row_of_the_file_is_there_to_the_nanosecond(both: Both) -> None:
 
 def test_every_memory_event_of_the_file_is_there(both: Both) -> None:
     trace, reading = both
-    columns = (getattr(trace.memory, column).tolist() for column in MEMORY_COLUMNS)
-    assert list(zip(*columns, strict=True)) == reading.memory()
+    *columns, tracks = (getattr(trace.memory, column).tolist() for column in MEMORY_COLUMNS)
+    threads = [(trace.tracks[each].process, trace.tracks[each].thread) for each in tracks]
+    assert list(zip(*columns, threads, strict=True)) == reading.memory()
 
 
 def test_what_is_around_the_events_is_there(both: Both) -> None:

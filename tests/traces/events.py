@@ -71,11 +71,13 @@ def named(tid: Any, name: str) -> Event:
     return {"ph": "M", "name": "thread_name", "pid": 500, "tid": tid, "args": {"name": name}}
 
 
-def memory(ts: Any, size: int, allocated: int, device: int = 0) -> Event:
-    """What PyTorch's allocator of a GPU says when it takes ``size`` bytes, or gives them back."""
-    args = {"Bytes": size, "Device Type": 1, "Device Id": device, "Total Allocated": allocated}
-    where = {"cat": "cpu_instant_event", "pid": 500, "tid": 1, "ts": ts, "s": "t"}
-    return {"ph": "i", "name": "[memory]", **where, "args": args}
+def memory(ts: Any, size: int, allocated: int, device: int = 0, tid: Any = 1, **more: int) -> Event:
+    """What PyTorch's allocator of a GPU says when it takes ``size`` bytes, or gives them back; of
+    device -1 it is that of the CPU."""
+    kind = 0 if device < 0 else 1
+    args = {"Bytes": size, "Device Type": kind, "Device Id": device, "Total Allocated": allocated}
+    where = {"cat": "cpu_instant_event", "pid": 500, "tid": tid, "ts": ts, "s": "t"}
+    return {"ph": "i", "name": "[memory]", **where, "args": {**args, **more}}
 
 
 def text_of(events: Iterable[Event], **fields: Any) -> str:

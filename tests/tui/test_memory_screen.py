@@ -20,7 +20,7 @@ from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.memory.chart import memory_chart, memory_now
 from tests.core.trace.memory_files import Allocator, snapshot
 from tests.facts_given import knowing
-from tests.tui.driving import opened, until, until_shown
+from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import START, write_run
 
 OVER = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
@@ -87,12 +87,11 @@ async def test_without_a_gpu_it_is_the_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (200, 50)])
-async def test_why_no_holder_is_known_is_said_to_the_end(
-    tmp_path: Path, size: tuple[int, int]
-) -> None:
+async def test_what_records_more_is_said_to_the_end(tmp_path: Path, size: tuple[int, int]) -> None:
     async with opened(write_run(tmp_path), size) as (app, pilot):
         await pilot.press("7")
-        await until_shown(pilot, "No snapshot of the allocator")
+        await until_shown(pilot, "Memory by category (activations")
+        await until(pilot, lambda: "No snapshot" not in text_of(app), "words about the CPU alone")
         view = app.screen.query_one("#allocations")
         # Before it is laid out it has no rows that could be scrolled to.
         await until(pilot, lambda: len(view.rows) == view.content_size.height, "all of its words")
@@ -173,7 +172,10 @@ async def test_a_file_opens_on_this_screen_and_scrolls(tmp_path: Path) -> None:
         view = app.screen.query_one("#allocations")
         rows = view.virtual_size.height - view.size.height
         assert (rows > 0) == (view.max_scroll_y > 0)
-        await pilot.press("down", "pagedown")
+        await until(pilot, lambda: view.max_scroll_y > 1, "more rows than are shown")
+        await pilot.press("down")
+        assert view.scroll_offset.y == 1
+        await pilot.press("pagedown")
         assert view.scroll_offset.y == min(9, view.max_scroll_y)
         await pilot.press("pageup", "up")
         assert view.scroll_offset.y == 0

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis.grouping import sums
+from perftui.analysis.memory.lifetimes import Lifetimes
 from perftui.trace.memory_snapshot.model import (
     Action,
     BlockState,
@@ -142,10 +143,10 @@ def allocations_at_peak(snapshot: MemorySnapshot, device: int) -> StackTotals:
     if trace is None or not len(trace):
         return allocations_at_end(snapshot, device)
     peak = trace_balance(trace).peak_row
-    lives = _Lives.of(trace)
+    lives = lifetimes(trace)
     alive = (lives.first <= peak) & (lives.last > peak) & (lives.first != NONE)
     older = (lives.first == NONE) & (lives.last > peak)
-    held[held] &= ~np.isin(snapshot.blocks.address[held], lives.open_addresses(trace))
+    held[held] &= ~np.isin(snapshot.blocks.address[held], _open_addresses(trace, lives))
     stack = np.concatenate(
         [
             trace.stack[lives.first[alive]],
@@ -220,33 +221,15 @@ def fragmentation(snapshot: MemorySnapshot) -> Fragmentation:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Lives:
-    """Every block that the trace saw: row of its allocation and of its free, one may be missing."""
+def lifetimes(trace: EventTable) -> Lifetimes:
+    """Every block that the trace saw."""
+    return Lifetimes.of(trace.address, _is_alloc(trace), _is_free(trace))
 
-    first: Int64
-    """NONE where it was allocated before the trace."""
-    last: Int64
-    """One behind the trace where it was not freed."""
 
-    @classmethod
-    def of(cls, trace: EventTable) -> _Lives:
-        rows = np.flatnonzero(_is_alloc(trace) | _is_free(trace))
-        rows = rows[np.argsort(trace.address[rows], kind="stable")]
-        address, alloc = trace.address[rows], _is_alloc(trace)[rows]
-        same = np.zeros(len(rows) + 1, np.bool_)
-        same[1:-1] = address[1:] == address[:-1]
-        following = np.append(rows[1:], len(trace))
-        ends = np.where(same[1:], following, len(trace))
-        began = np.append(False, alloc[:-1]) & same[:-1]
-        orphans = ~alloc & ~began
-        first = np.concatenate([rows[alloc], np.full(int(orphans.sum()), NONE)])
-        return cls(first.astype(np.int64), np.concatenate([ends[alloc], rows[orphans]]))
-
-    def open_addresses(self, trace: EventTable) -> UInt64:
-        """Addresses of the blocks that were allocated in the trace and not freed."""
-        addresses: UInt64 = trace.address[self.first[self.last == len(trace)]]
-        return addresses
+def _open_addresses(trace: EventTable, lives: Lifetimes) -> UInt64:
+    """Addresses of the blocks that were allocated in the trace and not freed."""
+    addresses: UInt64 = trace.address[lives.first[lives.last == len(trace)]]
+    return addresses
 
 
 def _is_alloc(trace: EventTable) -> Mask:

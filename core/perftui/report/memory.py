@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from perftui import format as fmt
+from perftui.analysis.memory.of_snapshot import memory_of_snapshot
 from perftui.analysis.memory_snapshot import (
     StackTotals,
     allocations_at_end,
@@ -56,6 +57,9 @@ class Peak:
     sites: tuple[AllocationSite, ...]
     """Sites that sum to ``bytes``; empty where not ``absolute``, or where events are missing and
     they would not."""
+    categories: Mapping[str, int] = field(default_factory=dict)
+    """Bytes by what they are for, ``parameters`` and so on: they sum to ``bytes``; empty where
+    ``sites`` is, or where no stack tells."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +199,17 @@ def _peak(snapshot: MemorySnapshot, device: int) -> Peak | None:
         return Peak(trace_balance(trace).peak, False, since, span, ())
     level, totals = int(line.bytes[at]), allocations_at_peak(snapshot, device)
     agree = int(totals.bytes.sum()) == level
-    return Peak(level, True, since, span, _sites(snapshot, totals) if agree else ())
+    sites = _sites(snapshot, totals) if agree else ()
+    return Peak(level, True, since, span, sites, _categories(snapshot, device, level))
+
+
+def _categories(snapshot: MemorySnapshot, device: int, level: int) -> Mapping[str, int]:
+    """What is held at the peak by what it is for; empty where it does not sum to ``level``."""
+    memory = memory_of_snapshot(snapshot, device)
+    if memory is None or not memory.has_categories:
+        return {}
+    found = {each.category.label: each.bytes for each in memory.at_peak()}
+    return found if sum(found.values()) == level else {}
 
 
 def _failed(snapshot: MemorySnapshot, device: int) -> tuple[OutOfMemory, ...]:

@@ -25,6 +25,7 @@ def render_memory(report: MemoryReport) -> str:
         if memory.peak:
             title = f"Held at the peak of {fmt.size(memory.peak.bytes)}, by line"
             blocks += [_peak(memory.peak), _held(title, memory.peak.sites)]
+            blocks.append(_categories(memory.peak))
         blocks += [_unused(memory), _failed(memory)]
     blocks.append(listed("Not known", report.notes))
     return joined(blocks)
@@ -77,6 +78,15 @@ def _peak(peak: Peak) -> Iterator[str]:
         when = f", {fmt.duration(peak.after_ns)} into {fmt.duration(peak.span_ns)} of history"
     relative = "" if peak.absolute else " above the level at the start of the history"
     yield f"Peak: {fmt.size(peak.bytes)} held{relative}{when}"
+
+
+def _categories(peak: Peak) -> Iterator[str]:
+    if not peak.categories:
+        return
+    yield f"Held at the peak of {fmt.size(peak.bytes)}, by category"
+    shares = _tenths([*peak.categories.values()])
+    for (name, size), share in zip(peak.categories.items(), shares, strict=True):
+        yield f"  {name:<40} {fmt.size(size):>10}  {share / 10:5.1f} %"
 
 
 def _unused(memory: DeviceMemory) -> Iterator[str]:

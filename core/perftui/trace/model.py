@@ -83,6 +83,10 @@ class MemoryEvents:
     """Bytes in use on that device afterwards."""
     reserved: Int64 = field(default_factory=_none)
     """Bytes that the caching allocator holds afterwards."""
+    address: Int64 = field(default_factory=_none)
+    """Of the block: a release has that of its allocation."""
+    track: Int64 = field(default_factory=_none)
+    """Index into ``Trace.tracks`` of the thread that did it, NONE where that has no rows."""
 
     def __len__(self) -> int:
         return len(self.start)

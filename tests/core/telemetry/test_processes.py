@@ -196,6 +196,7 @@ def test_what_processes_do_is_split_by_their_roles(
     source.sample(0.0)
     for pid, done in spent.items():
         table.change(pid, cpu=done, read=1000.0 * done, involuntary=3 * done, major_faults=7 * done)
+        table.change(pid, rss=4096 * done)
     row = sampled(source, 2.0)
     of_role = {
         role: [pid for pid in spent if Roles(ranks, workers).of(pid) == role] for role in ROLES
@@ -205,6 +206,8 @@ def test_what_processes_do_is_split_by_their_roles(
         assert row[f"processes.{role}_cpu"] == (pytest.approx(100 * done / 2) if pids else None)
         assert row[f"processes.{role}_read"] == (pytest.approx(1000 * done / 2) if pids else None)
         assert row[f"processes.{role}_write"] == (0 if 1 in pids else None)
+        assert row[f"processes.{role}_rss"] == 4096 * done
+    assert row["processes.rss"] == sum(row[f"processes.{role}_rss"] for role in ROLES)
     for role in ("ranks", "workers"):
         done = [spent[pid] for pid in of_role[role]]
         expected = pytest.approx(3 * sum(done) / 2) if done else None

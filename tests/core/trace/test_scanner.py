@@ -57,12 +57,14 @@ SPOILED = st.tuples(EVENT, st.sampled_from(["cat", "ts", "dur", "pid", "name", "
     lambda drawn: {**drawn[0], drawn[1]: drawn[2]}
 )
 MEMORY = st.fixed_dictionaries(
-    {"ph": st.just("i"), "name": st.just("[memory]"), "pid": st.just(1), "tid": st.just(1)},
+    {"ph": st.just("i"), "name": st.just("[memory]")},
     optional={
+        "pid": st.one_of(st.integers(0, 2), ODD),
+        "tid": st.one_of(st.integers(0, 3), ODD),
         "ts": st.one_of(NUMBER, ODD),
         "args": st.dictionaries(
             st.sampled_from(
-                ["Bytes", "Device Id", "Device Type", "Total Allocated", "Total Reserved"]
+                ["Bytes", "Device Id", "Device Type", "Total Allocated", "Total Reserved", "Addr"]
             ),
             st.one_of(NUMBER, NUMBER, ODD),
         ),

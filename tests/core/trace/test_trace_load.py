@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from perftui.analysis.analyse import analyse
+from perftui.trace.columns import native
 from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.kineto import source
 from perftui.trace.kineto.inflate import State, inflate
 from perftui.trace.load import load_trace
 from perftui.trace.model import NONE, Trace
-from tests.traces.events import event, load
+from tests.traces.events import cpu, event, load, memory
 
 
 def rows(trace: Trace) -> list[tuple[str, int, int]]:
@@ -333,3 +334,17 @@ def test_loading_stops_when_asked(tmp_path: Path) -> None:
     answers = iter([False, True])
     with pytest.raises(LoadCancelled):
         load_trace(path, cancelled=lambda: next(answers))
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_memory_events_know_their_block_and_thread(
+    monkeypatch: pytest.MonkeyPatch, compiled: bool
+) -> None:
+    if not compiled:
+        monkeypatch.setattr(native, "compiled", lambda: None)
+    known, elsewhere = memory(20, 64, 64, Addr=1 << 40), memory(30, -64, 0, tid=77)
+    trace = load({"traceEvents": [elsewhere, cpu("aten::empty", 10, 20), known]})
+    assert trace.memory.address.tolist() == [1 << 40, NONE]
+    on_its_track, nowhere = trace.memory.track.tolist()
+    assert trace.tracks[on_its_track].thread == "1"
+    assert nowhere == NONE

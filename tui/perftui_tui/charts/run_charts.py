@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from perftui.analysis.memory.over_time import Category
 from perftui.facts.gpu.device_phases import DEVICE_COLUMNS, DEVICE_PHASES, timed_steps
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.run.columns import phase_name
 from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.look.format import per_second, percent, rate
 from perftui_tui.look.units import format_bytes, format_ns
+from perftui_tui.reading.memory_curves import MemoryCurve, memory_curves
 from perftui_tui.reading.snapshot import SLOW_RATIO
 from perftui_tui.reading.telemetry import gpus, whole_table_of
 
 if TYPE_CHECKING:
+    from perftui.facts.gpu.memory import MemoryUse
     from perftui.run.table import Table
     from perftui_tui.reading.snapshot import Snapshot
 
@@ -32,6 +35,9 @@ TAIL = 4
 
 THROUGHPUT_BINS = 200
 """Intervals of equal length in which steps are counted."""
+
+CATEGORY_POINTS = 2000
+"""Columns of a chart of memory by category."""
 
 PHASES = ("input_wait", "loader_start", "forward", "backward", "optimizer", "other")
 
@@ -214,16 +220,41 @@ def _on_device(steps: Table) -> Iterator[Chart]:
 
 def _of_memory(snapshot: Snapshot) -> Iterator[Chart]:
     use = snapshot.ask(gpu_memory)
-    if use is None:
-        return
+    if use is not None:
+        yield _by_step(use)
+    for number, curve in enumerate(memory_curves(snapshot)):
+        yield _by_category(curve, f"category{number + 1}" if number else "category")
+
+
+def _by_category(curve: MemoryCurve, name: str) -> Chart:
+    """What each category holds, at the highest moment of each of many columns."""
+    memory = curve.memory
+    shown = memory.columns(CATEGORY_POINTS)
+    unit = 1e6 if memory.timed else 1.0
+    middles = np.arange(CATEGORY_POINTS, dtype=np.float64) + 0.5
+    x = middles * (memory.span / CATEGORY_POINTS / unit)
+    lines = [
+        Series(category.label, shown.parts[category].astype(np.float64))
+        for category in Category
+        if shown.parts[category].any()
+    ]
+    if shown.reserved is not None:
+        lines.append(Series("reserved", shown.reserved.astype(np.float64)))
+    title = f"{curve.device} memory by category over {curve.source}"
+    since = "ms since the recording began" if memory.timed else "events"
+    peak = (("peak of all", float(memory.level.max())),)
+    return Chart(name, title, x, since, tuple(lines), format_bytes, peak, is_bytes=True)
+
+
+def _by_step(use: MemoryUse) -> Chart:
     lines = (
         Series("allocated", use.allocated.astype(np.float64)),
         Series("reserved", use.reserved.astype(np.float64)),
     )
     peak = (("peak", float(use.peak_allocated)),)
     index = use.step.astype(np.float64)
-    yield Chart("memory", "GPU memory at the end of each step", index, "step", lines,
-                format_bytes, peak, note=_not_drawn(use.summed), is_bytes=True)  # fmt: skip
+    return Chart("memory", "GPU memory at the end of each step", index, "step", lines,
+                 format_bytes, peak, note=_not_drawn(use.summed), is_bytes=True)  # fmt: skip
 
 
 def _of_machine(snapshot: Snapshot) -> Iterator[Chart]:

@@ -24,6 +24,13 @@ PLAIN = {
     "chart": "chart",
     "chart-warn": "caution",
     "chart-bad": "bad",
+    "memory-before": "dim",
+    "memory-parameters": "part-forward",
+    "memory-optimizer": "part-optimizer",
+    "memory-gradients": "part-backward",
+    "memory-activations": "part-input-wait",
+    "memory-temporary": "part-loader-start",
+    "memory-other": "part-other",
 }
 
 ON_GROUND = {"key": "accent", "selected": "primary", "match": "caution"}

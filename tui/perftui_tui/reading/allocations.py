@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from perftui.analysis.memory.over_time import MemoryOverTime
     from perftui.report.memory import MemoryReport
     from perftui.run.reader import RankSnapshot
 
-ReadResult = tuple["MemoryReport | None", "str | None"]
-"""The report of a memory snapshot, or why it cannot be read."""
+
+@dataclass(frozen=True, eq=False)
+class ReadMemory:
+    """What a memory snapshot holds, or why it cannot be read."""
+
+    report: MemoryReport | None = None
+    over_time: tuple[MemoryOverTime, ...] = ()
+    """Each device with a history, that with the highest peak first."""
+    problem: str | None = None
+
+
+NOTHING = ReadMemory()
 
 UNREADABLE = "the memory snapshot"
 """Begins the message about one that cannot be read."""
@@ -25,20 +37,17 @@ class AllocationReader:
     def __init__(self, cancelled: Callable[[], bool]) -> None:
         self._cancelled = cancelled
         self._stamp: Stamp | None = None
-        self._result: ReadResult = (None, None)
+        self._result: ReadMemory = NOTHING
 
     def knows(self, rank: RankSnapshot) -> bool:
         """Whether the newest memory snapshot of ``rank`` has been read, or there is none."""
         stamp = _stamp(rank)
         return stamp is None or stamp == self._stamp
 
-    def of(self, rank: RankSnapshot) -> ReadResult:
+    def of(self, rank: RankSnapshot) -> ReadMemory:
         """What was read for ``rank``; nothing where that was another file."""
-        return (
-            self._result
-            if self._stamp is not None and _stamp(rank) == self._stamp
-            else (None, None)
-        )
+        is_read = self._stamp is not None and _stamp(rank) == self._stamp
+        return self._result if is_read else NOTHING
 
     def read(self, rank: RankSnapshot) -> None:
         """Read its newest snapshot, unless that was done.
@@ -57,20 +66,24 @@ def read_memory(
     path: Path,
     cancelled: Callable[[], bool],
     progress: Callable[[int, int], None] | None = None,
-) -> ReadResult:
-    """The report of the snapshot at ``path``, or why it cannot be read.
+) -> ReadMemory:
+    """What the snapshot at ``path`` holds, or why it cannot be read.
 
     Raises:
         LoadCancelled: ``cancelled`` returned True.
     """
+    from perftui.analysis.memory.of_snapshot import memory_of_snapshot
     from perftui.report.memory import report_memory
     from perftui.trace.errors import TraceError
     from perftui.trace.memory_snapshot.load import load_memory_snapshot
 
     try:
-        return report_memory(load_memory_snapshot(path, progress, cancelled)), None
+        snapshot = load_memory_snapshot(path, progress, cancelled)
     except (TraceError, OSError) as error:
-        return None, f"{UNREADABLE} {path.name} cannot be read: {error}"
+        return ReadMemory(problem=f"{UNREADABLE} {path.name} cannot be read: {error}")
+    found = (memory_of_snapshot(snapshot, device) for device in snapshot.devices)
+    known = sorted((each for each in found if each), key=lambda each: -int(each.level.max()))
+    return ReadMemory(report_memory(snapshot), tuple(known))
 
 
 def _stamp(rank: RankSnapshot) -> Stamp | None:

@@ -18,6 +18,7 @@ from perftui.facts.fact import Fact, Facts
 from perftui.facts.gpu.gap_lines import gap_lines
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.gpu.sync_calls import syncs
+from perftui.facts.memory_over_time import memory_over_time
 from perftui.facts.notes import problems as problems_of
 from perftui.facts.ranks.rank_table import rank_table
 from perftui.facts.source.main_thread import main_thread, window_thread
@@ -28,7 +29,7 @@ from perftui.fixes.model import FixOption
 from perftui.run.layout import trials_of
 from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
 from perftui.run.table import Table
-from perftui_tui.reading.allocations import AllocationReader
+from perftui_tui.reading.allocations import NOTHING, AllocationReader
 from perftui_tui.reading.fix_lookup import FixLookup
 from perftui_tui.reading.snapshot import Snapshot, phase_of
 from perftui_tui.reading.step_breakdown import DrawnStep
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 DRAWN: tuple[Fact[Any], ...] = (
     *(training_loader, main_thread, window_thread, loader_lines, gap_lines),
-    *(syncs, gpu_memory, recording_cost, rank_table, busy_host),
+    *(syncs, gpu_memory, memory_over_time, recording_cost, rank_table, busy_host),
 )
 """Facts that screens ask for: worked out on the reading thread, so that drawing finds them."""
 
@@ -168,7 +169,7 @@ def picture(
     """
     facts = Facts(run, analysis, rank_number)
     rank = facts.rank
-    memory, unread = allocations.of(rank) if allocations and rank else (None, None)
+    memory = allocations.of(rank) if allocations and rank else NOTHING
     found = diagnosis(facts)
     for fact in DRAWN:
         fact.or_none(facts)
@@ -191,8 +192,9 @@ def picture(
         else (),
         train_steps=step_count(facts),
         train=train,
-        problems=(*problems, *((unread,) if unread else ()), *problems_of(run)),
-        allocations=memory,
+        problems=(*problems, *((memory.problem,) if memory.problem else ()), *problems_of(run)),
+        allocations=memory.report,
+        history=memory.over_time,
         options=(options := fixes.of(found.findings, facts)),
         proofs=_proofs(run.root, options),
     )

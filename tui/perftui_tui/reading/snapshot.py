@@ -12,6 +12,7 @@ from perftui.diagnosis.model import Diagnosis, Finding
 from perftui.fixes.model import FixOption
 
 if TYPE_CHECKING:
+    from perftui.analysis.memory.over_time import MemoryOverTime
     from perftui.analysis.model import TraceAnalysis
     from perftui.experiments.trial.proof import Proof
     from perftui.facts.fact import Fact, Facts
@@ -81,6 +82,8 @@ class Snapshot:
     """What could not be read or judged, as sentences."""
     allocations: MemoryReport | None = None
     """GPU memory by call site, from a snapshot of the allocator; None without one."""
+    history: tuple[MemoryOverTime, ...] = ()
+    """GPU memory over that snapshot's history, the device with the highest peak first."""
     options: Mapping[str, tuple[FixOption, ...]] = field(default_factory=dict)
     """What can be done about a finding, by its rule, best first."""
     proofs: Mapping[str, Proof] = field(default_factory=dict)

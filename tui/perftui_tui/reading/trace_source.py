@@ -76,12 +76,17 @@ class TraceSource(ReadingThread):
         def progressed(read: int, whole: int) -> None:
             self._progressed(read / whole if whole else 1.0)
 
-        allocations, problem = read_memory(self.path, self.stopped.is_set, progressed)
-        if problem is not None:
-            self.report(SourceFailed(problem))
+        memory = read_memory(self.path, self.stopped.is_set, progressed)
+        if memory.problem is not None:
+            self.report(SourceFailed(memory.problem))
             return
         shown = Snapshot(
-            self.path, Phase.TRACE, self.path.name, self._clock(), allocations=allocations
+            self.path,
+            Phase.TRACE,
+            self.path.name,
+            self._clock(),
+            allocations=memory.report,
+            history=memory.over_time,
         )
         self.report(SnapshotReceived(shown))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perftui.telemetry.processes.reading import ProcessReading
@@ -25,6 +25,8 @@ class Change:
     seconds: float
     is_new: bool
     """Whether the main process, or all that it has started, was not there before."""
+    resident: Mapping[str, float]
+    """Resident memory by role, bytes; those of ``after`` sum to it."""
 
     def rate(self, counter: Counter, role: str = "") -> float | None:
         """Summed change per second, of all or of one of ``ROLES``; None where nothing is known."""

@@ -74,6 +74,14 @@ def _of_roles() -> Iterable[Metric]:
         yield Metric(column, _rate(_WRITTEN, role), _WRITTEN)
 
 
+def _resident_of(role: str) -> Metric:
+    column = Column(
+        *(f"processes.{role}_rss", "B", f"resident memory of {ROLES[role]}", _STAT),
+        f"Memory of {ROLES[role]}; a shared page counts once per process.",
+    )
+    return Metric(column, lambda change: change.resident[role])
+
+
 def _preemptions_of(role: str) -> Metric:
     column = Column(
         *(f"processes.{role}_involuntary", "1/s", f"preemptions of {ROLES[role]}", _STATUS),
@@ -105,6 +113,7 @@ METRICS = (
         ),
         lambda change: sum(one.rss for one in change.after),
     ),
+    *map(_resident_of, ROLES),
     Metric(
         Column(
             *("processes.read", "B/s", "read by the run", _IO),

@@ -60,7 +60,10 @@ class ProcessTreeSource:
         main = self._tree.main
         had_main = main is not None and any(one.identity == main.identity for one, _ in pairs)
         is_new = not had_main or (len(after) > 1 and len(pairs) == 1)
-        change = Change([*after.values()], pairs, by_role, seconds, is_new)
+        resident = dict.fromkeys(ROLES, 0.0)
+        for one in after.values():
+            resident[roles.of(one.pid)] += one.rss
+        change = Change([*after.values()], pairs, by_role, seconds, is_new, resident)
         return [metric.value(change) for metric in self._metrics]
 
     def pids(self) -> frozenset[int]:

@@ -5,4 +5,4 @@
 #include <stdint.h>
 
 /* Raised with every change of a function's meaning, and in native.py with it. */
-int32_t perftui_native_version(void) { return 14; }
+int32_t perftui_native_version(void) { return 15; }

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from perftui.trace.model import MEMORY_COLUMNS, Int32, Int64, Trace
 
-VERSION = 14
+VERSION = 15
 """Version of the library that fits this file: one compiled from an older source is not used."""
 
 Mask = npt.NDArray[np.bool_]

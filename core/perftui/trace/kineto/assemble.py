@@ -20,7 +20,8 @@ from perftui.trace.kineto.head import second_list, top_level_fields
 from perftui.trace.kineto.mtia import told_apart
 from perftui.trace.kineto.source import Source
 from perftui.trace.kineto.times import UNTIMED
-from perftui.trace.model import Int32, Int64, Ints, LoadWarning, MemoryEvents, Trace
+from perftui.trace.kineto.tracks import Side
+from perftui.trace.model import NONE, Int32, Int64, Ints, LoadWarning, MemoryEvents, Trace
 
 _WALL_CLOCK = 10**18
 """Nanoseconds since the epoch in 2001: an origin beyond is no time since boot."""
@@ -39,6 +40,8 @@ _PLURAL = dict(
 """Words of a warning about one event, and about several."""
 
 _TIMES = ("start", "duration")
+
+_OF_THREADS = (Side.HOST, Side.EITHER)
 
 
 def assemble(
@@ -96,18 +99,28 @@ def arrange(
         complete_events=columns.complete_events,
         metadata=metadata,
         read_arguments=ArgumentReader(source, tuple(chunks), rows),
-        memory=_memory(columns, origin),
+        memory=_memory(columns, origin, among_tracks),
     )
 
 
-def _memory(columns: Columns, origin: int) -> MemoryEvents:
+def _memory(columns: Columns, origin: int, among_tracks: Int32) -> MemoryEvents:
     """Allocations and releases by time; those at one time stay as they are in the file."""
     taken = {
         name: column.take().astype(np.int64, copy=False) for name, column in columns.memory.items()
     }
     taken["start"] -= origin
+    if len(taken["track"]):
+        taken["track"] = _tracks_of_threads(columns, among_tracks)[taken["track"]]
     order = np.argsort(taken["start"], kind="stable")
     return MemoryEvents(**{name: column[order] for name, column in taken.items()})
+
+
+def _tracks_of_threads(columns: Columns, among_tracks: Int32) -> Int64:
+    """The track of each of ``columns.threads``, NONE where no row is on it."""
+    numbers = columns.tracks.index.numbers
+    sides = ([(*ids, side) for side in _OF_THREADS] for ids in columns.threads)
+    found = (next((numbers[key] for key in keys if key in numbers), NONE) for keys in sides)
+    return np.array([NONE if each == NONE else among_tracks[each] for each in found], np.int64)
 
 
 def _ordered(source: Source, track: Ints, start: Int64, duration: Int64) -> Int32:

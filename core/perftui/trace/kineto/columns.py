@@ -62,7 +62,9 @@ class Columns:
     memory: dict[str, GrowableArray] = field(
         default_factory=lambda: {name: GrowableArray() for name in MEMORY_COLUMNS}
     )
-    """Columns of ``MemoryEvents`` in file order, times as in the file."""
+    """Columns of ``MemoryEvents`` in file order, times as in the file, threads by ``threads``."""
+    threads: dict[tuple[str, str], int] = field(default_factory=Numbering)
+    """Process and thread of what allocators did: it makes no track, rows do."""
     names: dict[str, int] = field(default_factory=Numbering)
     categories: dict[tuple[str | None, str], int] = field(default_factory=Numbering)
     """By spelling and, where there is none, by process."""
@@ -107,6 +109,10 @@ class Columns:
         if any(is_memory(event) for event in others):
             self._add_memory(batch)
         return len(rows)
+
+    def thread(self, process: Any, thread: Any) -> int:
+        """The number of a process and thread in ``threads``."""
+        return self.threads[label(process), label(thread)]
 
     def add_memory(self, columns: Mapping[str, Int64]) -> None:
         """Append what allocators did, columns of ``MemoryEvents``."""
@@ -192,6 +198,8 @@ class Columns:
             "device": identifiers.integers([each.memory_device for each in arguments]),
             "allocated": identifiers.integers([each.allocated for each in arguments]),
             "reserved": identifiers.integers([each.reserved for each in arguments]),
+            "address": identifiers.integers([each.address for each in arguments]),
+            "track": np.array([self.thread(event.pid, event.tid) for event in events], np.int64),
         }
         self.add_memory({name: column[timed] for name, column in columns.items()})
 

@@ -28,6 +28,7 @@ class Arguments(msgspec.Struct, gc=False, frozen=True):
     memory_device: Any = msgspec.field(name="Device Id", default=NONE)
     allocated: Any = msgspec.field(name="Total Allocated", default=NONE)
     reserved: Any = msgspec.field(name="Total Reserved", default=NONE)
+    address: Any = msgspec.field(name="Addr", default=NONE)
     name: Any = ""
     """Name of a process or thread, in metadata events."""
 

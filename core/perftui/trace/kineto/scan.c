@@ -57,12 +57,14 @@ typedef struct {
     int has_ts, has_dur, has_cat, has_args;
     span name, cat, pid, tid;
     int64_t ts, dur, correlation, external, legacy, bytes;
-    int64_t change, device_type, device, allocated, reserved; /* of memory, in an instant */
+    int64_t change, device_type, device, allocated, reserved, address; /* of an allocator */
 } event;
 
 /* The column that an argument goes into, NULL for one that is not kept. */
 static int64_t *column_of(span key, event *e) {
     switch (key.length) {
+    case 4:
+        return is(key, "Addr") ? &e->address : NULL;
     case 5:
         return is(key, "bytes") ? &e->bytes : is(key, "Bytes") ? &e->change : NULL;
     case 9:
@@ -155,7 +157,7 @@ typedef struct {
     int32_t *begin, *stop; /* of each row's event in the text */
     int32_t *metadata_begin, *metadata_stop;
     int64_t *memory_start, *memory_change, *memory_device_type, *memory_device;
-    int64_t *memory_allocated, *memory_reserved;
+    int64_t *memory_allocated, *memory_reserved, *memory_address, *memory_track;
     int64_t room, rows, metadata, memory, events, complete;
 } output;
 
@@ -166,18 +168,25 @@ static int is_recording(span cat) {
            (cat.at[2] | 32) == 'a' && (cat.at[3] | 32) == 'c' && (cat.at[4] | 32) == 'e';
 }
 
-static int add_row(scanner *s, output *out, const event *e) {
+/* The number of the event's process and thread; -1 where it lacks one, or without memory. */
+static int32_t track_of(scanner *s, const event *e) {
     char key[160];
-    int64_t row = out->rows;
-    if (!e->has_ts || !e->has_dur || !e->has_cat || !e->pid.length || !e->tid.length || !e->name.at)
-        return 0;
-    if (e->dur < 0)
-        return 0;
+    if (!e->pid.length || !e->tid.length)
+        return -1;
     if (e->pid.length + e->tid.length + 1 > (int64_t)sizeof key)
-        return 0;
+        return -1;
     memcpy(key, e->pid.at, (size_t)e->pid.length);
     key[e->pid.length] = ',';
     memcpy(key + e->pid.length + 1, e->tid.at, (size_t)e->tid.length);
+    return texts_number(&s->tables[TRACKS], key, e->pid.length + 1 + e->tid.length);
+}
+
+static int add_row(scanner *s, output *out, const event *e) {
+    int64_t row = out->rows;
+    if (!e->has_ts || !e->has_dur || !e->has_cat || !e->name.at)
+        return 0;
+    if (e->dur < 0)
+        return 0;
     out->start[row] = e->ts;
     out->duration[row] = e->dur;
     out->correlation[row] = identifier(e->correlation);
@@ -185,12 +194,12 @@ static int add_row(scanner *s, output *out, const event *e) {
     out->bytes[row] = identifier(e->bytes);
     out->name[row] = texts_number(&s->tables[NAMES], e->name.at, e->name.length);
     out->category[row] = texts_number(&s->tables[CATEGORIES], e->cat.at, e->cat.length);
-    out->track[row] = texts_number(&s->tables[TRACKS], key, e->pid.length + 1 + e->tid.length);
+    out->track[row] = track_of(s, e);
     out->rows++;
     return out->name[row] >= 0 && out->category[row] >= 0 && out->track[row] >= 0;
 }
 
-static int add_memory(output *out, const event *e) {
+static int add_memory(scanner *s, output *out, const event *e) {
     int64_t row = out->memory++;
     out->memory_start[row] = e->ts;
     out->memory_change[row] = e->change;
@@ -198,7 +207,9 @@ static int add_memory(output *out, const event *e) {
     out->memory_device[row] = e->device;
     out->memory_allocated[row] = e->allocated;
     out->memory_reserved[row] = e->reserved;
-    return e->has_ts;
+    out->memory_address[row] = e->address;
+    out->memory_track[row] = track_of(s, e);
+    return e->has_ts && out->memory_track[row] >= 0;
 }
 
 /* Reads `text`, an array of events. Returns 1, or 0 where something in it is out of the ordinary. */
@@ -213,7 +224,7 @@ int32_t perftui_scan(scanner *s, const char *text, int64_t length, output *out) 
     for (;;) {
         event e = {.correlation = NONE, .external = NONE, .legacy = NONE, .bytes = NONE,
                    .change = NONE, .device_type = NONE, .device = NONE, .allocated = NONE,
-                   .reserved = NONE};
+                   .reserved = NONE, .address = NONE};
         const char *begin = p;
         if (out->rows >= out->room || out->metadata >= out->room ||
             out->memory >= out->room || !(p = members(p, end, &e, field)))
@@ -232,7 +243,7 @@ int32_t perftui_scan(scanner *s, const char *text, int64_t length, output *out) 
                 if (!add_row(s, out, &e))
                     return 0;
             }
-        } else if (e.phase == 'i' && is(e.name, "[memory]") && !add_memory(out, &e)) {
+        } else if (e.phase == 'i' && is(e.name, "[memory]") && !add_memory(s, out, &e)) {
             return 0;
         }
         p = blank(p);

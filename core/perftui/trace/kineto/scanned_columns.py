@@ -21,6 +21,7 @@ class ScannedColumns:
         self._names = _Translation(lambda n: columns.names[names[n]])
         self._categories = _Translation(lambda n: columns.categories[categories[n], ""])
         self._tracks = _Translation(self._track_number)
+        self._threads = _Translation(lambda n: columns.thread(*self._ids[n]))
 
     def _track_number(self, number: int) -> int:
         ids, side = divmod(number, len(Side))
@@ -33,7 +34,10 @@ class ScannedColumns:
             self._columns.tracks.name(event)
         self._columns.events += scanned.events
         self._columns.complete_events += scanned.complete
-        self._columns.add_memory(scanned.memory)
+        memory = scanned.memory
+        if len(memory["track"]):
+            track = self._threads.of(memory["track"]).astype(np.int64)
+            self._columns.add_memory({**memory, "track": track})
         columns = scanned.columns
         if not len(columns["start"]):
             return 0

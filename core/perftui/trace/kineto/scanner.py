@@ -33,7 +33,7 @@ class Scanned:
     ``Values`` for ``name``, ``category`` and ``track``; where in ``text`` each row's event begins
     and where it ends."""
     memory: dict[str, Int64]
-    """Columns of ``MemoryEvents``, times as in the file."""
+    """Columns of ``MemoryEvents``, times as in the file, the thread as an index into ``Values``."""
     metadata: list[Event]
     events: int
     """How many events of any kind there are."""
@@ -93,14 +93,14 @@ class Scanner:
             return None
         names = (*native.Output.WIDE, *native.Output.NARROW[:5])
         columns = {name: self._columns[name][: output.rows].copy() for name in names}
-        if not self._understood(columns):
+        memory = {
+            name: self._columns[f"memory_{name}"][: output.memory].copy() for name in MEMORY_COLUMNS
+        }
+        if not self._understood(columns, memory["track"]):
             return None
         return Scanned(
             columns,
-            memory={
-                name: self._columns[f"memory_{name}"][: output.memory].copy()
-                for name in MEMORY_COLUMNS
-            },
+            memory=memory,
             metadata=metadata,
             events=output.events,
             complete=output.complete,
@@ -109,8 +109,8 @@ class Scanner:
             length=length,
         )
 
-    def _understood(self, columns: Mapping[str, Any]) -> bool:
-        """Take new texts into ``values``; whether all that the rows have are valid."""
+    def _understood(self, columns: Mapping[str, Any], threads: Int64) -> bool:
+        """Take new texts into ``values``; whether all of the rows and of ``threads`` are valid."""
         understood = True
         for table, column in enumerate(_TABLES):
             known, bad = self.values[table], self._bad[table]
@@ -120,7 +120,7 @@ class Scanner:
                 if known[number] is None:
                     bad.append(number)
             understood &= not bad or not np.isin(columns[column], bad).any()
-        return understood
+        return understood and not np.isin(threads, self._bad[-1]).any()
 
     def _value(self, table: int, number: int) -> Any:
         length = ctypes.c_int64()

@@ -5,19 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from perftui.facts.gpu.memory import gpu_memory
 from perftui.trace.text import printable
 from perftui_tui.charts.bar import apportion
 from perftui_tui.look.format import share
 from perftui_tui.look.rows import Row, crop, fit, row, spread, wrap
 from perftui_tui.look.units import format_bytes, format_count, format_ns
+from perftui_tui.reading.memory_curves import memory_curves
 
 if TYPE_CHECKING:
-    from perftui.report.memory import AllocationSite, DeviceMemory, MemoryReport, Peak
+    from perftui.report.memory import AllocationSite, DeviceMemory, Peak
+    from perftui_tui.reading.snapshot import Snapshot
 
 HOW = (
     "No snapshot of the allocator, so allocations by call site are not known: perftui "
     "--memory-snapshot train.py takes one at the peak and as memory runs out. One that "
     "torch.cuda.memory._dump_snapshot wrote opens with perftui snapshot.pickle."
+)
+
+ONLY_OF_GPUS = (
+    "No snapshot of the allocator: of GPU memory alone allocations are known by call site."
+)
+
+HOW_CATEGORIES = (
+    "Memory by category (activations, gradients, ...) is not recorded: perftui --memory train.py "
+    "records each allocation in the profiled windows."
+)
+HOW_IN_TRACES = (
+    "The trace has no allocations: torch.profiler.profile(profile_memory=True) and perftui "
+    "--memory train.py record them."
 )
 
 BAR_CELLS = 12
@@ -27,16 +43,28 @@ SHORTEST_PLACE = 16
 """Letters of a path that are shown beside a long function: its file and line."""
 
 
-def allocation_rows(report: MemoryReport | None, cells: int) -> list[Row]:
-    """Each device: what is allocated, its peak, and the lines that allocated it."""
+def allocation_rows(snapshot: Snapshot, cells: int) -> list[Row]:
+    """Each device: what is allocated, its peak, and the lines that allocated it; without a snapshot
+    of the allocator what records it."""
+    report = snapshot.allocations
     if report is None:
-        return wrap(HOW, cells, "dim")
+        return _how(snapshot, cells)
     rows: list[Row] = []
     for memory in report.devices:
         rows += [*_device(memory, cells), ()]
     for note in report.notes:
         rows += wrap(note, cells, "warn")
     return rows or [row(("the snapshot holds no memory", "dim"))]
+
+
+def _how(snapshot: Snapshot, cells: int) -> list[Row]:
+    """What would record more; for a training without a GPU only what it can have."""
+    has_run, has_curve = snapshot.run is not None, bool(memory_curves(snapshot))
+    is_on_cpu = has_run and snapshot.train_steps > 0 and snapshot.ask(gpu_memory) is None
+    rows = [] if is_on_cpu else wrap(HOW, cells, "dim")
+    if not has_curve:
+        rows += wrap(HOW_CATEGORIES if has_run else HOW_IN_TRACES, cells, "dim")
+    return rows or wrap(ONLY_OF_GPUS, cells, "dim")
 
 
 def _device(memory: DeviceMemory, cells: int) -> Iterator[Row]:

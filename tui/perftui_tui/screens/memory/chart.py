@@ -12,22 +12,14 @@ from perftui_tui.charts.area import layers, resample, steady_bins
 from perftui_tui.look.format import share
 from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, wrap
 from perftui_tui.look.units import format_bytes
-from perftui_tui.panes.meter import Meter, draw_chart
+from perftui_tui.reading.memory_curves import memory_curves
 from perftui_tui.reading.snapshot import Phase, Snapshot
-from perftui_tui.reading.telemetry import (
-    RESIDENT,
-    gpus,
-    latest,
-    table_of,
-    why_absent,
-)
+from perftui_tui.reading.telemetry import gpus, latest, table_of
+from perftui_tui.screens.memory.host import AXIS_CELLS, processes_chart
 
 if TYPE_CHECKING:
     from perftui.facts.gpu.memory import MemoryUse
     from perftui.report.memory import MemoryReport, Peak
-
-AXIS_CELLS = 10
-"""Room for ``1023 GiB`` and the axis."""
 
 NO_GPU_MEMORY = (
     "No GPU memory was recorded: PyTorch did not use CUDA in this run. Shown is the memory of the "
@@ -49,7 +41,7 @@ def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noq
     if snapshot.is_memory_alone and snapshot.allocations is not None:
         return _devices(snapshot.allocations, cells)
     if use is None:
-        return wrap(_why_none(snapshot), cells, "dim")
+        return _curves(snapshot, cells) or wrap(_why_none(snapshot), cells, "dim")
     step = f" by step {use.peak_step:,}" if use.peak_step >= 0 else ""
     allocations = row(
         ("Allocated ", "dim"),
@@ -85,6 +77,26 @@ def _devices(allocations: MemoryReport, cells: int) -> list[Row]:
 def _most_allocated(peak: Peak | None) -> str:
     """Counted as the program asked for it: it may be less than is allocated now."""
     return f"   held at most {format_bytes(peak.bytes)}" if peak and peak.absolute else ""
+
+
+def _curves(snapshot: Snapshot, cells: int) -> list[Row]:
+    """The peaks of what a trace recorded, without a run: two devices at most."""
+    if snapshot.run is not None:
+        return []
+    rows = []
+    for curve in memory_curves(snapshot)[:2]:
+        memory = curve.memory
+        least = "" if memory.absolute else "at least "
+        line = row(
+            (f"{curve.device}: ", "dim"),
+            (f"{least}{format_bytes(int(memory.level.max()))}", "bold"),
+            (" allocated at the peak", "dim"),
+        )
+        if memory.reserved is not None:
+            reserved = format_bytes(int(memory.reserved.max()))
+            line = (*line, ("   ", ""), (reserved, "bold"), (" reserved at most", "dim"))
+        rows.append(crop(line, cells))
+    return rows
 
 
 def _why_none(snapshot: Snapshot) -> str:
@@ -128,7 +140,7 @@ def memory_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
     """Allocated as an area, reserved hatched above it; without a GPU the processes' RSS."""
     use = snapshot.ask(gpu_memory)
     if use is None:
-        return _resident(snapshot, cells, height)
+        return processes_chart(snapshot, cells, height)
     columns, rows = max(1, cells - AXIS_CELLS), max(1, height - 2)
     top = max(use.peak_allocated, use.peak_reserved, 1)
     allocated = _columns(use.allocated.tolist(), columns, snapshot.phase.is_live)
@@ -166,30 +178,3 @@ def _legend(use: MemoryUse, cells: int) -> Row:
     legend = row(("█", "chart"), " allocated   ", ("░", "dim"), " reserved, not allocated")
     note = f"{use.summed:,} steps in between are stored as aggregates" if use.summed else ""
     return fit(spread(legend, row((note, "dim")), cells), cells)
-
-
-def _resident(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
-    """Resident memory of the run's processes as telemetry samples it."""
-    if snapshot.run is None:
-        return []
-    table = table_of(snapshot)
-    values = tuple(table[RESIDENT].tolist()) if table and RESIDENT in table else ()
-    known = [value for value in values if value == value]
-    if not known:
-        return wrap(f"the processes' memory: {why_absent(snapshot)}", cells, "dim")
-    whole = snapshot.manifest.memory_bytes if snapshot.manifest else 0
-    high = max(known) * 1.1
-    meter = Meter(
-        "RSS",
-        format_bytes(known[-1]),
-        values=values,
-        high=high,
-        limit=format_bytes(high).replace(" ", "")[:5],
-        notes=(
-            f"highest {format_bytes(max(known))}",
-            *((f"{format_bytes(whole)} in the machine",) if whole else ()),
-            "pages that processes share count in each",
-        ),
-        total=len(values),
-    )
-    return draw_chart(meter, cells, height, live=snapshot.phase.is_live)

@@ -1,35 +1,60 @@
-"""The Memory screen: GPU memory by step, its peak, and allocations by call site."""
+"""The Memory screen: GPU memory by step and by category, the host's, and who holds it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from textual.containers import Container
 from textual.widget import Widget
 
 from perftui_tui.keys.keymap import bindings
-from perftui_tui.look.rows import wrap
+from perftui_tui.look.rows import Row, wrap
 from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.reading.allocations import UNREADABLE
+from perftui_tui.reading.memory_curves import memory_curves
 from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.reading.telemetry import table_of
 from perftui_tui.screens.memory.allocations import allocation_rows
+from perftui_tui.screens.memory.categories import category_chart, peak_rows, title_of
 from perftui_tui.screens.memory.chart import memory_chart, memory_now, memory_title
+from perftui_tui.screens.memory.host import host_line, host_rows
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 
+if TYPE_CHECKING:
+    from perftui_tui.charts.run_charts import Chart
+
 TITLE = "Allocations by call site"
+
+FRAME = 2
+"""Rows of a pane's border."""
+
+LOWEST_CHART = 7
+"""Rows of a chart, border included, that tables leave to it on a short screen."""
+
+ENOUGH = 99
+"""More rows than a table has."""
+
+FEWEST_ALLOCATIONS = 6
+"""Rows of the allocations, border included, that are always left to them."""
 
 
 class MemoryScreen(RunScreen):
-    """Allocated and reserved over the steps, and the largest allocations of a snapshot."""
+    """Memory by step and by category, the host's, and the largest allocations of a snapshot."""
 
     NAME = "memory"
     HELP = (
         "GPU memory at the end of each step: what tensors hold (allocated), and what PyTorch keeps "
-        "for them (reserved). The peak is the most that was allocated at any time. Allocations "
+        "for them (reserved). The peak is the most that was allocated at any time. Where "
+        "allocations were recorded (--memory in profiled windows, --memory-snapshot for all of the "
+        "GPU's), memory is shown by category over that time: parameters, gradients, optimizer "
+        "state, activations (what the forward pass makes and the backward pass needs), temporary "
+        "(released in the same pass), what was held before the recording, and other, of which "
+        "nothing tells what it is for. Each column shows its highest moment. Allocations "
         "that were tried again cost time, since PyTorch then empties its cache. Where a snapshot "
         "of the allocator is there, the lines of the program that hold the memory are listed. "
-        "Without a GPU the memory of the training's processes is shown."
+        "Of the host there are the processes by role, page cache, swap and /dev/shm."
     )
     CHART = "memory"
     BINDINGS = bindings("memory")
@@ -37,45 +62,124 @@ class MemoryScreen(RunScreen):
     DEFAULT_CSS = """
     MemoryScreen {
         #memory-now { height: 2; overflow: hidden hidden; }
+        #host-line { height: 1; overflow: hidden hidden; }
         #memory-panes { height: 1fr; }
+        #memory-charts { height: 1fr; }
+        #memory-tables { height: auto; }
+        #memory-beside { height: auto; layout: horizontal; }
+        #memory-categories { height: 3fr; min-height: 6; border: round $chart; }
         #memory-chart { height: 2fr; min-height: 6; border: round $chart; }
-        #allocations { height: 3fr; min-height: 4; border: round $chart; }
+        #memory-parts, #memory-host { width: 1fr; border: round $chart; }
+        #allocations { border: round $chart; }
     }
-    MemoryScreen.-no-steps #memory-chart { display: none; }
-    MemoryScreen.-no-allocations #memory-chart { height: 1fr; }
-    MemoryScreen.-tall.-wide {
+    MemoryScreen.-curve.-tall.-wide {
         #memory-panes { layout: horizontal; }
-        #memory-chart { width: 1fr; height: 1fr; }
-        #allocations { width: 1fr; height: 1fr; }
+        #memory-charts { width: 3fr; }
+        #memory-tables { width: 2fr; height: 1fr; }
+        #memory-beside { layout: vertical; }
+        #memory-parts, #memory-host { width: 100%; }
+        #allocations { height: 1fr; }
     }
     """
 
     def body(self) -> Iterable[Widget]:
-        """Figures, the chart, and the allocations."""
+        """Figures, charts and tables."""
         yield SnapshotPane(memory_now, id="memory-now")
-        chart = SnapshotPane(memory_chart, id="memory-chart", chart="memory")
-        yield Container(chart, RowView(id="allocations", title=TITLE), id="memory-panes")
+        yield SnapshotPane(host_line, id="host-line")
+        categories = SnapshotPane(self._categories, id="memory-categories", chart="category")
+        steps = SnapshotPane(memory_chart, id="memory-chart", chart="memory")
+        parts = SnapshotPane(peak_rows, id="memory-parts", title="At the peak")
+        host = SnapshotPane(host_rows, id="memory-host", title="Host memory", chart="rss")
+        beside = Container(parts, host, id="memory-beside")
+        allocations = RowView(id="allocations", title=TITLE)
+        yield Container(
+            Container(categories, steps, id="memory-charts"),
+            Container(beside, allocations, id="memory-tables"),
+            id="memory-panes",
+        )
+
+    def charts(self) -> tuple[Chart, ...]:
+        """All charts; without one by step those by category come first."""
+        found = super().charts()
+        if any(one.name == self.CHART for one in found):
+            return found
+        return tuple(sorted(found, key=lambda one: not one.name.startswith("category")))
+
+    def _categories(self, snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
+        """The stacked chart, with a legend where no table beside it has the figures."""
+        return category_chart(snapshot, cells, height, legend=self.has_class("-short"))
 
     def show(self, snapshot: Snapshot) -> None:
-        """Title and allocations."""
-        self.set_class(snapshot.run is None, "-no-steps")
-        self.set_class(snapshot.allocations is None, "-no-allocations")
+        """Choose the panes, their heights and titles, and draw the allocations."""
+        if not self.query("#memory-parts") or not self.query("#allocations"):
+            # What lies in a container is there a moment later, and asks to be drawn then.
+            return
+        curves, is_short = memory_curves(snapshot), self.has_class("-short")
+        has_run, has_host = snapshot.run is not None, table_of(snapshot) is not None
+        self.set_class(bool(curves), "-curve")
+        # A short screen has room for one chart: what else there is stands in the rows above it.
+        only_curve = is_short and bool(curves)
+        shown = {
+            "#memory-categories": bool(curves),
+            "#memory-chart": has_run and not only_curve,
+            "#memory-charts": has_run or bool(curves),
+            "#memory-parts": bool(curves) and not is_short,
+            "#memory-host": has_host and not only_curve,
+            "#memory-beside": (bool(curves) and not is_short) or (has_host and not only_curve),
+            "#host-line": has_host and only_curve,
+        }
+        for name, is_shown in shown.items():
+            self.query_one(name).display = is_shown
         self.query_one("#memory-chart", SnapshotPane).entitle(memory_title(snapshot))
+        if curves:
+            pane = self.query_one("#memory-categories", SnapshotPane)
+            pane.entitle(title_of(curves[0], self.size.width))
+        self._draw_allocations(snapshot)
+        if self.size.width:
+            self._set_heights(snapshot, shown)
+
+    def _draw_allocations(self, snapshot: Snapshot) -> None:
         pane = self.query_one("#allocations", RowView)
         cells = pane.scrollable_content_region.width
         if cells:
             problem = next((one for one in snapshot.problems if one.startswith(UNREADABLE)), "")
             damage = wrap(problem, cells, "warn")
-            pane.rows = damage or allocation_rows(snapshot.allocations, cells)
-            # Words alone take the rows that they need, and the chart has the rest.
-            rows = len(pane.rows) + pane.gutter.height
-            if snapshot.allocations is None:
-                pane.styles.height = rows
-            elif pane.styles.inline.has_rule("height"):
-                pane.styles.height = None
+            pane.rows = damage or allocation_rows(snapshot, cells)
         source = f" ({snapshot.allocations.path.name})" if snapshot.allocations else ""
         pane.entitle(f"{TITLE}{source}")
 
-    def action_scroll_holders(self, rows: int) -> None:
+    def _set_heights(self, snapshot: Snapshot, shown: dict[str, bool]) -> None:
+        """Give tables the rows that they need; charts have the rest."""
+        is_beside = self.has_class("-curve") and self.has_class("-tall") and self.has_class("-wide")
+        width = self.size.width
+        if is_beside:
+            width = width * 2 // 5
+        elif shown["#memory-parts"] and shown["#memory-host"]:
+            width //= 2
+        drawn = {"#memory-parts": peak_rows, "#memory-host": host_rows}
+        needed = {
+            name: len(draw(snapshot, width - FRAME, ENOUGH)) + FRAME
+            for name, draw in drawn.items()
+            if shown[name]
+        }
+        pane = self.query_one("#allocations", RowView)
+        rows = len(pane.rows) + FRAME
+        if self.has_class("-short"):
+            room = self.query_one("#memory-panes").size.height - rows - LOWEST_CHART
+            needed = {name: max(FRAME + 2, min(each, room)) for name, each in needed.items()}
+        highest = max(needed.values(), default=0)
+        now = memory_now(snapshot, self.size.width, 2)
+        self.query_one("#memory-now").styles.height = max(1, min(2, len(now)))
+        for name, own in needed.items():
+            self.query_one(name).styles.height = own if is_beside else highest
+        if snapshot.allocations is None:
+            pane.styles.height = rows
+        elif is_beside or not shown["#memory-charts"]:
+            pane.styles.height = "1fr"
+        else:
+            room = self.size.height - highest
+            pane.styles.height = max(min(rows, room * 2 // 5), FEWEST_ALLOCATIONS)
+
+    def action_scroll_sites(self, rows: int) -> None:
         """Scroll the allocations."""
         self.query_one("#allocations", RowView).scroll_relative(y=rows, animate=False)

@@ -29,7 +29,7 @@ from perftui_tui.panes.step_time import step_time
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.step_breakdown import SHORT_NAMES, TRACE_STYLES, DrawnStep
-from tests.facts_given import facts_with
+from tests.facts_given import facts_with, knowing
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import MS, NOW, START, write_run
 from tests.tui.traces import write_trace

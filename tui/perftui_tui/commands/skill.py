@@ -25,8 +25,8 @@ their order.
 
 ## The loop
 1. `perftui diagnose --json --brief --max-steps 200 train.py ARGS` runs the script, stores its
-   output in the run directory and prints the three costliest findings. Put other commands after `--`:
-   `perftui diagnose --json --brief --max-steps 200 -- torchrun --nproc-per-node 2 train.py`.
+   output in the run directory and prints the three costliest findings. Other commands follow
+   `--`: `perftui diagnose --json --brief --max-steps 200 -- torchrun --nproc-per-node 2 train.py`.
    Options of perftui come before the script. The exit code is the script's. RUN below is `path`
    of the answer.
 2. `perftui try FIX RUN --json --brief` repeats the run 13 to 29 times, with the fix and without

@@ -215,9 +215,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("v", "tree", "Tree", "Switch between table and call tree"),
         Key("k", "kernels", "Ops/kernels", "Switch between operators and kernels"),
         Key("r", "roofline", "Roofline", "Switch between operators and the roofline of a step"),
-        Key(
-            "n", "sums", "Ranges", "Ranges by name (NVTX), then CUDA calls, then operators"
-        ),
+        Key("n", "sums", "Ranges", "Ranges by name (NVTX), then CUDA calls, then operators"),
         Key("slash", "filter", "Filter", "Show only names that contain what you type", True, "/"),
         Key("o", "open", "Open", "Open the selected row, also in the tree", False),
         Key("t", "timeline", "Timeline", "Show the longest call on the timeline", False),

@@ -25,7 +25,7 @@ their order.
 
 ## The loop
 1. `perftui diagnose --json --brief --max-steps 200 train.py ARGS` runs the script, stores its
-   output in the run directory and prints the three costliest findings. Put other commands after `--`:
+   output in the run directory and prints the three costliest findings. For other commands use `--`:
    `perftui diagnose --json --brief --max-steps 200 -- torchrun --nproc-per-node 2 train.py`.
    Options of perftui come before the script. The exit code is the script's. RUN below is `path`
    of the answer.

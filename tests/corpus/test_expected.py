@@ -19,7 +19,7 @@ from perftui.analysis.gpu_idle.causes import explain_idle
 from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.intervals import intersect, subtract
 from perftui.analysis.model import Step
-from perftui.analysis.steps.detection import told_by
+from perftui.analysis.steps.detection import step_source
 from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, EXPOSED_COPIES, device_parts
 from perftui.analysis.timeline.track import WHOLE
 from perftui.analysis.timeline.tracks import timeline_tracks
@@ -57,7 +57,7 @@ def busy(it: Opened) -> int:
 def marked(it: Opened) -> tuple[Step, ...]:
     """Steps that the file marks, as the expected values have them."""
     steps = it.analysis.steps
-    return () if told_by(it.trace, steps) else steps
+    return () if step_source(it.trace, steps) else steps
 
 
 def memcpy_bytes(it: Opened) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from perftui.analysis import kinds
-from perftui.analysis.steps.detection import told_by
+from perftui.analysis.steps.detection import step_source
 from perftui.trace.model import NONE, Int64
 from tests.corpus.hta_frame import Float64, Frame, frame
 from tests.corpus.opened import opened
@@ -170,7 +170,7 @@ def launch_stats(it: Frame) -> dict[str, dict[str, float | None]]:
 
 def profiler_steps(it: Frame) -> list[int]:
     analysis = it.it.analysis
-    marked = () if told_by(analysis.trace, analysis.steps) else analysis.steps
+    marked = () if step_source(analysis.trace, analysis.steps) else analysis.steps
     steps = [step.index for step in marked if it.kept[step.row]]
     return sorted(set(steps))
 

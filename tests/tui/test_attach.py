@@ -61,7 +61,7 @@ def test_leaving_says_how_to_come_back(
 ) -> None:
     main(["attach"])
     printed = capsys.readouterr().err
-    assert "train.py still runs" in printed
+    assert "train.py is still running" in printed
     assert f"perftui attach {runs / '20231114-100000-live'}" in printed
 
 
@@ -69,7 +69,7 @@ def test_leaving_says_how_to_come_back(
     ("arguments", "words"),
     [
         (["over"], "20231114-110000-over, ended with exit code 3; perftui replay"),
-        (["."], "no training runs in"),
+        (["."], "no training is running in"),
         (["."], "the newest, 20231114-110000-over, ended with exit code 3; perftui replay"),
         (["nothing"], "no run 'nothing'"),
         (["--runs", "nowhere"], "no recorded run in"),

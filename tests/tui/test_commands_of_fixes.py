@@ -37,7 +37,7 @@ def test_a_fix_is_written_and_taken_back_byte_for_byte(
     assert f"perftui undo {run}" in told.err
     assert main(["undo", str(run)]) == 0
     assert script.read_text() == SCRIPT
-    assert "is what it was before" in capsys.readouterr().err
+    assert "restored to what it was before" in capsys.readouterr().err
     assert main(["undo", str(run)]) == 2
 
 
@@ -79,7 +79,7 @@ def test_what_a_trial_proved_is_kept_for_the_app(
     monkeypatch.setattr("perftui.experiments.trial.trial.trial", fake)
     assert main(["try", "loader-workers", str(run)]) == 0
     told = capsys.readouterr()
-    assert re.search(r"steps, with it and without; about \d+ min at least", told.err)
+    assert re.search(r"steps, with it and without; at least about \d+ min", told.err)
     assert told.out.startswith("num_workers 0 -> 4: 2.10x faster (2.00 to 2.20)\n")
     kept = read_proof(trials_of(run), "loader-workers")
     assert kept is not None

@@ -92,4 +92,4 @@ async def test_nothing_beside_it_is_said(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     async with opened(write_trace(tmp_path), replay=True) as (_, pilot):
         await pilot.press("5", "b")
-        await until_shown(pilot, "there is no other run or trace")
+        await until_shown(pilot, "no other run or trace")

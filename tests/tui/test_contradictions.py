@@ -21,14 +21,14 @@ def script(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--no-profile --shapes", "--no-profile records no windows, which --shapes is about"),
-        ("--no-profile --modules", "which --modules is about: leave one out"),
-        ("--no-profile --window 3", "which --window is about"),
-        ("--steps 10-12 --no-profile", "which --steps is about"),
-        ("--no-profile --nsys", "which --nsys is about"),
-        ("--nsys --memory", "--memory is recorded by torch's own profiler, whose place --nsys"),
-        ("--nsys --stacks", "--stacks is recorded by torch's own profiler"),
-        ("--steps 100 --max-steps 50", "ends the training before step 100 of --steps begins"),
+        ("--no-profile --shapes", "--no-profile records no windows, and --shapes needs them"),
+        ("--no-profile --modules", "and --modules needs them: drop one of the two"),
+        ("--no-profile --window 3", "and --window needs them"),
+        ("--steps 10-12 --no-profile", "and --steps needs them"),
+        ("--no-profile --nsys", "and --nsys needs them"),
+        ("--nsys --memory", "--memory needs torch's own profiler, which --nsys"),
+        ("--nsys --stacks", "--stacks needs torch's own profiler"),
+        ("--steps 100 --max-steps 50", "ends the training before step 100 of --steps:"),
         ("--steps 50-52 --max-steps 50", "let it run longer, or name an earlier step"),
     ],
 )
@@ -57,7 +57,7 @@ def test_nsys_that_is_not_there_is_said_before_anything_starts(
     script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="nsys is not found; install Nsight Systems"):
+    with pytest.raises(UsageError, match="nsys not found; install Nsight Systems"):
         launch_of(parse(["--nsys", script]))
 
 

@@ -36,7 +36,7 @@ async def test_the_text_of_a_screen_is_copied(tmp_path: Path, digit: str, words:
         await until_shown(pilot, f" {digit} ")
         await until_shown(pilot, words)
         await pilot.press("y")
-        await until_shown(pilot, "in the clipboard")
+        await until_shown(pilot, "to the clipboard")
         assert words in app.clipboard
         assert "perftui  1 Overview" not in app.clipboard
 
@@ -49,7 +49,7 @@ async def test_a_rank_is_copied_and_the_table_saved(tmp_path: Path) -> None:
         await until_shown(pilot, "rank")
         await until(pilot, lambda: app.screen.focused is not None, "the table")
         await pilot.press("home", "y")
-        await until_shown(pilot, "the row is in the clipboard")
+        await until_shown(pilot, "the row copied to the clipboard")
         assert "p95: " in app.clipboard
         await pilot.press("s")
         await until_shown(pilot, "ranks.csv")
@@ -85,7 +85,7 @@ async def test_a_run_is_copied_and_the_table_saved(tmp_path: Path) -> None:
         await until(pilot, lambda: app.screen.focused is not None, "the table")
         await until_shown(pilot, "live")
         await pilot.press("y")
-        await until_shown(pilot, "the row is in the clipboard")
+        await until_shown(pilot, "the row copied to the clipboard")
         assert "train.py" in app.clipboard or "train" in app.clipboard
         await pilot.press("s")
         # The path may be wrapped anywhere where it is said.

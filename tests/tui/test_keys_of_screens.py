@@ -114,7 +114,7 @@ async def test_a_fix_is_copied_as_a_patch(ended: Path) -> None:
         await pilot.press("4")
         await until_shown(pilot, "Evidence")
         await pilot.press("y")
-        await until_shown(pilot, "in the clipboard")
+        await until_shown(pilot, "to the clipboard")
         assert "--- " in app.clipboard
         assert "+    return DataLoader(" in app.clipboard
 

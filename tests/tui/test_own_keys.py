@@ -61,12 +61,12 @@ def test_a_key_is_what_it_types_or_a_name(own: Path) -> None:
         ("[ops]\nfliter = 'x'\n", "there is no action ops.fliter, did you mean ops.filter?"),
         ("[ops]\nfilter = 'blub'\n", "ops.filter: there is no key 'blub'"),
         ("[ops]\nfilter = 'ctrl+ctrl+a'\n", "there is no key 'ctrl+ctrl+a'"),
-        ("[ops]\nfilter = []\n", "no key is named"),
+        ("[ops]\nfilter = []\n", "no key given"),
         ("[ops]\nfilter = 3\n", "ops.filter needs a key"),
-        ("[ops\n", "no valid TOML"),
+        ("[ops\n", "not valid TOML"),
         ("[ops]\nfilter = 'k'\n", "k would be both ops.kernels and ops.filter, so ops.filter"),
         ("[log]\nsearch = 'space'\n", "space would be both app.pause and log.search"),
-        ("[app]\npause = 'enter'\n", "so app.pause keeps its own keys"),
+        ("[app]\npause = 'enter'\n", "so app.pause keeps its default keys"),
     ],
 )
 def test_what_is_wrong_is_said_and_changes_nothing(own: Path, content: str, words: str) -> None:
@@ -136,7 +136,7 @@ async def test_own_keys_work_and_are_shown_everywhere(tmp_path: Path) -> None:
         await pilot.press("x")
         await until_shown(pilot, "Help: overview")
         helped = text_of(app)
-        assert any("Z " in line and "Hold the picture" in line for line in helped.splitlines())
+        assert any("Z " in line and "Freeze the display" in line for line in helped.splitlines())
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
         await pilot.press("D")

@@ -122,7 +122,7 @@ def test_where_nothing_tells_the_time_that_is_said() -> None:
 def test_an_estimate_says_what_is_still_needed() -> None:
     lines = shown(after(*UNCLEAR, 1.0))
     assert "not clear (0.90 to 1.20): 2 more pairs needed" in lines
-    assert not any("so far (the middle" in line for line in lines)
+    assert not any("so far (median" in line for line in lines)
     numbers = [line.split()[0] for line in lines if line.endswith("x") and " ms " in line]
     assert numbers == ["7", "6", "5", "4", "3", "2", "1"]
 

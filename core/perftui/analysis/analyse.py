@@ -19,7 +19,7 @@ from perftui.analysis.links import link, shared_correlations
 from perftui.analysis.model import DeviceActivity, Gap, IdleTime, Step, TraceAnalysis
 from perftui.analysis.ops.calls import op_table
 from perftui.analysis.ops.modules import module_table
-from perftui.analysis.steps.detection import find_steps, told_by
+from perftui.analysis.steps.detection import find_steps, step_source
 from perftui.analysis.steps.device_clock import on_device_clock
 from perftui.analysis.steps.parts import device_parts, step_parts
 from perftui.analysis.steps.phases import FORWARD, OPERATORS, find_phases
@@ -130,6 +130,6 @@ def _notes(
 def _of_steps(trace: Trace, steps: tuple[Step, ...], whole: Step) -> Iterable[str]:
     if not steps:
         yield "no steps marked: the step breakdown covers the whole trace"
-    elif by := told_by(trace, steps):
+    elif by := step_source(trace, steps):
         left_out = fmt.duration(whole.duration - (steps[-1].end - steps[0].start))
         yield f"no steps marked: derived from the {by}; {left_out} around them is left out"

@@ -164,7 +164,7 @@ class IdleTime:
 
 @dataclass(frozen=True)
 class Step:
-    """One training step as the trace marks it, or as its optimizer tells."""
+    """One training step, as marked in the trace or derived from its optimizer."""
 
     index: int
     start: int
@@ -206,7 +206,7 @@ class TraceAnalysis:
     idle: tuple[IdleTime, ...] = ()
     """What there is of each cause; of one device they sum to all of its idle time."""
     step_parts: tuple[StepParts, ...] = ()
-    """One for each step, or one over the whole trace where it tells of no steps (index -1)."""
+    """One for each step, or one over the whole trace if it has no known steps (index -1)."""
     notes: tuple[str, ...] = ()
     """What the trace cannot show: ``no GPU activity recorded``, ``no steps marked``..."""
     modules: OpTable = field(default_factory=OpTable.empty)

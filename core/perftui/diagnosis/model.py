@@ -78,13 +78,13 @@ class Finding:
     """For a person, with the numbers, without the fix."""
     facts: tuple[Figure, ...] = ()
     cost_ns: int = 0
-    """Lost from each step, in the mean; part of the same budget that is shown."""
+    """Time lost per mean step, ns; part of the step breakdown that is shown."""
     step_ns: int = 0
     """The mean steady step the cost was measured against; all of a trace that marks no steps."""
     confidence: Confidence = Confidence.MEDIUM
     place: Place | None = None
     """Where to look first: the line of the user's code, or the operator or kernel; None where
-    nothing tells."""
+    it is not known."""
     parts: tuple[str, ...] = ()
     """Parts of the step that the cost lies in, by the names of the breakdown."""
     fixes: tuple[str, ...] = ()

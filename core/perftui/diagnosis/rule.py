@@ -116,7 +116,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Rule:
-    """One symptom: what it looks for, from which share on, and what answers it."""
+    """One rule: its symptom, its limits, and the fixes for it."""
 
     id: str
     when: str
@@ -132,4 +132,4 @@ class Rule:
     answer: str = ""
     """What to do, in one line of a table."""
     slows_launches: bool = False
-    """Whether every launch takes longer for it, so that launching is told only without it."""
+    """Whether every launch takes longer for it, so that launching is reported only without it."""

@@ -1,4 +1,4 @@
-"""What this Linux runs in, and by which clock it tells the time."""
+"""What this Linux runs in (container, WSL), and its clock source."""
 
 from __future__ import annotations
 

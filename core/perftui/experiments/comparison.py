@@ -83,7 +83,7 @@ class Comparison:
     @property
     def tables(self) -> tuple[StepTables, StepTables] | None:
         """Operators and kernels of both sides, of runs in their newest windows; None where a side
-        has no trace, or the one tells its steps and the other not."""
+        has no trace, or the steps of only one are known."""
         first, second = step_tables.or_none(self.before), step_tables.or_none(self.after)
         if first is None or second is None or bool(first.steps) != bool(second.steps):
             return None
@@ -216,7 +216,7 @@ def _judge(
 def _too_few(sides: tuple[Facts, Facts], counts: Sequence[int]) -> str:
     number = 0 if counts[0] <= counts[1] else 1
     if not counts[number] and not _both_runs(*sides):
-        return "nothing tells the steps of these traces: all of them is compared"
+        return "these traces have no marks that show their steps: the whole traces are compared"
     which = ("first", "second")[number]
     what = _kind(sides[number])
     return f"the {which} {what} has {fmt.several(counts[number], 'steady step')} of {FEWEST_STEPS}"

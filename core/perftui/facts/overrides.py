@@ -23,7 +23,7 @@ class Arrival(str, enum.Enum):
     """Some arguments, or at some of the calls."""
     REFUSED = "refused"
     NEVER_REACHED = "never reached"
-    """The run is over, and nothing was made at the call."""
+    """The run is over, and nothing was created at the call."""
     NOT_YET = "not yet"
     """The run goes on, and nothing has been made at the call."""
     UNKNOWN = "unknown"
@@ -87,13 +87,13 @@ def _applied(
 
 def _not_made(override: Override, is_over: bool) -> AppliedOverride:
     unmade = AppliedOverride(override, Arrival.NEVER_REACHED if is_over else Arrival.NOT_YET)
-    what = f"no {override.target} was made"
+    what = f"no {override.target} was created"
     if override.target == "source" and override.file:
         what = f"{Path(override.file).name} was not run in the training process"
     elif override.target == "parameters":
         what = "the training has made fewer than three steps"
     elif unmade.place:
-        what = f"nothing was made at {unmade.place}"
+        what = f"nothing was created at {unmade.place}"
     return replace(unmade, why=what if is_over else f"{what} so far")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perftui.facts.fact import Facts
 from perftui.facts.settings import settings
 from perftui.fixes.fix import EnvironmentChange, Fix
-from perftui.fixes.line_change import is_told
+from perftui.fixes.line_change import has_finding
 from perftui.fixes.model import Risk
 
 _VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
@@ -14,7 +14,7 @@ _VALUE = "expandable_segments:True"
 
 def _change(facts: Facts) -> EnvironmentChange | None:
     known = settings(facts)
-    if known is None or not is_told(facts, "fragmentation", "allocator-churn"):
+    if known is None or not has_finding(facts, "fragmentation", "allocator-churn"):
         return None
     given = known.environment or {}
     own = next((f"{name}={given[name]}" for name in _VARIABLES if given.get(name)), "")

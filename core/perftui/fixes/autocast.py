@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, script_told
+from perftui.fixes.line_change import LineChange, script_with_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.names import module_name
@@ -48,7 +48,7 @@ def _goes_backward(statement: ast.stmt) -> bool:
 
 
 def _change(facts: Facts) -> LineChange | None:
-    script = script_told(facts, "tensor-cores-unused", "matmul-fp32")
+    script = script_with_finding(facts, "tensor-cores-unused", "matmul-fp32")
     if script is None:
         return None
     advice = 'with torch.autocast("cuda", dtype=torch.bfloat16): around forward pass and loss'

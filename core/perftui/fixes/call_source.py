@@ -50,10 +50,10 @@ class CallChange:
     others: tuple[str, ...] = ()
     """``file:line`` of other calls that the same fix is about, which stay as they are."""
 
-    def told(self, patch: Patch | None) -> tuple[str, ...]:
+    def notes(self, patch: Patch | None) -> tuple[str, ...]:
         """What else changes and what is left to be done, for a person: of ``patch``, and of the
         other calls that it does not reach."""
-        sentences = patch.told if patch else ()
+        sentences = patch.notes if patch else ()
         short = (f"{Path(file).name}:{line}" for file, _, line in map(_parted, self.others))
         said = " ".join(sentences)
         left = [name for name in short if not re.search(rf"{re.escape(name)}\b", said)]

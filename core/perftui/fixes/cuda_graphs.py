@@ -9,7 +9,7 @@ from functools import partial
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, is_told, script_told
+from perftui.fixes.line_change import LineChange, has_finding, script_with_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import AddKeyword, Edit, PatchRefusedError, ReplaceLiteral
 from perftui.fixes.source.names import qualified_name
@@ -136,13 +136,13 @@ def _within(program: Program, node: ast.AST, loop: Loop) -> list[ast.AST]:
 
 
 def _change(facts: Facts) -> LineChange | None:
-    script = script_told(facts, "launch-bound")
+    script = script_with_finding(facts, "launch-bound")
     if script is None:
         return None
     why_not = ""
     if has_gpu(facts) is False:
         why_not = "there is no GPU, so there are no launches to record"
-    elif is_told(facts, *_SIZES):
+    elif has_finding(facts, *_SIZES):
         why_not = "sizes differ from step to step, and each would need its own graph"
     advice = f"model.compile(mode={_MODE}) before the training loop"
     risks = (Risk.START, Risk.NUMERICS, Risk.MEMORY)

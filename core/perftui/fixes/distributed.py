@@ -7,7 +7,7 @@ from functools import partial
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, script_told
+from perftui.fixes.line_change import LineChange, script_with_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.call_arguments import each_changed
 from perftui.fixes.source.calls import CallSpec
@@ -37,7 +37,7 @@ all_used = partial(wrapped_with, {"find_unused_parameters": False})
 
 
 def _bucket_view(facts: Facts) -> LineChange | None:
-    script = script_told(facts, "bucket-copies")
+    script = script_with_finding(facts, "bucket-copies")
     if script is None:
         return None
     advice = "DistributedDataParallel(..., gradient_as_bucket_view=True)"
@@ -45,7 +45,7 @@ def _bucket_view(facts: Facts) -> LineChange | None:
 
 
 def _all_used(facts: Facts) -> LineChange | None:
-    script = script_told(facts, "unused-parameters-search")
+    script = script_with_finding(facts, "unused-parameters-search")
     if script is None:
         return None
     advice = "DistributedDataParallel(..., find_unused_parameters=False)"

@@ -109,8 +109,8 @@ def _of_environment(fix: Fix, change: EnvironmentChange) -> FixOption:
 
 def _told(change: CallChange | LineChange, written: SourceChange) -> tuple[str, ...]:
     if isinstance(change, CallChange):
-        return () if change.why_not else change.told(written.patch)
-    return written.patch.told if written.patch else ()
+        return () if change.why_not else change.notes(written.patch)
+    return written.patch.notes if written.patch else ()
 
 
 def _script_word(facts: Facts) -> int | None:

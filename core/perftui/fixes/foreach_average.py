@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, has_subject, told_at
+from perftui.fixes.line_change import LineChange, has_subject, place_or_script
 from perftui.fixes.model import Risk
 from perftui.fixes.source.average import Average, Kept, average_of
 from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceStatement, refusal_of
@@ -132,7 +132,7 @@ def _fresh(program: Program, name: str) -> str:
 
 
 def _change(facts: Facts) -> LineChange | None:
-    at = told_at(facts, _RULE)
+    at = place_or_script(facts, _RULE)
     if at is None:
         return None
     change = LineChange(

@@ -8,7 +8,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.script.gc_pauses import gc_pauses
 from perftui.facts.settings import settings
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, is_told, place_of_loop
+from perftui.fixes.line_change import LineChange, has_finding, place_of_loop
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.loop_start import training_loop
@@ -38,7 +38,11 @@ def frozen(program: Program, _: int) -> Sequence[Edit]:
 
 def _change(facts: Facts) -> LineChange | None:
     pauses, known = gc_pauses.or_none(facts), settings(facts)
-    if not is_told(facts, "gc-pauses") or pauses is None or pauses.longest_full_mean < LEAST_PAUSE:
+    if (
+        not has_finding(facts, "gc-pauses")
+        or pauses is None
+        or pauses.longest_full_mean < LEAST_PAUSE
+    ):
         return None
     if known is not None and known.gc is not None and known.gc.frozen:
         return None

@@ -105,7 +105,7 @@ def _has_subject(path: Path, _: int, line: int, plan: Plan) -> bool:
     return True
 
 
-def is_told(facts: Facts, *rules: str) -> bool:
+def has_finding(facts: Facts, *rules: str) -> bool:
     """Whether any of ``rules`` has a finding."""
     return any(finding.rule in rules for finding in diagnosis(facts).findings)
 
@@ -132,19 +132,19 @@ def place_of(facts: Facts, *rules: str) -> NamedLine | None:
     return next((line for finding in told if (line := named_line(finding.place))), None)
 
 
-def told_at(facts: Facts, rule: str) -> tuple[str, int] | None:
+def place_or_script(facts: Facts, rule: str) -> tuple[str, int] | None:
     """File and line that the first finding of ``rule`` names, else the start of the script; None
     where there is no such finding."""
-    place, script = place_of(facts, rule), script_told(facts, rule)
+    place, script = place_of(facts, rule), script_with_finding(facts, rule)
     if place is not None:
         return place.file, place.line
     return (script, 1) if script is not None else None
 
 
-def script_told(facts: Facts, *rules: str) -> str | None:
+def script_with_finding(facts: Facts, *rules: str) -> str | None:
     """The file that the run's command runs, where any of ``rules`` has a finding; else None."""
     script = script_of(facts.manifest)
-    return str(script.path) if script and is_told(facts, *rules) else None
+    return str(script.path) if script and has_finding(facts, *rules) else None
 
 
 def place_of_loop(facts: Facts) -> tuple[str | None, int | None]:

@@ -53,7 +53,7 @@ class Patch:
     """Public qualified name of what is called, such as ``torch.utils.data.DataLoader``."""
     line: int | None = None
     """Where in ``path`` that call begins once the patch is in the source."""
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     """Sentences for a person: what else changes with it, and what it leaves to be done."""
     changes_beside: bool = False
     """Whether other calls change with it, which no override of ``target`` reaches."""

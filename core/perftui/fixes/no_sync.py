@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, told_at
+from perftui.fixes.line_change import LineChange, place_or_script
 from perftui.fixes.model import Risk
 from perftui.fixes.source.accumulation import loop_of, micro_batches, refuse_late
 from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
@@ -56,7 +56,7 @@ def _names(statement: ast.stmt, model: str) -> bool:
 
 
 def _change(facts: Facts) -> LineChange | None:
-    at = told_at(facts, _RULE)
+    at = place_or_script(facts, _RULE)
     if at is None:
         return None
     return LineChange(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from perftui.facts.fact import Facts
 from perftui.facts.source.source_search import matching_line
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, is_told
+from perftui.fixes.line_change import LineChange, has_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
 from perftui.fixes.source.names import qualified_name
@@ -53,7 +53,7 @@ def _direct(call: ast.Call) -> str:
 
 
 def _change(facts: Facts) -> LineChange | None:
-    is_there = is_told(facts, "backward-recompute")
+    is_there = has_finding(facts, "backward-recompute")
     found = matching_line(facts, r"\bcheckpoint\(") if is_there else None
     if found is None:
         return None

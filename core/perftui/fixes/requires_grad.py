@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perftui.facts.fact import Facts
 from perftui.facts.settings import settings
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, is_told, place_of_loop
+from perftui.fixes.line_change import LineChange, has_finding, place_of_loop
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit
 from perftui.fixes.source.loop_start import training_loop
@@ -31,7 +31,7 @@ def without_gradients(program: Program, _: int) -> Sequence[Edit]:
 def _change(facts: Facts) -> LineChange | None:
     known = settings(facts)
     unused = sum(one.unused or 0 for one in (known.parameters or ())) if known else 0
-    if not unused or not is_told(facts, "unused-gradients"):
+    if not unused or not has_finding(facts, "unused-gradients"):
         return None
     return LineChange(
         f"no gradients for {unused} parameters that are in no optimizer",

@@ -8,7 +8,7 @@ from functools import partial
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, script_told
+from perftui.fixes.line_change import LineChange, script_with_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceLiteral
 from perftui.fixes.source.names import module_name, qualified_name
@@ -52,7 +52,7 @@ cudnn_benchmark = partial(switched, ".backends.cudnn.benchmark = True", _CHOICE)
 
 
 def _tf32(facts: Facts) -> LineChange | None:
-    script = script_told(facts, "matmul-fp32")
+    script = script_with_finding(facts, "matmul-fp32")
     if script is None:
         return None
     advice = 'torch.set_float32_matmul_precision("high") after the imports'
@@ -60,7 +60,7 @@ def _tf32(facts: Facts) -> LineChange | None:
 
 
 def _cudnn_benchmark(facts: Facts) -> LineChange | None:
-    script = script_told(facts, "cudnn-benchmark-off")
+    script = script_with_finding(facts, "cudnn-benchmark-off")
     if script is None:
         return None
     advice = "torch.backends.cudnn.benchmark = True after the imports"
@@ -69,7 +69,7 @@ def _cudnn_benchmark(facts: Facts) -> LineChange | None:
 
 
 def _search_off(facts: Facts) -> LineChange | None:
-    script = script_told(facts, "cudnn-benchmark")
+    script = script_with_finding(facts, "cudnn-benchmark")
     if script is None:
         return None
     advice = "torch.backends.cudnn.benchmark = False, or leave it out"

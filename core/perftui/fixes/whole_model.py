@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, script_told
+from perftui.fixes.line_change import LineChange, script_with_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, PatchRefusedError
 from perftui.fixes.source.names import module_name
@@ -42,7 +42,7 @@ def channels_last(program: Program, _: int) -> Sequence[Edit]:
 
 
 def _compile(facts: Facts) -> LineChange | None:
-    script = script_told(facts, "launch-bound", "memory-bound-elementwise")
+    script = script_with_finding(facts, "launch-bound", "memory-bound-elementwise")
     if script is None:
         return None
     advice = "model.compile() before the training loop"
@@ -51,7 +51,7 @@ def _compile(facts: Facts) -> LineChange | None:
 
 
 def _channels_last(facts: Facts) -> LineChange | None:
-    script = script_told(facts, "layout-conversion")
+    script = script_with_finding(facts, "layout-conversion")
     if script is None:
         return None
     advice = "model.to(memory_format=torch.channels_last) before the training loop"

@@ -67,7 +67,7 @@ def _line(one: Isolated, found: Isolation) -> str:
 
 
 def _sentence(one: Isolated, found: Isolation) -> str:
-    """What the side tells; empty where it was not measured."""
+    """The result of one part; empty if it was not measured."""
     ratio = _ratio(one, found)
     if ratio is None or one.step_ns is None:
         return ""

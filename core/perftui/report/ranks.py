@@ -51,7 +51,7 @@ def _in_collectives(traced: TracedRanks) -> dict[int, int | None]:
 
 
 def _waits(facts: Facts) -> dict[int, dict[int, int]] | None:
-    """By rank that waits and rank that it waits for; None where nothing tells."""
+    """By rank that waits and rank that it waits for; None if unknown."""
     waits = waits_of_ranks.or_none(facts)
     if waits is None:
         return None

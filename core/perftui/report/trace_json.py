@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from perftui.analysis.model import Gap
-from perftui.analysis.steps.detection import told_by
+from perftui.analysis.steps.detection import step_source
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gap_places import place_of
 from perftui.facts.gpu.idle import counts_all, idle_by_cause
@@ -47,7 +47,7 @@ def trace_object(facts: Facts, top: int | None) -> TraceOutput | None:
             }
             for one in analysis.step_parts
         ],
-        "steps_told_by": told_by(analysis.trace, analysis.steps) or None,
+        "steps_told_by": step_source(analysis.trace, analysis.steps) or None,
         "idle_by_cause": [
             {
                 "device": one.device,

@@ -40,7 +40,7 @@ class Machine:
     gpus: tuple[str, ...] = ()
     no_gpu: str | None = None
     gpu_devices: tuple[Gpu, ...] = ()
-    """Those of ``gpus`` that answer and their MIG devices, with what tells them apart."""
+    """Those of ``gpus`` that answer and their MIG devices, with what distinguishes them."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """Why a metric, a group of them or all of a device is not sampled, by its name."""
 

@@ -29,7 +29,7 @@ class Source(Protocol):
 
 
 class PartialSource(Source, Protocol):
-    """A source that tells why columns are left out."""
+    """A source that reports why columns are left out."""
 
     @property
     def missing(self) -> Mapping[str, str]:

@@ -158,13 +158,13 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-class Told(TorchFunctionMode):
+class CollectiveArguments(TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         print(function.__name__)
         return function(*args, **(kwargs or {}))
 
 model = nn.Linear(4, 4)
-with Told():
+with CollectiveArguments():
     for step in range(20):
         model(torch.ones(2, 4)).sum().backward()
         for one in model.parameters():

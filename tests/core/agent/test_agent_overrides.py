@@ -193,7 +193,7 @@ def test_without_workers_what_only_they_can_have_is_left_out() -> None:
     ("dataset", "given", "why"),
     [
         (Sharded(), {}, "another order"),
-        (Map(), {"worker_init_fn": print}, "worker_init_fn would not be called"),
+        (Map(), {"worker_init_fn": print}, "worker_init_fn, which may set up the dataset"),
     ],
 )
 def test_workers_that_do_more_than_make_batches_stay(

@@ -160,7 +160,7 @@ def test_snapshots_that_nobody_takes_are_not_piled_up(cuda: Cuda, tmp_path: Path
 
     assert len(files(tmp_path)) == 2
     (warning,) = notes(tmp_path, "warning")
-    assert "not taken yet" in warning["message"]
+    assert "not collected the last ones yet" in warning["message"]
 
 
 def test_snapshots_are_as_rare_as_they_are_slow(

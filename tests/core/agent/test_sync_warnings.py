@@ -198,6 +198,6 @@ def test_a_call_that_cannot_be_counted_succeeds_and_that_is_told(
     hunt = SyncCounter(torch)
     assert hunt.begin() is None
     assert torch.tensor(3).as_subclass(Odd).item() == 3
-    with pytest.raises(RuntimeError, match="not all counted"):
+    with pytest.raises(RuntimeError, match="not all synchronizing calls were counted"):
         hunt.end()
     assert "item" not in vars(torch.Tensor)

@@ -95,7 +95,7 @@ def test_a_journal_beside_the_file_is_told_of_the_second_time_too(
     loads.clear()
     for _ in range(2):
         (note,) = open_trace(path, later=at_once).trace.warnings
-        assert f"{journal.name} lies beside the file" in note.message
+        assert f"{journal.name} is next to the file" in note.message
     assert loads == [path]
     journal.unlink()
     assert open_trace(path, later=at_once).trace.warnings == ()

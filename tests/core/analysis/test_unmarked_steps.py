@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perftui.analysis.model import Step, TraceAnalysis
-from perftui.analysis.steps.detection import told_by
+from perftui.analysis.steps.detection import step_source
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.step.trace_steps import trace_steps
@@ -26,7 +26,7 @@ def test_a_step_ends_as_that_of_the_optimizer() -> None:
     found = story.analysis()
     assert spans(found) == [(us(50_900 + at), us(51_900 + at)) for at in (0, 1000, 2000)]
     assert [step.index for step in found.steps] == [0, 1, 2]
-    assert told_by(found.trace, found.steps) == "optimizer"
+    assert step_source(found.trace, found.steps) == "optimizer"
     assert [note for note in found.notes if "steps" in note] == [
         "no steps marked: derived from the optimizer; 51 ms around them is left out"
     ]
@@ -41,7 +41,7 @@ def test_two_steps_of_the_optimizer_are_no_rhythm() -> None:
 def test_marks_go_first() -> None:
     found = TraceBuilder().repeat(4, lambda t: iteration(t.step()) or t.end()).analysis()
     assert [step.duration for step in found.steps] == [ms(1)] * 4
-    assert told_by(found.trace, found.steps) == ""
+    assert step_source(found.trace, found.steps) == ""
 
 
 def test_batches_of_one_step_of_the_optimizer_are_accumulation() -> None:
@@ -69,7 +69,7 @@ def test_optimizers_of_one_name_take_turns_for_each_batch() -> None:
 
     found = TraceBuilder().repeat(4, adversarial).analysis()
     assert spans(found) == [(us(at), us(at + 470)) for at in (0, 470, 940)]
-    assert told_by(found.trace, found.steps) == "data loader"
+    assert step_source(found.trace, found.steps) == "data loader"
 
 
 def test_an_optimizer_that_calls_its_base_class_steps_once() -> None:

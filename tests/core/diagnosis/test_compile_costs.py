@@ -39,7 +39,7 @@ def test_it_is_told_with_the_steps_that_would_pay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("story", "is_told"),
+    ("story", "has_finding"),
     [
         ({"seconds": 2.7}, True),
         ({"seconds": 2.6}, False),
@@ -48,8 +48,8 @@ def test_it_is_told_with_the_steps_that_would_pay() -> None:
         ({"seconds": 4, "status": Status.RUNNING}, False),
     ],
 )
-def test_only_of_a_short_run_that_is_over(story: dict[str, Any], is_told: bool) -> None:
-    assert (said(compiling(**story), "compile-not-paid") is not None) is is_told
+def test_only_of_a_short_run_that_is_over(story: dict[str, Any], has_finding: bool) -> None:
+    assert (said(compiling(**story), "compile-not-paid") is not None) is has_finding
 
 
 def test_without_compiling_before_the_steps_nothing_is_told() -> None:

@@ -49,7 +49,7 @@ def test_it_is_a_hint_where_sizes_are_fixed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("story", "is_told"),
+    ("story", "has_finding"),
     [
         ({"share": 0.31}, True),
         ({"share": 0.29}, False),
@@ -61,8 +61,8 @@ def test_it_is_a_hint_where_sizes_are_fixed() -> None:
         ({"deterministic": True, "share": 0.4}, False),
     ],
 )
-def test_only_where_it_could_help(story: dict[str, Any], is_told: bool) -> None:
-    assert (found(judged(**story), "cudnn-benchmark-off") is not None) is is_told
+def test_only_where_it_could_help(story: dict[str, Any], has_finding: bool) -> None:
+    assert (found(judged(**story), "cudnn-benchmark-off") is not None) is has_finding
 
 
 def test_a_single_step_does_not_tell() -> None:

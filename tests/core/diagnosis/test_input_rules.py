@@ -243,12 +243,12 @@ def test_where_others_take_the_cores_nothing_is_said_of_handing_over() -> None:
     assert found.severity is Severity.INFO
 
 
-@pytest.mark.parametrize(("busy", "is_told"), [(0.63, True), (0.64, False)])
-def test_no_workers_are_better_where_they_save_a_sixth_of_the_step(busy, is_told) -> None:
+@pytest.mark.parametrize(("busy", "has_finding"), [(0.63, True), (0.64, False)])
+def test_no_workers_are_better_where_they_save_a_sixth_of_the_step(busy, has_finding) -> None:
     """A batch takes 100 ms to make where a worker is always busy; all else takes 20 of 100 ms."""
     found = top(worker(0, busy=busy), steps=step_table(100, STEPS, input_cpu=60 * MS))
     assert found.rule == "input-handover"
-    assert ("without workers" in found.sentence) is is_told
+    assert ("without workers" in found.sentence) is has_finding
 
 
 def test_a_slow_worker_holds_up_the_others() -> None:

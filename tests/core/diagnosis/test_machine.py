@@ -271,9 +271,9 @@ def test_a_late_first_step_is_told_with_the_line_before_it() -> None:
 
 def test_a_start_that_a_long_run_pays_off_is_not_told() -> None:
     """40 s before 40 steps, which are to be four fifths of the run."""
-    for each, is_told in ((3_975, True), (4_025, False)):
+    for each, has_finding in ((3_975, True), (4_025, False)):
         run = make_run(40, {"forward": each}, started_ns=-40_000 * MS)
-        assert (found(diagnosis(Facts(run)), "slow-start") is not None) is is_told
+        assert (found(diagnosis(Facts(run)), "slow-start") is not None) is has_finding
 
 
 def test_a_start_is_not_judged_where_the_first_step_was_not_recorded() -> None:

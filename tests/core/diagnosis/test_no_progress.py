@@ -66,11 +66,13 @@ def test_ranks_are_told_by_where_they_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "step", "is_told"),
+    ("seconds", "step", "has_finding"),
     [(29.9, 100, False), (30.1, 100, True), (37, 2000, False), (41, 2000, True)],
 )
-def test_from_half_a_minute_and_twenty_steps_on(seconds: float, step: float, is_told: bool) -> None:
-    assert (told(waiting(seconds, step=step)) is not None) is is_told
+def test_from_half_a_minute_and_twenty_steps_on(
+    seconds: float, step: float, has_finding: bool
+) -> None:
+    assert (told(waiting(seconds, step=step)) is not None) is has_finding
 
 
 def test_without_samples_it_says_so() -> None:

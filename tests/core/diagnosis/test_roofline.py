@@ -122,12 +122,14 @@ def test_a_busy_gpu_is_said_to_compute_what_it_computes() -> None:
     assert diagnosed(busy_with(K(BF16, 990))).findings[0].rule == "healthy"
 
 
-@pytest.mark.parametrize(("share", "is_told"), [(0.79, False), (0.8, True)])
-def test_a_gpu_computes_most_of_the_time_from_four_fifths_on(share: float, is_told: bool) -> None:
+@pytest.mark.parametrize(("share", "has_finding"), [(0.79, False), (0.8, True)])
+def test_a_gpu_computes_most_of_the_time_from_four_fifths_on(
+    share: float, has_finding: bool
+) -> None:
     found = {finding.rule: finding for finding in diagnosed(busy(share)).findings}
-    assert ("compute-bound" in found) is is_told
+    assert ("compute-bound" in found) is has_finding
     assert found["largest-part"].severity is Severity.WARNING
-    if is_told:
+    if has_finding:
         assert (found["compute-bound"].severity, found["compute-bound"].cost_ns) == (
             Severity.INFO,
             0,

@@ -97,8 +97,8 @@ def test_too_few_steps_are_not_judged() -> None:
 
 def evaluating_within(script: Path | None = None) -> RunSnapshot:
     """Every 25th step calls the model 50 times more; ``script`` is what was run."""
-    told_of = (("process", {"argv0": str(script)}),) if script else ()
-    return run_of(every_25th(forward=500), events=event_table(events=told_of))
+    collective_arguments = (("process", {"argv0": str(script)}),) if script else ()
+    return run_of(every_25th(forward=500), events=event_table(events=collective_arguments))
 
 
 def test_forward_passes_without_backward_are_an_evaluation_within_a_step() -> None:
@@ -205,11 +205,11 @@ def test_compiling_after_the_warm_up_is_named_with_the_call() -> None:
     assert said(compiling(0.04), "recompiles") is None
 
 
-@pytest.mark.parametrize(("every", "is_told"), [(20, True), (22, False)])
-def test_compiling_counts_from_a_twentieth_of_the_steps_on(every: int, is_told: bool) -> None:
+@pytest.mark.parametrize(("every", "has_finding"), [(20, True), (22, False)])
+def test_compiling_counts_from_a_twentieth_of_the_steps_on(every: int, has_finding: bool) -> None:
     seen = [Seen(100 * n, 100, 17, FORWARD if n % every else COMPILE) for n in range(400)]
     finding = said(run_of(step_table(400, {"forward": 100}), *seen), "recompiles")
-    assert (finding.severity if finding else None) is (Severity.WARNING if is_told else None)
+    assert (finding.severity if finding else None) is (Severity.WARNING if has_finding else None)
 
 
 def test_compiling_is_not_judged_without_samples() -> None:
@@ -368,9 +368,9 @@ def test_steps_that_are_slow_now_and_then_on_a_busy_host_are_no_fault(
         assert reason(run, "slow-steps") == "other programs used 1.7 of 8 cores"
 
 
-@pytest.mark.parametrize(("held_for", "is_told"), [(0.499, True), (0.5, False)])
+@pytest.mark.parametrize(("held_for", "has_finding"), [(0.499, True), (0.5, False)])
 def test_steps_that_wait_for_pythons_lock_are_told_by_its_own_rule(
-    held_for: float, is_told: bool
+    held_for: float, has_finding: bool
 ) -> None:
     slow = {"forward": 10, "backward": 600}
     usual = (20, 31, 27, 22)
@@ -378,4 +378,4 @@ def test_steps_that_wait_for_pythons_lock_are_told_by_its_own_rule(
     run = run_of(steps)
     rank = replace(run.ranks[0], **held(held_for))
     found = said(replace(run, ranks=(rank,)), "slow-steps")
-    assert (found is not None) is is_told
+    assert (found is not None) is has_finding

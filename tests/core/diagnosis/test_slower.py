@@ -69,11 +69,11 @@ def test_where_nothing_has_changed_it_says_so(tmp_path: Path) -> None:
     assert "nothing on record has changed" in finding.sentence
 
 
-@pytest.mark.parametrize(("step", "is_told"), [(11, True), (10.9, False), (5, False)])
-def test_from_a_tenth_above_on(tmp_path: Path, step: float, is_told: bool) -> None:
+@pytest.mark.parametrize(("step", "has_finding"), [(11, True), (10.9, False), (5, False)])
+def test_from_a_tenth_above_on(tmp_path: Path, step: float, has_finding: bool) -> None:
     keep(tmp_path / "1")
     keep(tmp_path / "2")
-    assert (slower(tmp_path / "3", step) is not None) is is_told
+    assert (slower(tmp_path / "3", step) is not None) is has_finding
 
 
 @pytest.mark.parametrize(

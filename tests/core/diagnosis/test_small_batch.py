@@ -67,7 +67,7 @@ def test_where_the_host_is_what_the_step_waits_for_it_is_a_hint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("few", "full", "blocks", "used", "is_told"),
+    ("few", "full", "blocks", "used", "has_finding"),
     [
         (240, 560, 66, 50, True),
         (239, 561, 66, 50, False),
@@ -75,9 +75,9 @@ def test_where_the_host_is_what_the_step_waits_for_it_is_a_hint() -> None:
         (240, 560, 66, 51, False),
     ],
 )
-def test_its_limits(few: int, full: int, blocks: int, used: float, is_told: bool) -> None:
+def test_its_limits(few: int, full: int, blocks: int, used: float, has_finding: bool) -> None:
     one = judged(few, full, blocks, used)
-    assert (found(one, "small-batch") is not None) is is_told
+    assert (found(one, "small-batch") is not None) is has_finding
 
 
 def test_a_card_half_empty_that_idles_keeps_its_own_word() -> None:

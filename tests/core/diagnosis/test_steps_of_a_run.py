@@ -426,9 +426,9 @@ def test_inference_that_computes_is_told_so() -> None:
     assert "take 33 ms of each 34 ms step (97 %)" in found.sentence
 
 
-@pytest.mark.parametrize(("evaluated", "is_told"), [(9, False), (120, True)])
+@pytest.mark.parametrize(("evaluated", "has_finding"), [(9, False), (120, True)])
 def test_a_run_that_is_mostly_something_else_than_training_says_so(
-    evaluated: int, is_told: bool
+    evaluated: int, has_finding: bool
 ) -> None:
     training = step_table(50, {"forward": 10, "backward": 10})
     generation = step_table(evaluated, {"forward": 10}, kind="eval")
@@ -442,6 +442,6 @@ def test_a_run_that_is_mostly_something_else_than_training_says_so(
             "55 % of the time of all steps, 1.2 s, is in 120 steps without a backward pass "
             "(evaluation, generation): the diagnosis covers the training steps"
         ]
-        if is_told
+        if has_finding
         else []
     )

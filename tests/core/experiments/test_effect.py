@@ -64,7 +64,7 @@ def test_an_override_that_nobody_applied_proves_nothing() -> None:
     )
     everywhere = replace(FUSED_TRIED, file=None, line=None)
     assert reason(everywhere, events=(set_up(),)) == (
-        "fused=True did not reach the training: no optimizer was made"
+        "fused=True did not reach the training: no optimizer was created"
     )
     assert reason(FUSED_TRIED) == "the run does not record whether the change was applied"
 

@@ -363,7 +363,7 @@ SPLITS = {
 def test_a_loader_for_each_split_is_changed_and_told(path, source) -> None:
     patch = patch_of(path, source, wanted=3)
     assert b"num_workers=3" in patch.after
-    (told,) = patch.told
+    (told,) = patch.notes
     assert told.startswith("The call makes a loader for each of ")
     assert told.endswith("all of them change.")
 
@@ -441,7 +441,7 @@ TOLD = {
 @pytest.mark.parametrize(("source", "sentence"), TOLD.values(), ids=TOLD)
 def test_what_else_changes_or_is_left_is_told(path, source, sentence) -> None:
     had = 1 if "'num_workers': 1" in source else None
-    assert patch_of(path, source, had).told == (sentence,)
+    assert patch_of(path, source, had).notes == (sentence,)
 
 
 @pytest.mark.parametrize(
@@ -464,4 +464,4 @@ def test_what_else_changes_or_is_left_is_told(path, source, sentence) -> None:
     ],
 )
 def test_a_loader_that_stands_instead_is_no_other_half(path, source) -> None:
-    assert not any("half" in sentence for sentence in patch_of(path, source).told)
+    assert not any("half" in sentence for sentence in patch_of(path, source).notes)

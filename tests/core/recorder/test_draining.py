@@ -278,7 +278,7 @@ def test_a_training_that_outlives_the_command_is_said_to_go_on(run_script: Start
     snapshot = _finished(run_script(LEFT_BEHIND, str(AGENT_FILE)))
     try:
         (said,) = problems(snapshot)
-        assert "went on after the command had ended" in said
+        assert "kept running after the command ended" in said
     finally:
         # It goes on for a minute: longer than a busy machine takes to end the recording.
         (rank,) = snapshot.ranks

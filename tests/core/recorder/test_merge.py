@@ -209,7 +209,7 @@ def test_two_recorders_that_use_one_number_are_counted_on_and_it_is_said(tmp_pat
         (2, 2, "b"),
         (3, 3, "b"),
     ]
-    assert run.manifest.notes == ("b: rank 0 is another recorder's, too; renumbered to 2",)
+    assert run.manifest.notes == ("b: rank 0 is also used by another recorder; renumbered to 2",)
 
 
 def test_each_host_adds_what_it_has_found_of_its_gpus(tmp_path: Path) -> None:

@@ -375,7 +375,7 @@ def test_other_databases_and_empty_exports_are_refused_in_one_sentence(path: Pat
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("create table experiments (id, name)")
         connection.commit()
-    with pytest.raises(TraceError, match="no export of Nsight Systems"):
+    with pytest.raises(TraceError, match="not an Nsight Systems export"):
         load_trace(path)
     path.unlink()
     nsys.write(path, {"TARGET_INFO_SYSTEM_ENV": ("name, value", [])})

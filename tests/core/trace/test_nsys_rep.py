@@ -144,7 +144,7 @@ def test_a_failed_export_is_told_with_its_last_words(
 
 def test_an_export_that_never_came_is_told(report: Path, temporary: Path, install: Install) -> None:
     install("exit 0")
-    with pytest.raises(TraceError, match="it said nothing"):
+    with pytest.raises(TraceError, match="no output"):
         load_trace(report)
     assert not list(temporary.iterdir())
 

@@ -317,7 +317,7 @@ def test_without_ranks_the_newest_is_opened(tmp_path: Path) -> None:
     assert choice.path.name == "a.json"
     assert choice.ranks == ()
     assert choice.notes == (f"the newest of 2 traces in {tmp_path}",)
-    with pytest.raises(TraceError, match="says its rank; name the file"):
+    with pytest.raises(TraceError, match="records its rank; name the file"):
         choose_rank(tmp_path, 0)
 
 

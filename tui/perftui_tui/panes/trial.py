@@ -73,7 +73,7 @@ def _outcome(state: TrialState, cells: int) -> list[Row]:
     rows = wrap(text, cells, style)
     verdict = state.verdict
     if verdict is not None and verdict.estimate is None and state.pairs:
-        middle = f"{ratio_text(middle_of(state))} so far (the middle of {len(state.pairs)})"
+        middle = f"{ratio_text(middle_of(state))} so far (median of {len(state.pairs)})"
         rows.append(row(middle))
     if verdict is not None and verdict.estimate is not None and state.stage is Stage.FAILED:
         rows += wrap(f"before that: {verdict.headline}", cells)

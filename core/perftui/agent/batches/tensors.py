@@ -24,7 +24,7 @@ LONG_ROWS = 4
 FEWEST_ROWS = 8
 FEWEST_TOKENS = 256
 SHORTEST = 8
-"""What has fewer rows and fewer tokens, or shorter rows, tells nothing."""
+"""Batches with fewer rows and fewer tokens, or shorter rows, are not checked."""
 
 MASK = "attention_mask"
 """A tensor of this name is believed."""

@@ -18,7 +18,7 @@ NEVER = 1 << 62
 
 
 class UsualStep:
-    """Told of every training step that no window disturbed, in ns."""
+    """CollectiveArguments of every training step that no window disturbed, in ns."""
 
     def __init__(self) -> None:
         self.duration = 0
@@ -58,7 +58,7 @@ MOST_NS = 30_000_000_000
 
 
 class WarmUp:
-    """Told of every training step; ``is_over`` once the times have settled."""
+    """CollectiveArguments of every training step; ``is_over`` once the times have settled."""
 
     def __init__(self) -> None:
         self.is_over = False

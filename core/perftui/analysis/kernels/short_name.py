@@ -2,7 +2,7 @@
 
 Demangled names of PyTorch's kernels name the template of the loop first and what it computes, the
 functor, hundreds of characters later; libraries write the architecture, the precision and the tile
-into one word. What tells kernels apart is kept of each.
+into one word. What distinguishes kernels is kept.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _of_library(word: str) -> str:
 
 def _of_mangled(name: str) -> str:
     """What a name that nothing demangled calls its kernel, and the tile: its words stand behind
-    their lengths, namespaces and ``Kernel`` before what tells kernels apart."""
+    their lengths, namespaces and ``Kernel`` before what distinguishes kernels."""
     words, at = [], 0
     while found := _LENGTH.search(name, at):
         at = found.end() + int(found[0])

@@ -1,4 +1,4 @@
-"""Training steps as the trace marks them, or else as its optimizer tells."""
+"""Training steps, as marked in the trace or derived from its optimizer."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def find_steps(trace: Trace) -> tuple[Step, ...]:
     return unmarked_steps(trace) if are_bogus(trace, steps) else steps
 
 
-def told_by(trace: Trace, steps: Sequence[Step]) -> str:
-    """Who tells the steps that ``find_steps`` found: the ``optimizer`` or the ``data loader``;
-    empty where they are marked, or where there are none."""
+def step_source(trace: Trace, steps: Sequence[Step]) -> str:
+    """What the steps of ``find_steps`` are derived from: the ``optimizer`` or the ``data loader``;
+    empty if they are marked, or if there are none."""
     name = trace.name_of(steps[0].row) if steps else ""
     if name.startswith(kinds.OPTIMIZER_STEP):
         return "optimizer"

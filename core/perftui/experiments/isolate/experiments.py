@@ -1,4 +1,4 @@
-"""The experiments: what each leaves out, and what that tells."""
+"""The experiments: what each leaves out, and what that shows."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from perftui.experiments.effect import missed
 from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui.experiments.rerun import repeat_launch
 from perftui.experiments.trial.blocks import BlockPlan, BlockRun, block_run
-from perftui.experiments.trial.disturbances import told
+from perftui.experiments.trial.disturbances import disturbance_notes
 from perftui.experiments.trial.finished import facts_of
 from perftui.experiments.trial.progress import Pair, Progress
 from perftui.experiments.trial.restore import restore_all
@@ -110,7 +110,7 @@ class _SoFar:
             tuple(self.pairs),
             verdict,
             floor,
-            notes=told(self.runs),
+            notes=disturbance_notes(self.runs),
             losses=checked,
             block_steps=self.plan.steps,
         )

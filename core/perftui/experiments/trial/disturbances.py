@@ -34,7 +34,7 @@ def clock(run: Facts) -> float | None:
     return min((one.clock for one in cards(run) if one.clock is not None), default=None)
 
 
-def told(runs: Sequence[TrialRun]) -> tuple[str, ...]:
+def disturbance_notes(runs: Sequence[TrialRun]) -> tuple[str, ...]:
     """What to know of the ``runs`` of a trial, for a person."""
     disturbed = [run.disturbed for run in runs if run.disturbed]
     found = []

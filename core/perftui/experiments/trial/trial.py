@@ -14,7 +14,7 @@ from perftui.experiments.same_work import incomparable
 from perftui.experiments.trial.block_pairs import block_pairs
 from perftui.experiments.trial.blocks import block_plan
 from perftui.experiments.trial.costs import costs_of
-from perftui.experiments.trial.disturbances import told
+from perftui.experiments.trial.disturbances import disturbance_notes
 from perftui.experiments.trial.finished import facts_of
 from perftui.experiments.trial.paired import LOOKS
 from perftui.experiments.trial.progress import NO_PAIRS, Pair, Progress
@@ -129,7 +129,9 @@ def _progress(
     else:
         disturbed = any(run.disturbed for run in runs)
         verdict = judge([pair.ratio for pair in pairs], floor or 0.0, disturbed=disturbed)
-    return Progress(tuple(pairs), verdict, floor, changes, told(runs), checked, costs_of(runs))
+    return Progress(
+        tuple(pairs), verdict, floor, changes, disturbance_notes(runs), checked, costs_of(runs)
+    )
 
 
 def _other_losses(checked: LossCheck) -> str:

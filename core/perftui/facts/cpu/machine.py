@@ -83,7 +83,7 @@ class MachineFacts:
     container the driver names processes by numbers that nobody there knows."""
     gpu_busy: float | None = None
     """Share of the time a kernel ran, as NVML samples it, of the busiest card the run uses; 0 to 1.
-    None also where nothing tells which cards those are."""
+    None also if it is not known which cards those are."""
     idle_cards: int = 0
     """Cards that no kernel ran on, whoever might have used them."""
     memory: tuple[DeviceMemory, ...] = ()

@@ -48,7 +48,7 @@ class _Turn:
     """For each node the call of a model that it belongs to, by number; -1 for none."""
 
     def names_in(self, found: Operators, call: int) -> bytes:
-        """What tells calls of different models apart."""
+        """What distinguishes calls of different models."""
         names = np.sort(found.name[self.nodes[self.call == call]])
         return names.tobytes()
 

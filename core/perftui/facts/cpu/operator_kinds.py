@@ -122,7 +122,7 @@ class Kind:
 @trace_fact
 def costliest(analysis: TraceAnalysis) -> Kind | None:
     """The kind of operator outside the optimizer that takes longest, of those that models are not
-    made of, with its backward pass; None without any. Where nothing tells the steps those of all
+    made of, with its backward pass; None without any. If the steps are not known, those of all
     of the trace are asked, and what scripts call by a name of their own is no operator there."""
     found = all_operators(analysis)
     top = found.top[found.phase[found.top] != PHASES.index(OPTIMIZER)]

@@ -152,7 +152,7 @@ def operators(analysis: TraceAnalysis) -> Operators:
 
 @trace_fact
 def all_operators(analysis: TraceAnalysis) -> Operators:
-    """As ``operators``; where nothing tells the steps of a trace those of all of it.
+    """As ``operators``; for a trace without known steps, those of the whole trace.
 
     Raises:
         UnknownError: it has no operators.
@@ -187,7 +187,7 @@ def cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
 
 
 def all_cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
-    """As ``cpu_operators``; of a trace alone that nothing tells the steps of, all operators.
+    """As ``cpu_operators``; for a trace alone without known steps, all operators.
 
     Raises:
         NotApplicableError: as there.

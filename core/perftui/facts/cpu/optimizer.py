@@ -16,7 +16,7 @@ elements each are as slow to update in one operator."""
 @fact
 def single_tensor_optimizer(facts: Facts) -> OptimizerSettings | None:
     """The optimizer with most tensors, if it updates many of them, one at a time; None where it
-    does not, or nothing tells."""
+    does not, or it is not known."""
     known = settings(facts)
     made = max(
         known.optimizers or () if known else (),

@@ -172,7 +172,7 @@ def _most_alike(found: Operators, between: Int64) -> int:
 
 
 def _numbers(found: Operators, group: Sequence[Int64]) -> dict[int, _Key]:
-    """What tells each node from all others, by its position; empty where the graph of backward
+    """What identifies each node, by its position; empty where the graph of backward
     itself is kept (``create_graph``): then the second pass is another one."""
     names = found.trace.names
     rows = {int(found.rows[at]): int(at) for one in group for at in one.tolist()}

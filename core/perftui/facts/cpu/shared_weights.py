@@ -1,4 +1,4 @@
-"""A stretch of the forward pass that a step runs twice with the same weights, gradients and all."""
+"""Part of the forward pass that a step runs twice with the same weights, gradients and all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_OPERATORS = 3000
 """Outermost operators of a step's forward pass that are compared, each with each: 50 ms."""
 
 FEWEST_LAYERS = 2
-"""With weights, in a stretch: between their nodes gradients are kept, or are not."""
+"""Operators with weights in a repeated part: gradients are kept between their nodes, or are not."""
 
 _RANDOM = re.compile(
     r"aten::\w*(native_dropout|bernoulli|rand|normal_$|uniform_$|rrelu|multinomial)"
@@ -29,10 +29,10 @@ _RANDOM = re.compile(
 
 @trace_fact
 def used_again(analysis: TraceAnalysis) -> Work:
-    """The second of two stretches of equal operators before backward, with its own backward pass,
+    """The second of two equal sequences of operators before backward, with its own backward pass,
     where both use the same weights: the gradient of a weight that is used twice is kept once, when
     the pass has come back to its first use, so that none is kept on the way through the second.
-    Nothing where the stretch draws random numbers, as two masks of dropout are no repetition."""
+    Nothing if the sequence draws random numbers, since two dropout masks are not a repetition."""
     found = operators(analysis)
     mine = np.zeros(len(found.rows), dtype=bool)
     random = found.named(_RANDOM.match)
@@ -88,7 +88,7 @@ def _nodes(layers: Int64, gone: Int64, start: Int64, span: tuple[int, int]) -> I
 
 
 def _twice(names: npt.NDArray[np.int32]) -> tuple[int, int, int] | None:
-    """The longest stretch that comes twice without a common part: where it begins first, where
+    """The longest sequence that occurs twice without overlap: where it begins first, where
     again, and how long it is."""
     best: tuple[int, int, int] | None = None
     for lag in range(1, len(names)):

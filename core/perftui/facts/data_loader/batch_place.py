@@ -128,7 +128,7 @@ def _held_by_workers(facts: Facts, stacks: Table, numbers: tuple[int, ...]) -> I
 
 @fact
 def batch_place(facts: Facts) -> Place | None:
-    """The line that makes batches; the call that makes the loader where no sample tells; None where
+    """The line that makes batches; the call that makes the loader if no sample shows it; None where
     neither is known."""
     found = batch_lines(facts)
     if found is not None and found.first is not None:

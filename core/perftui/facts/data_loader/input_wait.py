@@ -74,7 +74,7 @@ def input_wait(facts: Facts) -> InputWait:
 @fact
 def fetches_in_main_thread(facts: Facts) -> bool | None:
     """By the loader's configuration, else by the iterators that fetch in the steady steps of the
-    trace; None where neither tells, or several loaders do."""
+    trace; None if neither shows it, or several loaders do."""
     feeds = training_loader(facts)
     if feeds and feeds.num_workers is not None:
         return feeds.num_workers == 0

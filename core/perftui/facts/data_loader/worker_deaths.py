@@ -46,7 +46,7 @@ _NAMES = tuple(_CAUSES)
 
 @dataclass(frozen=True)
 class WorkerDeath:
-    """The message that tells most of why."""
+    """The message that explains most."""
 
     cause: str
     """``shared memory``, ``open files``, ``killed`` (by a signal) or ``ended`` (by itself)."""

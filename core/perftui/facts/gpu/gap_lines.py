@@ -50,7 +50,7 @@ def gap_lines(facts: Facts) -> tuple[GapLines, ...]:
 
 
 def line_of_gap(samples: Sequence[Table], analysis: TraceAnalysis, gap: Gap) -> LinesByTime | None:
-    """Where the main thread was in ``gap``; None where no sample tells."""
+    """Where the main thread was in ``gap``; None if no sample shows it."""
     thread = _within(samples, analysis, np.array([gap.start]), np.array([gap.end]))
     return thread if thread.samples else None
 

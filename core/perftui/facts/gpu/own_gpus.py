@@ -20,7 +20,7 @@ def own_gpus(facts: Facts) -> tuple[str, ...]:
     """What the columns of the rank's GPUs begin with, such as ``gpu2`` or ``gpu0.mig1``.
 
     Raises:
-        UnknownError: nothing tells which of the GPUs it uses.
+        UnknownError: it is not known which of the GPUs it uses.
     """
     known = settings(facts)
     if known is None or known.devices is None:

@@ -11,7 +11,7 @@ from perftui.analysis.intervals import Intervals, subtract, union
 from perftui.analysis.links import launch_of
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import NotApplicableError, UnknownError, trace_fact
-from perftui.facts.ranks.collective_sizes import Told, told_of
+from perftui.facts.ranks.collective_sizes import CollectiveArguments, collective_arguments
 from perftui.facts.step.steady import Mask
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.categories import DEVICE_ACTIVITY, MEMCPY
@@ -80,10 +80,10 @@ def collective_calls(analysis: TraceAnalysis) -> CollectiveCalls:
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     launch = launch_of(trace, rows)
     told = [
-        told_of(trace, int(row), int(call))
+        collective_arguments(trace, int(row), int(call))
         for row, call in zip(rows[:MOST_CALLS], launch[:MOST_CALLS], strict=True)
     ]
-    told += [Told("", None, None)] * (len(rows) - len(told))
+    told += [CollectiveArguments("", None, None)] * (len(rows) - len(told))
     return CollectiveCalls(
         max(steps.steps, 1),
         rows,

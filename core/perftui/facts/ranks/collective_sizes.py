@@ -1,4 +1,4 @@
-"""How many bytes each collective moves, as the trace tells: Kineto's arguments of the kernel, or of
+"""How many bytes each collective moves, from the trace: Kineto's arguments of the kernel, or of
 the operator that launched it, or the sizes of its tensors where shapes were recorded."""
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _LEVELS = 4
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a trace tells of one collective."""
+class CollectiveArguments:
+    """Kind, size and ranks of one collective, as the trace records them."""
 
     kind: str
     """``all-reduce`` and the like; empty for what is none of the three."""
@@ -46,9 +46,9 @@ class Told:
     """Ranks that take part."""
 
 
-def told_of(trace: Trace, row: int, launch: int) -> Told:
-    """What is told of the kernel at ``row``, which the call at ``launch`` launched: by its
-    arguments, else its name, which RCCL's kernels do not tell, and what is around the launch."""
+def collective_arguments(trace: Trace, row: int, launch: int) -> CollectiveArguments:
+    """The collective of the kernel at ``row``, launched by the call at ``launch``: from its
+    arguments, else its name (RCCL's kernels have none) and the events around the launch."""
     known = _arguments(trace, row)
     kind = _kind(str(known.get("Collective name") or trace.name_of(row)))
     size = _counted(known)
@@ -62,7 +62,7 @@ def told_of(trace: Trace, row: int, launch: int) -> Told:
             kind = kind or _kind(str(around.get("Collective name", "")))
             if size is None and trace.name_of(launch) == _ANNOTATION:
                 size = _of_shapes(around)
-    return Told(kind, size, _group(trace, known))
+    return CollectiveArguments(kind, size, _group(trace, known))
 
 
 def _arguments(trace: Trace, row: int) -> Mapping[str, Any]:
@@ -80,7 +80,7 @@ def _kind(name: str) -> str:
 
 
 def _group(trace: Trace, known: Mapping[str, Any]) -> int | None:
-    """Ranks of the collective, or where that is not told all of the training."""
+    """Ranks of the collective, or all ranks of the training if it is not recorded."""
     told = known.get("Group size")
     if isinstance(told, int) and told > 0:
         return told

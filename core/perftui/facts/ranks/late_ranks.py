@@ -14,7 +14,7 @@ from perftui.facts.step.steps import steady_rows
 from perftui.run.columns import PHASES
 
 FEWEST_STEPS = 20
-"""Steps that all ranks have, from which on it is told who comes last how often."""
+"""Steps common to all ranks, from which it is reported how often each rank comes last."""
 
 OWN_PARTS = tuple(phase for phase in PHASES if phase != WAITS_IN)
 """Phases in which a rank waits for no other."""

@@ -30,7 +30,7 @@ _MOST_APART = 0.5
 @dataclass(frozen=True, eq=False)
 class Meetings:
     """A row for each collective, in the order in which the last rank comes, and a column for each
-    of ``ranks``; times in ns on one clock, where ``there`` tells that the rank takes part."""
+    of ``ranks``; times in ns on one clock, ``there`` is whether the rank takes part."""
 
     ranks: tuple[int, ...]
     there: Mask

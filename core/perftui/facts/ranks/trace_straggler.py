@@ -86,7 +86,7 @@ def _lags(ranks: Sequence[TracedRank], waits: CausedWaits, late: int) -> dict[st
 
 @fact
 def straggler_place(facts: Facts) -> Place:
-    """Where the late rank falls behind: the line, operator or kernel, as far as its trace tells."""
+    """Where the late rank falls behind: the line, operator or kernel, if its trace shows it."""
     late, traced = trace_straggler(facts), traced_ranks(facts)
     cause = late.part
     if cause == IDLE:

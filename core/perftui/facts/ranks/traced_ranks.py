@@ -91,7 +91,7 @@ def facts_beside(
     analysis: TraceAnalysis, ranks: Sequence[TracedRank], problems: Sequence[str]
 ) -> Facts:
     """Facts of a trace, where it and those of the other ``ranks`` have been read already;
-    ``problems`` tells of those that could not be."""
+    ``problems`` lists those that could not be."""
     facts = Facts(None, analysis, beside=tuple((one.rank, one.path) for one in ranks))
     shown = next((one.rank for one in ranks if one.path == analysis.trace.path), None)
     if shown is not None and len(ranks) > 1:

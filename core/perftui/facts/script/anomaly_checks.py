@@ -76,7 +76,7 @@ def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
 @fact
 def stack_notes(facts: Facts) -> float:
     """The share of the steady steps, 0 to 1, in which the main thread writes down stacks; 0 where
-    no sample tells."""
+    no sample shows it."""
     outside, _ = stack_samples(facts)
     held = steady_held(facts)
     if not len(outside) or not held.sum():

@@ -21,7 +21,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 def line_without_gradients(facts: Facts) -> LineShare | None:
     """A line of a loop that ``no_grad`` or ``inference_mode`` holds for: the one where the main
-    thread was longest; else the loop, where it is the only one. None where nothing tells."""
+    thread was longest; else the loop, where it is the only one. None if unknown."""
     loops = [
         (str(path), first, last)
         for path, changed in own_files(facts)

@@ -26,7 +26,7 @@ _SHORT = re.compile(r"aten::_?(?P<name>\w+?)_?$")
 
 def line_of(facts: Facts, phase: str, pattern: str = "", *, only: bool = False) -> LineShare | None:
     """The line of ``phase`` that takes longest, of those whose text ``pattern`` is found in where
-    there are any; None where no sample tells, or with ``only`` where there are none. Backward
+    there are any; None if no sample shows any, or with ``only`` if there are none. Backward
     is also known by the only line that runs it."""
     found = lines_of(facts, phase)
     if found is None:
@@ -40,7 +40,7 @@ def line_of(facts: Facts, phase: str, pattern: str = "", *, only: bool = False) 
 
 
 def lines_of(facts: Facts, phase: str) -> LinesByTime | None:
-    """The lines at which a phase's time passes, longest first; None where no sample tells."""
+    """The lines at which a phase's time passes, longest first; None if no sample shows any."""
     return part_lines(facts, phase)
 
 

@@ -58,7 +58,7 @@ def _in_collectives(stacks: Table) -> Mask:
 
 def place_in_part(facts: Facts, part: str) -> Place:
     """The line of the user's code at which most of that part is spent; without file and line where
-    nothing tells."""
+    it is not known."""
     thread = part_lines(facts, part)
     line = thread.first_own if thread else None
     if line is None:

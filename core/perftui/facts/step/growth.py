@@ -70,7 +70,7 @@ class GrowingSteps:
     """Mean of the steps above what the first ones took."""
     line: LineShare | None
     """The line at which more and more time is spent; where backward grows the only one that keeps
-    a graph for later steps, else the one that runs it. None where nothing tells."""
+    a graph for later steps, else the one that runs it. None if unknown."""
     rss: Trend | None
     """Memory of the processes, bytes, over the same time; None where it was not sampled."""
 

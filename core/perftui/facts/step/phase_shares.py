@@ -43,7 +43,7 @@ class PhaseShares:
 @trace_fact
 def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     """By phase of the training thread, and ``other`` for the rest of the steady steps of the trace
-    (or of all of it where nothing tells them; of very many operators, of the first steps): what
+    (or of all of it if they are not known; of very many operators, of the first steps): what
     goes on in it; without phases that are not there.
 
     Raises:

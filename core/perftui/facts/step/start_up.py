@@ -8,7 +8,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.model import GapCause, TraceAnalysis
-from perftui.analysis.steps.detection import told_by
+from perftui.analysis.steps.detection import step_source
 from perftui.facts.fact import NotApplicableError, trace_fact
 from perftui.facts.step.trace_steps import trace_steps
 
@@ -32,13 +32,13 @@ class StartUp:
 
 @trace_fact
 def start_up(analysis: TraceAnalysis) -> StartUp:
-    """First uses of a recording whose steps are told by their rhythm and are little of it.
+    """First uses in a recording whose steps are derived from their rhythm and are little of it.
 
     Raises:
         NotApplicableError: it is judged whole, its steps are marked, or something else is more.
     """
     steps, trace = trace_steps(analysis), analysis.trace
-    if steps is None or not steps.steps or not told_by(trace, analysis.steps):
+    if steps is None or not steps.steps or not step_source(trace, analysis.steps):
         raise NotApplicableError
     near = np.flatnonzero(kinds.believable(trace))
     whole = int(trace.ends_of(near).max() - trace.start[near].min())

@@ -26,7 +26,7 @@ class StepBreakdown:
     """
 
     count: int
-    """0 for a trace whose steps nothing tells: the breakdown is then that of the whole trace."""
+    """0 for a trace without known steps: the breakdown is then that of the whole trace."""
     mean: int
     parts: tuple[tuple[str, int], ...]
     p5: int
@@ -78,7 +78,7 @@ def run_breakdown(
 def trace_breakdown(steps: Sequence[StepParts], *, marked: bool) -> StepBreakdown | None:
     """The breakdown over ``steps`` of a trace; None where they take no time.
 
-    Where nothing tells its steps (``marked`` is false) they are one entry, the whole trace.
+    If its steps are not known (``marked`` is false), they are one entry, the whole trace.
     """
     sums: dict[str, int] = {}
     for name, time in (part for each in steps for part in each.parts):

@@ -19,7 +19,7 @@ from perftui.trace.model import NONE
 
 @dataclass(frozen=True, eq=False)
 class StepTables:
-    """What the steady steps called and launched, or the whole trace where nothing tells steps."""
+    """What the steady steps called and launched, or the whole trace if steps are not known."""
 
     steps: int
     """How many they are; 0 for the whole trace."""

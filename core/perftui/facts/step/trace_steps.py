@@ -27,7 +27,7 @@ MOST_ROWS = 100_000
 
 @dataclass(frozen=True, eq=False)
 class TraceSteps:
-    """The steady steps of a trace, or the whole trace where nothing tells them."""
+    """The steady steps of a trace, or the whole trace if they are not known."""
 
     analysis: TraceAnalysis
     each: tuple[StepParts, ...]
@@ -36,7 +36,7 @@ class TraceSteps:
 
     @property
     def steps(self) -> int:
-        """How many there are; 0 where nothing tells the steps of the trace."""
+        """How many there are; 0 if the steps of the trace are not known."""
         return self.breakdown.count
 
     @property

@@ -18,7 +18,7 @@ DEFAULT = 2
 """What torch takes where workers are asked for and nothing else is."""
 
 DEEPER = 4
-"""Times as long a queue, where nothing tells how many batches a pause of the workers lasts."""
+"""Times as long a queue, if it is not known how many batches a pause of the workers lasts."""
 
 MOST = 32
 """Batches of one worker: beyond that they are as well a copy of the data."""

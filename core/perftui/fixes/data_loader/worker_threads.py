@@ -88,9 +88,9 @@ def _one(program: Program, call: ast.Call) -> Edit:
 
 
 def _change(facts: Facts) -> LineChange | None:
-    is_told = any(one.rule == "workers-oversubscribed" for one in diagnosis(facts).findings)
+    has_finding = any(one.rule == "workers-oversubscribed" for one in diagnosis(facts).findings)
     use = worker_use.or_none(facts)
-    if not is_told or use is None or not use.has_threads:
+    if not has_finding or use is None or not use.has_threads:
         return None
     found = _line(facts)
     loader = training_loader(facts)

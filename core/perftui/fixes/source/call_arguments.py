@@ -43,7 +43,7 @@ def decided(
 ) -> Decided:
     """What decides the argument ``name`` of ``call``; an option has to be one for a ``kind``.
 
-    Where the source leaves several, ``spec.seen`` tells which of them the run had.
+    If the source leaves several, ``spec.seen`` shows which of them the run had.
 
     Raises:
         PatchRefusedError: that is not certain.

@@ -1,4 +1,4 @@
-"""What a change of a call changes besides, and what it leaves as it is: told with the patch."""
+"""Side effects of changing a call, and what stays unchanged: the notes of a patch."""
 
 from __future__ import annotations
 

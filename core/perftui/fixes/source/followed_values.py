@@ -1,6 +1,6 @@
 """The literal or the option that a value comes from, through variables, parameters and attributes.
 
-Where the source leaves several, what the run had tells them apart.
+If the source leaves several, the run's value decides.
 """
 
 from __future__ import annotations

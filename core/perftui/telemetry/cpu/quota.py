@@ -89,7 +89,7 @@ class QuotaSource:
 
 
 def _throttling(group: Path) -> _Throttling | None:
-    """What ``cpu.stat`` tells; None where it does not."""
+    """Values of ``cpu.stat``; None if it cannot be read."""
     counts = fields(read_or_empty(f"{group}/cpu.stat"))
     periods, used_up = counts.get(b"nr_periods"), counts.get(b"nr_throttled")
     # us in v2, ns in v1.

@@ -41,7 +41,7 @@ IN_MIG_MODE = "the card is in MIG mode: NVML reports it per MIG device, if at al
 
 @dataclass(frozen=True)
 class Gpus:
-    """Sources of the GPUs found, what tells these apart, and why what is missing is."""
+    """Sources of the GPUs found, what distinguishes them, and why others are missing."""
 
     sources: tuple[Source, ...] = ()
     gpus: tuple[Gpu, ...] = ()
@@ -115,8 +115,8 @@ def _together(tasks: list[Callable[[], Gpus]]) -> Gpus:
 
 
 def _why(error: Exception) -> str:
-    is_told = isinstance(error, (RefusedError, LostGpuError, TimeoutError))
-    return str(error) if is_told else f"{type(error).__name__}: {error}"
+    has_finding = isinstance(error, (RefusedError, LostGpuError, TimeoutError))
+    return str(error) if has_finding else f"{type(error).__name__}: {error}"
 
 
 def _amd(amdsmi: Any, number: int, handle: Any) -> Gpus:

@@ -27,7 +27,7 @@ def gpu_name(prefix: str) -> str:
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU that can be told from others, as the manifest of a run lists it."""
+    """An identified GPU, as the manifest of a run lists it."""
 
     prefix: str
     """What its columns begin with: ``gpu0`` for a card, ``gpu0.mig1`` for a MIG device of it."""

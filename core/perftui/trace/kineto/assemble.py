@@ -17,7 +17,7 @@ from perftui.trace.kineto.arguments import ArgumentReader, Chunk
 from perftui.trace.kineto.batches import Batches
 from perftui.trace.kineto.columns import Columns, Tally
 from perftui.trace.kineto.head import second_list, top_level_fields
-from perftui.trace.kineto.mtia import told_apart
+from perftui.trace.kineto.mtia import with_device_kernels
 from perftui.trace.kineto.source import Source
 from perftui.trace.kineto.times import UNTIMED
 from perftui.trace.kineto.tracks import Side
@@ -75,7 +75,7 @@ def arrange(
     duration = duration[rows]
     names = tuple(columns.names)
     name = columns.rows["name"].take()[rows].astype(np.int32, copy=False)
-    categories, category = told_apart(*_categories(columns, rows), names, name)
+    categories, category = with_device_kernels(*_categories(columns, rows), names, name)
     nesting = nest_by_category(track, start, duration, category, categories)
     origin = int(start.min())
     start -= origin

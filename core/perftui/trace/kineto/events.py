@@ -64,7 +64,7 @@ class Times(msgspec.Struct, gc=False):
 
 
 class RowText(msgspec.Struct, gc=False):
-    """What tells whether an event is a row of the trace, and the text of its arguments."""
+    """Fields that decide whether an event is a row of the trace, and the text of its arguments."""
 
     ph: Any = None
     cat: Any = None

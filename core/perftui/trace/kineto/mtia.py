@@ -17,7 +17,7 @@ firmware, as ``merge`` and ``event_wait``, of which some wait for others."""
 _COPY = "dma_request"
 
 
-def told_apart(
+def with_device_kernels(
     categories: tuple[str, ...], category: Ints, names: tuple[str, ...], name: Int32
 ) -> tuple[tuple[str, ...], Ints]:
     """``categories`` and the column of indices into them, with operators that the device runs as

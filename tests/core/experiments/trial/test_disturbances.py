@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.trial.disturbances import clock, disturbance, told
+from perftui.experiments.trial.disturbances import clock, disturbance, disturbance_notes
 from perftui.experiments.trial.runs import Arm, TrialRun
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts
@@ -53,13 +53,13 @@ def test_the_clock_is_that_of_the_slowest_card() -> None:
 
 def test_it_is_told_of_how_many_runs() -> None:
     made = runs((Arm.BEFORE, "", None), (Arm.AFTER, "a", None), (Arm.AFTER, "b", None))
-    assert told(made) == ("b (in 2 of 3 runs)",)
-    assert told(runs((Arm.BEFORE, "", None))) == ()
+    assert disturbance_notes(made) == ("b (in 2 of 3 runs)",)
+    assert disturbance_notes(runs((Arm.BEFORE, "", None))) == ()
 
 
 def test_clocks_that_differ_between_the_arms_are_told() -> None:
     apart = runs((Arm.BEFORE, "", 0.9), (Arm.AFTER, "", 0.6), (Arm.BEFORE, "", 0.9))
-    assert told(apart) == (
+    assert disturbance_notes(apart) == (
         "the GPU's clock was 90 % of its highest before and 60 % after the change",
     )
-    assert told(runs((Arm.BEFORE, "", 0.9), (Arm.AFTER, "", 0.89))) == ()
+    assert disturbance_notes(runs((Arm.BEFORE, "", 0.9), (Arm.AFTER, "", 0.89))) == ()

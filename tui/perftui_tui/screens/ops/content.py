@@ -209,8 +209,8 @@ class OpsContent:
         table = analysis.modules if by is By.MODULE and len(analysis.modules) else analysis.ops
         rest = int(analysis.kernels.total.sum()) - int(table.device_self.sum())
         outside = f"+ {format_ns(rest)} of GPU time launched by none of these" if rest > 0 else ""
-        is_told = by in self.facts.known_tensor_cores
-        return "   ".join(filter(None, [outside, _TENSOR_CORES if is_told else ""]))
+        has_finding = by in self.facts.known_tensor_cores
+        return "   ".join(filter(None, [outside, _TENSOR_CORES if has_finding else ""]))
 
 
 def figures_of(data: TableData, row: int) -> tuple[str, ...]:

@@ -50,8 +50,8 @@ def _repeated(facts: Facts) -> Lost | None:
 
 
 def _same_input(facts: Facts, trained: tuple[Operators, JudgedStep]) -> Lost | None:
-    """A pass over what another has gone through, both with gradients: the text tells that the input
-    is the same, the window that the weights are."""
+    """A pass over what another has gone through, both with gradients: the source shows that
+    the input is the same, the window that the weights are."""
     line = same_call(facts)
     if line is None:
         return None

@@ -122,7 +122,7 @@ def _is_shown(facts: Facts, slow: SlowRank) -> bool:
 
 def _hidden(facts: Facts) -> float | None:
     """Share of the communication of the trace's steps that computing hides; None where nothing
-    tells."""
+    shows it."""
     trace = trace_steps.or_none(facts)
     if trace is None or not trace.has_gpu or not trace.steps:
         return None

@@ -446,7 +446,7 @@ def test_persistence_that_is_given_beside_a_variable_is_left_alone(path, given) 
 
 def test_a_flag_for_persistence_beside_a_variable_is_left_alone(path) -> None:
     call = "loader = DataLoader(data, num_workers=args.w, persistent_workers=args.pin)\n"
-    with pytest.raises(PatchRefusedError, match="is given, and so is a variable number"):
+    with pytest.raises(PatchRefusedError, match="is set, and the number of workers is a variable"):
         patched(path, (HEAD + FLAG + call).encode(), {"persistent_workers": True})
 
 
@@ -476,7 +476,10 @@ def test_a_queue_that_is_given_shows_that_there_are_workers(path, workers) -> No
         ("", "no number of workers"),
         (", num_workers=0", "no number of workers"),
         (", num_workers=count()", "no number of workers"),
-        (", num_workers=args.w, prefetch_factor=None", "is given, and so is a variable number"),
+        (
+            ", num_workers=args.w, prefetch_factor=None",
+            "is set, and the number of workers is a variable",
+        ),
         (", num_workers=2, prefetch_factor=count()", "is computed"),
     ],
 )

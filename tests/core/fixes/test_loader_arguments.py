@@ -307,16 +307,16 @@ def test_the_loader_is_known_by_any_import(path, head, name) -> None:
 
 
 REFUSED = {
-    "another class": ("class DataLoader(Base): ...\nx = DataLoader(data)\n", "not certain"),
+    "another class": ("class DataLoader(Base): ...\nx = DataLoader(data)\n", "may not be"),
     "a subclass": (
         HEAD + "class MyDataLoader(DataLoader): ...\nx = MyDataLoader(data)\n",
-        "not certain"),
+        "may not be"),
     "another package's": (
-        "from torch_geometric.loader import DataLoader\nx = DataLoader(data)\n", "not certain"),
+        "from torch_geometric.loader import DataLoader\nx = DataLoader(data)\n", "may not be"),
     "partial": (
         HEAD + "from functools import partial\nDL = partial(DataLoader, data)\nx = DL()\n",
         "does not call"),
-    "rebound": (HEAD + "DataLoader = wrap(DataLoader)\nx = DataLoader(data)\n", "not certain"),
+    "rebound": (HEAD + "DataLoader = wrap(DataLoader)\nx = DataLoader(data)\n", "may not be"),
     "two on a line": (HEAD + "a, b = DataLoader(x), DataLoader(y)\n", "2 loaders"),
     "a pass": (HEAD + "x, y = next(iter(DataLoader(data, 10)))\n", "one pass"),
     "a loop": (HEAD + "for epoch in n:\n    x = DataLoader(data)\n", "in a loop"),

@@ -89,7 +89,7 @@ REFUSED = {
         "calls AdamW, which may not",
     ),
     "one without it": ("o = torch.optim.RMSprop(p)", "fused", "calls RMSprop, which may not"),
-    "by name": ("o = getattr(torch.optim, name)(p)", "fused", "not certain"),
+    "by name": ("o = getattr(torch.optim, name)(p)", "fused", "may not be"),
     "no call": ("o = 1", "fused", "line 2 does not call a torch optimizer that supports fused"),
     "two": ("a = torch.optim.Adam(p), torch.optim.Adam(q)", "fused", "makes 2 optimizers"),
     "a dict": (

@@ -84,7 +84,7 @@ def _compiled_name(program: Program, call: ast.Call) -> str:
     in_place = isinstance(above, ast.Expr) and isinstance(owner, ast.Name)
     if in_place and isinstance(owner, ast.Name) and owner.id not in program.imported:
         return owner.id
-    raise PatchRefusedError(f"line {call.lineno} is not certain to compile the whole model")
+    raise PatchRefusedError(f"line {call.lineno} may not compile the whole model")
 
 
 def _with_mode(program: Program, call: ast.Call) -> Edit:

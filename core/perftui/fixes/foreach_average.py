@@ -52,7 +52,7 @@ def _written(found: ParameterLoop, average: Average) -> ReplaceStatement:
     for factor in average.numbers:
         if not is_number(program, found.original(factor)):
             text = ast.unparse(factor)
-            raise PatchRefusedError(f"line {loop.lineno}: {text} is not certain to be a number")
+            raise PatchRefusedError(f"line {loop.lineno}: {text} may not be a number")
     factors = [average.weight, *([average.decay] if average.decay else [])]
     if any(_calls(one) and not is_number(program, found.original(one)) for one in factors):
         raise PatchRefusedError(f"line {loop.lineno} calls something for each parameter")

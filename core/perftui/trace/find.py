@@ -27,7 +27,7 @@ def find_traces(directory: Path) -> list[Path]:
     skipped. Raises TraceError if there is no such directory.
     """
     if not directory.is_dir():
-        raise TraceError(f"{directory} is no directory")
+        raise TraceError(f"{directory} is not a directory")
     return sorted(path for path in _candidates(directory) if is_trace(path))
 
 

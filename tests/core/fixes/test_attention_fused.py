@@ -210,14 +210,14 @@ REFUSED = {
         (SCORES, "return torch.softmax(s, -1, dtype=torch.float32) @ v"),
         "0 products of a softmax",
     ),
-    "keys that are not turned": (("return (q @ k).softmax(-1) @ v",), "not certain to turn"),
+    "keys that are not turned": (("return (q @ k).softmax(-1) @ v",), "may not transpose"),
     "turned by number": (
         ("return (q @ k.transpose(2, 3)).softmax(-1) @ v",),
-        "not certain to turn",
+        "may not transpose",
     ),
     "a temperature": (
         (f"{SCORES} * self.temperature", "return s.softmax(-1) @ v"),
-        "self.temperature is not certain to be a plain number",
+        "self.temperature may not be a plain number",
     ),
     "queries that change in between": (
         (SCORES, "q = q + 1", "return s.softmax(-1) @ v * q"),

@@ -64,7 +64,7 @@ REFUSED = {
     "a part of the model": (
         PLAN,
         SCRIPT.replace("net = Net().cuda()", "net = Net().cuda()\nnet.body = torch.compile(body)"),
-        "not certain to compile the whole model",
+        "may not compile the whole model",
     ),
     "several ranks": (PLAN, SCRIPT.replace("Net().cuda()", "DDP(Net())"), "over several GPUs"),
     "graphs of its own": (

@@ -138,15 +138,15 @@ STILL_REFUSED = {
     ),
     "a function with another result": (
         FUNCTION.replace("    return opt\n", "    if y:\n        return other\n    return opt\n"),
-        "not certain to come from parse_args",
+        "may not come from parse_args",
     ),
     "a function that is given it": (
         FUNCTION.replace("def parse_option():", "def parse_option(opt):"),
-        "not certain to come from parse_args",
+        "may not come from parse_args",
     ),
     "a function of another file": (
         "from options import parse_option\nargs = parse_option()\n" + LOADED,
-        "not certain to come from parse_args",
+        "may not come from parse_args",
     ),
 }
 
@@ -294,12 +294,12 @@ NOT_FOLLOWED = {
         t.w = 3
         """,
         None,
-        "not certain to come from parse_args",
+        "may not come from parse_args",
     ),
     "a class that is given values": (
         "class C:\n    w: int = 0\nc = C(w=4)\nx = DataLoader(d, num_workers=c.w)  # here\n",
         None,
-        "not certain to come from parse_args",
+        "may not come from parse_args",
     ),
     "a dict that is updated": (
         "config = {'w': 0}\nconfig.update(x)\nx = DataLoader(d, num_workers=config['w'])  # here\n",
@@ -379,7 +379,7 @@ def test_a_loader_for_each_split_is_changed_and_told(path, source) -> None:
     ],
 )
 def test_a_loader_that_a_loop_makes_again_and_again_is_left_alone(path, source) -> None:
-    with pytest.raises(PatchRefusedError, match="made in a loop"):
+    with pytest.raises(PatchRefusedError, match="created in a loop"):
         patch_of(path, source)
 
 

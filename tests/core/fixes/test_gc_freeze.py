@@ -99,8 +99,8 @@ def test_the_import_is_added_where_it_lacks(head: str, after: str, name: str) ->
 
 
 REFUSED = {
-    "nothing trains": ("for x in y:\n    f(x)\n", "goes backward"),
-    "no loop": ("TRAIN\n", "in no loop"),
+    "nothing trains": ("for x in y:\n    f(x)\n", "runs backward"),
+    "no loop": ("TRAIN\n", "outside of the file's loops"),
     "two loops": ("for x in y:\n    TRAIN\nfor x in z:\n    TRAIN\n", "2 loops of the file"),
     "frozen already": ("gc.freeze()\nfor x in y:\n    TRAIN\n", "already"),
     "a name of one's own": ("gc = mine\nfor x in y:\n    TRAIN\n", "certainly gives gc"),

@@ -317,11 +317,11 @@ REFUSED = {
         "for step in range(9):\n    loss = model(x)\n    loss.backward()  # here\n",
         "part of the training step",
     ),
-    "no loop": (seldom, "print(1)  # here\n", "in no loop over training steps"),
+    "no loop": (seldom, "print(1)  # here\n", "not in a loop over training steps"),
     "a loop that trains nothing": (
         seldom,
         "for step in range(9):\n    print(1)  # here\n",
-        "in no loop over training steps",
+        "not in a loop over training steps",
     ),
     "nothing counts": (
         seldom,
@@ -380,7 +380,7 @@ REFUSED = {
     "a loop that trains": (
         without_gradients,
         "import torch\nfor x in y:\n    TRAIN  # here\n",
-        "no loop that only evaluates",
+        "not in a loop that only evaluates",
     ),
     "a backward pass follows": (
         without_gradients,
@@ -392,7 +392,7 @@ REFUSED = {
                 total = net(x)  # here
             total.backward()
         """,
-        "may go backward through total",
+        "may run backward through total",
     ),
     "two models": (
         compiled,

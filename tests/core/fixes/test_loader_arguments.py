@@ -307,16 +307,16 @@ def test_the_loader_is_known_by_any_import(path, head, name) -> None:
 
 
 REFUSED = {
-    "another class": ("class DataLoader(Base): ...\nx = DataLoader(data)\n", "not certain"),
+    "another class": ("class DataLoader(Base): ...\nx = DataLoader(data)\n", "may not be"),
     "a subclass": (
         HEAD + "class MyDataLoader(DataLoader): ...\nx = MyDataLoader(data)\n",
-        "not certain"),
+        "may not be"),
     "another package's": (
-        "from torch_geometric.loader import DataLoader\nx = DataLoader(data)\n", "not certain"),
+        "from torch_geometric.loader import DataLoader\nx = DataLoader(data)\n", "may not be"),
     "partial": (
         HEAD + "from functools import partial\nDL = partial(DataLoader, data)\nx = DL()\n",
         "does not call"),
-    "rebound": (HEAD + "DataLoader = wrap(DataLoader)\nx = DataLoader(data)\n", "not certain"),
+    "rebound": (HEAD + "DataLoader = wrap(DataLoader)\nx = DataLoader(data)\n", "may not be"),
     "two on a line": (HEAD + "a, b = DataLoader(x), DataLoader(y)\n", "2 loaders"),
     "a pass": (HEAD + "x, y = next(iter(DataLoader(data, 10)))\n", "one pass"),
     "a loop": (HEAD + "for epoch in n:\n    x = DataLoader(data)\n", "in a loop"),
@@ -446,7 +446,7 @@ def test_persistence_that_is_given_beside_a_variable_is_left_alone(path, given) 
 
 def test_a_flag_for_persistence_beside_a_variable_is_left_alone(path) -> None:
     call = "loader = DataLoader(data, num_workers=args.w, persistent_workers=args.pin)\n"
-    with pytest.raises(PatchRefusedError, match="is given, and so is a variable number"):
+    with pytest.raises(PatchRefusedError, match="is set, and the number of workers is a variable"):
         patched(path, (HEAD + FLAG + call).encode(), {"persistent_workers": True})
 
 
@@ -476,7 +476,10 @@ def test_a_queue_that_is_given_shows_that_there_are_workers(path, workers) -> No
         ("", "no number of workers"),
         (", num_workers=0", "no number of workers"),
         (", num_workers=count()", "no number of workers"),
-        (", num_workers=args.w, prefetch_factor=None", "is given, and so is a variable number"),
+        (
+            ", num_workers=args.w, prefetch_factor=None",
+            "is set, and the number of workers is a variable",
+        ),
         (", num_workers=2, prefetch_factor=count()", "is computed"),
     ],
 )

@@ -76,21 +76,21 @@ REFUSED = {
     "a user's own": (
         "class AdamW(torch.optim.Optimizer): ...\no = AdamW(p)",
         "fused",
-        "line 3 calls AdamW, which is not certain to be an optimizer of torch that has fused",
+        "line 3 calls AdamW, which may not be a torch optimizer that supports fused",
     ),
     "a subclass": (
         "class My(torch.optim.AdamW): ...\no = My(p)",
         "fused",
-        "line 3 calls My, which is not certain",
+        "line 3 calls My, which may not",
     ),
     "another package's": (
         "from transformers import AdamW\no = AdamW(p)",
         "fused",
-        "calls AdamW, which is not certain",
+        "calls AdamW, which may not",
     ),
-    "one without it": ("o = torch.optim.RMSprop(p)", "fused", "calls RMSprop, which is not"),
-    "by name": ("o = getattr(torch.optim, name)(p)", "fused", "not certain"),
-    "no call": ("o = 1", "fused", "line 2 does not call an optimizer of torch that has fused"),
+    "one without it": ("o = torch.optim.RMSprop(p)", "fused", "calls RMSprop, which may not"),
+    "by name": ("o = getattr(torch.optim, name)(p)", "fused", "may not be"),
+    "no call": ("o = 1", "fused", "line 2 does not call a torch optimizer that supports fused"),
     "two": ("a = torch.optim.Adam(p), torch.optim.Adam(q)", "fused", "makes 2 optimizers"),
     "a dict": (
         "o = torch.optim.Adam(p, **{'lr': 1})", "fused", r"fused may come from \*\*\{'lr': 1\}"),

@@ -59,7 +59,7 @@ REFUSED = {
     "none, on purpose": (LOOP.format("schedule=None"), "own choice"),
     "an older profiler": (
         LOOP.replace("profile(", "torch.autograd.profiler.profile("),
-        "is not certain to be torch.profiler.profile",
+        "may not be torch.profiler.profile",
     ),
 }
 

@@ -80,14 +80,14 @@ REFUSED = {
     "its layers are used": ({"more": "head.weight = backbone[0].weight\n"}, "does more with"),
     "made of another module": (
         {"backbone": "base = nn.Linear(2, 2)\nbackbone = nn.Sequential(base)"},
-        "may make backbone of what is trained",
+        "may create backbone of something trained",
     ),
     "a class that takes another module": (
         {
             "backbone": "base = nn.Linear(2, 2)\nclass Net(nn.Module):\n"
             "    def __init__(self):\n        self.base = base\nbackbone = Net()"
         },
-        "may make backbone of what is trained",
+        "may create backbone of something trained",
     ),
     "a loss": ({"backbone": "backbone = nn.MSELoss()"}, "no module that the loop calls"),
     "a function": (
@@ -99,7 +99,7 @@ REFUSED = {
     "a list of tensors": ({"held": "weights"}, "other than all parameters"),
     "more later": (
         {"more": "optimizer.add_param_group({})\n"},
-        "gives an optimizer more parameters",
+        "adds parameters to an optimizer",
     ),
 }
 
@@ -112,7 +112,7 @@ def test_what_may_be_trained_is_left_alone(given: dict[str, str], why: str) -> N
 
 def test_without_an_optimizer_of_torch_nothing_is_certain() -> None:
     source = script().replace("torch.optim.Adam", "own.Adam")
-    with pytest.raises(PatchRefusedError, match="certain to make an optimizer"):
+    with pytest.raises(PatchRefusedError, match="certainly creates a torch optimizer"):
         changed(without_gradients, source)
 
 

@@ -74,7 +74,7 @@ def test_any_argument_of_any_call_is_changed(path, source, arguments, after) -> 
         (
             "m = Net(DDP)",
             {"bucket_cap_mb": 1},
-            "calls Net, which is not certain to be torch's Dist",
+            "calls Net, which may not be torch's Dist",
         ),
         ("m = DDP(net)", {"bucket_cap_mb": 25}, "already has"),
         ("m = DDP(net, bucket_cap_mb=-x)", {"bucket_cap_mb": 25}, "-x is computed"),

@@ -179,8 +179,8 @@ def test_what_is_not_known_or_not_read_is_said(load: Load) -> None:
     [
         ({"size": -1}, "out of range"),
         ({"size": 1 << 63}, "out of range"),
-        ({"size": 1.5}, "no integer"),
-        ({"size": True}, "no integer"),
+        ({"size": 1.5}, "not an integer"),
+        ({"size": True}, "not an integer"),
         ({"addr": 1 << 64}, "out of range"),
         ({"time_us": 1 << 61}, "out of range"),
         ({"action": 3}, "no action"),

@@ -230,7 +230,7 @@ def test_a_row_that_is_none_of_a_snapshot_refuses_the_file(tmp_path: Path, proto
     tree["device_traces"][1][7]["size"] = "x"
     path = tmp_path / "damaged"
     assert load(path, pickle.dumps(tree, protocol)) is None
-    assert "'size' is missing or no integer" in refusal_of(path)
+    assert "'size' is missing or not an integer" in refusal_of(path)
     tree["segments"][1]["blocks"][0]["state"] = "lost"
     assert load(path, pickle.dumps(tree, protocol)) is None
     assert "a block is 'lost'" in refusal_of(path)

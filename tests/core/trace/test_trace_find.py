@@ -39,5 +39,5 @@ def test_traces_are_found_by_content(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_does_not_exist_is_said(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="no directory"):
+    with pytest.raises(TraceError, match="not a directory"):
         find_traces(tmp_path / "absent")

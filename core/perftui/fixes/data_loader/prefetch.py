@@ -76,10 +76,10 @@ PREFETCH = Fix(
     id="loader-prefetch",
     what="let each worker prefetch more batches",
     explanation=(
-        "Each worker may be more batches ahead, so that a slow one is bridged by those that are "
-        "ready. Samples and their order stay unchanged, unless a sampler of your own draws random "
-        "numbers for each sample: it draws them sooner. The queue takes more memory, shared "
-        "memory of which containers often have 64 MB only."
+        "Each worker may prefetch more batches, so that ready batches bridge a slow one. Samples "
+        "and their order stay the same, unless a sampler of your own draws random numbers for "
+        "each sample: it draws them earlier. The queue takes more shared memory, of which "
+        "containers often have only 64 MB."
     ),
     change=_deeper,
 )

@@ -47,7 +47,7 @@ def loop_of(program: Program, backward: ast.Call) -> tuple[Loop, int]:
         if isinstance(above, Function) or not isinstance(above, (ast.Expr, ast.With)):
             break
         child = above
-    raise PatchRefusedError(f"line {backward.lineno} is not in each turn of a loop")
+    raise PatchRefusedError(f"line {backward.lineno} does not run in each iteration of a loop")
 
 
 def micro_batches(program: Program, loop: Loop, backward: int) -> MicroBatches:
@@ -59,7 +59,7 @@ def micro_batches(program: Program, loop: Loop, backward: int) -> MicroBatches:
     """
     steps = _optimizer_steps(program)
     if not steps:
-        raise PatchRefusedError("no line of the file is certain to step an optimizer")
+        raise PatchRefusedError("no line of the file certainly steps an optimizer")
     within = set(ast.walk(loop))
     if within.isdisjoint(steps):
         return _nested(program, loop, steps)
@@ -70,7 +70,7 @@ def micro_batches(program: Program, loop: Loop, backward: int) -> MicroBatches:
             _refuse_uncounted(one.test)
             _refuse_readers(loop, loop.body[:at])
             return MicroBatches(loop, ast.unparse(one.test), at)
-    raise PatchRefusedError("the optimizer steps elsewhere than under one condition of the loop")
+    raise PatchRefusedError("the optimizer also steps outside of one condition of the loop")
 
 
 def refuse_late(program: Program, found: MicroBatches, first: int) -> None:
@@ -98,7 +98,7 @@ def refuse_late(program: Program, found: MicroBatches, first: int) -> None:
                 raise PatchRefusedError(f"line {store.lineno} may set {ast.unparse(store)} then")
     for node in program.nodes:
         if isinstance(node, (ast.Global, ast.Nonlocal)) and not names.isdisjoint(node.names):
-            raise PatchRefusedError(f"line {node.lineno} lets a function set what counts")
+            raise PatchRefusedError(f"line {node.lineno} lets a function set the counter")
 
 
 def _nested(program: Program, loop: Loop, steps: Sequence[ast.Call]) -> MicroBatches:
@@ -106,12 +106,12 @@ def _nested(program: Program, loop: Loop, steps: Sequence[ast.Call]) -> MicroBat
     block = program.block(loop)
     behind = {node for one in block[block.index(loop) + 1 :] for node in ast.walk(one)}
     if not behind.issuperset(steps):
-        raise PatchRefusedError("the optimizer does not step right behind the loop")
+        raise PatchRefusedError("the optimizer does not step right after the loop")
     if not isinstance(loop, ast.For) or loop.orelse:
-        raise PatchRefusedError(f"the loop at line {loop.lineno} has no certain last turn")
+        raise PatchRefusedError(f"the last iteration of the loop at line {loop.lineno} is unknown")
     for node in ast.walk(loop):
         if isinstance(node, (ast.Break, ast.Continue, ast.Return)):
-            raise PatchRefusedError(f"line {node.lineno} may end the loop or a turn early")
+            raise PatchRefusedError(f"line {node.lineno} may end the loop or an iteration early")
     _refuse_readers(loop, loop.body)
     found = StepStatement(loop, loop.body[-1], (loop.body[-1],))
     target, end = loop.target, len(loop.body)
@@ -149,7 +149,7 @@ def _refuse_uncounted(test: ast.expr) -> None:
         is_length = isinstance(node, ast.Call) and called_name(node) == "len"
         if isinstance(node, (ast.Call, ast.NamedExpr, ast.Await)) and not is_length:
             raise PatchRefusedError(
-                f"line {node.lineno} asks more than a count: {ast.unparse(node)}"
+                f"line {node.lineno} tests more than a count: {ast.unparse(node)}"
             )
     if not any(isinstance(node, ast.Mod) for node in ast.walk(test)):
         raise PatchRefusedError(f"line {test.lineno} does not count micro-batches")

@@ -157,7 +157,7 @@ def _scores(program: Program, weights: ast.expr) -> ast.expr:
         dimensions = [ast.unparse(one) for one in (*arguments, *(k.value for k in made.keywords))]
         if inner is not None and given and dimensions == ["-1"]:
             return inner
-    raise PatchRefusedError("it is not certain to be a softmax over the last dimension")
+    raise PatchRefusedError("it may not be a softmax over the last dimension")
 
 
 def _without_mask(local: LocalValues, scores: ast.expr) -> tuple[ast.expr, ast.expr | None]:
@@ -187,7 +187,7 @@ def _without_scale(
         return left, scores.right, divides
     right = local.followed(scores.right)
     if divides or _factors(program, right) is None:
-        raise PatchRefusedError(f"line {scores.lineno} is not certain to scale the scores")
+        raise PatchRefusedError(f"line {scores.lineno} may not scale the scores")
     return right, scores.left, False
 
 
@@ -200,7 +200,7 @@ def _turned(key: ast.expr) -> ast.expr:
         if key.func.attr == "transpose" and dimensions == ["-1", "-2"]:
             return key.func.value
     raise PatchRefusedError(
-        f"line {key.lineno} is not certain to turn the last two dimensions of the keys"
+        f"line {key.lineno} may not transpose the last two dimensions of the keys"
     )
 
 
@@ -211,6 +211,6 @@ def _scale(
     if is_root_of_width(program, local, factor, widths, inverse=not divides):
         return None
     if not is_number(program, factor):
-        raise PatchRefusedError(f"{ast.unparse(factor)} is not certain to be a plain number")
+        raise PatchRefusedError(f"{ast.unparse(factor)} may not be a plain number")
     text = ast.unparse(factor)
     return f"1.0 / ({text})" if divides else text

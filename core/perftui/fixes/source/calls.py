@@ -83,7 +83,7 @@ def call_at(program: Program, line: int, spec: CallSpec) -> ast.Call:
 def _no_such_call(calls: list[ast.Call], line: int, spec: CallSpec) -> str:
     named = [name for name in map(called_name, calls) if name and spec.alike in name.lower()]
     if named:
-        return f"line {line} calls {named[0]}, which is not certain to be {spec.what}"
+        return f"line {line} calls {named[0]}, which may not be {spec.what}"
     return f"line {line} does not call {spec.what}"
 
 

@@ -82,7 +82,7 @@ def option_behind(program: Program, value: ast.expr, kind: type[object]) -> Decl
         return f"{ast.unparse(value)} is computed"
     name = ast.unparse(value)
     if not is_namespace(program, value.value):
-        return f"{ast.unparse(value.value)} is not certain to come from parse_args() in this file"
+        return f"{ast.unparse(value.value)} may not come from parse_args() in this file"
     if is_set(program, value.attr):
         return f"{name} is set elsewhere in the file"
     options = [option for option in declared_options(program) if option.dest == value.attr]

@@ -40,12 +40,12 @@ def evaluation_loop(program: Program, line: int) -> Loop:
         if isinstance(above, Loop):
             loops.append(above)
     if not loops or trains(program, loops[-1]):
-        raise PatchRefusedError(f"line {line} is in no loop that only evaluates")
+        raise PatchRefusedError(f"line {line} is not in a loop that only evaluates")
     loop = loops[-1]
     _refuse_unless_evaluating(program, loop)
     _refuse_training(program, loop)
     if _is_without(program, loop):
-        raise PatchRefusedError(f"the loop at line {loop.lineno} records no gradients already")
+        raise PatchRefusedError(f"the loop at line {loop.lineno} already records no gradients")
     refuse_differentiated(program, loop)
     return loop
 
@@ -64,7 +64,7 @@ def _refuse_unless_evaluating(program: Program, loop: Loop) -> None:
     ]
     last = max(switches, default=(0, ""))
     if last[1] != "eval":
-        raise PatchRefusedError(f"nothing says that the loop at line {loop.lineno} evaluates")
+        raise PatchRefusedError(f"nothing shows that the loop at line {loop.lineno} evaluates")
 
 
 def _refuse_training(program: Program, loop: Loop) -> None:
@@ -75,7 +75,7 @@ def _refuse_training(program: Program, loop: Loop) -> None:
         if isinstance(node, ast.Call) and _NEEDS.match(called_name(node)):
             raise PatchRefusedError(f"line {node.lineno} calls {called_name(node)}()")
         if isinstance(node, (ast.Yield, ast.YieldFrom)) and node in set(ast.walk(loop)):
-            raise PatchRefusedError(f"line {node.lineno} hands on what the loop computes")
+            raise PatchRefusedError(f"line {node.lineno} passes on what the loop computes")
 
 
 def _is_without(program: Program, loop: Loop) -> bool:

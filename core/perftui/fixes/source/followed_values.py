@@ -30,7 +30,7 @@ def followed(program: Program, value: ast.expr, wanted: Wanted, depth: int = _DE
     if inner is not None:
         return followed(program, inner, wanted, depth)
     if depth == 0:
-        raise unclear(wanted, value, "it comes from too far")
+        raise unclear(wanted, value, "it comes from too far away")
     option = option_behind(program, value, wanted.kind)
     if not isinstance(option, str):
         same = attributes(program, option.dest, ast.Load)

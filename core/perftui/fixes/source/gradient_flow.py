@@ -42,7 +42,7 @@ def refuse_differentiated(program: Program, statement: ast.stmt, depth: int = _D
             around = next(one for one in program.ancestors(use) if isinstance(one, ast.stmt))
             if _is_differentiated(program, use) or len(seen) > _TURNS:
                 raise PatchRefusedError(
-                    f"line {use.lineno} may go backward through {name}, which the loop sets"
+                    f"line {use.lineno} may run backward through {name}, which the loop sets"
                 )
             if _is_plain(program, use):
                 continue
@@ -132,7 +132,7 @@ def _refuse_returned(program: Program, statement: ast.Return, depth: int) -> Non
         around = next(one for one in program.ancestors(call) if isinstance(one, ast.stmt))
         is_kept = not _is_plain(program, call) and not isinstance(around, ast.Expr)
         if _is_differentiated(program, call) or (is_kept and not depth):
-            raise PatchRefusedError(f"line {call.lineno} may go backward through the result")
+            raise PatchRefusedError(f"line {call.lineno} may run backward through the result")
         if is_kept and isinstance(around, ast.Return):
             _refuse_returned(program, around, depth - 1)
         elif is_kept:

@@ -34,7 +34,7 @@ def _given(program: Program, function: Function, made: ast.Name) -> str:
     given = {_parameter(program, function, call, made) for call in calls}
     name = given.pop() if len(given) == 1 else None
     if name is None:
-        raise PatchRefusedError(f"{function.name}() is not certain to be given {made.id}")
+        raise PatchRefusedError(f"{function.name}() may not be given {made.id}")
     within = [one for one in program.bindings(name) if function in program.ancestors(one)]
     if len(within) > 1:
         raise PatchRefusedError(f"line {_line(within[-1])} gives {name} another value")

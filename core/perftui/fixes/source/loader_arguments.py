@@ -77,11 +77,11 @@ def _beside_workers(
         return each_changed(spec, program, call, {name: value})
     may_be_written = name == PREFETCH or value is True
     if is_there or not may_be_written or not _is_variable(given):
-        raise PatchRefusedError("no number of workers stands in the call itself")
+        raise PatchRefusedError("the call itself sets no number of workers")
     absent = Decided(spec.defaults.get(name), program.span(call), name)
     if decided(program, call, spec, name, type(value)) != absent:
         # To be False it may have been given for the case of no workers.
-        raise PatchRefusedError(f"{name} is given, and so is a variable number of workers")
+        raise PatchRefusedError(f"{name} is set, and the number of workers is a variable")
     return {name: AddKeyword(absent.place, name, text)}
 
 
@@ -178,8 +178,8 @@ LOADER = CallSpec(
     },
     defaults={"num_workers": 0, "pin_memory": False, PERSISTENT: False, "timeout": 0},
     refused={
-        Context.ONE_PASS: "the loader is used for one pass only, so workers would not pay",
-        Context.LOOP: "the loader is made in a loop, so workers would start each time",
+        Context.ONE_PASS: "the loader is used for one pass only, so workers would not pay off",
+        Context.LOOP: "the loader is created in a loop, so workers would start each time",
     },
     alike="loader",
     plan=_planned,

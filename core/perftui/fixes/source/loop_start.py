@@ -20,7 +20,7 @@ def training_loop(program: Program) -> Loop:
     """
     passes = program.calls("backward")
     if not passes:
-        raise PatchRefusedError("no line of the file goes backward")
+        raise PatchRefusedError("no line of the file runs backward")
     loops = {_outermost(program, call) for call in passes}
     if len(loops) > 1:
         raise PatchRefusedError(f"{len(loops)} loops of the file train")
@@ -42,7 +42,7 @@ def _outermost(program: Program, call: ast.Call) -> Loop:
             break
         node = _only_use(program, function)
     if found is None:
-        raise PatchRefusedError(f"line {call.lineno} goes backward in no loop of the file")
+        raise PatchRefusedError(f"line {call.lineno} runs backward outside of the file's loops")
     return found
 
 

@@ -83,7 +83,7 @@ def refuse_unbound(
     names = {node.id for node in read if isinstance(node.ctx, ast.Load)}
     for name in sorted(names.difference(known)):
         if not _is_bound(program, place, name, before):
-            raise PatchRefusedError(f"{name} is not certain to be defined at line {place.lineno}")
+            raise PatchRefusedError(f"{name} may not be defined at line {place.lineno}")
 
 
 def _is_bound(program: Program, place: ast.stmt, name: str, before: bool) -> bool:

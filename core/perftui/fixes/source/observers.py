@@ -68,7 +68,7 @@ def _refuse_changes(program: Program, statement: ast.stmt, *, may_evaluate: bool
     for node, depth in reached(program, statement):
         why = _change(program, statement, node, may_evaluate)
         if not why and not depth and isinstance(node, ast.Call) and program.own_functions(node):
-            why = f"calls {called_name(node)}(), which goes deep"
+            why = f"calls {called_name(node)}(), which may have many effects"
         if why:
             line = getattr(node, "lineno", statement.lineno)
             raise PatchRefusedError(f"line {line} may be needed in every step: it {why}")
@@ -113,7 +113,7 @@ def _called(program: Program, statement: ast.stmt, call: ast.Call, may_evaluate:
         return ""
     if isinstance(call.func, ast.Attribute) and looks_on(ast.unparse(call.func.value), name):
         return ""
-    return f"calls {ast.unparse(call.func)[:40]}(), of which it is not known what it does"
+    return f"calls {ast.unparse(call.func)[:40]}(), whose effects are not known"
 
 
 def _is_local(program: Program, statement: ast.stmt, node: ast.expr) -> bool:

@@ -38,7 +38,7 @@ def optimizer_spec(argument: str) -> CallSpec:
     }
     return CallSpec(
         noun="optimizer",
-        what=f"an optimizer of torch that has {argument}",
+        what=f"a torch optimizer that supports {argument}",
         names=names,
         follows=False,
         conflicts={argument: tuple(name for name in _OTHERS if name != argument)},
@@ -60,7 +60,9 @@ def _planned(
     (argument,) = arguments
     sparse = next(filter(is_sparse, program.calls()), None)
     if sparse is not None and argument == "fused":
-        raise PatchRefusedError(f"gradients are sparse at line {sparse.lineno}: nothing fuses them")
+        raise PatchRefusedError(
+            f"gradients are sparse at line {sparse.lineno}: no optimizer fuses them"
+        )
     name = spec.names[qualified_name(program, call.func) or ""].rsplit(".", 1)[-1]
     positions = {"foreach": _POSITIONS[name]} if name in _POSITIONS else {}
     return each_changed(replace(spec, positions=positions), program, call, arguments)

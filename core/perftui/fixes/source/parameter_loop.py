@@ -99,7 +99,7 @@ def refuse_read_later(found: ParameterLoop) -> None:
             if use in within or program.scope(use) is not scope or use.lineno < loop.lineno:
                 continue
             if not any(_binds(above, name) for above in program.ancestors(use)):
-                raise PatchRefusedError(f"line {use.lineno} reads {name} behind the loop")
+                raise PatchRefusedError(f"line {use.lineno} reads {name} after the loop")
 
 
 def goes_over_parameters(program: Program, over: ast.expr) -> bool:

@@ -38,7 +38,7 @@ def proved(before: bytes, after: bytes, edits: Sequence[Edit]) -> Mapping[Span, 
     meant = _Meant(program, edits)
     tree = meant.visit(program.tree)
     if sorted(map(repr, meant.made)) != sorted(map(repr, edits)) or ast.dump(tree) != ast.dump(now):
-        raise PatchRefusedError("the edit would change something else than what was asked for")
+        raise PatchRefusedError("the edit would change something else than what was requested")
     pairs = zip(ast.walk(tree), ast.walk(now), strict=True)
     return {spans[old]: getattr(new, "lineno", 0) for old, new in pairs if old in spans}
 

@@ -47,7 +47,7 @@ def _times(right: ast.expr, times: int) -> str:
         return str(times * right.value)
     if isinstance(right, (ast.Name, ast.Attribute)):
         return f"({times} * {ast.unparse(right)})"
-    raise PatchRefusedError(f"line {right.lineno} is not certain to count steps")
+    raise PatchRefusedError(f"line {right.lineno} may not count steps")
 
 
 def _is_alike(node: ast.AST, other: ast.expr) -> bool:

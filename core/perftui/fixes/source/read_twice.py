@@ -30,7 +30,7 @@ def refuse_one_pass(program: Program, over: ast.expr, depth: int = _DEEPEST) -> 
     for value in values:
         if value is None:
             text = ast.unparse(over)
-            raise PatchRefusedError(f"{text} may be a generator, which only one loop goes through")
+            raise PatchRefusedError(f"{text} may be a generator, which only one loop can consume")
         refuse_one_pass(program, value, depth - 1)
 
 

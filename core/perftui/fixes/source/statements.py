@@ -34,7 +34,7 @@ def insert_after(program: Program, line: int, text: str) -> InsertLine:
     """
     around = [node for node in program.statements() if _start(node) <= line <= _end(node)]
     if not around:
-        raise PatchRefusedError(f"no statement stands at line {line}")
+        raise PatchRefusedError(f"there is no statement at line {line}")
     statement = max(around, key=lambda node: (node.lineno, -node.col_offset, node.end_lineno))
     body = getattr(statement, "body", [])
     if body and line >= _start(body[0]):
@@ -137,7 +137,7 @@ def _inserted(
     chain = _chain(program, statement)
     last, after = chain[-1], program.block(statement)
     if isinstance(last, _LEAVING):
-        raise PatchRefusedError(f"nothing that comes after line {last.end_lineno} is run")
+        raise PatchRefusedError(f"nothing after line {last.end_lineno} runs")
     if any(_is_future(node) for node in after[after.index(last) + 1 :]):
         raise PatchRefusedError("nothing may come before an import from __future__")
     refuse_unbound(program, last, text, known=known)

@@ -108,7 +108,7 @@ def _refuse_other_count(program: Program, found: StepStatement, rest: ast.BinOp)
         known = name in own or (name in bound if is_here else True)
         if known or (isinstance(node, ast.Attribute) and _COUNTS.search(name)):
             return
-    raise PatchRefusedError(f"line {rest.lineno} is not certain to count the steps of the loop")
+    raise PatchRefusedError(f"line {rest.lineno} may not count the steps of the loop")
 
 
 def _is_set(node: ast.Name) -> bool:

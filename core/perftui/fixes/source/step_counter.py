@@ -45,7 +45,7 @@ def last_turn(found: StepStatement, counter: str) -> str:
     counted = ast.unparse(found.loop.target) if isinstance(found.loop, ast.For) else ""
     if not isinstance(over, ast.Call) or not is_range or counted != counter or not over.args:
         raise PatchRefusedError(
-            f"the loop at line {found.loop.lineno} does not say which turn is its last"
+            f"the loop at line {found.loop.lineno} does not show which iteration is its last"
         )
     end = over.args[:2][-1]
     if isinstance(end, ast.Constant) and type(end.value) is int:

@@ -51,7 +51,7 @@ def statement_at(program: Program, line: int) -> ast.stmt:
     """
     around = [n for n in program.statements() if n.lineno <= line <= (n.end_lineno or n.lineno)]
     if not around:
-        raise PatchRefusedError(f"no statement stands at line {line}")
+        raise PatchRefusedError(f"there is no statement at line {line}")
     return max(around, key=lambda node: (node.lineno, -(node.end_lineno or 0), node.col_offset))
 
 
@@ -75,7 +75,7 @@ def _step_of(program: Program, node: ast.stmt, loop: Loop, path: list[ast.stmt])
         raise PatchRefusedError(f"line {node.lineno} is part of the training step")
     of_many = not trains_each_turn(program, loop)
     if not of_many and not updates(program, loop):
-        raise PatchRefusedError(f"a step is several turns of the loop at line {loop.lineno}")
+        raise PatchRefusedError(f"a step is several iterations of the loop at line {loop.lineno}")
     return StepStatement(loop, path[-1], tuple(path), of_many)
 
 
@@ -83,7 +83,7 @@ def _only_call(program: Program, node: ast.stmt) -> ast.stmt:
     """The statement with the only call of the function around ``node``."""
     around = [one for one in program.ancestors(node) if isinstance(one, Function)]
     if not around:
-        raise PatchRefusedError(f"line {node.lineno} is in no loop over training steps")
+        raise PatchRefusedError(f"line {node.lineno} is not in a loop over training steps")
     name = around[0].name
     if trains(program, around[0]):
         raise PatchRefusedError(f"{name}() trains")

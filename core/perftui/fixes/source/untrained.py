@@ -40,7 +40,7 @@ def untrained_modules(program: Program, loop: Loop) -> list[str]:
         _refuse_shared(program, name)
         _refuse_made_of(program, name)
     if not found:
-        raise PatchRefusedError("no module that the loop calls is certain to be in no optimizer")
+        raise PatchRefusedError("no module that the loop calls is certainly in no optimizer")
     return found
 
 
@@ -55,11 +55,11 @@ def _held(program: Program) -> set[str]:
         and called_name(call)[:1].isupper()
     ]
     if not made:
-        raise PatchRefusedError("no line of the file is certain to make an optimizer of torch")
+        raise PatchRefusedError("no line of the file certainly creates a torch optimizer")
     for call in made:
         held |= _modules_in(call, _first(call))
     for call in program.calls("add_param_group"):
-        raise PatchRefusedError(f"line {call.lineno} gives an optimizer more parameters")
+        raise PatchRefusedError(f"line {call.lineno} adds parameters to an optimizer")
     return held
 
 
@@ -83,7 +83,7 @@ def _modules_in(call: ast.Call, given: ast.expr | None) -> set[str]:
         if isinstance(owner, ast.Name):
             return {owner.id}
     raise PatchRefusedError(
-        f"line {call.lineno} gives an optimizer other than all parameters of a module"
+        f"line {call.lineno} gives an optimizer something other than all parameters of a module"
     )
 
 
@@ -125,7 +125,7 @@ def _refuse_made_of(program: Program, name: str) -> None:
         for use in (node for node in ast.walk(part) if isinstance(node, ast.Name)):
             in_class = isinstance(part, ast.ClassDef)
             if isinstance(use.ctx, ast.Load) and not _is_plain(program, use, in_class):
-                raise PatchRefusedError(f"line {use.lineno} may make {name} of what is trained")
+                raise PatchRefusedError(f"line {use.lineno} may create {name} of something trained")
 
 
 def _class_of(program: Program, made: ast.Call) -> list[ast.ClassDef]:

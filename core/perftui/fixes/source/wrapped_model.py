@@ -46,7 +46,7 @@ def wrapped_model(program: Program, loop: Loop) -> str:
 def _by_attribute(program: Program, loop: Loop, made: ast.Attribute) -> str:
     stores = attributes(program, made.attr, ast.Store)
     if any(one.lineno > made.lineno for one in stores):
-        raise PatchRefusedError(f"self.{made.attr} is set again behind line {made.lineno}")
+        raise PatchRefusedError(f"self.{made.attr} is set again after line {made.lineno}")
     if _class_around(program, made) is not _class_around(program, loop):
         raise PatchRefusedError(f"line {loop.lineno} is not in the class of self.{made.attr}")
     return f"self.{made.attr}"

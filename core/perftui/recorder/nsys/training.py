@@ -72,7 +72,7 @@ def find_nsys() -> Nsys:
     version = _ask(path, "--version")
     found = re.search(r"(\d{4})\.\d+[.\w-]*", version)
     if found is None:
-        raise NsysError(f"{path} --version says {version.strip()[:80]!r}, which is no nsys's")
+        raise NsysError(f"{path} --version says {version.strip()[:80]!r}, which is no nsys version")
     if int(found[1]) < OLDEST:
         raise NsysError(f"nsys {found[0]} is too old for --nsys; {OLDEST} or later is needed")
     return Nsys(path, found[0], _options(found[0], _ask(path, "profile", "--help")))

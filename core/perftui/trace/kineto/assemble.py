@@ -154,8 +154,8 @@ def _without_rows(source: Source, columns: Columns) -> str:
     damage = f" ({source.damage})" if source.damage else ""
     if not columns.events:
         return (
-            f"{source.path} holds no events{damage}: it is no trace, or was not written to its "
-            "end; record again"
+            f"{source.path} holds no events{damage}: it is not a trace, or was not written "
+            "completely; record again"
         )
     return (
         f"{source.path} holds no event with a duration{damage}: record again with the profiler "

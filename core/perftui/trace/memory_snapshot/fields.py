@@ -33,7 +33,7 @@ def integers(rows: Sequence[Row], key: str, default: int | None = None) -> list[
 def whole(values: list[object], key: str) -> list[int]:
     """``values``, all of them integers; raises TraceError where one is none."""
     if set(map(type, values)) - {int}:
-        raise TraceError(f"{key!r} is missing or no integer: this is not a memory snapshot")
+        raise TraceError(f"{key!r} is missing or not an integer: this is not a memory snapshot")
     return values  # type: ignore[return-value]  # checked above, faster than a loop
 
 

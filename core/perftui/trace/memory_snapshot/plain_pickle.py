@@ -216,7 +216,7 @@ class PlainPickle:
         """What the values from ``begin`` on are put into; the stack stays as it is if they fail."""
         target = self.stack[begin - 1] if begin > 0 else None
         if not isinstance(target, kind):
-            raise DamagedError(f"values are put into what is no {kind.__name__}")
+            raise DamagedError(f"values are put into something that is not a {kind.__name__}")
         return target
 
     def _bytes(self, length: int, at: int) -> bytes:

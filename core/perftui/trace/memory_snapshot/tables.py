@@ -119,7 +119,7 @@ def _block_addresses(
             following, previous = starts[segment], segment
         own = row.get("address", following)
         if not isinstance(own, int):
-            raise TraceError("'address' is no integer: this is not a memory snapshot")
+            raise TraceError("'address' is not an integer: this is not a memory snapshot")
         result.append(own)
         following = own + length
     return result

@@ -71,7 +71,7 @@ AVERAGES = (
         for p, e in zip(net.parameters(), ema.parameters()):
             e.data.copy_(args.tau * p.data + (1.0 - args.tau) * e.data)  # here
         """,
-        refused="1.0 - args.tau is not certain to be a number",
+        refused="1.0 - args.tau may not be a number",
     ),
     Form(
         "interpolated",
@@ -132,7 +132,7 @@ AVERAGES = (
                         new = (1.0 - self.decay) * p.data + self.decay * self.shadow[name]
                         self.shadow[name] = new.clone()  # here
         """,
-        refused="self.decay is not certain to be a number",
+        refused="self.decay may not be a number",
     ),
     Form(
         "a dict of averages, and a decay that is a number",
@@ -186,7 +186,7 @@ AVERAGES = (
             for e, p in zip(ema.parameters(), net.parameters()):
                 e.copy_(decay * e + (1 - decay) * p)  # here
         """,
-        refused="decay is not certain to be a number",
+        refused="decay may not be a number",
     ),
     Form(
         "a state_dict, which holds counts and tied weights, too",
@@ -238,6 +238,6 @@ AVERAGES = (
             e.mul_(0.9).add_(p, alpha=0.1)  # here
         print(p.norm())
         """,
-        refused="line 4 reads p behind the loop",
+        refused="line 4 reads p after the loop",
     ),
 )

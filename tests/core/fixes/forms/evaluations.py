@@ -79,7 +79,7 @@ EVALUATIONS = (
                     h = self.cell(x[:, t], h)  # here
                 return h
         """,
-        refused="nothing says that the loop",
+        refused="nothing shows that the loop",
     ),
     Form(
         "a loss that is kept for backward",
@@ -92,7 +92,7 @@ EVALUATIONS = (
             total = total + f(model(x), y)  # here
         total.backward()
         """,
-        refused="may go backward through total",
+        refused="may run backward through total",
     ),
     Form(
         "a loss that a caller differentiates",
@@ -107,7 +107,7 @@ EVALUATIONS = (
         loss = validation_loss(model, held_out)
         loss.backward()
         """,
-        refused="may go backward through loss",
+        refused="may run backward through loss",
     ),
     Form(
         "an attack on the model",
@@ -144,7 +144,7 @@ EVALUATIONS = (
             for x, y in loader:
                 out = model(x)  # here
         """,
-        refused="records no gradients already",
+        refused="already records no gradients",
     ),
     Form(
         "batches that are handed on",
@@ -155,7 +155,7 @@ EVALUATIONS = (
             for x, y in loader:
                 yield model(x)  # here
         """,
-        refused="hands on what the loop computes",
+        refused="passes on what the loop computes",
     ),
     Form(
         "evaluation in each epoch",
@@ -239,7 +239,7 @@ EVALUATIONS = (
             loss = evaluate(model, held_out)  # here
             stopping(loss)
         """,
-        refused="not known what it does",
+        refused="whose effects are not known",
     ),
     Form(
         "evaluation whose results are kept",

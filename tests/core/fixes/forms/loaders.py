@@ -151,7 +151,7 @@ LOADERS = (
         from torch.utils.data import DataLoader
         loaders = [DataLoader(data) for data in tasks]  # here
         """,
-        refused="made in a loop",
+        refused="created in a loop",
     ),
     Form(
         "a loader made anew in each epoch",
@@ -162,7 +162,7 @@ LOADERS = (
             for x, y in DataLoader(data, batch_size=4):  # here
                 TRAIN
         """,
-        refused="made in a loop",
+        refused="created in a loop",
     ),
     Form(
         "a loader for each fold",
@@ -258,7 +258,7 @@ LOADERS = (
         "another package's loader",
         "workers",
         "from torch_geometric.loader import DataLoader\nloader = DataLoader(data)  # here\n",
-        refused="not certain to be torch's DataLoader",
+        refused="may not be torch's DataLoader",
     ),
     Form(
         "pinned memory beside a flag",

@@ -243,7 +243,7 @@ LOOPS = (
             optimizer.step()
             optimizer.zero_grad()
         """,
-        refused="a step is several turns of the loop",
+        refused="a step is several iterations of the loop",
     ),
     Form(
         "evaluation that never ends",
@@ -286,7 +286,7 @@ LOOPS = (
                 TRAIN
             print(epoch)  # here
         """,
-        refused="does not say which turn is its last",
+        refused="does not show which iteration is its last",
     ),
     Form(
         "every few epochs",
@@ -355,7 +355,7 @@ LOOPS = (
             TRAIN
             adjust_learning_rate(optimizer, i)  # here
         """,
-        refused="not known what it does",
+        refused="whose effects are not known",
     ),
     Form(
         "pictures of a generator",

@@ -61,13 +61,13 @@ OPTIMIZERS = (
         "a class by its name",
         "fused",
         "import torch\nopt = getattr(torch.optim, name)(p, lr=1e-3)  # here\n",
-        refused="calls getattr, which is not certain to be an optimizer",
+        refused="calls getattr, which may not be a torch optimizer",
     ),
     Form(
         "an optimizer without it",
         "fused",
         "import torch\nopt = torch.optim.RMSprop(p, lr=1e-3)  # here\n",
-        refused="not certain to be an optimizer of torch that has fused",
+        refused="may not be a torch optimizer that supports fused",
     ),
     Form(
         "threads",

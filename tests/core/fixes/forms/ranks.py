@@ -178,7 +178,7 @@ RANKS = (
             if i % 4 == 3 and isfinite(loss):
                 optimizer.step()
         """,
-        refused="asks more than a count",
+        refused="tests more than a count",
     ),
     Form(
         "a step in each turn",
@@ -189,7 +189,7 @@ RANKS = (
         """.replace(
             "TRAIN  # here", "f(model(x), y).backward()  # here\n            optimizer.step()"
         ),
-        refused="elsewhere than under one condition",
+        refused="outside of one condition",
     ),
     Form(
         "a step for what is left over",
@@ -201,7 +201,7 @@ RANKS = (
                 optimizer.step()
         optimizer.step()
         """,
-        refused="elsewhere than under one condition",
+        refused="outside of one condition",
     ),
     Form(
         "micro-batches that may be left out",
@@ -215,7 +215,7 @@ RANKS = (
                 loss.backward()  # here
             optimizer.step()
         """,
-        refused="may end the loop or a turn early",
+        refused="may end the loop or an iteration early",
     ),
     Form(
         "done by the script",

@@ -85,7 +85,7 @@ EACH_MICRO_BATCH = Rule(
         "reduce gradients across ranks. Wrap the others in model.no_sync()."
     ),
     lost=_each_micro_batch,
-    limits=Limits(0.05, 0.20, "TraceLens speaks of exposed communication from 5 %."),
+    limits=Limits(0.05, 0.20, "TraceLens reports exposed communication from 5 %."),
     fixes=("ddp-no-sync",),
     answer="no_sync() around all backward passes but the last",
 )

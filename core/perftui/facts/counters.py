@@ -216,11 +216,11 @@ class _OfRun:
         is_mean: bool = False,
     ) -> Iterator[Counter]:
         """The samples that stand for any time of the trace; nothing where none does."""
-        start, end, _, _ = samples
+        start, end, at, value = samples
         first, last = self._during
         kept = (end > start) & (end > first) & (start < last)
         if kept.any():
-            start, end, at, value = (each[kept] for each in samples)
+            start, end, at, value = start[kept], end[kept], at[kept], value[kept]
             highest = max(top, float(value.max()))
             # What can be at most is known, and else a round number is easier to read.
             highest = highest if highest == top else _round_top(highest, labels[2])

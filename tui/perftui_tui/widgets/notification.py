@@ -100,7 +100,7 @@ class NotifyingApp(App[None]):
 
 
 def _put(screen: Screen[object], notice: Notification | None) -> None:
-    """Show ``notice`` before the keys of ``screen``, or in their place where it is long; or none."""
+    """Show ``notice`` before the keys of ``screen``, or in their place where it is long."""
     if not screen.is_running:
         return
     text = "" if notice is None else notice_text(notice)

@@ -68,6 +68,10 @@ class Counter:
             float(self.value[place]),
         )
 
+    def prepare(self) -> None:
+        """Work out now what is needed of all samples."""
+        _ = self._known, self._area, self.lowest, self.highest
+
     def place_at(self, time: int) -> int | None:
         """The place of the sample that stands for ``time``; None where none does."""
         place = int(np.searchsorted(self.start, np.int64(time), side="right")) - 1
@@ -104,6 +108,16 @@ class Counter:
         inside = np.minimum(times, self.end[safe]) - self.start[safe]
         inside = np.where(place < 0, 0, inside)
         return self._known[safe] + inside, self._area[safe] + inside * self.value[safe]
+
+    @cached_property
+    def lowest(self) -> float:
+        """The smallest sample; there is one at least."""
+        return float(self.value.min())
+
+    @cached_property
+    def highest(self) -> float:
+        """The largest sample; there is one at least."""
+        return float(self.value.max())
 
     @cached_property
     def _known(self) -> Int64:

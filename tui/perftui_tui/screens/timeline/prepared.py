@@ -28,7 +28,7 @@ def prepare(
     helpers = helper_threads(trace, tracks)
     state = TimelineState(analysis, tracks, order, counter_tracks(counters), helpers)
     for counter in counters:
-        # Sums and extremes of all samples: 0.15 s for 3 M changes of memory, which no key waits for.
+        # 0.15 s for 3 M changes of memory, for which no key should wait.
         counter.prepare()
     # Phases and the main thread are those of one rank each.
     if all(track.rank == NONE for track in trace.tracks):

@@ -525,6 +525,24 @@ async def test_a_click_on_a_line_of_the_detail_goes_there(host):
     assert (host.state.selected.start, host.state.selected.end) == (20 * MS, 50 * MS)
 
 
+async def test_a_wide_detail_has_two_columns_and_each_leads_somewhere():
+    app = Host(analyse(trace_with()))
+    async with app.run_test(size=(200, 20)) as pilot:
+        app.pilot = pilot
+        await app.settle()
+        pane = app.query_one(DetailPane)
+        rows = [text_of(row) for row in pane.rows]
+        at, cell = next(
+            (y, row.index("aten::item")) for y, row in enumerate(rows) if "aten::item" in row[100:]
+        )
+        assert cell > 100
+        pane.scroll_to(y=at, animate=False, immediate=True)
+        await pilot.pause()
+        await pilot.click(DetailPane, offset=(cell, at - pane.scroll_offset.y + 1))
+        await app.settle()
+        assert app.state.trace.name_of(app.state.selected.row) == "aten::item"
+
+
 async def test_a_click_on_a_name_selects_the_track(host):
     _, y = cell(host, 0, 2)
     await host.pilot.click(Timeline, offset=(2, y))

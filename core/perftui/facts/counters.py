@@ -3,6 +3,7 @@ at its steps, and what the trace itself holds."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -41,7 +42,7 @@ _OF_GPU = (
     _Metric("utilization", "use", "use", is_mean=True),
     _Metric("memory_used", "memory", "mem", "memory_total"),
     _Metric("power", "power", "power", "power_limit"),
-    _Metric("clock_sm", "clock", "clock", "clock_sm_max"),
+    _Metric("clock_sm", "clock", "clk", "clock_sm_max"),
 )
 
 _DISKS = ("data_disk.read", "disk.read", "processes.read")
@@ -73,10 +74,11 @@ def _allocated(analysis: TraceAnalysis, during: tuple[int, int]) -> Iterator[Cou
     known = np.flatnonzero(memory.allocated != NONE)
     pairs = list(zip(memory.device_type[known], memory.device[known], strict=True))
     devices = sorted({(int(kind), int(number)) for kind, number in pairs})
-    gpus = sum(kind != _CPU for kind, _ in devices)
-    for kind, number in devices:
+    gpus = [each for each in devices if each[0] != _CPU]
+    # Beside a GPU the CPU's allocator holds a few bytes of scalars.
+    for kind, number in gpus or devices:
         chosen = known[(memory.device_type[known] == kind) & (memory.device[known] == number)]
-        where = "CPU" if kind == _CPU else "GPU" if gpus == 1 else f"GPU {number}"
+        where = "CPU" if kind == _CPU else "GPU" if len(gpus) == 1 else f"GPU {number}"
         yield _of_changes(memory, chosen, where, during[1])
 
 
@@ -87,10 +89,10 @@ def _of_changes(memory: MemoryEvents, rows: Int64, where: str, last: int) -> Cou
     kept = end > at
     return Counter(
         f"{where} allocated",
-        "alloc",
+        "alloc" if " " not in where else f"{where} alloc",
         "B",
         "by PyTorch's allocator, from the memory events of the trace: every change",
-        float(value.max()),
+        _round_top(float(value.max()), "B"),
         0,
         False,
         at[kept],
@@ -98,6 +100,19 @@ def _of_changes(memory: MemoryEvents, rows: Int64, where: str, last: int) -> Cou
         at[kept],
         value[kept],
     )
+
+
+def _round_top(highest: float, unit: str) -> float:
+    """The next number of bytes with two digits in its unit; of other units ``highest`` itself."""
+    base = {"B": 1024, "B/s": 1000}.get(unit)
+    if base is None or highest <= 0:
+        return highest
+    size = 1.0
+    while highest / size >= base:
+        size *= base
+    step = size * 10.0 ** (math.floor(math.log10(highest / size)) - 1)
+    step = max(step, 1.0)
+    return math.ceil(highest / step) * step
 
 
 class _OfRun:
@@ -157,13 +172,22 @@ class _OfRun:
     def _of_steps(
         self, column: str, name: str, short: str, unit: str, source: str, top: float
     ) -> Iterator[Counter]:
+        """What a step notes stands for that step, or for the next where it is noted at the end."""
         steps = self._facts.steps
-        if column not in steps:
+        if column not in steps or not len(steps):
             return
-        # Steps note the queue as they begin and memory as they end.
-        at = steps["start"] + (0 if column == "batches_ready" else steps["duration"])
-        value = np.where(steps[column] >= 0, steps[column].astype(np.float64), np.nan)
-        yield from self._placed((name, short, unit, source), at - self._origin, value, top)
+        order = np.argsort(steps["start"], kind="stable")
+        at, lasting = steps["start"][order] - self._origin, steps["duration"][order]
+        if column != "batches_ready":
+            at, lasting = at + lasting, np.append(lasting[1:], lasting[-1])
+        start, end = intervals(at, lasting, is_mean=False)
+        noted = steps[column][order]
+        known = noted >= 0
+        if known.any():
+            value = noted[known].astype(np.float64)
+            interval = usual_interval(at[known], _SAMPLING)
+            placed = (start[known], end[known], at[known], value)
+            yield from self._in_view((name, short, unit, source), placed, interval, top)
 
     def _placed(
         self,
@@ -172,19 +196,34 @@ class _OfRun:
         value: Float64,
         top: float,
         *,
-        is_mean: bool = False,
+        is_mean: bool,
     ) -> Iterator[Counter]:
-        """The samples that stand for any time of the trace; nothing where none does."""
+        """Samples at even times; those that are missing are NaN."""
         known = np.flatnonzero(np.isfinite(value))
         known = known[np.argsort(at[known], kind="stable")]
         at, value = at[known], value[known]
         interval = usual_interval(at, _SAMPLING)
         start, end = intervals(at, interval, is_mean=is_mean)
+        yield from self._in_view(labels, (start, end, at, value), interval, top, is_mean=is_mean)
+
+    def _in_view(
+        self,
+        labels: tuple[str, str, str, str],
+        samples: tuple[Int64, Int64, Int64, Float64],
+        interval: int,
+        top: float,
+        *,
+        is_mean: bool = False,
+    ) -> Iterator[Counter]:
+        """The samples that stand for any time of the trace; nothing where none does."""
+        start, end, at, value = samples
         first, last = self._during
         kept = (end > start) & (end > first) & (start < last)
         if kept.any():
             start, end, at, value = start[kept], end[kept], at[kept], value[kept]
             highest = max(top, float(value.max()))
+            # What can be at most is known, and else a round number is easier to read.
+            highest = highest if highest == top else _round_top(highest, labels[2])
             yield Counter(*labels, highest, interval, is_mean, start, end, at, value)
 
     def _highest(self, column: str) -> float:

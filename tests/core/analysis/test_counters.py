@@ -84,8 +84,14 @@ def test_the_most_there_can_be_is_the_top(run):
     times = [10 * SECOND, 11 * SECOND]
     known = named(counters(Facts(sampled(run, times, **columns), window())))
     assert known["GPU memory"].top == 8e9
+    # 5.588 GiB, with two digits.
     alone = sampled(run, times, gpu0__memory_used=[5e9, 6e9])
-    assert named(counters(Facts(alone, window())))["GPU memory"].top == 6e9
+    top = named(counters(Facts(alone, window())))["GPU memory"].top
+    assert top == pytest.approx(5.6 * 2**30)
+    read = sampled(run, times, disk__read=[5e6, 8.12e8])
+    assert named(counters(Facts(read, window())))["disk read"].top == pytest.approx(8.2e8)
+    still = sampled(run, times, disk__read=[0, 0])
+    assert named(counters(Facts(still, window())))["disk read"].top == 0
 
 
 def test_the_disk_of_the_data_set_goes_before_all_disks(run):
@@ -134,5 +140,26 @@ def test_memory_events_hold_every_change():
     (found,) = counters(Facts(None, without_tables(trace)))
     assert (found.name, found.unit, found.top, found.interval) == ("GPU allocated", "B", 20.0, 0)
     assert found.means(0, 1000, 10).tolist() == [10, 20, 20, 0, 0, 0, 0, 0, 0, 0]
+    both = replace(memory, device_type=np.array([0, 1, 1, 1], dtype=np.int64))
+    (found,) = counters(Facts(None, without_tables(replace(trace, memory=both))))
+    assert (found.name, found.value.tolist()) == ("GPU allocated", [20, 0])
+    cpu = replace(memory, device_type=np.zeros(4, dtype=np.int64))
+    (found,) = counters(Facts(None, without_tables(replace(trace, memory=cpu))))
+    assert found.name == "CPU allocated"
     unknown = replace(memory, allocated=np.full(4, NONE, dtype=np.int64))
     assert counters(Facts(None, without_tables(replace(trace, memory=unknown)))) == ()
+
+
+def test_memory_at_the_end_of_a_step_stands_for_the_next(run):
+    steps = run.ranks[0].steps
+    held = np.full(len(steps), NONE, dtype=np.int64)
+    held[[10, 11, 20]] = 7, 8, 9
+    table = Table(steps.columns, {**steps.values, "allocated": held})
+    known = replace(run, ranks=(replace(run.ranks[0], steps=table),), telemetry={})
+    found = named(counters(Facts(known, recorded_steps(known))))["GPU allocated"]
+    ends = (steps["start"] + steps["duration"] - steps["start"][0]).tolist()
+    assert list(zip(found.start, found.end, found.value, strict=True)) == [
+        (ends[10], ends[11], 7),
+        (ends[11], ends[12], 8),
+        (ends[20], ends[21], 9),
+    ]

@@ -29,8 +29,9 @@ def holds(at, value, interval, is_mean):
         beside = at[place - 1] if is_mean and place else None
         if not is_mean and place + 1 < len(at):
             beside = at[place + 1]
-        apart = interval if beside is None else abs(time - beside)
-        reach = apart if apart <= 1.5 * interval else interval
+        own = interval[place] if isinstance(interval, list) else interval
+        apart = own if beside is None else abs(time - beside)
+        reach = apart if apart <= 1.5 * own else own
         span = range(time - reach, time) if is_mean else range(time, time + reach)
         known.update(dict.fromkeys(span, one))
     return known
@@ -63,6 +64,24 @@ def test_a_column_is_the_mean_of_what_is_known_in_it(samples, interval, is_mean,
         place = found.place_at(time)
         assert known.get(time) == (None if place is None else found.sample(place).value)
         assert found.is_sampled_in(time, time + 1) == (time in found.at)
+
+
+@given(
+    st.lists(st.tuples(WHOLE, st.integers(1, 30)), max_size=8, unique_by=lambda each: each[0]),
+    st.booleans(),
+)
+def test_each_sample_may_have_an_interval_of_its_own(samples, is_mean):
+    samples.sort()
+    at, each = [time for time, _ in samples], [interval for _, interval in samples]
+    start, end = intervals(
+        np.array(at, dtype=np.int64), np.array(each, dtype=np.int64), is_mean=is_mean
+    )
+    found = {
+        moment: float(place)
+        for place, (low, high) in enumerate(zip(start.tolist(), end.tolist(), strict=True))
+        for moment in range(low, high)
+    }
+    assert found == holds(at, [float(place) for place in range(len(at))], each, is_mean)
 
 
 def test_nothing_is_known_between_samples_that_are_far_apart():

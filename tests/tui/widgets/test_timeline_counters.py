@@ -209,6 +209,16 @@ def test_helper_threads_are_one_row_that_opens(helped):
     assert kinds(helped) == ["device", "thread", HELPERS]
 
 
+def test_what_has_been_opened_is_on_screen(helped):
+    helped.resized(4)
+    select(helped, HELPERS)
+    helped.fold()
+    assert [shown.track.kind for shown in helped.on_screen()] == [HELPERS, *["thread"] * 3]
+    assert helped.track.kind == HELPERS
+    helped.resized(2)
+    assert helped.on_screen()[0].track.kind == HELPERS
+
+
 def test_their_row_shows_what_any_of_them_does(helped):
     select(helped, HELPERS)
     found = 0

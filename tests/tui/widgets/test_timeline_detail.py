@@ -1,6 +1,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse, without_tables
 from perftui.analysis.model import Step
@@ -12,7 +14,14 @@ from perftui_tui.look.rows import plain
 from perftui_tui.screens.timeline.detail.event import argument_lines, event_lines, self_time
 from perftui_tui.screens.timeline.detail.further import further_lines
 from perftui_tui.screens.timeline.detail.gap import gap_lines, python_frame
-from perftui_tui.screens.timeline.detail.lines import Line, Place, laid_out, plain_text
+from perftui_tui.screens.timeline.detail.lines import (
+    Line,
+    Place,
+    in_two,
+    laid_out,
+    plain_text,
+    side_by_side,
+)
 from perftui_tui.screens.timeline.detail.measure import MOST_NAMES, measure_lines
 from perftui_tui.screens.timeline.detail.summary import summary_lines
 from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps
@@ -292,3 +301,20 @@ def test_lines_fit_and_figures_stay_whole(width):
 
 def test_the_clipboard_gets_whole_lines():
     assert plain_text([Line("a" * 200), Line("b", "dim")]) == "a" * 200 + "\nb"
+
+
+@given(st.lists(st.tuples(st.text("ab ", max_size=90), st.booleans()), max_size=12))
+def test_two_columns_have_every_row_once_and_break_at_a_section(texts):
+    lines = [Line(text, "bold" if is_head else "") for text, is_head in texts]
+    left, right = in_two(lines, 40)
+    assert [*left, *right] == laid_out(lines, 40)
+    heads = [at for at, (_, is_head) in enumerate(texts) if is_head]
+    sizes = [len(laid_out([line], 40)) for line in lines]
+    breaks = [sum(sizes[:at]) for at in heads if sum(sizes[:at])]
+    assert len(left) in (breaks or [sum(sizes)])
+    tallest = max(len(left), len(right))
+    assert all(tallest <= max(at, sum(sizes) - at) for at in breaks)
+    rows = [plain(row) for row in side_by_side([r for r, _ in left], [r for r, _ in right], 43)]
+    assert len(rows) == tallest
+    for at, (row, _) in enumerate(right):
+        assert rows[at][43:] == plain(row)

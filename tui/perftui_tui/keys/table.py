@@ -168,8 +168,8 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("g", "largest_gap", "Largest", "The largest gap of the device; again: the next"),
         Key("plus", "threshold(1)", "Longer", "Show only longer gaps", False, "+"),
         Key("minus", "threshold(-1)", "Shorter", "Show shorter gaps too", False, "-"),
-        Key("full_stop", "event(1)", "Event", "The next event on the track", False, "."),
-        Key("comma", "event(-1)", "Event", "The previous event", False, ","),
+        Key("full_stop", "event(1)", "Event", "The next event or sample on the track", False, "."),
+        Key("comma", "event(-1)", "Event", "The previous event or sample", False, ","),
         Key(
             "greater_than_sign", "same_name(1)", "Name", "The next event with this name", False, ">"
         ),
@@ -191,7 +191,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("left_square_bracket", "follow(-1)", "Launch", "From a kernel to its call", False, "["),
         Key("m", "mark", "Mark", "Set a mark; a second mark measures the range"),
         Key("M", "measure", "Measure", "Measure the selection, or the visible range", False),
-        Key("e,enter", "fold", "Fold", "Show more or fewer levels of the thread", False),
+        Key("e,enter", "fold", "Fold", "Open or fold a thread, the counters, the quiet threads", False),
         Key("H", "hide", "Hide", "Hide the thread, stream or device", False),
         Key("U", "show_hidden", "Unhide", "Show all hidden tracks", False),
         Key("J", "reorder(1)", "Move down", "Move the thread or stream down", False),

@@ -11,10 +11,12 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.color import Color
+from textual.message import Message
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
+from perftui_tui.look.palette import palette
 from perftui_tui.look.rows import safe
 from perftui_tui.widgets.row_view import RowView
 
@@ -24,6 +26,15 @@ if TYPE_CHECKING:
 NARROW = "-narrow"
 """The class of a screen on which help stays at the right edge, where others have the palette: there
 is no room for all keys then, and help names those that are cut off."""
+
+SILENT = "-silent"
+"""The class of a footer in whose place a message stands."""
+
+MOST_OF_NOTICE = 0.6
+"""Part of the row that a message may take from the keys."""
+
+_BEHIND = 3
+"""Cells that part a message from the edge and from the keys."""
 
 NOTCH = 4
 """Cells by which a notch of the wheel moves keys that do not fit."""
@@ -39,6 +50,7 @@ class KeysFooter(Widget):
     DEFAULT_CSS = """
     KeysFooter {
         dock: bottom; height: 1; background: $panel; color: $footer-foreground; pointer: pointer;
+        &.-silent { display: none; }
     }
     """
     ALLOW_SELECT = False
@@ -51,6 +63,25 @@ class KeysFooter(Widget):
         self._under_mouse: ActiveBinding | None = None
         self._offset = 0
         """Cells of the keys that the wheel has moved out at the left."""
+        self._notice: tuple[str, str] = ("", "")
+        """A message before the keys, and its style."""
+
+    class NoticeClicked(Message):
+        """The message was clicked, to be gone."""
+
+    def say(self, text: str, style: str = "") -> bool:
+        """Show a message before the keys, none if empty; False where it takes too much of them."""
+        fits = cell_len(text) + _BEHIND <= self.size.width * MOST_OF_NOTICE
+        notice = (text, style) if fits else ("", "")
+        if notice != self._notice:
+            self._notice = notice
+            self.refresh()
+        return fits
+
+    @property
+    def _lead(self) -> int:
+        """Cells of the message."""
+        return cell_len(self._notice[0]) + _BEHIND if self._notice[0] else 0
 
     def on_mount(self) -> None:
         """Follow the keys of the screen."""
@@ -93,7 +124,7 @@ class KeysFooter(Widget):
     def _parts(self) -> tuple[tuple[ActiveBinding, ...], ActiveBinding | None, int]:
         """The keys at the left, the one at the right edge, and the cells for those at the left."""
         edge = self._at_edge()
-        room = self.size.width
+        room = self.size.width - self._lead
         if edge is not None:
             line, blank = int(not RowView.ascii_only), int(edge is not self._palette)
             room -= line + self._cells(edge) - 1 + blank
@@ -106,6 +137,11 @@ class KeysFooter(Widget):
         left = Strip(self._segments(self._fitting(keys, room), base)).crop_extend(
             self._offset, self._offset + room, base
         )
+        if self._lead:
+            text, style = self._notice
+            colour = palette(self.app.theme_variables)[style] if style else Style()
+            said = Strip([Segment(f" {text} ", base + Style(color=colour.color, bold=True))])
+            left = Strip.join([said.adjust_cell_length(self._lead, base), left])
         if edge is None:
             return left
         _, ground = self.background_colors
@@ -145,8 +181,9 @@ class KeysFooter(Widget):
 
     def _key_at(self, x: int) -> ActiveBinding | None:
         keys, edge, room = self._parts()
-        if x >= room:
-            return edge
+        x -= self._lead
+        if x >= room or x < 0:
+            return edge if x >= 0 else None
         right = -self._offset
         for key in self._fitting(keys, room):
             right += self._cells(key)
@@ -170,6 +207,8 @@ class KeysFooter(Widget):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Press the key that is clicked."""
+        if event.x < self._lead:
+            self.post_message(self.NoticeClicked())
         key = self._key_at(event.x)
         if key is None:
             return

@@ -6,11 +6,12 @@ from functools import partial
 
 from textual import on
 from textual.app import App, ScreenStackError
+from textual.content import Content
 from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen, SystemModalScreen
 
 from perftui_tui.keys.keymap import hint
-from perftui_tui.widgets.keys_footer import KeysFooter
+from perftui_tui.widgets.keys_footer import SILENT, KeysFooter
 from perftui_tui.widgets.notice_line import NoticeLine
 
 LEAST = 0.05
@@ -19,6 +20,8 @@ LEAST = 0.05
 LEAST_ERROR = 10.0
 """Seconds that an error stays at least: it may be two rows long, and is closed by a key."""
 
+_MARKS = {"information": "", "warning": "! ", "error": "!! "}
+_STYLES = {"information": "", "warning": "warn", "error": "bad"}
 _BY_WEIGHT: tuple[SeverityLevel, ...] = ("information", "warning", "error")
 
 
@@ -40,7 +43,7 @@ class Notice(Notification):
 
 
 class NotifyingApp(App[None]):
-    """Shows notifications where the keys are, one at a time: what is on screen is never covered.
+    """Shows notifications in the row of keys, one at a time: what is on screen is never covered.
 
     An error goes before a warning, that before the rest, and of equals the newest is shown.
     """
@@ -89,6 +92,7 @@ class NotifyingApp(App[None]):
         _put(screen, shown)
 
     @on(NoticeLine.Closed)
+    @on(KeysFooter.NoticeClicked)
     def action_close_notice(self) -> None:
         """Take away the message that is shown."""
         if self._notice is not None:
@@ -96,18 +100,34 @@ class NotifyingApp(App[None]):
 
 
 def _put(screen: Screen[object], notice: Notification | None) -> None:
-    """Show ``notice`` in the place of the keys of ``screen``, or the keys again."""
+    """Show ``notice`` before the keys of ``screen``, or in their place where it is long."""
     if not screen.is_running:
         return
+    text = "" if notice is None else notice_text(notice)
+    style = "" if notice is None else _STYLES[notice.severity]
+    footer = next(iter(screen.query_children(KeysFooter)), None)
+    # A low screen has no row for keys.
+    has_row = footer is not None and (footer.display or footer.has_class(SILENT))
+    is_beside = has_row and footer is not None and footer.say(text, style)
     line = next(iter(screen.query_children(NoticeLine)), None)
-    if line is None and notice is not None:
+    is_alone = bool(text) and not is_beside
+    if line is None and is_alone:
         line = NoticeLine()
         screen.mount(line)
     # Both in one layout: what is above keeps its size, where one row is enough.
-    for footer in screen.query_children(KeysFooter):
-        footer.display = notice is None
+    if footer is not None:
+        footer.set_class(is_alone, SILENT)
     if line is not None:
-        line.display = notice is not None
+        line.display = is_alone
     if line is not None and notice is not None:
-        is_brief = notice.severity == _BY_WEIGHT[0]
-        line.say(notice, "" if is_brief else hint("{app.close_notice} closes"))
+        line.set_classes(f"-{notice.severity}")
+        line.update(Content(text))
+
+
+def notice_text(notice: Notification) -> str:
+    """The message in one line, with a mark where it is more than information: colours are not seen
+    by everyone."""
+    plain = Content.from_markup(notice.message).plain if notice.markup else notice.message
+    title = f"{notice.title}: " if notice.title else ""
+    closes = hint("  {app.close_notice} closes") if notice.severity != "information" else ""
+    return f"{_MARKS[notice.severity]}{title}{' '.join(plain.split())}{closes}"

@@ -45,7 +45,7 @@ class Counter:
     """Where it is from, as a sentence without its full stop."""
     top: float
     """What a full cell stands for: the most there can be where that is known, else the largest
-    sample. 0 where all samples are 0."""
+    sample or a round number above it. 0 where all samples are 0."""
     interval: int
     """Usual time between two samples; 0 where each change is recorded, not sampled."""
     is_mean: bool
@@ -67,6 +67,10 @@ class Counter:
             int(self.at[place]),
             float(self.value[place]),
         )
+
+    def prepare(self) -> None:
+        """Work out now what is needed of all samples."""
+        _ = self._known, self._area, self.lowest, self.highest
 
     def place_at(self, time: int) -> int | None:
         """The place of the sample that stands for ``time``; None where none does."""
@@ -106,6 +110,16 @@ class Counter:
         return self._known[safe] + inside, self._area[safe] + inside * self.value[safe]
 
     @cached_property
+    def lowest(self) -> float:
+        """The smallest sample; there is one at least."""
+        return float(self.value.min())
+
+    @cached_property
+    def highest(self) -> float:
+        """The largest sample; there is one at least."""
+        return float(self.value.max())
+
+    @cached_property
     def _known(self) -> Int64:
         """Known time before each sample."""
         lengths = self.end - self.start
@@ -119,18 +133,20 @@ class Counter:
         return sums
 
 
-def intervals(at: Int64, interval: int, *, is_mean: bool) -> tuple[Int64, Int64]:
+def intervals(at: Int64, interval: int | Int64, *, is_mean: bool) -> tuple[Int64, Int64]:
     """Start and end of what each of samples taken ``at`` (ascending, ns) stands for.
 
     The mean over a time stands for the time back to the sample before, any other for the time to
-    the next: if that is at most ``LATE`` intervals away, else for one ``interval`` alone.
+    the next: if that is at most ``LATE`` intervals away, else for one ``interval`` alone. That is
+    one for all samples, or one for each.
     """
+    each = np.broadcast_to(np.asarray(interval, dtype=np.int64), at.shape)
+    reach = each.copy()
     apart = np.diff(at)
-    reach = np.where(apart <= LATE * interval, apart, interval)
-    alone = np.full(min(len(at), 1), interval, dtype=np.int64)
-    if is_mean:
-        return at - np.concatenate([alone, reach]), at
-    return at, at + np.concatenate([reach, alone])
+    # To the sample before, which the first has not, or to the next, which the last has not.
+    inner = slice(1, None) if is_mean else slice(None, -1)
+    reach[inner] = np.where(apart <= LATE * each[inner], apart, each[inner])
+    return (at - reach, at) if is_mean else (at, at + reach)
 
 
 def usual_interval(at: Int64, unknown: int) -> int:

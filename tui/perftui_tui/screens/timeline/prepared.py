@@ -27,6 +27,9 @@ def prepare(
     tracks = analysis.timeline_tracks or timeline_tracks(trace)
     helpers = helper_threads(trace, tracks)
     state = TimelineState(analysis, tracks, order, counter_tracks(counters), helpers)
+    for counter in counters:
+        # 0.15 s for 3 M changes of memory, for which no key should wait.
+        counter.prepare()
     # Phases and the main thread are those of one rank each.
     if all(track.rank == NONE for track in trace.tracks):
         state.phases, state.main_track = find_phases(trace), main_track(trace)

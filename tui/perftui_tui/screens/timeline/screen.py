@@ -20,7 +20,12 @@ class TimelineScreen(RunScreen):
     NAME = "timeline"
     HELP = (
         "One track for each CPU thread, GPU stream and GPU of the newest profiled window. Zoomed "
-        "out, a column is as high as it was busy; zoomed in, events have their names. "
+        "out, a column is as high as it was busy; zoomed in, events have their names. Below the "
+        "GPUs is what was sampled meanwhile, each with its range: use, memory, power and clock of "
+        "the GPU, what PyTorch allocated, bytes read from disk, batches in the loader's queue. A "
+        "column is the mean of what is known in it; blank is no sample, and dim a sample from "
+        "outside the view. {timeline.event(1)} and {timeline.event(-1)} go from sample to sample. "
+        "Threads with under 1 % of the time share one row, which {timeline.fold} opens. "
         "{timeline.zoom(1)} and {timeline.zoom(-1)} zoom, {timeline.pan(-1)} and {timeline.pan(1)} "
         "pan (or the mouse: wheel, drag, click); {timeline.gap(1)} goes to the next gap, "
         "{timeline.largest_gap} to the largest, {timeline.event(1)} and {timeline.event(-1)} step "

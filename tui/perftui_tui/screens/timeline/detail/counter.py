@@ -50,8 +50,8 @@ def _meaning(counter: Counter) -> str:
 def _figures(counter: Counter) -> Iterator[str]:
     count, what = len(counter), "sample" if counter.interval else "change"
     yield f"{format_count(count)} {what}{'' if count == 1 else 's'} in the time of the trace"
-    yield f"min {value_text(float(counter.value.min()), counter.unit)}"
-    yield f"max {value_text(float(counter.value.max()), counter.unit)}"
+    yield f"min {value_text(counter.lowest, counter.unit)}"
+    yield f"max {value_text(counter.highest, counter.unit)}"
     yield f"a full cell is {value_text(counter.top, counter.unit)}"
 
 
@@ -76,7 +76,7 @@ def counter_table(counters: Sequence[CounterTrack], view: Viewport) -> Iterator[
     for track in counters:
         counter = track.counter
         mean = float(counter.means(view.first, view.last, 1)[0])
-        values = (float(counter.value.min()), mean, float(counter.value.max()))
+        values = (counter.lowest, mean, counter.highest)
         cells = "  ".join(f"{value_text(value, counter.unit):>12}" for value in values)
         count = format_count(len(counter))
         yield Line(f"  {counter.name:<{names}}  {cells}  {count:>7}", one_row=True)

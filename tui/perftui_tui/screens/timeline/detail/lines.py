@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, zip_longest
 
 from perftui.trace.model import Trace
 from perftui_tui.look.rows import Row, plain, row, wrap
+from perftui_tui.look.rows import width as width_of
+
+HEAD = "bold"
+"""The style of a line that begins a section."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,29 @@ def laid_out(lines: Sequence[Line], width: int) -> list[tuple[Row, Place | None]
         for line in lines
         for text in _wrapped(line, width)
     ]
+
+
+Laid = list[tuple[Row, Place | None]]
+"""Rows, each with where it leads to."""
+
+
+def in_two(lines: Sequence[Line], width: int) -> tuple[Laid, Laid]:
+    """Two columns of rows of at most ``width`` cells, as equal as whole sections allow; a section
+    begins with a bold line. All in the first where there is only one."""
+    sizes = [len(laid_out([line], width)) for line in lines]
+    ends = list(accumulate(sizes, initial=0))
+    begins = [at for at, line in enumerate(lines) if line.style == HEAD and ends[at]]
+    split = min(begins, key=lambda at: max(ends[at], ends[-1] - ends[at]), default=len(lines))
+    return laid_out(lines[:split], width), laid_out(lines[split:], width)
+
+
+def side_by_side(left: Sequence[Row], right: Sequence[Row], at: int) -> list[Row]:
+    """Rows of both, those of ``right`` from cell ``at`` on."""
+    if not right:
+        return list(left)
+    nothing: Row = ()
+    pairs = zip_longest(left, right, fillvalue=nothing)
+    return [(*one, (" " * (at - width_of(one)), ""), *other) for one, other in pairs]
 
 
 def _wrapped(line: Line, width: int) -> list[str]:

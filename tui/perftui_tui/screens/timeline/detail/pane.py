@@ -8,8 +8,22 @@ from dataclasses import dataclass
 from textual import events
 from textual.message import Message
 
-from perftui_tui.screens.timeline.detail.lines import Line, Place, laid_out, plain_text
+from perftui_tui.screens.timeline.detail.lines import (
+    Laid,
+    Line,
+    Place,
+    in_two,
+    laid_out,
+    plain_text,
+    side_by_side,
+)
 from perftui_tui.widgets.row_view import RowView
+
+_TWO_COLUMNS = 150
+"""Cells from which on lines that do not fit stand in two columns."""
+
+_APART = 3
+"""Cells between the two."""
 
 
 class DetailPane(RowView):
@@ -23,6 +37,10 @@ class DetailPane(RowView):
 
     _lines: tuple[Line, ...] = ()
     _places: tuple[Place | None, ...] = ()
+    _beside: tuple[Place | None, ...] = ()
+    """Of what stands at the right, where there are two columns."""
+    _right = 0
+    """The cell at which that begins."""
 
     @property
     def text(self) -> str:
@@ -39,9 +57,18 @@ class DetailPane(RowView):
 
     def _redraw(self) -> None:
         # A column is kept for the scrollbar, so that it moves no text when it comes.
-        found = laid_out(self._lines, self.size.width - 1)
+        width = self.size.width - 1
+        found = laid_out(self._lines, width)
+        beside: Laid = []
+        if width >= _TWO_COLUMNS and len(found) > self.content_size.height:
+            half = (width - _APART) // 2
+            first, beside = in_two(self._lines, half)
+            found = first if beside else found
+            self._right = half + _APART
         self._places = tuple(place for _, place in found)
-        self.rows = [line for line, _ in found]
+        self._beside = tuple(place for _, place in beside)
+        rows = [line for line, _ in found]
+        self.rows = side_by_side(rows, [line for line, _ in beside], self._right)
 
     def scroll_page(self, pages: int) -> bool:
         """Scroll by so many pages, less a line; False where there is no more."""
@@ -53,8 +80,12 @@ class DetailPane(RowView):
     def on_click(self, event: events.Click) -> None:
         """Go where the clicked line leads."""
         clicked = event.get_content_offset(self)
-        at = self.scroll_offset.y + clicked.y if clicked is not None else len(self._places)
-        place = self._places[at] if at < len(self._places) else None
+        if clicked is None:
+            return
+        is_right = bool(self._beside) and clicked.x >= self._right
+        places = self._beside if is_right else self._places
+        at = self.scroll_offset.y + clicked.y
+        place = places[at] if at < len(places) else None
         if place is not None:
             event.stop()
             self.post_message(self.Chosen(place))

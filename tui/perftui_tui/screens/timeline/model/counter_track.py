@@ -86,12 +86,14 @@ def value_text(value: float, unit: str) -> str:
 
 def track_labels(counter: Counter) -> tuple[str, ...]:
     """Name and range in words, the longest first."""
-    top = _ZEROS.sub("", value_text(counter.top, counter.unit))
+    top = _ZEROS.sub("", value_text(counter.top, counter.unit)).replace(",", "")
+    if counter.unit == BATCHES:
+        top = f"{counter.top:.0f}"
     span = f"0-{top}" if counter.top else top
     return (
         f"{counter.name} {span}",
         f"{counter.short} {span}",
-        f"{counter.short} {span}".replace(" ", ""),
+        f"{counter.short} {span.replace(' ', '')}",
         counter.name,
         counter.short,
     )

@@ -248,7 +248,12 @@ class TrackList:
         helper threads show each, or one track for all."""
         if self.track.kind == HELPERS:
             self._open_helpers ^= {self._rank(self.track)}
-            self._reveal_track()
+            # What has been opened stands below, perhaps below the screen.
+            tracks, row = self._shown_tracks(), self.track
+            threads = self._helpers_of[row.track].threads
+            members = [each for each in tracks if each.track in threads and each.kind == THREAD]
+            for self.track in (*members[-1:], row):
+                self._reveal_track()
             return
         states: dict[bool | None, bool | None] = {None: True, True: False, False: None}
         state = states[self._open_trace_tracks.pop(self.track.track, None)]

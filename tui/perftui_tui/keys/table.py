@@ -201,7 +201,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("g", "group(1)", "Group", "Tell operators apart by name, shapes, module or line"),
         Key("G", "group(-1)", "Group", "The same backwards", False),
         Key("v", "tree", "Tree", "Change between the table and the tree of calls"),
-        Key("k", "kernels", "Ops/kernels", "Change between operators and kernels"),
+        Key("k", "kernels", "Kernels", "Change between operators and kernels"),
         Key("r", "roofline", "Roofline", "Change between operators and the roofline of a step"),
         Key("slash", "filter", "Filter", "Show only names that contain what you type", True, "/"),
         Key("o", "open", "Open", "Open the selected row, also one of the tree", False),

@@ -255,7 +255,9 @@ class OpsShown(Vertical):
 
     def _title(self) -> str:
         """What is shown of what could be, in brackets; so that no colour is needed."""
-        parts = [" ".join(f"[{k.value}]" if k is self.kind else k.value for k in Kind)]
+        shown = f"[{self.kind.value}]"
+        kinds = " ".join(shown if kind is self.kind else kind.value for kind in Kind)
+        parts = [kinds]
         if self.page.is_open:
             return f"{parts[0]} > {self.page.title}   {shown_key('ops.detail.leave')}: back"
         if self._content is not None and self.kind is Kind.OPS:
@@ -265,4 +267,7 @@ class OpsShown(Vertical):
         if self._filter.value and self._tree is None:
             shown, every = len(self._table.order), len(self._table.data)
             parts.append(f"{format_count(shown)} of {format_count(every)} match")
-        return "  ".join([*parts, self._note] if self._content is not None else parts)
+        parts += [self._note] if self._content is not None else []
+        title = "  ".join(parts)
+        # The footer has the keys of the others.
+        return title if cell_len(title) <= self.size.width else title.replace(kinds, shown, 1)

@@ -255,8 +255,8 @@ class OpsShown(Vertical):
 
     def _title(self) -> str:
         """What is shown of what could be, in brackets; so that no colour is needed."""
-        shown = f"[{self.kind.value}]"
-        kinds = " ".join(shown if kind is self.kind else kind.value for kind in Kind)
+        chosen = f"[{self.kind.value}]"
+        kinds = " ".join(chosen if kind is self.kind else kind.value for kind in Kind)
         parts = [kinds]
         if self.page.is_open:
             return f"{parts[0]} > {self.page.title}   {shown_key('ops.detail.leave')}: back"
@@ -270,4 +270,4 @@ class OpsShown(Vertical):
         parts += [self._note] if self._content is not None else []
         title = "  ".join(parts)
         # The footer has the keys of the others.
-        return title if cell_len(title) <= self.size.width else title.replace(kinds, shown, 1)
+        return title if cell_len(title) <= self.size.width else title.replace(kinds, chosen, 1)

@@ -33,9 +33,6 @@ from perftui_tui.tables.virtual import VirtualTable
 READING = "reading"
 NO_WINDOW = "no trace yet: press {app.capture} to capture a window of steps"
 
-_WIDE = 100
-"""Cells from which on the title has room for the names of all tables."""
-
 
 class OpsTable(VirtualTable):
     """Operators, kernels, or the calls of a step against their roofs."""
@@ -262,7 +259,9 @@ class OpsShown(Vertical):
 
     def _title(self) -> str:
         """What is shown of what could be, in brackets; so that no colour is needed."""
-        parts = [self._tables()]
+        chosen = f"[{self.table.value}]"
+        tables = " ".join(chosen if one is self.table else one.value for one in Table)
+        parts = [tables]
         if self.page.is_open:
             return f"{parts[0]} > {self.page.title}   {shown_key('ops.detail.leave')}: back"
         if self._content is not None and self.table is Table.OPS:
@@ -272,12 +271,7 @@ class OpsShown(Vertical):
         if self._filter.value and self._tree is None:
             shown, every = len(self._table.order), len(self._table.data)
             parts.append(f"{format_count(shown)} of {format_count(every)} match")
-        return "  ".join([*parts, self._note] if self._content is not None else parts)
-
-    def _tables(self) -> str:
-        """The tables there are; on a narrow screen only those that the same key changes between."""
-        first, rest = (Table.OPS, Table.KERNELS, Table.ROOFLINE), (Table.RANGES, Table.CALLS)
-        narrow = self.size.width < _WIDE
-        shown = (rest if self.table in rest else first) if narrow else (*first, *rest)
-        names = (f"[{one.value}]" if one is self.table else one.value for one in shown)
-        return " ".join(names)
+        parts += [self._note] if self._content is not None else []
+        title = "  ".join(parts)
+        # The footer has the keys of the others.
+        return title if cell_len(title) <= self.size.width else title.replace(tables, chosen, 1)

@@ -105,7 +105,7 @@ def test_the_chart_is_as_wide_as_the_pane_and_names_the_peak() -> None:
     middle = "".join(row[10 + 40] for row in rows[:9])
     assert middle == f"─  {activations * 2}{gradients}{before * 3}"
     assert "▲ peak 8.00 GiB at 2.00 ms" in rows[9]
-    assert rows[9].index("▲") == 10 + 35
+    assert rows[9].index("▲") == 10 + 34
     assert rows[9].endswith("4.00 ms")
     assert "░░ held before the recording 4.00 GiB 50 %" in rows[10]
     assert "▒▒ gradients 1.00 GiB 12 %" in rows[10] + rows[11]
@@ -259,6 +259,8 @@ async def test_a_gpu_run_keeps_its_steps_beside_the_categories(tmp_path: Path) -
 async def test_a_short_screen_has_the_host_in_one_row(tmp_path: Path) -> None:
     async with opened(gpu_run(tmp_path), (80, 24), replay=True) as (_, pilot):
         await pilot.press("7")
+        await until_shown(pilot, "By step ▅▅▅")
+        await until_shown(pilot, " 0 to 31.0 GiB")
         await until_shown(pilot, "Host    all (RSS) 61.0 GiB   shared once (PSS) 44.0 GiB")
 
 

@@ -158,6 +158,17 @@ ALLOCATED = Entry(
     "torch.cuda's allocator, at the end of each step",
     "reserved below 90 % of the card, no retries: each retry empties the cache and waits",
 )
+CATEGORIES = Entry(
+    "Memory by category",
+    "What memory is held for over the recording; each column shows its highest moment, so the peak "
+    "is in one. Activations are made by the forward pass and held for the backward pass, gradients "
+    "outlive the backward pass, optimizer state the optimizer's step. Temporary is released in the "
+    "phase that took it. Of what was held before the recording, and of other, nothing tells what "
+    "it is for.",
+    "bytes, and the share of what is held at the peak",
+    "the stacks of a memory snapshot, or the allocations and operators of a trace",
+    "whatever fits the card; activations shrink with the batch or with checkpointing",
+)
 RSS = Entry(
     "RSS",
     "Resident memory of the training processes; shared pages count once per process.",
@@ -206,7 +217,7 @@ BY_SCREEN: dict[str, tuple[Entry, ...]] = {
     "diagnosis": (FINDINGS, PROOF, PARTS),
     "compare": (SPEEDUP, STEP, PARTS),
     "log": (OUTPUT,),
-    "memory": (ALLOCATED, RSS),
+    "memory": (ALLOCATED, CATEGORIES, RSS),
     "ranks": (RANK, PARTS),
     "runs": (),
 }

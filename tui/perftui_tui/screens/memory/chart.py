@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.telemetry.gpu.names import gpu_name
-from perftui_tui.charts.area import layers, resample, steady_bins
+from perftui_tui.charts.area import layers, resample, sparkline, steady_bins
 from perftui_tui.look.format import share
-from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, wrap
+from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, width, wrap
 from perftui_tui.look.units import format_bytes
 from perftui_tui.reading.memory_curves import memory_curves
 from perftui_tui.reading.snapshot import Phase, Snapshot
@@ -152,6 +152,19 @@ def memory_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
         drawn.append(row((_axis(label), "dim"), *joined(cells_of_row)))
     drawn_columns = sum(not math.isnan(value) for value in reserved)
     return [*drawn, _steps(use, drawn_columns), _legend(use, cells)]
+
+
+def steps_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
+    """What is allocated at the end of each step, in one row."""
+    use = snapshot.ask(gpu_memory)
+    if use is None:
+        return []
+    top = format_bytes(use.peak_allocated)
+    name, scale = row(("By step ", "dim")), row((f" 0 to {top}", "dim"))
+    columns = max(1, cells - width(name) - width(scale))
+    values = _columns(use.allocated.tolist(), columns, snapshot.phase.is_live)
+    line = sparkline(values, columns, 0, max(use.peak_allocated, 1))
+    return [crop((*name, (line, "chart"), *scale), cells)]
 
 
 def _columns(values: Sequence[float], columns: int, live: bool) -> Sequence[float]:

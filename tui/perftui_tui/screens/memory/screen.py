@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from textual.containers import Container
 from textual.widget import Widget
 
+from perftui.facts.gpu.memory import gpu_memory
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.look.rows import Row, wrap
 from perftui_tui.panes.snapshot_pane import SnapshotPane
@@ -17,7 +18,12 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import table_of
 from perftui_tui.screens.memory.allocations import allocation_rows
 from perftui_tui.screens.memory.categories import category_chart, peak_rows, title_of
-from perftui_tui.screens.memory.chart import memory_chart, memory_now, memory_title
+from perftui_tui.screens.memory.chart import (
+    memory_chart,
+    memory_now,
+    memory_title,
+    steps_line,
+)
 from perftui_tui.screens.memory.host import host_line, host_rows
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
@@ -31,7 +37,10 @@ FRAME = 2
 """Rows of a pane's border."""
 
 LOWEST_CHART = 7
-"""Rows of a chart, border included, that tables leave to it on a short screen."""
+"""Rows of a chart, border included, that tables leave to it."""
+
+FEWEST_TABLE = 4
+"""Rows of a table, border included, that are always left to it."""
 
 ENOUGH = 99
 """More rows than a table has."""
@@ -62,7 +71,7 @@ class MemoryScreen(RunScreen):
     DEFAULT_CSS = """
     MemoryScreen {
         #memory-now { height: 2; overflow: hidden hidden; }
-        #host-line { height: 1; overflow: hidden hidden; }
+        #host-line, #steps-line { height: 1; overflow: hidden hidden; }
         #memory-panes { height: 1fr; }
         #memory-charts { height: 1fr; }
         #memory-tables { height: auto; }
@@ -85,7 +94,8 @@ class MemoryScreen(RunScreen):
     def body(self) -> Iterable[Widget]:
         """Figures, charts and tables."""
         yield SnapshotPane(memory_now, id="memory-now")
-        yield SnapshotPane(host_line, id="host-line")
+        yield SnapshotPane(steps_line, id="steps-line", chart="memory")
+        yield SnapshotPane(host_line, id="host-line", chart="rss")
         categories = SnapshotPane(self._categories, id="memory-categories", chart="category")
         steps = SnapshotPane(memory_chart, id="memory-chart", chart="memory")
         parts = SnapshotPane(peak_rows, id="memory-parts", title="At the peak")
@@ -127,6 +137,7 @@ class MemoryScreen(RunScreen):
             "#memory-host": has_host and not only_curve,
             "#memory-beside": (bool(curves) and not is_short) or (has_host and not only_curve),
             "#host-line": has_host and only_curve,
+            "#steps-line": only_curve and snapshot.ask(gpu_memory) is not None,
         }
         for name, is_shown in shown.items():
             self.query_one(name).display = is_shown
@@ -149,36 +160,41 @@ class MemoryScreen(RunScreen):
         pane.entitle(f"{TITLE}{source}")
 
     def _set_heights(self, snapshot: Snapshot, shown: dict[str, bool]) -> None:
-        """Give tables the rows that they need; charts have the rest."""
-        is_beside = self.has_class("-curve") and self.has_class("-tall") and self.has_class("-wide")
+        """Give tables the rows that they need; charts have the rest, and some rows at least."""
+        now = memory_now(snapshot, self.size.width, 2)
+        self.query_one("#memory-now").styles.height = max(1, min(2, len(now)))
+        is_beside = all(map(self.has_class, ("-curve", "-tall", "-wide")))
+        allocations = self.query_one("#allocations", RowView)
+        room = self.query_one("#memory-panes").size.height
+        own = len(allocations.rows) + FRAME
+        if snapshot.allocations is not None:
+            share = room * 2 // (7 if shown["#memory-beside"] else 5)
+            own = max(FEWEST_ALLOCATIONS, min(own, share))
+        charts = shown["#memory-categories"] + shown["#memory-chart"]
+        heights = self._heights_of_tables(snapshot, shown, is_beside)
+        if not is_beside:
+            most = max(FEWEST_TABLE, room - own - charts * LOWEST_CHART)
+            heights = {name: min(max(heights.values()), most) for name in heights}
+        for name, rows in heights.items():
+            self.query_one(name).styles.height = rows
+        fills = snapshot.allocations is not None and (is_beside or not charts)
+        allocations.styles.height = "1fr" if fills else own
+
+    def _heights_of_tables(
+        self, snapshot: Snapshot, shown: dict[str, bool], is_beside: bool
+    ) -> dict[str, int]:
+        """Rows that the tables need, border included, as wide as they will be."""
         width = self.size.width
         if is_beside:
             width = width * 2 // 5
         elif shown["#memory-parts"] and shown["#memory-host"]:
             width //= 2
         drawn = {"#memory-parts": peak_rows, "#memory-host": host_rows}
-        needed = {
+        return {
             name: len(draw(snapshot, width - FRAME, ENOUGH)) + FRAME
             for name, draw in drawn.items()
             if shown[name]
         }
-        pane = self.query_one("#allocations", RowView)
-        rows = len(pane.rows) + FRAME
-        if self.has_class("-short"):
-            room = self.query_one("#memory-panes").size.height - rows - LOWEST_CHART
-            needed = {name: max(FRAME + 2, min(each, room)) for name, each in needed.items()}
-        highest = max(needed.values(), default=0)
-        now = memory_now(snapshot, self.size.width, 2)
-        self.query_one("#memory-now").styles.height = max(1, min(2, len(now)))
-        for name, own in needed.items():
-            self.query_one(name).styles.height = own if is_beside else highest
-        if snapshot.allocations is None:
-            pane.styles.height = rows
-        elif is_beside or not shown["#memory-charts"]:
-            pane.styles.height = "1fr"
-        else:
-            room = self.size.height - highest
-            pane.styles.height = max(min(rows, room * 2 // 5), FEWEST_ALLOCATIONS)
 
     def action_scroll_sites(self, rows: int) -> None:
         """Scroll the allocations."""

@@ -239,7 +239,9 @@ for number in range(3):
     run = train(untaken + PLAIN + "train(80)")
 
     assert run.notes("window") == []
-    assert ["have not been taken" in one["message"] for one in run.notes("warning")] == [True]
+    assert [
+        "has not collected the last ones" in one["message"] for one in run.notes("warning")
+    ] == [True]
 
 
 LATE = """

@@ -80,7 +80,7 @@ def main() -> None:
         runs = measure(count, Path(directory))
     apart = median(noise(list(run.blocks)) or 0.0 for run in runs)
     one_pair = median(abs(pair.ratio - 1) for pair in chain.from_iterable(r.pairs for r in runs))
-    print(f"two blocks of the same differ by {apart:.1%}, the two of a pair by {one_pair:.1%}")
+    print(f"two identical blocks differ by {apart:.1%}, the two of a pair by {one_pair:.1%}")
     most = runs_of(LOOKS[-1][0], len(runs[0].pairs))
     trials = [runs[at : at + most] for at in range(len(runs) - most + 1)]
     print_ends(trials, tried)

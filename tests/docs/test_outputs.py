@@ -152,7 +152,7 @@ def alike(lines: list[str]) -> list[str]:
     upto = next(at for at, line in enumerate(lines) if line.startswith("@@"))
     # Played runs have no losses.
     losses = r"the first N losses are the same|losses not checked: .*"
-    masks = ((r"\S+ takes the", "RUN takes the"), (r" +N ", " N "), (losses, "LOSSES"))
+    masks = ((r"\S+ undoes the", "RUN undoes the"), (r" +N ", " N "), (losses, "LOSSES"))
     masked_lines = [masked(line) for line in lines[:upto] if "not kept" not in line]
     for pattern, name in masks:
         masked_lines = [re.sub(pattern, name, line) for line in masked_lines]

@@ -103,7 +103,7 @@ def test_leaving_a_trial_by_pairs_leaves_no_training_behind(
     app.press("q")
     app.wait_for("X shows it")
     app.press("q")
-    app.wait_for("A trial still runs")
+    app.wait_for("A trial is still running")
     app.press("s")
     app.wait()
     (tried,) = (RunReader(root).poll() for root in trials.iterdir())

@@ -43,7 +43,7 @@ MACHINE_COLUMNS = (
 
 
 def manifest(**changes: Any) -> Manifest:
-    """A run of ``train.py`` that still goes on."""
+    """A run of ``train.py`` that still going on."""
     base = Manifest(
         run_id="20231114-221320-train",
         command=("/usr/bin/python3", "train.py", "--lr", "0.1"),

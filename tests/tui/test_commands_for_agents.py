@@ -148,7 +148,7 @@ def test_what_holds_no_run_is_not_repeated(tmp_path: Path, run: Path) -> None:
     write_trace(tmp_path / "traces")
     with pytest.raises(UsageError, match="contains no run to repeat"):
         launch_again(parse([DIAGNOSE, str(tmp_path / "traces")]))
-    with pytest.raises(UsageError, match="leave out --python"):
+    with pytest.raises(UsageError, match="drop --python"):
         launch_again(parse([DIAGNOSE, "--python", "python3", str(run)]))
     with pytest.raises(UsageError, match="unexpected"):
         launch_again(parse([DIAGNOSE, str(run), "more"]))

@@ -42,7 +42,7 @@ def test_every_number_has_a_unit_and_a_source() -> None:
 
 def test_limits_in_words_are_those_that_are_applied() -> None:
     words = text_of("overview")
-    assert f"from {SLOW_RATIO} times the median" in words
+    assert f"at least {SLOW_RATIO} times the median" in words
     assert f"Good: {LOW_BELOW:.0f} % or more" in words
     assert f"Good: below {100 * BOUND.limits.warning:.0f} %" in words
     assert f"Good: below {FULL_CPU:.0f} %" in words
@@ -67,7 +67,7 @@ async def test_numbers_are_explained_below_the_keys(tmp_path: Path) -> None:
         await until_shown(pilot, "Help: overview")
         body = app.screen.query_one("#body", RowView)
         body.scroll_end(animate=False)
-        await until_shown(pilot, "Intervals in which no kernel ran")
+        await until_shown(pilot, "Intervals in which nothing ran")
 
 
 @pytest.mark.keys("app.help")

@@ -245,7 +245,7 @@ async def test_themes_change(live: Path) -> None:
 async def test_quit_asks_while_the_training_runs(live: Path) -> None:
     async with opened(live) as (app, pilot):
         await pilot.press("q")
-        await until_shown(pilot, "The training still runs")
+        await until_shown(pilot, "The training is still running")
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
         assert app.is_running
@@ -256,7 +256,7 @@ async def test_quit_asks_before_the_first_picture_too(live: Path) -> None:
     app.open = lambda _: None  # type: ignore[method-assign]
     async with app.run_test() as pilot:
         await pilot.press("q")
-        await until_shown(pilot, "The training still runs")
+        await until_shown(pilot, "The training is still running")
 
 
 async def test_leaving_asks_nothing_of_the_training(live: Path) -> None:

@@ -153,7 +153,7 @@ async def test_a_trial_is_stopped_with_its_training(
     async with opened(ended, (80, 24)) as (app, pilot):
         await prove(pilot)
         trial.let(pairs)
-        said = "pairs would tell" if pairs else "the first pair is running"
+        said = "more pairs needed" if pairs else "the first pair is running"
         await until_shown(pilot, said)
         await press_shown(pilot, "s", "stop the trial and its training")
         await shown_alone(app, pilot)
@@ -254,7 +254,7 @@ async def test_leaving_from_the_trial_asks_as_well(ended: Path, trial: FakeTrial
     async with opened(ended, (80, 24)) as (app, pilot):
         await prove(pilot)
         await pilot.press("ctrl+c", "ctrl+c")
-        await until_shown(pilot, "A trial still runs")
+        await until_shown(pilot, "A trial is still running")
         await pilot.press("s")
         await until(pilot, lambda: app._exit, "the app's end")
     assert trial.stopped.is_set()
@@ -316,7 +316,7 @@ async def test_a_run_of_too_few_steps_says_why_there_is_no_proof(
     async with opened(ended, (120, 40)) as (app, pilot):
         await pilot.press("a")
         await until_shown(pilot, "Run again?")
-        await until_shown(pilot, "need more steps: no step is steady yet")
+        await until_shown(pilot, "needs more steps: no step is steady yet")
         assert "prove it:" not in text_of(app)
         await pilot.press("p")
         assert app.trials.pairs.state is None

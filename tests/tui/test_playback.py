@@ -179,7 +179,7 @@ async def test_the_log_says_that_it_is_not_of_the_time_that_is_played(saved: Pat
 async def test_a_running_training_is_not_played(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
         await pilot.press("P")
-        await until_shown(pilot, "still goes on")
+        await until_shown(pilot, "still going on")
         assert not app.playback.is_on
 
 

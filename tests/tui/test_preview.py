@@ -67,7 +67,7 @@ async def test_the_overview_says_how_far_reading_is(
     async with app.run_test(size=(120, 40)) as pilot:
         await until_shown(pilot, "NEXT")
         assert f"reading {path.name} 25 %  {'━' * 10}{'─' * 30}" in text_of(app)
-        assert "2 shows the tracks of what has been read" in text_of(app)
+        assert "2 shows the tracks read so far" in text_of(app)
         assert "Data loader" not in text_of(app)
         further.set()
         await until_shown(pilot, f"reading {path.name} 75 %  {'━' * 30}{'─' * 10}")

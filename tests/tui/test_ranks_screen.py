@@ -106,14 +106,14 @@ async def test_keys_of_the_table_sort_it(tmp_path: Path) -> None:
 async def test_before_any_rank_has_written(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, torch_version=None)) as (_, pilot):
         await pilot.press("8")
-        await until_shown(pilot, "no rank has written anything yet")
+        await until_shown(pilot, "no rank has recorded a step yet")
 
 
 async def test_one_trace_says_how_to_compare_several(tmp_path: Path) -> None:
     path = write_traces(tmp_path, 4000) / "rank0.pt.trace.json"
     async with opened(path, replay=True) as (_, pilot):
         await pilot.press("8")
-        await until_shown(pilot, "one trace was opened: perftui DIR")
+        await until_shown(pilot, "only one trace is open: perftui DIR")
 
 
 async def test_the_traces_of_a_directory_are_read_when_they_are_looked_at(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ async def test_the_traces_of_a_directory_are_read_when_they_are_looked_at(tmp_pa
         await until(pilot, lambda: app.rank_traces.table and not app.rank_traces.doing, "all")
         rows = app.rank_traces.table.rows
         assert [row.part("gpu compute") for row in rows] == [4 * MS, 4 * MS, 7 * MS]
-        await until_shown(pilot, "every trace counts its own time")
+        await until_shown(pilot, "each trace has its own clock")
         await pilot.press("end", "enter")
         await until(pilot, lambda: app.target == ranks[2].path, "rank 2")
 

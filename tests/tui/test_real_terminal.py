@@ -85,7 +85,7 @@ def test_left_running_it_exits_0_and_the_script_goes_on(
     shown = terminal("60")
     shown.wait_for("tick")
     shown.press("q")
-    shown.wait_for("still runs")
+    shown.wait_for("is still running")
     shown.press("l")
     assert shown.wait() == 0
     assert manifest_of(tmp_path).status is Status.RUNNING
@@ -112,7 +112,7 @@ def test_asked_to_end_it_leaves_the_terminal_as_it_was(
     shown.wait_for("tick")
     os.kill(shown.process.pid, signal.SIGTERM)
     assert shown.wait() == 0
-    assert b"still runs" in shown.written[shown.written.rindex(b"\x1b[?1049l") :]
+    assert b"is still running" in shown.written[shown.written.rindex(b"\x1b[?1049l") :]
     wait_for_end(tmp_path)
 
 
@@ -152,7 +152,7 @@ def test_a_failure_of_the_app_is_told_apart_and_costs_the_training_nothing(
     assert shown.wait() == 70
     last = shown.written[shown.written.rindex(b"\x1b[?1049l") :].decode()
     assert "ZeroDivisionError: a bug of ours" in last
-    assert "job.py still runs" in last
+    assert "job.py is still running" in last
     assert "perftui attach" in last
     assert len(last.splitlines()) < 30
     assert wait_for_end(tmp_path).exit_code == 5

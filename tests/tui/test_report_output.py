@@ -51,7 +51,7 @@ def test_a_closed_stdout_is_said_in_one_line(
     """Where a process is started without a stdout, as by ``>&-``, Python has None for it."""
     monkeypatch.setattr(sys, "stdout", None)
     assert main(["report", *form, str(trace)]) == 2
-    said = "perftui: the output is not writable: stdout is closed\n"
+    said = "perftui: the output cannot be written: stdout is closed\n"
     assert capsys.readouterr().err == said
 
 

@@ -88,7 +88,7 @@ async def test_a_second_start_is_refused_while_the_first_waits(
         await try_fix(pilot)
         await until(pilot, lambda: app.trials.is_starting)
         await pilot.press("a")
-        await until_shown(pilot, "being started already")
+        await until_shown(pilot, "is already starting")
         assert len(app.screen_stack) == 1
         end(live)
         await settled(pilot, lambda: app.target.name == NEXT)

@@ -90,7 +90,7 @@ async def test_quitting_asks_about_our_own_training_whatever_is_on_screen(runs: 
         await pilot.press("home", "enter")
         await until(pilot, lambda: app.snapshot.source != runs / LIVE, "another run")
         await pilot.press("q")
-        await until_shown(pilot, "The training still runs")
+        await until_shown(pilot, "The training is still running")
         await pilot.press("s")
         await pilot.pause()
     kinds = [path.name for path in RunLayout(runs / LIVE).control.glob("*stop*")]
@@ -133,13 +133,13 @@ async def test_deleting_asks_first(shown: Path, runs: Path) -> None:
         await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
         assert (runs / OTHER).is_dir()
         await pilot.press("d")
-        await until_shown(pilot, "it cannot be brought back")
+        await until_shown(pilot, "this cannot be undone")
         await pilot.press("y")
         await until(pilot, lambda: not (runs / OTHER).exists(), "the run deleted")
         await until(pilot, lambda: NAME not in text_of(app), "the row gone")
 
 
-@pytest.mark.parametrize(("key", "words"), [("home", "is on screen"), ("end", "still goes on")])
+@pytest.mark.parametrize(("key", "words"), [("home", "is on screen"), ("end", "still going on")])
 async def test_what_is_in_use_is_not_deleted(shown: Path, runs: Path, key: str, words: str) -> None:
     async with opened(shown) as (app, pilot):
         await pilot.press("9")
@@ -233,7 +233,7 @@ async def test_the_selected_run_is_shown_in_short_where_there_is_room(tmp_path: 
     async with opened(shown, (120, 40)) as (app, pilot):
         await pilot.press("9")
         await until_shown(pilot, "▏data loader wait")
-        assert "BOTTLENECK  The training waits 123 ms" in text_of(app)
+        assert "BOTTLENECK  The training spends 123 ms" in text_of(app)
         await pilot.press("down")
         await until_shown(pilot, "Mean step: 197 ms")
         await pilot.resize_terminal(80, 24)

@@ -111,7 +111,7 @@ def test_the_time_of_blocks_is_that_of_their_runs(
 def test_pairs_of_blocks_are_told_as_such() -> None:
     assert "switches the fix on and off" in " ".join(shown(IN_BLOCKS))
     told = " ".join(shown(of_blocks(*FASTER, last_pair=124.0)))
-    assert "pairs of blocks of 33 steps within 1 run; two blocks of the same differ by" in told
+    assert "pairs of blocks of 33 steps within 1 run; two identical blocks differ by" in told
 
 
 def test_where_nothing_tells_the_time_that_is_said() -> None:

@@ -109,7 +109,7 @@ async def test_the_ladder_grows_and_what_is_proven_is_written(
         await until_shown(pilot, "2 tried, 1 kept in 0:")
         assert "2.30x  all fixes together   2.30x faster (2.20 to 2.40)" in body(app)
         assert "written to train.py; u undoes it, the last fix first" in body(app)
-        await press_shown(pilot, "u", "take the last fix back")
+        await press_shown(pilot, "u", "undo the last fix, after")
         await until_shown(pilot, "Undo the fix?")
         await press_shown(pilot, "enter", "undo it")
         await until_told(app, pilot, "train.py restored byte for byte")
@@ -199,7 +199,9 @@ async def test_it_is_stopped_with_its_training_and_what_was_proven_stays(
         await pilot.press("escape")
         await shown_alone(app, pilot)
         await pilot.press("A")
-        await until_shown(pilot, "go on after the 1 change" if pairs else "try the fix found here")
+        await until_shown(
+            pilot, "continue after the 1 change" if pairs else "try the fix found here"
+        )
         if pairs:
             await pilot.press("enter")
             await until_shown(pilot, "2.10x  + num_workers 0 -> 4")
@@ -242,7 +244,7 @@ async def test_leaving_asks_and_stops_the_training_first(ended: Path, played: Pl
         await shown_alone(app, pilot)
         await pilot.press("q")
         await until_shown(pilot, f"A tuning is still running: {ended.name}")
-        await until_shown(pilot, "0 tried, 0 kept; what is proven stays")
+        await until_shown(pilot, "0 tried, 0 kept; proven fixes stay")
         await press_shown(pilot, "escape", "stay here")
         await shown_alone(app, pilot)
         assert stage(app) is Stage.RUNNING

@@ -137,7 +137,7 @@ def states(
 ) -> dict[str, tuple[str, str]]:
     monkeypatch.setattr(sys, "stdout", Shown())
     monkeypatch.setenv("TERM", environment.get("TERM", "dumb"))
-    monkeypatch.setattr(rows.shutil, "get_terminal_size", lambda: os.terminal_size((120, 40)))
+    monkeypatch.setattr(rows.shutil, "get_terminal_size", lambda *_: os.terminal_size((120, 40)))
     found = rows.terminal_rows(parse(["doctor", *flags]), environment)
     return {row.topic: (row.state.value, row.found) for row in found}
 

@@ -116,7 +116,7 @@ async def test_a_picture_that_cannot_be_saved_says_why(
     monkeypatch.setattr("perftui_tui.tables.csv_files.save_new", full)
     async with opened(write_run(tmp_path / "runs")) as (_, pilot):
         await pilot.press("S")
-        await until_shown(pilot, "the picture cannot be saved")
+        await until_shown(pilot, "the screenshot cannot be saved")
 
 
 @pytest.mark.keys("app.return")

@@ -31,12 +31,12 @@ def words(snapshot: Snapshot, cells: int = 120) -> str:
 
 def test_before_torch_is_imported(tmp_path: Path) -> None:
     snapshot = snapshot_of(tmp_path, steps=0, torch_version=None)
-    assert "torch is not in use yet (7:12)" in words(snapshot)
+    assert "torch is not loaded yet (7:12)" in words(snapshot)
 
 
 def test_before_the_first_step(tmp_path: Path) -> None:
     snapshot = snapshot_of(tmp_path, steps=0)
-    assert "torch in use, no training step yet (7:12)" in words(snapshot)
+    assert "torch is loaded, no training step yet (7:12)" in words(snapshot)
 
 
 def test_the_first_step_is_said_to_be_collected(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_the_first_fix_that_can_be_done_is_advised(tmp_path: Path) -> None:
 def test_without_evidence_of_what_computes_nothing_is_called_healthy(tmp_path: Path) -> None:
     text = words(snapshot_of(tmp_path, wait_ms=0, workers=2))
     assert text.startswith(" NO FINDING  no rule exceeds its limit in 199 steps; 8 rules")
-    assert "could not judge, 4 says why" in text
+    assert "could not judge, 4 shows why" in text
 
 
 def test_a_training_that_computes_all_the_time_is_neither_praised_nor_accused(
@@ -142,4 +142,4 @@ def test_nothing_found_is_not_called_starting(tmp_path: Path) -> None:
     snapshot = snapshot_of(tmp_path)
     judged = replace(snapshot, diagnosis=Diagnosis(steady_steps=199))
     assert words(judged).startswith(" NO FINDING  no rule exceeds its limit in 199 steps")
-    assert plain(verdict_line(judged, 60, 1)[0]).startswith(" NO FINDING  nothing known crosses")
+    assert plain(verdict_line(judged, 60, 1)[0]).startswith(" NO FINDING  no rule exceeds")

@@ -184,7 +184,7 @@ async def test_a_command_of_the_palette_works_on_the_part_that_has_the_focus(tra
         await pilot.press("3")
         await until_shown(pilot, "aten::mm")
         commands = {one.help: one for one in app.get_system_commands(app.screen)}
-        await commands["Change between operators and kernels"].callback()
+        await commands["Switch between operators and kernels"].callback()
         await until_shown(pilot, "gemm")
 
 
@@ -341,7 +341,7 @@ async def test_quitting_works_where_the_terminal_is_too_small(live: Path) -> Non
         await pilot.resize_terminal(30, 7)
         await until_shown(pilot, "q quits")
         await pilot.press("q")
-        await until_shown(pilot, "The training still")
+        await until_shown(pilot, "The training is still")
         await pilot.resize_terminal(80, 24)
         await pilot.press("escape")
         await until_shown(pilot, "BOTTLENECK")

@@ -30,7 +30,7 @@ async def test_it_follows_the_newest_line(live: Path) -> None:
 async def test_an_empty_log_says_why(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path), replay=True) as (_, pilot):
         await pilot.press("6")
-        await until_shown(pilot, "a trace holds nothing that was printed")
+        await until_shown(pilot, "a trace has no script output")
     root = write_run(tmp_path / "runs", output=b"")
     async with opened(root) as (app, pilot):
         await pilot.press("6")
@@ -46,7 +46,7 @@ async def test_scrolling_holds_the_picture_until_f(live: Path) -> None:
         await pilot.press("6")
         await until_shown(pilot, "following")
         await pilot.press("pageup")
-        await until_shown(pilot, "held")
+        await until_shown(pilot, "paused")
         held = text_of(app).splitlines()[1:20]
         with (live / "output.log").open("ab") as file:
             file.write(b"\r\nmore\r\n")

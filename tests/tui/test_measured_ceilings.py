@@ -63,14 +63,14 @@ def test_a_meter_says_how_much_of_what_was_measured_here(tmp_path: Path) -> None
     assert notes == ("data 0.38 of 3.10 GB/s measured", "write 2 MB/s")
     # 2948 of the 3350 GB/s of the data sheet.
     assert "DRAM 48 of 88 % measured" in card
-    assert "PCIe 1.20 of 25.0 GB/s measured to  80 MB/s from" in card
+    assert "PCIe rx 1.20 of 25.0 GB/s measured tx   80 MB/s" in card
 
 
 def test_no_figure_goes_for_it_on_a_narrow_screen(tmp_path: Path) -> None:
     probed(tmp_path)
     _, card = meters(tmp_path, cells=80)
     assert "DRAM 48 %" in card
-    assert "PCIe 1.20 GB/s to  80 MB/s from" in card
+    assert "PCIe rx 1.20 GB/s tx   80 MB/s" in card
 
 
 @pytest.mark.parametrize(

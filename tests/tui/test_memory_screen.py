@@ -180,6 +180,6 @@ async def test_a_file_opens_on_this_screen_and_scrolls(tmp_path: Path) -> None:
         await pilot.press("pageup", "up")
         assert view.scroll_offset.y == 0
         await pilot.press("1")
-        await until_shown(pilot, "holds no times")
+        await until_shown(pilot, "has no times")
         await pilot.press("3")
         await until_shown(pilot, "7 shows allocations by call site")

@@ -118,7 +118,7 @@ def test_whatever_is_asked_for_no_key_means_two_things(wanted: dict[str, list[st
 
 
 async def test_own_keys_work_and_are_shown_everywhere(tmp_path: Path) -> None:
-    keys = {"app.pause": ["Z"], "app.help": ["x"], "app.show('log')": ["D"]}
+    keys = {"app.pause": ["Z"], "app.help": ["f8"], "app.show('log')": ["D"]}
     own = check(keys | {"overview.try_fix": ["A"]})
     assert own.complaints == ()
     app = PerftuiApp(write_run(tmp_path), keys=own, clock=lambda: NOW)
@@ -133,7 +133,7 @@ async def test_own_keys_work_and_are_shown_everywhere(tmp_path: Path) -> None:
         await until(pilot, lambda: app.paused, "a pause")
         titles = [command.title for command in app.get_system_commands(app.screen)]
         assert "Pause (Z)" in titles
-        await pilot.press("x")
+        await pilot.press("f8")
         await until_shown(pilot, "Help: overview")
         helped = text_of(app)
         assert any("Z " in line and "Freeze the display" in line for line in helped.splitlines())

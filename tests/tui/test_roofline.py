@@ -65,7 +65,7 @@ async def test_a_row_for_each_call_those_first_that_would_save_most(tmp_path: Pa
         assert "[a]" in shown
         assert "16 bit or less, data sheet" in shown
         await pilot.press("o")
-        assert "Ops Kernels [Roofline] > aten::mm" in await settled(pilot)
+        assert "[Roofline] Ranges CUDA calls > aten::mm" in await settled(pilot)
         await pilot.press("backspace", "t")
         assert "aten::mm" in await settled(pilot)
         assert app.screen.NAME == "timeline"
@@ -81,7 +81,7 @@ async def test_what_a_smaller_screen_keeps(tmp_path: Path, size: tuple[int, int]
         shown = await settled(pilot)
         row = rows_of(shown)[0]
         assert row.endswith("687 arithmetic 69 % 400 µs 122 µs" if size[0] == 80 else "122 µs")
-        assert ("FLOP for each byte" in shown) is (size[1] == 40)
+        assert ("FLOP per byte" in shown) is (size[1] == 40)
         assert "NVIDIA H100" in shown
 
 
@@ -89,7 +89,7 @@ async def test_what_a_smaller_screen_keeps(tmp_path: Path, size: tuple[int, int]
     ("kernels", "card", "said"),
     [
         ((K(BF16, 900, ("aten::mm",)),), H100, "(--shapes records them)"),
-        (STEP, {**H100, "name": "Some card"}, "Some card can do is not known (perftui probe"),
+        (STEP, {**H100, "name": "Some card"}, "rates of Some card are not known (perftui probe"),
     ],
 )
 async def test_without_sizes_or_a_known_card_it_says_what_to_do(
@@ -100,7 +100,7 @@ async def test_without_sizes_or_a_known_card_it_says_what_to_do(
         await pilot.press("3", "r")
         shown = await settled(pilot)
         assert said in shown
-        assert "FLOP for each byte" not in shown
+        assert "FLOP per byte" not in shown
 
 
 async def test_there_is_none_of_a_cpu(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ async def test_from_the_first_screen_to_the_mended_source(
         assert "num_workers=4" in script.read_text()
 
         # And back again.
-        await press_shown(pilot, "u", "Undo")
+        await press_shown(pilot, "u", "undoes it")
         await until(pilot, lambda: script.read_text() == SCRIPT, "the source as it was")
 
 

@@ -73,7 +73,7 @@ class RooflineChart(PlotextPlot):
             plot.text(shown, *place_of(calls[row]), color=colour, alignment="center")
         plot.xlim(left, right)
         plot.ylim(bottom, top)
-        plot.xlabel("FLOP for each byte")
+        plot.xlabel("FLOP per byte")
         columns, rows = self.size.width // TICK_CELLS, self.size.height // TICK_ROWS
         across, up = ticks(left, right, columns), ticks(bottom, top, rows)
         plot.xticks([math.log10(at) for at in across], [f"{at:g}" for at in across])

@@ -14,7 +14,6 @@ from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
-from perftui_tui.charts.area import HATCH, layers
 from perftui_tui.look.rows import plain
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.memory.chart import memory_chart, memory_now
@@ -36,22 +35,25 @@ def three_lines() -> bytes:
     return pickle.dumps(snapshot(allocator))
 
 
-def use(allocated: list[int], reserved: list[int], **more: int) -> MemoryUse:
+def use(
+    allocated: list[int], reserved: list[int], most: list[int] | None = None, **more: int
+) -> MemoryUse:
     steps = np.arange(len(allocated), dtype=np.int64)
-    sizes = {"peak_allocated": max(allocated), "peak_step": 0, "peak_reserved": max(reserved)}
+    peaks = np.maximum.accumulate(np.array(most or allocated))
+    sizes = {"peak_allocated": int(peaks[-1]), "peak_step": 0, "peak_reserved": max(reserved)}
     known = {"retries": 0, "failures": 0, **sizes, **more}
-    return MemoryUse(steps, np.array(allocated), np.array(reserved), **known)
+    return MemoryUse(steps, np.array(allocated), np.array(reserved), peaks, **known)
 
 
 def shown(memory: MemoryUse | None) -> Snapshot:
     return knowing({gpu_memory: memory}, Phase.ENDED)
 
 
-def test_layers_tell_both_series_apart_without_colour() -> None:
-    rows = layers([1.0, 2.0], [4.0, 2.0], 4, 4.0)
-    texts = ["".join(text for text, _ in line) for line in rows]
-    assert texts == [f"{HATCH} ", f"{HATCH} ", f"{HATCH}█", "██"]
-    assert [inner for _, inner in rows[3]] == [True, True]
+def test_allocated_the_peak_so_far_and_reserved_differ_without_colour() -> None:
+    memory = use([GIB, GIB], [4 * GIB] * 2, most=[2 * GIB, 3 * GIB])
+    rows = [plain(line)[10:] for line in memory_chart(shown(memory), 12, 6)]
+    assert rows[:4] == ["░░", "░▒", "▒▒", "██"]
+    assert "▒ peak so far" in plain(memory_chart(shown(memory), 60, 6)[-1])
 
 
 def test_the_top_of_the_chart_is_the_peak() -> None:
@@ -66,7 +68,7 @@ def test_trouble_is_said_and_so_is_what_was_not_counted() -> None:
     counted = plain(memory_now(shown(use([1], [1], retries=3, failures=1)), 120, 2)[1])
     assert "3 retries" in counted
     assert "1 failure " in counted
-    unknown = MemoryUse(*(np.ones(1, np.int64),) * 3, 1, -1, 1, None, None)
+    unknown = MemoryUse(*(np.ones(1, np.int64),) * 4, 1, -1, 1, None, None)
     assert "not counted" in plain(memory_now(shown(unknown), 120, 2)[1])
 
 

@@ -111,7 +111,10 @@ def test_a_trace_without_steps_is_compared_as_a_whole() -> None:
 
     found = compared(whole(ms(2)), whole(ms(1)))
     assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.reason == "nothing tells the steps of these traces: all of them is compared"
+    assert (
+        found.reason
+        == "these traces have no marks that show their steps: the whole traces are compared"
+    )
     assert [one.gpu_ns for one in found.kernels] == [-ms(1)]
 
     mixed = compared(whole(ms(2)), training())

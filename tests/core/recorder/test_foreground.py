@@ -429,7 +429,7 @@ def test_run_that_has_no_room_to_record_to_is_over(tmp_path: Path) -> None:
         "tempfile.mkdtemp = full\n"
     )
     done = subprocess.run(_broken(tmp_path, broken), capture_output=True, check=False)
-    said = "there is not a directory to record to: No space left on device"
+    said = "there is no directory to record to: No space left on device"
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr == f"perftui: {said}\n".encode()
     assert (_manifest(tmp_path).status, _manifest(tmp_path).message) == (Status.EXITED, said)

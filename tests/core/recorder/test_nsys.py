@@ -251,7 +251,7 @@ def test_what_an_nsys_takes_is_asked_of_itself(nsys: Any) -> None:
     [
         ("2020.4.3", HELP, "nsys 2020.4.3 is too old"),
         ("2021.1.1", "--capture-range --stop-on-range-end", "cannot record some steps"),
-        ("of something else", HELP, "which is no nsys's"),
+        ("of something else", HELP, "which is no nsys version"),
     ],
 )
 def test_an_nsys_that_cannot_do_it_is_refused(

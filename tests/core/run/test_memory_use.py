@@ -42,6 +42,7 @@ def test_peak_and_the_step_by_which_it_was_reached() -> None:
     assert use is not None
     assert use.step.tolist() == [0, 1, 3]
     assert use.allocated.tolist() == [1, 3, 2]
+    assert use.most.tolist() == [5, 9, 9]
     assert (use.peak_allocated, use.peak_step, use.peak_reserved) == (9, 1, 12)
 
 

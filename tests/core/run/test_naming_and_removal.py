@@ -62,7 +62,7 @@ def test_a_run_that_lives_is_kept(tmp_path: Path) -> None:
         recorder_pid=os.getpid(),
         recorder_created=psutil.Process().create_time(),
     )
-    with pytest.raises(NotRemovableError, match="is still running"):
+    with pytest.raises(NotRemovableError, match="still runs on"):
         delete_run(root)
     assert root.is_dir()
 

@@ -22,6 +22,8 @@ class MemoryUse:
     """Held by tensors at the end of the step."""
     reserved: Int64
     """Held by PyTorch at the end of the step."""
+    most: Int64
+    """The most that tensors held at any time until the end of the step, as far as it is kept."""
     peak_allocated: int
     """The most that tensors held at any time so far, also within steps."""
     peak_step: int
@@ -51,11 +53,13 @@ def gpu_memory(facts: Facts) -> MemoryUse | None:
     # A step holds at its end what was held at some time within it.
     peak = max(int(peaks.max()), int(known["allocated"].max()))
     before = max(int(gone.of("peak_allocated").highest), int(gone.of("allocated").highest))
-    reached = np.maximum(peaks, known["allocated"]) >= max(peak, before)
+    most = np.maximum.accumulate(np.maximum(peaks, known["allocated"]))
+    reached = most >= max(peak, before)
     return MemoryUse(
         step=known["index"],
         allocated=known["allocated"],
         reserved=known["reserved"],
+        most=most,
         peak_allocated=max(peak, before),
         peak_step=_first_step(known, reached, gone.last),
         peak_reserved=max(int(known["reserved"].max()), int(gone.of("reserved").highest)),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.telemetry.gpu.names import gpu_name
-from perftui_tui.charts.area import layers, resample, sparkline, steady_bins
+from perftui_tui.charts.area import resample, sparkline, steady_bins
+from perftui_tui.charts.stacked import BLANK, highest_of_bins, stacked
 from perftui_tui.look.format import share
 from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, width, wrap
 from perftui_tui.look.units import format_bytes
@@ -136,22 +138,30 @@ def _cards(snapshot: Snapshot) -> list[Span]:
     return spans
 
 
+LAYERS = (("█", "chart"), ("▒", "chart"), ("░", "dim"))
+"""Allocated, the peak so far above it, and what is reserved beyond that."""
+
+
 def memory_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
-    """Allocated as an area, reserved hatched above it; without a GPU the processes' RSS."""
+    """Allocated as an area, below its peak so far and what is reserved; without a GPU the
+    processes' RSS."""
     use = snapshot.ask(gpu_memory)
     if use is None:
         return processes_chart(snapshot, cells, height)
     columns, rows = max(1, cells - AXIS_CELLS), max(1, height - 2)
+    live = snapshot.phase.is_live
+    bins = [
+        highest_of_bins(values[np.newaxis], columns, live)[0]
+        for values in (use.allocated, use.most, np.maximum(use.most, use.reserved))
+    ]
+    parts = np.diff(np.stack(bins), axis=0, prepend=0)
     top = max(use.peak_allocated, use.peak_reserved, 1)
-    allocated = _columns(use.allocated.tolist(), columns, snapshot.phase.is_live)
-    reserved = _columns(use.reserved.tolist(), columns, snapshot.phase.is_live)
     drawn = []
-    for number, line in enumerate(layers(allocated, reserved, rows, top)):
+    for number, line in enumerate(stacked(parts, rows, top).tolist()):
         label = format_bytes(top) if number == 0 else "0" if number == rows - 1 else ""
-        cells_of_row = [(cell, "chart" if inner else "dim") for cell, inner in line]
-        drawn.append(row((_axis(label), "dim"), *joined(cells_of_row)))
-    drawn_columns = sum(not math.isnan(value) for value in reserved)
-    return [*drawn, _steps(use, drawn_columns), _legend(use, cells)]
+        spans = [(" ", "") if layer == BLANK else LAYERS[layer] for layer in line]
+        drawn.append(row((_axis(label), "dim"), *joined(spans)))
+    return [*drawn, _steps(use, len(bins[0])), _legend(use, cells)]
 
 
 def steps_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
@@ -188,6 +198,9 @@ def _steps(use: MemoryUse, columns: int) -> Row:
 
 
 def _legend(use: MemoryUse, cells: int) -> Row:
-    legend = row(("█", "chart"), " allocated   ", ("░", "dim"), " reserved, not allocated")
+    words = ("allocated", "peak so far", "reserved")
+    spans: list[Span] = []
+    for layer, word in zip(LAYERS, words, strict=True):
+        spans += [layer, (f" {word}   ", "")]
     note = f"{use.summed:,} steps in between are stored as aggregates" if use.summed else ""
-    return fit(spread(legend, row((note, "dim")), cells), cells)
+    return fit(spread(tuple(spans), row((note, "dim")), cells), cells)

@@ -3,7 +3,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui_tui.charts.area import area, resample, sparkline
+from perftui_tui.charts.area import area, over_all_columns, resample, sparkline
 from perftui_tui.charts.blocks import LOWER_EIGHTHS, filled_steps
 
 VALUES = st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), max_size=60)
@@ -22,6 +22,15 @@ def test_missing_values_are_blank_and_zeros_are_not():
 
 def test_fewer_values_than_columns_stand_at_the_right():
     assert sparkline([8, 4], width=5, low=0, high=8) == "   █▄"
+
+
+@given(st.lists(st.floats(0, 1), max_size=30), st.integers(1, 40))
+def test_what_is_over_fills_all_columns_in_order(values, columns):
+    shown = over_all_columns(values, columns)
+    assert len(shown) == (columns if values else 0)
+    assert max(shown, default=0) == max(values, default=0)
+    if 0 < len(values) <= columns:
+        assert [shown[-(-at * columns // len(values))] for at in range(len(values))] == values
 
 
 def test_peaks_survive_resampling():

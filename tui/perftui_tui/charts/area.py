@@ -8,6 +8,14 @@ from collections.abc import Sequence
 from perftui_tui.charts.blocks import LOWER_EIGHTHS, filled_steps
 
 
+def over_all_columns(values: Sequence[float], columns: int) -> list[float]:
+    """``values`` of what is over, in all ``columns``: few are repeated, of many each column has the
+    maximum of its share. Nothing for no values."""
+    if not values or len(values) >= columns:
+        return resample(values, columns) if values else []
+    return [values[column * len(values) // columns] for column in range(columns)]
+
+
 def resample(values: Sequence[float], width: int) -> list[float]:
     """``values`` in ``width`` columns, each the maximum of its share: peaks survive, dips may not.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from perftui.telemetry.gpu.names import gpu_name
-from perftui_tui.charts.area import sparkline, steady_bins
+from perftui_tui.charts.area import over_all_columns, sparkline, steady_bins
 from perftui_tui.charts.blocks import LEFT_EIGHTHS, filled_steps
 from perftui_tui.look.format import percent
 from perftui_tui.look.rows import Row, Span, crop, row
@@ -149,4 +149,6 @@ def _history(table: Table, prefix: str, width: int, *, live: bool) -> str:
     values = series(table, f"{prefix}.utilization")
     if live:
         values = steady_bins(values, max(0, samples(table) - len(values)), width)
+    else:
+        values = tuple(over_all_columns(values, width))
     return sparkline(values, width, 0.0, 100.0)

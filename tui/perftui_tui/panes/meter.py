@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from perftui_tui.charts.area import resample, sparkline, steady_bins
+from perftui_tui.charts.area import over_all_columns, resample, sparkline, steady_bins
 from perftui_tui.charts.braille import braille_area
 from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, width, wrap
 
@@ -113,9 +113,10 @@ def _with_marks(line: str, marks: Sequence[bool], style: str) -> Row:
 
 
 def _columns(meter: Meter, columns: int, live: bool) -> tuple[float, ...]:
-    """What is charted: while the series grows, bins that keep their place; else all of it."""
-    if not live or not meter.values:
-        return meter.values
+    """What is charted: while the series grows, bins that keep their place; else all of it, over
+    the whole width."""
+    if not live:
+        return tuple(over_all_columns(meter.values, columns))
     return steady_bins(meter.values, max(0, meter.total - len(meter.values)), columns)
 
 

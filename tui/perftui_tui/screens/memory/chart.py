@@ -9,7 +9,7 @@ import numpy as np
 
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.telemetry.gpu.names import gpu_name
-from perftui_tui.charts.area import resample, sparkline, steady_bins
+from perftui_tui.charts.area import over_all_columns, sparkline, steady_bins
 from perftui_tui.charts.stacked import BLANK, highest_of_bins, stacked
 from perftui_tui.look.format import share
 from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, width, wrap
@@ -179,11 +179,7 @@ def steps_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noq
 
 def _columns(values: Sequence[float], columns: int, live: bool) -> Sequence[float]:
     """Bins that keep their place while the run grows, else the whole width."""
-    if live:
-        return steady_bins(values, 0, columns)
-    if len(values) >= columns:
-        return resample(values, columns)
-    return [values[column * len(values) // columns] for column in range(columns)]
+    return steady_bins(values, 0, columns) if live else over_all_columns(values, columns)
 
 
 def _axis(label: str) -> str:

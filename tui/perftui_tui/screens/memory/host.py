@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from perftui_tui.charts.area import sparkline
+from perftui_tui.charts.area import over_all_columns, sparkline
 from perftui_tui.look.rows import Row, crop, fit, joined, row, with_fitting, wrap
 from perftui_tui.look.units import format_bytes
 from perftui_tui.panes.meter import Meter, draw_chart
@@ -119,11 +119,7 @@ _IN_LINE = (RESIDENT, "processes.pss", "memory.page_cache", "swap.used", "memory
 
 def _history(values: npt.NDArray[np.float64], columns: int, high: float) -> str:
     """The known samples over the whole width."""
-    count = len(values)
-    if count < columns:
-        spread_out = [float(values[column * count // columns]) for column in range(columns)]
-        return sparkline(spread_out, columns, 0, high)
-    return sparkline(values.tolist(), columns, 0, high)
+    return sparkline(over_all_columns(values.tolist(), columns), columns, 0, high)
 
 
 def processes_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:

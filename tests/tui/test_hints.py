@@ -74,9 +74,9 @@ OF_A_TRACE = {
 OF_HELP = {
     "overview": ["f8 ", "f7 "],
     "timeline": ["f8 goes to the next gap", "f9 to the largest", "ctrl+r shows all ranks"],
-    "ops": ["f7 tells operators apart", "f9 the kernels", "f10 opens a row", "f8 leads back"],
+    "ops": ["f7 groups operators", "f9 the kernels", "f10 opens a row", "f8 goes back"],
     "diagnosis": ["f7 tries one", "f8 restores the source"],
-    "compare": ["f7 chooses another baseline", "f8 exchanges the two"],
+    "compare": ["f7 chooses another baseline", "f8 swaps the two"],
     "log": ["f7 follows again"],
     "ranks": ["f7 shows a rank on all screens"],
     "runs": ["f7 shows a run on all screens"],

@@ -163,7 +163,7 @@ async def test_a_file_opens_on_this_screen_and_scrolls(tmp_path: Path) -> None:
         await until(pilot, lambda: app.current_mode == "memory", "the memory")
         await until_shown(pilot, "3.00 GiB")
         head = "GPU 0: 4.00 GiB allocated of 6.00 GiB reserved"
-        await until_shown(pilot, f"{head}   held at most 6.00 GiB")
+        await until_shown(pilot, f"{head}   peak 6.00 GiB held")
         allocations = app.snapshot.allocations
         peak = replace(allocations.devices[0].peak, absolute=False)
         unknown = replace(allocations, devices=(replace(allocations.devices[0], peak=peak),))

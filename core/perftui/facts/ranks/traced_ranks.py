@@ -182,5 +182,5 @@ def waits_between(ranks: Sequence[TracedRank]) -> CausedWaits:
     """
     known = {one.rank: one.collectives for one in ranks if one.collectives is not None}
     if len(known) < 2:
-        raise UnknownError("the traces of fewer than two ranks hold collectives")
+        raise UnknownError("the traces of fewer than two ranks have collectives")
     return caused_waits(known)

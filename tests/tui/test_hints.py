@@ -58,7 +58,7 @@ OWN = {
 OF_A_RUN = {
     "overview": ["f7 why", "f8 try it", "f2 opens Diagnosis", "f2 Diag", "f3 Log"],
     "diagnosis": ["f7 tries it", "f7 try   ", "f8 undo", "f9 run again"],
-    "compare": ["the Diagnosis screen (f7),", "press f7 to"],
+    "compare": ["the Diagnosis screen (f7):", "press f7 to"],
     "timeline": ["f4 records what runs", "f10 next, f11 next slow"],
     "ops": ["f4 profiles one now"],
     "log": ["f3 Log"],

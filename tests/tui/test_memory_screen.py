@@ -119,7 +119,7 @@ async def test_one_that_is_taken_while_it_runs_is_shown_too(tmp_path: Path) -> N
     root = write_run(tmp_path, gpu=True)
     async with opened(root) as (_, pilot):
         await pilot.press("7")
-        await until_shown(pilot, "allocations by call site are not known")
+        await until_shown(pilot, "allocations by call site are unknown")
         rank = RunLayout(root).rank(0)
         rank.memory.mkdir()
         (rank.memory / "peak.pickle").write_bytes(three_lines())
@@ -145,7 +145,7 @@ async def test_a_played_run_has_no_snapshot_before_it_was_taken(tmp_path: Path) 
         await until_shown(pilot, "model.py:12")
         await pilot.press("P")
         app.playback.seek(when - 1)
-        await until_shown(pilot, "allocations by call site are not known")
+        await until_shown(pilot, "allocations by call site are unknown")
         app.playback.seek(when)
         await until_shown(pilot, "model.py:12")
 
@@ -180,6 +180,6 @@ async def test_a_file_opens_on_this_screen_and_scrolls(tmp_path: Path) -> None:
         await pilot.press("pageup", "up")
         assert view.scroll_offset.y == 0
         await pilot.press("1")
-        await until_shown(pilot, "has no times")
+        await until_shown(pilot, "has no timings")
         await pilot.press("3")
         await until_shown(pilot, "7 shows allocations by call site")

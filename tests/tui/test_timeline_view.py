@@ -500,6 +500,10 @@ async def test_the_detail_scrolls_grows_and_is_copied(host):
     await host.press("V")
     assert pane.scroll_offset.y == 0
     await host.press("V")
+    assert "start of details" in said(host)
+    pane.scroll_end(animate=False)
+    await host.settle()
+    await host.press("v")
     assert "end of details" in said(host)
     small = pane.size.height
     await host.press("i")

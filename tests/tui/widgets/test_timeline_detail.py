@@ -133,7 +133,7 @@ def test_an_idle_stream_is_said_to_be_no_gap_only_where_that_is_known(state, mon
     assert "other streams" in said_of_gap(state, unlisted)[1]
     monkeypatch.setattr("perftui_tui.screens.timeline.detail.gap.MOST", len(state.analysis.gaps))
     shorter = replace(unlisted, end=unlisted.start + 50)
-    assert "cause not known" in said_of_gap(state, shorter)[1]
+    assert "cause unknown" in said_of_gap(state, shorter)[1]
     longer = replace(unlisted, end=unlisted.start + 6 * MS)
     assert "other streams" in said_of_gap(state, longer)[1]
 

@@ -106,7 +106,7 @@ class _Page(DetailTable):
             yield from self.title("launched nothing on a GPU")
             return
         yield from self.title(
-            "launched, including by its callees",
+            "launched, with callees",
             "launches", "time", "share", "tensor", "est. occ", "block",
         )  # fmt: skip
         names = short_names(part.label for part in kernels[:MOST_ROWS])

@@ -90,7 +90,7 @@ def window_note(snapshot: Snapshot) -> str:
     """The window by its first step, or why there is none."""
     if snapshot.is_memory_alone:
         return hint(
-            "a memory snapshot has no times: {app.show('memory')} shows allocations by call site"
+            "a memory snapshot has no timings: {app.show('memory')} shows allocations by call site"
         )
     if snapshot.phase is Phase.TRACE:
         return snapshot.title

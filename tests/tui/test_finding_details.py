@@ -52,7 +52,7 @@ def test_a_trace_without_steps_has_no_step_to_be_a_part_of() -> None:
         Finding("sync-bound", Severity.WARNING, "It idles.", cost_ns=350 * MS, step_ns=3500 * MS)
     )
     assert "350 ms of the recorded 3.50 s (10 %)" in text
-    assert "(from all of the trace)" in text
+    assert "(from the whole trace)" in text
     assert "each" not in text.partition("What to do")[0]
 
 

@@ -58,7 +58,7 @@ OWN = {
 OF_A_RUN = {
     "overview": ["f7 why", "f8 try it", "f2 opens Diagnosis", "f2 Diag", "f3 Log"],
     "diagnosis": ["f7 tries it", "f7 try   ", "f8 undo", "f9 run again"],
-    "compare": ["the Diagnosis screen (f7),", "press f7 to"],
+    "compare": ["the Diagnosis screen (f7):", "press f7 to"],
     "timeline": ["f4 records what runs", "f10 next, f11 next slow"],
     "ops": ["f4 profiles one now"],
     "log": ["f3 Log"],
@@ -74,9 +74,9 @@ OF_A_TRACE = {
 OF_HELP = {
     "overview": ["f8 ", "f7 "],
     "timeline": ["f8 goes to the next gap", "f9 to the largest", "ctrl+r shows all ranks"],
-    "ops": ["f7 tells operators apart", "f9 the kernels", "f10 opens a row", "f8 leads back"],
+    "ops": ["f7 groups operators", "f9 the kernels", "f10 opens a row", "f8 goes back"],
     "diagnosis": ["f7 tries one", "f8 restores the source"],
-    "compare": ["f7 chooses another baseline", "f8 exchanges the two"],
+    "compare": ["f7 chooses another baseline", "f8 swaps the two"],
     "log": ["f7 follows again"],
     "ranks": ["f7 shows a rank on all screens"],
     "runs": ["f7 shows a run on all screens"],

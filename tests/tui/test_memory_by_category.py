@@ -140,8 +140,8 @@ def test_the_table_sums_to_what_is_held() -> None:
         ["░░ held before the recording", "4.00 GiB", "50.0 %", "–"],
         ["▒▒ gradients", "1.00 GiB", "12.5 %", "1"],
         ["▞▞ activations", "3.00 GiB", "37.5 %", "7"],
-        ["held in all", "8.00 GiB 100.0 %"],
-        ["── reserved then", "9.00 GiB"],
+        ["total", "8.00 GiB 100.0 %"],
+        ["── reserved at the peak", "9.00 GiB"],
     ]
 
 
@@ -279,4 +279,4 @@ async def test_the_chart_opens_by_category_too(tmp_path: Path) -> None:
 async def test_a_live_run_without_roles_shows_all_processes(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, started_ns=START)) as (_, pilot):
         await pilot.press("7")
-        await until_shown(pilot, "pages that processes share count in each")
+        await until_shown(pilot, "shared pages count once per process")

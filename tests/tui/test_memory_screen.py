@@ -121,7 +121,7 @@ async def test_one_that_is_taken_while_it_runs_is_shown_too(tmp_path: Path) -> N
     root = write_run(tmp_path, gpu=True)
     async with opened(root) as (_, pilot):
         await pilot.press("7")
-        await until_shown(pilot, "allocations by call site are not known")
+        await until_shown(pilot, "allocations by call site are unknown")
         rank = RunLayout(root).rank(0)
         rank.memory.mkdir()
         (rank.memory / "peak.pickle").write_bytes(three_lines())
@@ -147,7 +147,7 @@ async def test_a_played_run_has_no_snapshot_before_it_was_taken(tmp_path: Path) 
         await until_shown(pilot, "model.py:12")
         await pilot.press("P")
         app.playback.seek(when - 1)
-        await until_shown(pilot, "allocations by call site are not known")
+        await until_shown(pilot, "allocations by call site are unknown")
         app.playback.seek(when)
         await until_shown(pilot, "model.py:12")
 
@@ -165,7 +165,7 @@ async def test_a_file_opens_on_this_screen_and_scrolls(tmp_path: Path) -> None:
         await until(pilot, lambda: app.current_mode == "memory", "the memory")
         await until_shown(pilot, "3.00 GiB")
         head = "GPU 0: 4.00 GiB allocated of 6.00 GiB reserved"
-        await until_shown(pilot, f"{head}   held at most 6.00 GiB")
+        await until_shown(pilot, f"{head}   peak 6.00 GiB held")
         allocations = app.snapshot.allocations
         peak = replace(allocations.devices[0].peak, absolute=False)
         unknown = replace(allocations, devices=(replace(allocations.devices[0], peak=peak),))
@@ -182,6 +182,6 @@ async def test_a_file_opens_on_this_screen_and_scrolls(tmp_path: Path) -> None:
         await pilot.press("pageup", "up")
         assert view.scroll_offset.y == 0
         await pilot.press("1")
-        await until_shown(pilot, "has no times")
+        await until_shown(pilot, "has no timings")
         await pilot.press("3")
         await until_shown(pilot, "7 shows allocations by call site")

@@ -123,7 +123,7 @@ async def test_the_mark_of_the_order_is_beside_every_title(host):
 async def test_sums_agree_with_the_whole(host):
     assert words(host.lines()[-1]) == "4 ops 6 1.31 ms 1.49 ms 0 % 100 %"
     rest = host.said("#ops-rest")
-    assert rest.startswith("+ 10.0 µs of GPU time launched by none of these   tensor: ")
+    assert rest.startswith("+ 10.0 µs of GPU time not launched by these   tensor: ")
 
 
 async def test_the_bar_stands_beside_its_figure_in_every_row(host):
@@ -199,7 +199,7 @@ async def test_the_share_on_tensor_cores_is_told_by_names(host):
     shares = host.figures("tensor")
     # A product on the ordinary units, work that is none, and what launched nothing.
     assert shares == {"aten::addmm": "0 %", "aten::add": "–", "aten::linear": "–", HOSTILE: "–"}
-    assert "tensor: by kernel names" in host.said("#ops-rest")
+    assert "tensor: inferred from kernel names" in host.said("#ops-rest")
 
 
 async def test_names_are_shown_whole_and_harmless(host):
@@ -293,7 +293,7 @@ async def test_a_trace_that_is_gone_is_said(analysis):
         await pilot.press("G", "k")
         await app.reach(lambda: GEMM in app.lines()[1])
         await pilot.press("enter")
-        await app.reach_page("launches not read: cannot read")
+        await app.reach_page("launches cannot be read: cannot read")
 
 
 async def test_arguments_of_too_many_rows_are_not_called_missing(analysis, monkeypatch):
@@ -304,9 +304,9 @@ async def test_arguments_of_too_many_rows_are_not_called_missing(analysis, monke
         app.pilot = pilot
         await pilot.pause()
         await pilot.press("enter")
-        await app.reach_page("input shapes not read: too many rows to read one by one")
+        await app.reach_page("input shapes cannot be read: too many rows to read one by one")
         await pilot.press("backspace", "k", "enter")
-        await app.reach_page("launches not read: too many rows to read one by one")
+        await app.reach_page("launches cannot be read: too many rows to read one by one")
         assert "the trace does not say" not in app.page()
         await pilot.press("backspace", "k", "g")
         await app.reach(lambda: "too many rows" in app.lines()[1])
@@ -435,7 +435,7 @@ async def test_an_opened_kernel_says_how_it_was_launched(host):
     await host.pilot.press("k", "enter")
     await host.reach_page("64  x  128")
     assert "8  x  128" in host.page()
-    assert "tensor cores, by its name: no" in host.page()
+    assert "tensor cores, inferred from its name: no" in host.page()
 
 
 @pytest.mark.keys("ops.detail.open", "ops.detail.leave")
@@ -526,7 +526,7 @@ async def test_a_page_without_shapes_and_lines_says_so():
         await app.reach_page("--shapes records them")
         assert "--stacks records them" in app.page()
         await pilot.press("k", "enter")
-        await app.reach_page("does not say how it was launched")
+        await app.reach_page("how it was launched was not recorded")
 
 
 # What leaves it

@@ -59,7 +59,7 @@ async def test_a_row_for_each_call_those_first_that_would_save_most(tmp_path: Pa
             "aten::add 4096x4096 4096x4096 – 1 – – 1007 memory 30 % 100 µs 70.0 µs",
             "aten::gather 64x64 – 1 – – – – – 10.0 µs –",
         ]
-        assert "100 % of the GPU time of a step   could save: at the data sheet's roof" in shown
+        assert "100 % of a step's GPU time   could save: at the data sheet's roof" in shown
         assert "16 bit 989 TFLOP/s, memory 3.35 TB/s" in shown
         assert "perftui probe measures what this card reaches" in shown
         assert "[a]" in shown

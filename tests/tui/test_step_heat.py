@@ -78,7 +78,7 @@ def test_cells_are_as_high_as_the_step_is_long() -> None:
     assert [style for _, style in first[1:]] == ["chart", "chart-warn"]
     assert second[-1] == ("█", "chart-bad")
     assert "a column is a step, 100 to 102" in plain(legend)
-    assert "full is 2x the median of 40.0 ms" in plain(legend)
+    assert "a full block is 2x the median of 40.0 ms" in plain(legend)
 
 
 def test_ranks_without_room_are_counted() -> None:

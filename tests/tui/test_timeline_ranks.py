@@ -77,7 +77,7 @@ async def test_ranks_side_by_side_and_one_alone_again(tmp_path: Path) -> None:
         await until_shown(pilot, "3 ranks on one clock")
         for rank in range(3):
             assert lines_of(app, f"rank {rank} GPU {rank} stream 7")
-        confirmed = "agrees with the collectives  known to 600 µs or better  1 collectives"
+        confirmed = "agrees with the collectives  accurate to 600 µs or better  1 collectives"
         assert confirmed.split("  ")[0] in lines_of(app, "rank 1:")[0]
         await pilot.press("r")
         await until(pilot, lambda: not lines_of(app, "rank 1 GPU 1"), "one rank")
@@ -110,7 +110,7 @@ async def test_a_rank_that_cannot_be_read_is_said_to_be_left_out(tmp_path: Path)
         assert lines_of(app, "2 ranks on one clock")
 
 
-@pytest.mark.parametrize("words", ["there is one rank: perftui DIR"])
+@pytest.mark.parametrize("words", ["only one rank here: perftui DIR"])
 async def test_one_rank_says_how_to_see_several(tmp_path: Path, words: str) -> None:
     write_rank(tmp_path, 0)
     async with opened(tmp_path) as (_, pilot):

@@ -24,8 +24,8 @@ async def test_steps_and_phases_before_any_window(tmp_path: Path) -> None:
         await until_shown(pilot, "phases")
         text = text_of(app)
         assert "30 steps, median" in text
-        assert "follow when all of it has been read" not in text
-        assert "in which order the phases came is not recorded" in " ".join(text.split())
+        assert "follow once the whole trace is read" not in text
+        assert "the order of the phases within a step is not recorded" in " ".join(text.split())
         await pilot.press("right_parenthesis", "right_parenthesis")
         view = app.screen.query_one(TimelineView)
         await until(pilot, lambda: view.state and view.state.selected, "a step")

@@ -40,7 +40,7 @@ async def test_from_the_first_screen_to_the_mended_source(
         assert "own GPU ▼" in text_of(app)
         assert rows[0].split()[0] == "aten::conv2d"
         await press_shown(pilot, "enter", "Open")
-        await until_shown(pilot, "called from the functions at")
+        await until_shown(pilot, "called from functions at")
         assert f"train.py:{COSTLY_LINE} train" in text_of(app)
         await press_shown(pilot, "backspace", "Back")
         await until(pilot, lambda: "aten::sum" in text_of(app), "the table again")

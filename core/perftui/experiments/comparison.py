@@ -144,13 +144,13 @@ def _other_clocks(before: Facts, after: Facts) -> str:
         if one is None and side.run is not None:
             return f"no window of the {name} run was profiled, and a trace has no other steps"
         if one is None:
-            return f"the {name} trace holds no time"
+            return f"the {name} trace has no duration"
     first, second = found
     if first is None or second is None:
         return ""
     if first.has_gpu != second.has_gpu:
         which = "first" if first.has_gpu else "second"
-        return f"only the {which} trace holds GPU activity: its steps are on the GPU's clock"
+        return f"only the {which} trace has GPU activity: its steps are on the GPU's clock"
     if bool(first.steps) != bool(second.steps):
         which = "second" if first.steps else "first"
         return f"the {which} trace has no marks that show its steps"
@@ -271,7 +271,7 @@ def _notes_of_traces(before: Facts, after: Facts) -> tuple[str, ...]:
         if side.run is not None:
             notes.append(f"only the newest window of the {name} run is compared")
         elif (properties := side.analysis) is not None and len(properties.ranks) > 1:
-            notes.append(f"the {name} trace holds several ranks")
-    notes.append("a trace holds no telemetry, no losses and no arguments of the loader")
+            notes.append(f"the {name} trace has several ranks")
+    notes.append("a trace has no telemetry, losses or loader arguments")
     notes.append("whether a step is the same work on both sides is not known")
     return tuple(notes)

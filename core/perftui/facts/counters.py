@@ -150,7 +150,7 @@ class _OfRun:
         """Batches that lay ready when each step began to fetch."""
         loader = training_loader(self._facts)
         top = float(loader.queue_depth) if loader is not None else 0.0
-        source = "batches that lay ready when a step asked for one"
+        source = "batches that were ready when a step requested one"
         yield from self._of_steps("batches_ready", "loader queue", "queue", "batches", source, top)
 
     def allocated(self) -> Iterator[Counter]:

@@ -104,8 +104,8 @@ def _failed(memory: DeviceMemory) -> Iterator[str]:
     if memory.failed:
         yield f"Out of memory: {fmt.several(len(memory.failed), 'request')} failed"
     for each in memory.failed[:_MOST_FAILED]:
-        left = "" if each.free is None else f", {fmt.size(each.free)} left on the device"
-        yield f"  {fmt.size(each.asked)} asked for{left}"
+        left = "" if each.free is None else f", {fmt.size(each.free)} free on the device"
+        yield f"  {fmt.size(each.asked)} requested{left}"
 
 
 def _tenths(values: Sequence[int]) -> list[int]:

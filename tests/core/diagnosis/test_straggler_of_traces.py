@@ -222,7 +222,7 @@ def without_evidence(folder: Path, case: str) -> Report:
         ("a file alone", "the traces of the other ranks have not been read"),
         ("one rank", "the traces of the other ranks are missing"),
         ("others unreadable", "no trace of another rank can be read: rank 1 cannot be read: "),
-        ("no collectives", "the traces of fewer than two ranks hold collectives"),
+        ("no collectives", "the traces of fewer than two ranks have collectives"),
         ("others do something else", "no two ranks call the same collectives in the same order"),
     ],
 )

@@ -101,7 +101,7 @@ def test_traces_on_different_clocks_are_not_compared() -> None:
     found = compared(training(), without_gpu(24))
     assert (found.verdict, found.speedup, found.phases) == (Verdict.INCONCLUSIVE, None, ())
     assert found.reason == (
-        "only the first trace holds GPU activity: its steps are on the GPU's clock"
+        "only the first trace has GPU activity: its steps are on the GPU's clock"
     )
 
 

@@ -148,7 +148,7 @@ def test_requests_that_failed_are_told(tmp_path: Path) -> None:
     path = tmp_path / "snapshot.pickle"
     path.write_bytes(pickle.dumps(tree))
     text = special_report(path, Kind.MEMORY_SNAPSHOT, as_json=False)
-    assert "Out of memory: 1 request failed\n  7.0 MiB asked for, 3.0 MiB left" in text
+    assert "Out of memory: 1 request failed\n  7.0 MiB requested, 3.0 MiB free" in text
 
 
 def test_an_empty_snapshot_and_a_damaged_one_are_said(tmp_path: Path) -> None:

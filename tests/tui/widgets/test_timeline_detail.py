@@ -49,7 +49,7 @@ def test_the_detail_of_a_kernel(state):
         "Memcpy DtoH",
         "gpu_memcpy (copy)  GPU 0 stream 7  start 50 ms  duration 10 ms"
         "  gap before 30.0 ms  gap after 100 ns  4.00 KiB  correlation 6",
-        "launched by cudaLaunchKernel (main), began 19.0 ms after the call  [ goes there",
+        "launched by cudaLaunchKernel (main), began 19.0 ms after the call  [ jumps there",
         "in cudaLaunchKernel < aten::item",
     ]
 
@@ -61,14 +61,14 @@ def test_a_long_name_leaves_the_figures_on_a_small_screen(make_trace):
     lines = said_of(state, 0)
     assert lines[0] == "elementwise functor"
     assert "duration 10 ns" in lines[1]
-    assert lines[-1] == f"in full: {name}"
+    assert lines[-1] == f"full name: {name}"
 
 
 def test_the_detail_of_an_operator(state):
     assert said_of(state, 0) == [
         "aten::mm",
-        "cpu_op (operator)  main  start 0 ns  duration 10 ms  self 9.00 ms  gap after 20.0 ms",
-        "launched gemm (GPU 0 stream 7), began 3.00 ms after the call  ] goes there",
+        "cpu_op (operator)  main  start 0 ns  duration 10 ms  own 9.00 ms  gap after 20.0 ms",
+        "launched gemm (GPU 0 stream 7), began 3.00 ms after the call  ] jumps there",
     ]
 
 
@@ -84,7 +84,7 @@ def test_a_kernel_that_begins_before_its_call_is_said_to(make_trace):
         ("gemm", 1, 9_000, 5_000, {"correlation": 5}),
     )
     state = TimelineState(without_tables(trace), timeline_tracks(trace))
-    assert "began 1.00 µs before the call, by its clock" in said_of(state, 1)[2]
+    assert "began 1.00 µs before the call (clock skew)" in said_of(state, 1)[2]
 
 
 def test_self_time_leaves_out_calls(state):
@@ -97,7 +97,7 @@ def test_a_gap_in_a_run_names_the_line_of_the_main_thread(state):
     analysis = replace(state.analysis, trace=replace(state.analysis.trace, wall_origin=ORIGIN))
     run = run_with(at_wall((25, 20, "/home/a/train.py", 8), (45, 100, "/home/a/train.py", 9)))
     said = said_of_gap(state, state.selected, run, analysis)
-    assert "main thread at /home/a/train.py:8 for 67 % of it (2 samples)" in said
+    assert "main thread at /home/a/train.py:8 for 67 % of the gap (2 samples)" in said
     elsewhere = run_with(at_wall((55, 20, "/home/a/train.py", 8)))
     unnamed = said_of_gap(state, state.selected, elsewhere, analysis)
     assert unnamed == said_of_gap(state, state.selected)
@@ -133,7 +133,7 @@ def test_an_idle_stream_is_said_to_be_no_gap_only_where_that_is_known(state, mon
     assert "other streams" in said_of_gap(state, unlisted)[1]
     monkeypatch.setattr("perftui_tui.screens.timeline.detail.gap.MOST", len(state.analysis.gaps))
     shorter = replace(unlisted, end=unlisted.start + 50)
-    assert "cause not known" in said_of_gap(state, shorter)[1]
+    assert "cause unknown" in said_of_gap(state, shorter)[1]
     longer = replace(unlisted, end=unlisted.start + 6 * MS)
     assert "other streams" in said_of_gap(state, longer)[1]
 
@@ -204,11 +204,13 @@ def test_others_of_a_name(state):
     said = texts(further_lines(state.trace, state.selected))
     assert said[0] == "Input Dims=[[1, 8]]"
     assert said[1].startswith(
-        "of this name: 2 events  sum 2.00 ms  shortest 1.00 ms  median 1.00 ms  longest 1.00 ms"
-        "  none longer than this"
+        "with this name: 2 events  sum 2.00 ms  shortest 1.00 ms  median 1.00 ms  longest 1.00 ms"
+        "  none longer"
     )
     state.select_row(5)
-    assert texts(further_lines(state.trace, state.selected))[1:] == ["the only event of its name"]
+    assert texts(further_lines(state.trace, state.selected))[1:] == [
+        "the only event with this name"
+    ]
 
 
 def test_the_longest_of_a_name_is_one_click_away(make_trace):
@@ -216,7 +218,7 @@ def test_the_longest_of_a_name_is_one_click_away(make_trace):
     state = TimelineState(without_tables(trace), timeline_tracks(trace))
     state.select_row(0)
     lines = further_lines(trace, state.selected)
-    assert "2 longer than this" in lines[1].text
+    assert "2 longer" in lines[1].text
     assert lines[2].place == Place(10, 40, 1)
 
 
@@ -253,7 +255,7 @@ def test_what_was_measured(state):
 def test_an_empty_range_says_so(state):
     said = texts(measure_lines(state.trace, measure(state.trace, 25 * MS, 25 * MS)))
     assert said[2] == "GPU 0  busy 0 ns (–)  idle 0 ns (–)  0 activities"
-    assert said[-1] == "no event in this range"
+    assert said[-1] == "no events in this range"
 
 
 def test_names_that_are_left_out_are_counted(make_trace):
@@ -280,7 +282,7 @@ def test_a_summary_leads_to_what_stands_out(state):
 
 def test_the_summary_of_a_trace_that_is_still_read_promises_no_figures(trace):
     said = texts(summary_lines(without_tables(trace)))
-    assert said[-1] == "gaps and their causes follow when all of it has been read"
+    assert said[-1] == "gaps and their causes follow once the whole trace is read"
 
 
 @pytest.mark.parametrize("width", [2, 10, 30, 80])

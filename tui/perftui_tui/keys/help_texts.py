@@ -160,11 +160,11 @@ ALLOCATED = Entry(
 )
 CATEGORIES = Entry(
     "Memory by category",
-    "What memory is held for over the recording; each column shows its highest moment, so the peak "
-    "is in one. Activations are made by the forward pass and held for the backward pass, gradients "
-    "outlive the backward pass, optimizer state the optimizer's step. Temporary is released in the "
-    "phase that took it. Of what was held before the recording, and of other, nothing tells what "
-    "it is for.",
+    "What memory is held for, over the recording; each column shows its highest moment, so one has "
+    "the peak. Activations are made by the forward pass and held for the backward pass, gradients "
+    "outlive the backward pass, optimizer state the optimizer's step. Temporary memory is released "
+    "in the phase that allocated it. The purpose of memory held before the recording, and of "
+    "other, is unknown.",
     "bytes, and the share of what is held at the peak",
     "the stacks of a memory snapshot, or the allocations and operators of a trace",
     "whatever fits the card; activations shrink with the batch or with checkpointing",
@@ -186,16 +186,16 @@ RANK = Entry(
 SPEEDUP = Entry(
     "Faster, slower",
     "Step time before divided by step time after, over the steady steps of both runs. The "
-    "interval covers what chance alone would do.",
+    "interval allows for random variation.",
     "times",
     "the steps of both runs, profiled ones left out",
     "an interval that does not include 1",
 )
 PROOF = Entry(
     "Gain and proof of a fix",
-    '"Up to about" is what the step would gain if the whole finding were gone. After a trial by '
+    '"Up to about" is what the step would gain without the finding. After a trial by '
     "pairs of runs: step time without the fix divided by step time with it, and the interval that "
-    "covers what chance alone would do. The result is checked after 6, 9 and 14 pairs; "
+    "allows for random variation. The result is checked after 6, 9 and 14 pairs; "
     "{diagnosis.try_fix} starts a trial.",
     "times faster",
     "separate pairs of runs; the very first run is not counted",

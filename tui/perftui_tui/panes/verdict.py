@@ -54,7 +54,7 @@ def _without_finding(snapshot: Snapshot) -> tuple[str, str, str]:
     if snapshot.diagnosis.steady_steps and not snapshot.diagnosis.progress:
         return "NO FINDING", "accent", _nothing_found(snapshot)
     if snapshot.is_memory_alone:
-        return "MEMORY", "accent", "a GPU memory snapshot has no times"
+        return "MEMORY", "accent", "a GPU memory snapshot has no timings"
     phase, manifest = snapshot.phase, snapshot.manifest
     code = manifest.exit_code if manifest else None
     if phase is Phase.FAILED and code is None:

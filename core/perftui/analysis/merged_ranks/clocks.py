@@ -37,8 +37,8 @@ class Evidence(enum.Enum):
     CONFIRMED = "by its own wall clock, which agrees with the collectives"
     SHIFTED = "shifted so that its collectives coincide with those of the others"
     UNCHECKED = "by its own wall clock; no collective to check it against"
-    CONTRADICTED = "by its own wall clock, although no shift makes the collectives coincide"
-    NO_CLOCK = "from its first event: its trace has no wall clock"
+    CONTRADICTED = "by its own wall clock, though no shift makes the collectives coincide"
+    NO_CLOCK = "by its first event: its trace has no wall clock"
 
 
 @dataclass(frozen=True)

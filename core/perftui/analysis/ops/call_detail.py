@@ -17,8 +17,8 @@ from perftui.trace.model import NONE, Int64, Ints, Trace
 MOST_PLACES = 5
 """Longest calls that are listed."""
 
-NOBODY = "(nothing recorded calls it)"
-NO_CALL = "(launched by no call in the trace)"
+NOBODY = "(no recorded caller)"
+NO_CALL = "(no launching call in the trace)"
 
 
 @dataclass(frozen=True)

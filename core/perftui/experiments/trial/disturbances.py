@@ -62,5 +62,5 @@ def _clocks(runs: Sequence[TrialRun]) -> tuple[str, ...]:
     old, new = median(before), median(after)
     if abs(new / old - 1) < CLOCKS_APART:
         return ()
-    told_clocks = f"{fmt.percent(old)} of its highest before and {fmt.percent(new)} after"
+    told_clocks = f"{fmt.percent(old)} of its maximum before and {fmt.percent(new)} after"
     return (f"the GPU's clock was {told_clocks} the change",)

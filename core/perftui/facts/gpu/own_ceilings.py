@@ -38,7 +38,7 @@ def own_ceilings(facts: Facts) -> OwnCeilings:
         UnknownError: nothing was measured there, or what is sampled is of another machine.
     """
     if facts.manifest is None or facts.run is None:
-        raise UnknownError("a trace does not tell its machine")
+        raise UnknownError("a trace does not name its machine")
     host = facts.manifest.host
     if host not in facts.run.telemetry or (facts.rank and facts.rank.host not in ("", host)):
         raise UnknownError("the rank ran on another machine than the run was started on")

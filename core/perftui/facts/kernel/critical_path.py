@@ -16,9 +16,9 @@ def critical_path_parts(analysis: TraceAnalysis) -> Mapping[Link, int]:
     its last.
 
     Raises:
-        UnknownError: the trace does not hold both a device's activity and the host's.
+        UnknownError: the trace does not have both device and host activity.
     """
     chain = critical_path(analysis.trace, Host(analysis.trace))
     if not chain:
-        raise UnknownError("the trace does not hold both a device's activity and the host's")
+        raise UnknownError("the trace does not have both device and host activity")
     return {kind: sum(one.duration for one in chain if one.kind is kind) for kind in Link}

@@ -66,11 +66,11 @@ def collective_calls(analysis: TraceAnalysis) -> CollectiveCalls:
 
     Raises:
         NotApplicableError: none is in the trace, or no GPU.
-        UnknownError: the trace holds no time.
+        UnknownError: the trace has no duration.
     """
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:
-        raise UnknownError("the trace holds no time")
+        raise UnknownError("the trace has no duration")
     collectives = kinds.communication(trace)
     if not steps.has_gpu or not collectives.any():
         raise NotApplicableError

@@ -76,7 +76,7 @@ def collectives_of_ranks(facts: Facts) -> Mapping[int, int]:
     }
     found = {rank: time for rank, time in known.items() if time is not None}
     if len(found) < 2:
-        raise UnknownError("no windows of several ranks show their collectives")
+        raise UnknownError("no windows of several ranks show collectives")
     return found
 
 

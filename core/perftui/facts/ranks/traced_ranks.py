@@ -80,7 +80,7 @@ def traced_ranks(facts: Facts) -> TracedRanks:
         else:
             each.append(found)
     if len(beside) > len(chosen) + 1:
-        problems.append(f"of the traces of {len(beside)} ranks {len(chosen) + 1} are compared")
+        problems.append(f"the traces of {len(chosen) + 1} of {len(beside)} ranks are compared")
     if len(each) < 2:
         raise UnknownError(f"no trace of another rank can be read: {problems[0]}")
     world = max(_world(opened), beside[-1][0] + 1)
@@ -182,5 +182,5 @@ def waits_between(ranks: Sequence[TracedRank]) -> CausedWaits:
     """
     known = {one.rank: one.collectives for one in ranks if one.collectives is not None}
     if len(known) < 2:
-        raise UnknownError("the traces of fewer than two ranks hold collectives")
+        raise UnknownError("the traces of fewer than two ranks have collectives")
     return caused_waits(known)

@@ -52,11 +52,11 @@ def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
     ``any`` on each gradient and reads the result.
 
     Raises:
-        UnknownError: the trace holds no time.
+        UnknownError: the trace has no duration.
     """
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:
-        raise UnknownError("the trace holds no time")
+        raise UnknownError("the trace has no duration")
     if _IS_NAN not in trace.names:
         return None
     nodes = kinds.named(trace, lambda name: name.startswith(_NODE))

@@ -68,7 +68,7 @@ def library_hints(facts: Facts) -> tuple[LibraryHint, ...]:
         UnknownError: there is no run, or its output cannot be read.
     """
     if facts.run is None:
-        raise UnknownError("a trace holds no output")
+        raise UnknownError("a trace has no script output")
     path = RunLayout(facts.run.root).output
     try:
         size = min(path.stat().st_size, MOST_BYTES)

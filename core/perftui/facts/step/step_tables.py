@@ -35,11 +35,11 @@ def step_tables(analysis: TraceAnalysis) -> StepTables:
     """The tables of the steady steps; their times are sums over all of those.
 
     Raises:
-        UnknownError: the trace holds no time at all.
+        UnknownError: the trace has no duration at all.
     """
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:
-        raise UnknownError("the trace holds no time")
+        raise UnknownError("the trace has no duration")
     links = link(trace)
     if not steps.steps:
         return StepTables(0, analysis.ops, analysis.kernels)

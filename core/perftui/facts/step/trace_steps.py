@@ -117,7 +117,7 @@ class TraceSteps:
 
 @trace_fact
 def trace_steps(analysis: TraceAnalysis) -> TraceSteps | None:
-    """The steps that findings speak of; None where the trace holds no time at all."""
+    """The steps that findings speak of; None where the trace has no duration at all."""
     each = analysis.step_parts
     marked = bool(analysis.steps)
     if marked:

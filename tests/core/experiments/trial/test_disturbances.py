@@ -60,6 +60,6 @@ def test_it_is_told_of_how_many_runs() -> None:
 def test_clocks_that_differ_between_the_arms_are_told() -> None:
     apart = runs((Arm.BEFORE, "", 0.9), (Arm.AFTER, "", 0.6), (Arm.BEFORE, "", 0.9))
     assert disturbance_notes(apart) == (
-        "the GPU's clock was 90 % of its highest before and 60 % after the change",
+        "the GPU's clock was 90 % of its maximum before and 60 % after the change",
     )
     assert disturbance_notes(runs((Arm.BEFORE, "", 0.9), (Arm.AFTER, "", 0.89))) == ()

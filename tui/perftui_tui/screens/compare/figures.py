@@ -71,7 +71,7 @@ def _verdict(result: Comparison, cells: int) -> list[Row]:
     if result.speedup and result.verdict in (Verdict.FASTER, Verdict.SLOWER):
         text = f"{text}  {result.speedup:.2f}x"
     changes = ", ".join(result.changes)
-    effective = f"in force: {changes}" if changes else "no other arguments of loader or optimizer"
+    effective = f"in force: {changes}" if changes else "no changed arguments of loader or optimizer"
     return [
         row((f" {text} ", STYLES[result.verdict])),
         *wrap(result.reason, cells),

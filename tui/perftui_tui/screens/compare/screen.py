@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from perftui_tui.charts.run_charts import Chart
 
 NOTHING = (
-    "Nothing to compare with yet. Try a fix on the Diagnosis screen ({diagnosis.try_fix}), and "
-    "when the new run has 20 steady steps both are shown here; or press {compare.baseline} to "
+    "Nothing to compare with yet. Try a fix on the Diagnosis screen ({diagnosis.try_fix}): both "
+    "runs are shown here once the new one has 20 steady steps. Or press {compare.baseline} to "
     "choose a recorded run as the baseline."
 )
 
@@ -45,12 +45,12 @@ class CompareScreen(RunScreen):
 
     NAME = "compare"
     HELP = (
-        "The run or trace on screen (after) beside its baseline (before): step breakdown, step "
+        "The run or trace on screen (after) next to its baseline (before): step breakdown, step "
         "times, the parts of a step, operators and kernels, and a verdict. Two runs are compared "
         "by the steps of their training threads, a trace and a run by those of the run's newest "
-        "window. The verdict asks for more than two runs of one program "
-        "differ by, and says so when the runs are too short or the machine was too busy. "
-        "{compare.baseline} chooses another baseline, {compare.swap} exchanges the two, "
+        "window. A verdict of faster or slower needs a larger difference than two runs of one "
+        "program show by chance; the screen says so if the runs are too short or the machine was "
+        "too busy. {compare.baseline} chooses another baseline, {compare.swap} swaps the two, "
         "{app.study} opens the step times of both as charts."
     )
     CHART = "compare"

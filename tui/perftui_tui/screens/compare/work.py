@@ -34,7 +34,7 @@ def work_rows(found: Comparison, cells: int) -> tuple[list[Row], list[Row]]:
     """Kernels, and operators, each with a blank row above; nothing where a side has no trace."""
     if found.tables is None:
         return [], []
-    of = "a step" if found.tables[0].steps else "all of the trace"
+    of = "a step" if found.tables[0].steps else "the whole trace"
     kernels, operators = found.kernels[:MOST_ROWS], found.operators
     names = short_names(one.name for one in kernels)
     own = sorted(operators, key=lambda one: -abs(one.cpu_ns))[:MOST_ROWS]

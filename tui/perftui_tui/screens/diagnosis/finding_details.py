@@ -114,7 +114,7 @@ def _syncs(snapshot: Snapshot, cells: int) -> list[Row]:
     over = f"   over {fmt.several(found.steps, 'profiled step')}"
     rows: list[Row] = [(), crop(row((found.title, "bold"), (over, "dim")), cells)]
     if not found.on_gpu:
-        rows.append(row(("  this training used no GPU: nothing waited", "dim")))
+        rows.append(row(("  this training used no GPU, so nothing waited", "dim")))
     for call in found.calls:
         often = f"  {call.count / found.steps:>6.1f} a step  "
         time = f"{format_ns(call.time // found.steps) if call.time >= 0 else '?':>7}  "
@@ -130,7 +130,7 @@ def _cost(finding: Finding, cells: int) -> list[Row]:
         part = share(finding.cost_ns, finding.step_ns)
         rows.append(row(f"  {format_ns(finding.cost_ns)} of {whole} ({part})"))
     if finding.best_speedup:
-        best = f"  about {finding.best_speedup:.2f}x faster if all of it were gone"
+        best = f"  up to about {finding.best_speedup:.2f}x faster without it"
         rows.append(row((best, "good")))
     rows.append(row(f"  confidence {finding.confidence.value}", (_basis(finding), "dim")))
     if finding.would_raise_confidence:
@@ -142,7 +142,7 @@ def _basis(finding: Finding) -> str:
     """What the confidence rests on; the memory of a device is sampled, not timed by steps."""
     if finding.steps:
         return f"  (from {fmt.several(finding.steps, 'steady step')})"
-    return "  (from all of the trace)" if finding.step_ns else ""
+    return "  (from the whole trace)" if finding.step_ns else ""
 
 
 def _fact(fact: Figure, labels: int) -> Row:

@@ -31,7 +31,7 @@ def fix_rows(
 ) -> list[Row]:
     """Each fix with its gain, the chosen one in full; ``written`` is the fix in the source."""
     if not options:
-        return [row(("Fix", "bold")), row(("  no fix is known for this", "dim"))]
+        return [row(("Fix", "bold")), row(("  no known fix for this", "dim"))]
     chosen = min(chosen, len(options) - 1)
     several = hint("Fixes ({diagnosis.choose_fix(-1)} and {diagnosis.choose_fix(1)} choose)")
     rows = [row(("Fix" if len(options) == 1 else several, "bold"))]

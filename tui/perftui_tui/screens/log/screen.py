@@ -16,7 +16,7 @@ from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.log_view import NOTHING_PRINTED, LogStatus, LogView
 from perftui_tui.widgets.row_view import RowView
 
-ALL_OUTPUT = "all of the output, including later lines: its lines have no times"
+ALL_OUTPUT = "all of the output, including later lines: lines have no timestamps"
 
 NOTHING_IN_A_TRACE = "a trace has no script output; a recorded run has (perftui train.py)"
 

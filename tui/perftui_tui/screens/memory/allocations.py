@@ -18,18 +18,16 @@ if TYPE_CHECKING:
     from perftui_tui.reading.snapshot import Snapshot
 
 HOW = (
-    "No snapshot of the allocator, so allocations by call site are not known: perftui "
-    "--memory-snapshot train.py takes one at the peak and as memory runs out. One that "
-    "torch.cuda.memory._dump_snapshot wrote opens with perftui snapshot.pickle."
+    "No memory snapshot, so allocations by call site are unknown: perftui --memory-snapshot "
+    "train.py takes one at the peak and when memory runs out. perftui snapshot.pickle opens one "
+    "that torch.cuda.memory._dump_snapshot wrote."
 )
 
-ONLY_OF_GPUS = (
-    "No snapshot of the allocator: of GPU memory alone allocations are known by call site."
-)
+ONLY_OF_GPUS = "Allocations by call site are recorded for GPU memory only."
 
 HOW_CATEGORIES = (
     "Memory by category (activations, gradients, ...) is not recorded: perftui --memory train.py "
-    "records each allocation in the profiled windows."
+    "records every allocation in profiled windows."
 )
 HOW_IN_TRACES = (
     "The trace has no allocations: torch.profiler.profile(profile_memory=True) and perftui "
@@ -54,7 +52,7 @@ def allocation_rows(snapshot: Snapshot, cells: int) -> list[Row]:
         rows += [*_device(memory, cells), ()]
     for note in report.notes:
         rows += wrap(note, cells, "warn")
-    return rows or [row(("the snapshot holds no memory", "dim"))]
+    return rows or [row(("the snapshot has no allocations", "dim"))]
 
 
 def _how(snapshot: Snapshot, cells: int) -> list[Row]:
@@ -83,11 +81,11 @@ def _device(memory: DeviceMemory, cells: int) -> Iterator[Row]:
         yield crop(row((_peak(memory.peak), "bold")), cells)
         yield from _allocations("Held at the peak, by line", memory.peak.sites, cells)
     for failed in memory.failed:
-        left = "" if failed.free is None else f", {format_bytes(failed.free)} left"
-        yield row((f"out of memory: {format_bytes(failed.asked)} asked for{left}", "bad"))
+        left = "" if failed.free is None else f", {format_bytes(failed.free)} free"
+        yield row((f"out of memory: {format_bytes(failed.asked)} requested{left}", "bad"))
     if memory.unused > 0:
         largest = format_bytes(memory.largest_unused)
-        text = f"Unused {format_bytes(memory.unused)}; the largest free block has {largest}"
+        text = f"Unused {format_bytes(memory.unused)}; largest free block {largest}"
         yield row((text, "dim"))
 
 

@@ -40,8 +40,8 @@ PEAK = "▲"
 LEGEND_ROWS = 3
 """Rows of the legend at most."""
 
-NOT_TOLD = "What memory is for is not told: the recording has no stacks, or no addresses of blocks."
-AT_LEAST = "What was held before the recording is not known, so all of this is at least so much."
+NOT_TOLD = "What memory is for is unknown: the recording has no stacks, or no block addresses."
+AT_LEAST = "What was held before the recording is unknown: these sizes are lower bounds."
 
 
 def title_of(curve: MemoryCurve, cells: int) -> str:
@@ -148,10 +148,10 @@ def peak_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa
         name = row((GLYPHS[category][0] * 2, GLYPHS[category][1]), f" {category.label}")
         figures = _columns(name, format_bytes(size), _share(tenths), count, cells)
         rows.append(crop((*figures, *_bar(tenths, GLYPHS[category][1], cells)), cells))
-    rows.append(_columns("   held in all", *_in_all(memory), cells, "bold"))
+    rows.append(_columns("   total", *_in_all(memory), cells, "bold"))
     if memory.reserved is not None:
         held = format_bytes(int(memory.reserved[memory.peak]))
-        line = row((RESERVED * 2, "dim"), " reserved then")
+        line = row((RESERVED * 2, "dim"), " reserved at the peak")
         rows.append(_columns(line, held, "", "", cells))
     if not memory.has_categories:
         rows += wrap(NOT_TOLD, cells, "dim")

@@ -78,7 +78,7 @@ def _devices(allocations: MemoryReport, cells: int) -> list[Row]:
 
 def _most_allocated(peak: Peak | None) -> str:
     """Counted as the program asked for it: it may be less than is allocated now."""
-    return f"   held at most {format_bytes(peak.bytes)}" if peak and peak.absolute else ""
+    return f"   peak {format_bytes(peak.bytes)} held" if peak and peak.absolute else ""
 
 
 def _curves(snapshot: Snapshot, cells: int) -> list[Row]:
@@ -103,7 +103,7 @@ def _curves(snapshot: Snapshot, cells: int) -> list[Row]:
 
 def _why_none(snapshot: Snapshot) -> str:
     if snapshot.run is None:
-        return "This trace has no steps' memory: it is recorded in runs (perftui train.py)."
+        return "This trace has no memory by step: perftui train.py records it."
     if not snapshot.train_steps:
         return "No step yet: memory is read at the end of each step."
     return NO_GPU_MEMORY

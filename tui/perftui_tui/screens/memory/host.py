@@ -50,7 +50,7 @@ ROWS = (
 
 NAME_CELLS, FIGURE_CELLS = 18, 10
 
-NOTE = "RSS counts a page that processes share in each of them, PSS splits it between them."
+NOTE = "RSS counts a shared page in every process, PSS splits it between them."
 
 
 def host_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
@@ -189,7 +189,7 @@ def _resident(snapshot: Snapshot, table: Table | None, cells: int, height: int) 
         notes=(
             f"highest {format_bytes(max(known))}",
             *((f"{format_bytes(whole)} in the machine",) if whole else ()),
-            "pages that processes share count in each",
+            "shared pages count once per process",
         ),
         total=len(values),
     )

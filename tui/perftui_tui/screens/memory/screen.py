@@ -54,16 +54,16 @@ class MemoryScreen(RunScreen):
 
     NAME = "memory"
     HELP = (
-        "GPU memory at the end of each step: what tensors hold (allocated), and what PyTorch keeps "
-        "for them (reserved). The peak is the most that was allocated at any time. Where "
-        "allocations were recorded (--memory in profiled windows, --memory-snapshot for all of the "
-        "GPU's), memory is shown by category over that time: parameters, gradients, optimizer "
-        "state, activations (what the forward pass makes and the backward pass needs), temporary "
-        "(released in the same pass), what was held before the recording, and other, of which "
-        "nothing tells what it is for. Each column shows its highest moment. Allocations "
-        "that were tried again cost time, since PyTorch then empties its cache. Where a snapshot "
-        "of the allocator is there, the lines of the program that hold the memory are listed. "
-        "Of the host there are the processes by role, page cache, swap and /dev/shm."
+        "GPU memory at the end of each step: what tensors hold (allocated), and what PyTorch has "
+        "taken from the driver (reserved). The peak is the most that was ever allocated. If "
+        "allocations were recorded (--memory in profiled windows, --memory-snapshot for all GPU "
+        "memory), memory is also shown by category over that time: parameters, gradients, "
+        "optimizer state, activations (made by the forward pass, held for the backward pass), "
+        "temporary (released in the same phase), memory held from before the recording, and other, "
+        "whose purpose is unknown. Each column shows its highest moment. Retried allocations cost "
+        "time: PyTorch empties its cache before each retry. A memory snapshot also shows which "
+        "lines of the program hold the memory. For the host, the screen shows the processes by "
+        "role, page cache, swap and /dev/shm."
     )
     CHART = "memory"
     BINDINGS = bindings("memory")

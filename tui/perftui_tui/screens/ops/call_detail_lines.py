@@ -106,7 +106,7 @@ class _Page(DetailTable):
             yield from self.title("launched nothing on a GPU")
             return
         yield from self.title(
-            "launched, with all that it calls",
+            "launched, with callees",
             "launches", "time", "share", "tensor", "est. occ", "block",
         )  # fmt: skip
         names = short_names(part.label for part in kernels[:MOST_ROWS])
@@ -129,14 +129,14 @@ class _Page(DetailTable):
         yield from self.shares(title, things, detail.callers, _caller)
         if detail.inner:
             count = format_count(detail.inner)
-            yield line((f"{count} more run inside another call of it, and are part of that", "dim"))
+            yield line((f"{count} more are nested in another call of it, and counted there", "dim"))
 
     def lines(self) -> Iterator[LinkedLine]:
         """Which functions call it; PyTorch 2.13 has their first line, others that of the call."""
         if not self.further.lines:
             yield from self._missing("lines of code", "lines", "stacks")
             return
-        title = "called from the functions at"
+        title = "called from functions at"
         yield from self.shares(title, "calls", self.further.lines, lambda part: ToRow(part.row))
 
     def shapes(self) -> Iterator[LinkedLine]:
@@ -150,7 +150,7 @@ class _Page(DetailTable):
         """Grid, block and occupancy of a kernel."""
         if category != KERNEL:
             return
-        yield from self.title(f"tensor cores, by its name: {tensor_cores(name).value}")
+        yield from self.title(f"tensor cores, inferred from its name: {tensor_cores(name).value}")
         if self.further.launches is None:
             yield from self.title("how it was launched is being read")
             return
@@ -159,10 +159,10 @@ class _Page(DetailTable):
             return
         found = self.further.launch(name, category)
         if found is None:
-            yield from self.title("the trace does not say how it was launched")
+            yield from self.title("how it was launched was not recorded")
             return
         if found.occupancy is not None:
-            text = f"estimated occupancy {found.occupancy:.0f} %, mean over its launches by time"
+            text = f"estimated occupancy {found.occupancy:.0f} %, mean over launches by time"
             yield line((text, ""))
         yield from self.title("grid and block", "launches")
         for grid, block, count in found.shapes[:MOST_ROWS]:
@@ -172,7 +172,7 @@ class _Page(DetailTable):
 
     def places(self, detail: Detail, one: str) -> Iterator[LinkedLine]:
         """Where it is on the timeline."""
-        yield from self.title("on the timeline", "lasts", "begins", cell=WIDE)
+        yield from self.title("on the timeline", "duration", "start", cell=WIDE)
         longest = detail.longest
         named = [(f"longest {one}", longest[0])]
         named += [(f"{place}. longest", row) for place, row in enumerate(longest[1:], 2)]
@@ -185,7 +185,7 @@ class _Page(DetailTable):
 
     def _unread(self, what: str, key: str) -> Iterator[LinkedLine]:
         yield line(("", ""))
-        text = printable(f"{what} not read: {self.further.unread[key]}")
+        text = printable(f"{what} cannot be read: {self.further.unread[key]}")
         yield from (line(*each) for each in wrap(text, self.width, "dim"))
 
     def _missing(self, what: str, key: str, option: str) -> Iterator[LinkedLine]:

@@ -59,7 +59,7 @@ _NOT_RECORDED = {
 }
 
 
-_TENSOR_CORES = "tensor: by kernel names"
+_TENSOR_CORES = "tensor: inferred from kernel names"
 
 
 class OpsContent:
@@ -208,7 +208,7 @@ class OpsContent:
         analysis = self.analysis
         table = analysis.modules if by is By.MODULE and len(analysis.modules) else analysis.ops
         rest = int(analysis.kernels.total.sum()) - int(table.device_self.sum())
-        outside = f"+ {format_ns(rest)} of GPU time launched by none of these" if rest > 0 else ""
+        outside = f"+ {format_ns(rest)} of GPU time not launched by these" if rest > 0 else ""
         has_finding = by in self.facts.known_tensor_cores
         return "   ".join(filter(None, [outside, _TENSOR_CORES if has_finding else ""]))
 

@@ -149,7 +149,7 @@ class OpsDetail(Vertical):
     def _draw(self) -> None:
         page = self._pages[-1]
         if page.detail is None:
-            self.lines.show_lines([LinkedLine(row("the trace holds no call of it"))], 0)
+            self.lines.show_lines([LinkedLine(row("the trace has no call of it"))], 0)
             return
         width = self.size.width
         if isinstance(page.target, ToKernel):

@@ -24,8 +24,7 @@ from perftui_tui.tables.rows import Column, TableData
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 BEYOND = (
-    "above 100 %: data that is still in caches, or inputs that were expanded without their strides "
-    "being recorded"
+    "above 100 %: data was still in caches, or inputs were expanded and their strides not recorded"
 )
 """Why a call can be faster than its roof."""
 
@@ -86,7 +85,7 @@ def about(found: Roofline) -> str:
     """What the table is about: which part of the step, which roofs, and what its figures mean."""
     share = format_percent(found.covered / found.whole if found.whole else 0.0)
     saved = "the measured roof" if found.measured else "the data sheet's roof"
-    parts = [f"{share} of the GPU time of a step   could save: at {saved}"]
+    parts = [f"{share} of a step's GPU time   could save: at {saved}"]
     name = printable(found.card)
     if found.is_measured:
         parts.append(f"{name}, measured by perftui probe: {_peaks(found.peaks)}")

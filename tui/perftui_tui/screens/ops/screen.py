@@ -27,23 +27,21 @@ class OpsScreen(RunScreen):
     """
     NAME = "ops"
     HELP = (
-        "Operators with their self and total time on the CPU and the GPU, or kernels. Self leaves "
-        "out what an operator calls; device time is that of the kernels it launched. "
-        "{ops.group(1)} tells operators apart by name, shapes, module or line (that of the "
-        "function where torch names no other), {ops.tree} shows who calls whom as a tree, "
-        "{ops.kernels} the kernels, {ops.sums} the ranges that were marked (NVTX under nsys, "
-        "record_function in torch) and then the CUDA calls by name: a range inside another of its "
-        "name on the same thread adds no time, and the mean counts single ranges. {ops.roofline} "
-        "compares the calls of one step with the roofline: the time that the arithmetic and the "
-        "memory of the card need at least, by its data sheet and, after `perftui probe` on such a "
-        "card, as measured. That needs the sizes of tensors (--shapes), and a GPU. "
-        "{ops.table.open} opens a row: its kernels, callers, shapes "
-        "and places on the timeline; {ops.detail.leave} leads back. {ops.filter} filters, "
-        "{ops.table.sort(-1)} and {ops.table.sort(1)} (or a click on a title) choose the column to "
-        "sort by, {ops.table.reverse} reverses, {ops.save} saves the table. Whether a kernel uses "
-        "tensor cores is told by its name, and so is the share of an operator's own GPU time on "
-        "them; the occupancy is the profiler's estimate, unless --ncu "
-        "gave a measured one."
+        "Operators with their own and total time on the CPU and the GPU, or kernels. Own excludes "
+        "the operators that it calls; GPU time is that of the kernels it launched. {ops.group(1)} "
+        "groups operators by name, shapes, module or line (the line of the function if torch has "
+        "no other), {ops.tree} shows the call tree, {ops.kernels} the kernels, {ops.sums} the "
+        "marked ranges (NVTX under nsys, record_function in torch) and then the CUDA calls by "
+        "name: a range nested in another of its name on the same thread adds no time, and the mean "
+        "is per range. {ops.roofline} compares the calls of one step with the roofline: the least "
+        "time that the card needs for their arithmetic and memory traffic, by its data sheet and, "
+        "after `perftui probe` on such a card, as measured. That needs the sizes of tensors "
+        "(--shapes), and a GPU. {ops.table.open} opens a row: its kernels, callers, shapes and "
+        "places on the timeline; {ops.detail.leave} goes back. {ops.filter} filters, "
+        "{ops.table.sort(-1)} and {ops.table.sort(1)} (or a click on a title) choose the sort "
+        "column, {ops.table.reverse} reverses the order, {ops.save} saves the table. Use of tensor "
+        "cores is inferred from kernel names, and so is their share of an operator's own GPU time; "
+        "occupancy is the profiler's estimate, unless --ncu measured it."
     )
 
     _shown: tuple[TraceAnalysis | None, str] | None = None
@@ -71,7 +69,7 @@ class OpsScreen(RunScreen):
             start = int(analysis.trace.start[event.row])
             end = start + int(analysis.trace.duration[event.row])
             self.session.go_to_place(start, end, event.row)
-            self.notify(hint("{app.return} leads back"), timeout=3)
+            self.notify(hint("{app.return} goes back"), timeout=3)
 
     @on(OpsView.SaveWanted)
     def _save(self, event: OpsView.SaveWanted) -> None:
@@ -92,7 +90,7 @@ def window_note(snapshot: Snapshot) -> str:
     """The window by its first step, or why there is none."""
     if snapshot.is_memory_alone:
         return hint(
-            "a memory snapshot has no times: {app.show('memory')} shows allocations by call site"
+            "a memory snapshot has no timings: {app.show('memory')} shows allocations by call site"
         )
     if snapshot.phase is Phase.TRACE:
         return snapshot.title

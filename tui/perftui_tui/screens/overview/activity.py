@@ -32,7 +32,7 @@ def activity(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
         key = shown_key("app.show('timeline')")
         rows.append(row((f"and {len(devices) - LISTED} more devices: {key} shows all", "dim")))
     if snapshot.is_memory_alone:
-        rows.append(row(("a memory snapshot has no times", "dim")))
+        rows.append(row(("a memory snapshot has no timings", "dim")))
     elif not devices:
         rows.append(row(("no GPU activity in this trace; times are CPU times", "dim")))
     if len(snapshot.step_ms) >= CHARTED_FROM:

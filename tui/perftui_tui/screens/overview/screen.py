@@ -38,7 +38,7 @@ with all that belongs to them fit on a screen of 40 rows."""
 CRAMPED_BELOW = 20
 """Rows of the screen below which a finding needs that of the parts without names, and the log's."""
 
-NOT_PLAYED = "script output has no times, so it is not played: {app.show('log')} shows it"
+NOT_PLAYED = "script output has no timestamps, so it is not played: {app.show('log')} shows it"
 
 
 class OverviewScreen(RunScreen):

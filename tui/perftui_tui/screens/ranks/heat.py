@@ -52,7 +52,7 @@ def _legend(grid: StepGrid, columns: int, hidden: int) -> Row:
     last = grid.first + steps - 1
     more = f"; and {hidden} more ranks" if hidden else ""
     text = (
-        f"{'':{LABEL_WIDTH}}a column is {what}, {grid.first:,} to {last:,}, without waiting for "
-        f"others; full is {FULL_AT:g}x the median of {format_ns(grid.usual)}{more}"
+        f"{'':{LABEL_WIDTH}}a column is {what}, {grid.first:,} to {last:,}, without waits for "
+        f"others; a full block is {FULL_AT:g}x the median of {format_ns(grid.usual)}{more}"
     )
     return row((text, "dim"))

@@ -41,10 +41,10 @@ class RunsScreen(RunScreen):
     NAME = "runs"
     HELP = (
         "All runs in the directory of the current run, newest first; the current run is marked. "
-        "Step is the mean steady step, the verdict the finding that costs most of it. "
+        "Step is the mean steady step, the verdict is the finding that costs the most. "
         "{runs.table.open} shows a run on all screens; a running training is watched, and leaving "
-        "it does not end it. A name stays with the run. Deleting asks for confirmation, and never "
-        "deletes a run that is still going on."
+        "it does not stop it. A name stays with the run. Deleting asks for confirmation; a run "
+        "that is still going on cannot be deleted."
     )
     BINDINGS = bindings("runs")
 

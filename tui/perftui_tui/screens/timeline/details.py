@@ -173,7 +173,7 @@ class DetailedTimeline(Vertical):
     def action_scroll_detail(self, pages: int) -> None:
         """Scroll the detail."""
         if not self._detail.scroll_page(pages):
-            self.notify("that is all there is", timeout=2)
+            self.notify("end of details" if pages > 0 else "start of details", timeout=2)
 
     def action_tall_detail(self) -> None:
         """Give the detail half of the screen, or take it back."""
@@ -183,7 +183,7 @@ class DetailedTimeline(Vertical):
     def action_copy_detail(self) -> None:
         """Copy all of the detail, also what is not on screen."""
         self.app.copy_to_clipboard(self._detail.text)
-        self.notify("the detail is in the clipboard, where the terminal lets it", timeout=3)
+        self.notify("details copied to the clipboard, if the terminal allows it", timeout=3)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Notify of failed background work of this widget: the app gets only its own."""

@@ -65,7 +65,7 @@ def read_together(
         progress(done, len(ranks))
     parts[1:] = sorted(parts[1:], key=lambda part: part.rank)
     notes = [clock_line(part.rank, part.clock) for part in parts]
-    alone = hint("{timeline.search.all_ranks} shows one alone again")
+    alone = hint("{timeline.search.all_ranks} shows one rank again")
     head = Line(f"{len(parts)} ranks on one clock  {alone}", "bold")
     return merge_ranks(parts), (head, *notes, *problems)
 
@@ -77,7 +77,9 @@ def clock_line(rank: int, clock: RankClock) -> Line:
         facts.append(f"by {format_ns(clock.shift)}")
     if clock.bounds is not None:
         low, high = clock.bounds
-        facts.append(f"known to {format_ns(max(high - clock.shift, clock.shift - low))} or better")
+        facts.append(
+            f"accurate to {format_ns(max(high - clock.shift, clock.shift - low))} or better"
+        )
     if clock.collectives:
         facts.append(f"{format_count(clock.collectives)} collectives in common")
     doubtful = (Evidence.CONTRADICTED, Evidence.NO_CLOCK, Evidence.UNCHECKED)

@@ -39,13 +39,13 @@ NO_TRACE = (
 STEPS_ALONE = (
     "no window has been profiled yet: {app.capture} records what runs on each thread and stream"
 )
-NEVER_PROFILED = "no window was profiled in this run: what ran on each thread is not known"
+NEVER_PROFILED = "no window was profiled in this run: what ran on each thread is unknown"
 OF_STEPS = (
-    "These are the steps recorded so far. How long each phase of a step took is exact; in which "
-    "order the phases came is not recorded."
+    "These are the steps recorded so far. The duration of each phase is exact; the order of the "
+    "phases within a step is not recorded."
 )
-ONE_RANK = "there is one rank: perftui DIR, on a directory with traces of several, shows all"
-EMPTY_TRACE = "this trace holds no event with a duration: there is nothing to draw"
+ONE_RANK = "only one rank here: perftui DIR opens a directory with the traces of several"
+EMPTY_TRACE = "this trace has no event with a duration: there is nothing to draw"
 
 
 class TimelineView(SearchedTimeline):

@@ -37,22 +37,22 @@ class Timeline(TimelineMouse, can_focus=True):
     action_pan = _action(TimelineState.pan)
     action_track = _action(TimelineState.move_track)
     action_edge = _action(TimelineState.to_edge)
-    action_gap = _action(TimelineState.next_gap, "no further gap that long on this track")
-    action_largest_gap = _action(TimelineState.largest_gap, "no gap on this track")
-    action_event = _action(TimelineState.next_event, "no further event on this track")
+    action_gap = _action(TimelineState.next_gap, "no more gaps that long on this track")
+    action_largest_gap = _action(TimelineState.largest_gap, "no gaps on this track")
+    action_event = _action(TimelineState.next_event, "no more events on this track")
     action_fit = _action(TimelineState.fit)
     action_whole = _action(TimelineState.whole)
     action_fold = _action(TimelineState.fold)
     action_threshold = _action(TimelineState.change_threshold)
-    action_longest_match = _action(TimelineState.longest_match, "no event with that name")
-    action_match = _action(TimelineState.next_match, "no event with that name")
+    action_longest_match = _action(TimelineState.longest_match, "no event has that name")
+    action_match = _action(TimelineState.next_match, "no event has that name")
     action_mark = _action(TimelineState.mark)
     action_measure = _action(TimelineState.mark_selection)
     action_clear = _action(TimelineState.clear)
-    action_hide = _action(TimelineState.hide_track, "this is the last one shown")
+    action_hide = _action(TimelineState.hide_track, "this is the last track shown")
     action_show_hidden = _action(TimelineState.show_hidden, "nothing is hidden")
     action_pin = _action(TimelineState.pin_track)
-    action_reorder = _action(TimelineState.reorder, "it cannot move further")
+    action_reorder = _action(TimelineState.reorder, "this track cannot move further")
 
     def action_zoom(self, direction: int) -> None:
         """Zoom in (1) or out (-1)."""
@@ -66,20 +66,20 @@ class Timeline(TimelineMouse, can_focus=True):
         """Select the next or previous event of the same name."""
         selected = self.state.selected if self.state else None
         if selected is None or selected.is_gap:
-            keys = hint("{timeline.same_name(-1)} and {timeline.same_name(1)} find its name")
+            keys = hint("{timeline.same_name(-1)} and {timeline.same_name(1)} find more like it")
             self.nothing_found(f"select an event first: {keys}")
             return
-        self.act(lambda state: state.same_name(step), "no further event of this name here")
+        self.act(lambda state: state.same_name(step), "no more events with this name")
 
     def action_step(self, step: int) -> None:
         """Show the next or previous step."""
-        self.act(lambda state: state.next_step(step), self._no_step("no further step"))
+        self.act(lambda state: state.next_step(step), self._no_step("no more steps"))
 
     def action_slow_step(self, step: int) -> None:
         """Show the next or previous step that is slower than the others."""
         steps = self.state.steps if self.state else ()
         bound = format_ns(slow_from(steps))
-        missing = f"no further step took {bound} or more, a tenth above the median"
+        missing = f"no more steps took {bound} or more (10 % above the median)"
         self.act(lambda state: state.next_slow_step(step), self._no_step(missing))
 
     def _no_step(self, missing: str) -> str:

@@ -49,7 +49,7 @@ def _churning(facts: Facts) -> Lost | None:
             Figure.share("in calls of the driver", cost / step.mean, CHURN.limits.warning, place),
             Figure("calls that allocate", found.gets, "count"),
             Figure("calls that free", found.frees, "count"),
-            Figure("steady steps", found.steps.steps, "count"),
+            Figure("profiled steps", found.steps.steps, "count"),
         ),
         place=place,
         parts=(GapCause.ALLOCATION.value, GapCause.LAUNCH.value),

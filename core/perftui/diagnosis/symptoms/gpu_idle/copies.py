@@ -54,7 +54,7 @@ def _pageable(facts: Facts) -> Lost | None:
             Figure("copying, nothing else running", found.exposed // count, "ns"),
             Figure("the host waits for them", found.waited // count, "ns"),
             *((Figure("freeing the memory of batches", free // count, "ns"),) if free else ()),
-            Figure("steady steps", steps.steps, "count"),
+            Figure("profiled steps", steps.steps, "count"),
         ),
         place=_place(facts, found),
         parts=_parts(found, free),
@@ -90,7 +90,7 @@ def _exposed(facts: Facts) -> Lost | None:
                 Figure(f"copied, {each.kind.value}", each.size // count, "B", place=place)
                 for each in found
             ),
-            Figure("steady steps", steps.steps, "count"),
+            Figure("profiled steps", steps.steps, "count"),
         ),
         place=place,
         parts=(EXPOSED_COPIES,),
@@ -121,7 +121,7 @@ def _made(facts: Facts) -> Lost | None:
             Figure.share("made on the CPU", _share(cost, step), CREATED.limits.warning),
             Figure("tensors a step", each, "count"),
             Figure("copied a step", found.size // count, "B"),
-            Figure("steady steps", steps.steps, "count"),
+            Figure("profiled steps", steps.steps, "count"),
         ),
         place=place,
         parts=_parts(found, 0),
@@ -148,7 +148,7 @@ def _many(facts: Facts) -> Lost | None:
         (
             Figure.share("small copies", _share(cost, step), MANY.limits.warning),
             Figure("small copies a step", each, "count", MANY_COPIES),
-            Figure("steady steps", steps.steps, "count"),
+            Figure("profiled steps", steps.steps, "count"),
         ),
         place=place,
         parts=_parts(most, 0),

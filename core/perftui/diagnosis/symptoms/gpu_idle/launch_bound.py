@@ -84,7 +84,7 @@ def _figures(found: Launches, share: float, which: str, steps: int) -> Iterator[
     if found.in_graphs:
         yield Figure.share("kernels launched by CUDA graphs", found.in_graphs)
     yield Figure("what helps", _advice(found))
-    yield Figure("steady steps", steps, "count")
+    yield Figure("profiled steps", steps, "count")
 
 
 def _advice(found: Launches) -> str:

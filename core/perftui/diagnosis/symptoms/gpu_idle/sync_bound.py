@@ -69,7 +69,7 @@ def _synchronising(facts: Facts) -> Lost | None:
             Figure("gaps", len(gaps), "count")
             if trace.lists_all_gaps
             else Figure("gaps", f"at least {len(gaps)}"),
-            Figure("steady steps", trace.steps, "count"),
+            Figure("profiled steps", trace.steps, "count"),
             *_longest(gaps, trace),
             *_calls(counted, facts),
         ),

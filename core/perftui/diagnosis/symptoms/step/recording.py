@@ -53,7 +53,7 @@ def _before_steps(facts: Facts, found: StartUp) -> Lost:
         f"{fmt.percent(found.judged / whole)} of it is steady steps.",
         (
             Figure.share("device idle, initialisation", found.idle / whole, 0.10),
-            Figure("steady steps", trace.steps, "count"),
+            Figure("profiled steps", trace.steps, "count"),
         ),
     )
 
@@ -95,7 +95,7 @@ def _seen(facts: Facts) -> Lost | None:
         (
             Figure.share("device idle, initialisation", idle / step.mean, 0.10),
             *gaps,
-            Figure("steady steps", trace.steps, "count"),
+            Figure("profiled steps", trace.steps, "count"),
         ),
         place=idle_place(facts, GapCause.INITIALISATION, trace),
     )

@@ -13,6 +13,8 @@ from perftui_tui.screens.timeline.model.counter_track import CounterTrack, round
 from perftui_tui.screens.timeline.model.navigation import Selection
 from perftui_tui.screens.timeline.model.viewport import Viewport
 
+_HEAD = "whole trace"
+
 
 def counter_lines(track: CounterTrack, selected: Selection) -> list[Line]:
     """Value, what it stands for, where it is from, and the range of all samples in the trace."""
@@ -43,13 +45,13 @@ def _meaning(counter: Counter) -> str:
         return "holds until the next change"
     every = rounded(counter.interval)
     if counter.is_mean:
-        return f"mean since the sample before; one every {every}"
-    return f"one sample every {every}, drawn until the next"
+        return f"mean since the previous sample, one every {every}"
+    return f"sampled every {every}, drawn until the next"
 
 
 def _figures(counter: Counter) -> Iterator[str]:
     count, what = len(counter), "sample" if counter.interval else "change"
-    yield f"{format_count(count)} {what}{'' if count == 1 else 's'} in the time of the trace"
+    yield f"{format_count(count)} {what}{'' if count == 1 else 's'} in the trace"
     yield f"min {value_text(counter.lowest, counter.unit)}"
     yield f"max {value_text(counter.highest, counter.unit)}"
     yield f"a full cell is {value_text(counter.top, counter.unit)}"
@@ -70,8 +72,8 @@ def counter_table(counters: Sequence[CounterTrack], view: Viewport) -> Iterator[
     """Least, mean and largest value of each counter over all of the trace, and how many samples."""
     if not counters:
         return
-    names = max(len(track.counter.name) for track in counters)
-    head = f"{'over the whole time':<{names + 2}}  {'min':>12}  {'mean':>12}  {'max':>12}  samples"
+    names = max(len(_HEAD) - 2, *(len(track.counter.name) for track in counters))
+    head = f"{_HEAD:<{names + 2}}  {'min':>12}  {'mean':>12}  {'max':>12}  samples"
     yield Line(head, "bold", one_row=True)
     for track in counters:
         counter = track.counter

@@ -59,7 +59,7 @@ def event_lines(trace: Trace, selected: Selection, launches: Launches) -> list[L
         Line("  ".join(facts), facts=True),
         *_launch(trace, row, launches),
         *([Line(f"in {' < '.join(printable(c) for c in callers)}")] if callers else []),
-        *([] if is_whole else [Line(f"in full: {printable(name)}")]),
+        *([] if is_whole else [Line(f"full name: {printable(name)}")]),
     ]
 
 
@@ -67,7 +67,7 @@ def _figures(trace: Trace, selected: Selection) -> Iterator[str]:
     row = selected.row
     track = trace.tracks[int(trace.track[row])]
     if not track.is_device and trace.categories[int(trace.category[row])] not in DERIVED:
-        yield f"self {format_ns(self_time(trace, row))}"
+        yield f"own {format_ns(self_time(trace, row))}"
     before, after = gaps_around(selected)
     if before is not None:
         yield f"gap before {format_ns(before)}"
@@ -95,14 +95,14 @@ def _launch(trace: Trace, row: int, launches: Launches) -> Iterator[Line]:
     call = launches.launching(first)
     waited = int(trace.start[first] - trace.start[row if call == NONE else call])
     name = middle(printable(shown_name(trace, other)), _LONGEST_NAME)
-    text = f"{what} {name}{more} ({where}), {_later(waited)}  {key} goes there"
+    text = f"{what} {name}{more} ({where}), {_later(waited)}  {key} jumps there"
     yield Line(text, "accent", place=place_of_event(trace, other))
 
 
 def _later(waited: int) -> str:
     """Clocks of host and device are joined by the driver, and off by a microsecond or two."""
     if waited < 0:
-        return f"began {format_ns(-waited)} before the call, by its clock"
+        return f"began {format_ns(-waited)} before the call (clock skew)"
     return f"began {format_ns(waited)} after the call"
 
 

@@ -44,7 +44,7 @@ def _meanwhile(trace: Trace, selected: Selection) -> list[Line]:
         where = printable(track_label(trace, busiest.track))
         facts.append(f"{where} in operators and calls for {format_ns(busiest.time)}")
     else:
-        facts.append("no operator and no call")
+        facts.append("no operators or calls")
     return [Line("  ".join(facts), "bold", facts=True), *name_rows(on_cpu)]
 
 
@@ -56,16 +56,16 @@ def _name_lines(trace: Trace, row: int) -> list[Line]:
     median = int(np.partition(durations, middle)[middle])
     longer = int(np.count_nonzero(durations > trace.duration[row]))
     facts = [
-        f"of this name: {format_count(len(rows))} {'event' if len(rows) == 1 else 'events'}",
+        f"with this name: {format_count(len(rows))} {'event' if len(rows) == 1 else 'events'}",
         f"sum {format_ns(int(durations.sum()))}",
         f"shortest {format_ns(int(durations.min()))}",
         f"median {format_ns(median)}",
         f"longest {format_ns(int(durations.max()))}",
-        f"{format_count(longer)} longer than this" if longer else "none longer than this",
-        hint("{timeline.same_name(-1)} {timeline.same_name(1)} go through those of the thread"),
+        f"{format_count(longer)} longer" if longer else "none longer",
+        hint("{timeline.same_name(-1)} {timeline.same_name(1)} step through those of this thread"),
     ]
     if len(rows) == 1:
-        return [Line("the only event of its name", "dim")]
+        return [Line("the only event with this name", "dim")]
     lines = [Line("  ".join(facts), facts=True)]
     if longer:
         longest = int(rows[int(np.argmax(durations))])

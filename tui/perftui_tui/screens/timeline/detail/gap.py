@@ -80,7 +80,7 @@ def _main_thread(
     if thread is not None:
         line, samples = thread.lines[0], fmt.several(thread.samples, "sample")
         held = share(line.held, gap.duration)
-        return [Line(f"main thread at {line.source} for {held} of it ({samples})", "warn")]
+        return [Line(f"main thread at {line.source} for {held} of the gap ({samples})", "warn")]
     frame = python_frame(analysis.trace, main_track, gap.start, gap.end)
     return [Line(f"main thread in {printable(frame)}", "warn")] if frame else []
 
@@ -123,8 +123,8 @@ def _why_no_gap(analysis: TraceAnalysis, device: int, selected: Selection) -> st
         return f"after the last activity of {name}"
     listed = [gap.duration for gap in analysis.gaps if gap.device == device]
     if len(listed) >= MOST and length <= min(listed):
-        return f"cause not known: only the {MOST:,} longest gaps of {name} are judged"
-    return f"other streams of {name} were at work"
+        return f"cause unknown: only the {MOST:,} longest gaps of {name} are analysed"
+    return f"other streams of {name} were busy"
 
 
 def _enclosing_ops(trace: Trace, gap: Gap) -> list[Line]:

@@ -50,7 +50,7 @@ def _threads(trace: Trace, measured: Measure) -> Iterator[str]:
         yield f"{label}  in operators and calls {_of(one.time, measured)}  {events}"
     left = len(measured.threads) - MOST_THREADS
     if left > 0:
-        yield f"and {_several(left, 'thread', 'threads')} less busy"
+        yield f"and {_several(left, 'less busy thread', 'less busy threads')}"
 
 
 def _of(time: int, measured: Measure) -> str:
@@ -65,7 +65,7 @@ def _several(count: int, one: str, many: str) -> str:
 def name_rows(names: Sequence[NameTime]) -> list[Line]:
     """A table of time by name, under its heads."""
     if not names:
-        return [Line("no event in this range")]
+        return [Line("no events in this range")]
     listed = names[:MOST_NAMES]
     shown = short_names(one.name for one in listed if one.on_device)
     left = len(names) - MOST_NAMES

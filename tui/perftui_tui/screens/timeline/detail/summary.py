@@ -40,7 +40,7 @@ def summary_lines(analysis: TraceAnalysis, run: RunSnapshot | None = None) -> li
     if ONLY_STEPS in trace.metadata:
         return lines
     if not analysis.has_tables:
-        return [*lines, Line("gaps and their causes follow when all of it has been read", "dim")]
+        return [*lines, Line("gaps and their causes follow once the whole trace is read", "dim")]
     return [
         *lines,
         *_idle(analysis, run),
@@ -51,7 +51,7 @@ def summary_lines(analysis: TraceAnalysis, run: RunSnapshot | None = None) -> li
             if analysis.has_gpu
             else ()
         ),
-        *_top("operators by their own time on the CPU", trace, ops, ops.names, ops.cpu_self),
+        *_top("operators by own CPU time", trace, ops, ops.names, ops.cpu_self),
     ]
 
 
@@ -65,7 +65,7 @@ def _steps(analysis: TraceAnalysis) -> Iterator[Line]:
     median = median_duration(steps)
     slow = sorted(slow_steps(steps), key=lambda step: -step.duration)
     count = f"{format_count(len(steps))} {'step' if len(steps) == 1 else 'steps'}"
-    slower = f"{format_count(len(slow))} slow" if slow else "none a tenth slower"
+    slower = f"{format_count(len(slow))} slow" if slow else "none 10 % slower"
     keys = hint("{timeline.step(1)} next, {timeline.slow_step(1)} next slow")
     yield Line(f"{count}, median {format_ns(median)}, {slower}  {keys}", "bold")
     for step in slow[:MOST]:
@@ -76,7 +76,7 @@ def _steps(analysis: TraceAnalysis) -> Iterator[Line]:
 
 def _steps_by_rank(analysis: TraceAnalysis) -> Iterator[Line]:
     """The slowest ranks first; each leads to its slowest step."""
-    keys = hint("{timeline.step(1)} next, {timeline.slow_step(1)} next slow, of the rank selected")
+    keys = hint("{timeline.step(1)} next, {timeline.slow_step(1)} next slow, in the selected rank")
     yield Line(f"steps by rank, the slowest first  {keys}", "bold")
     found = [(rank, analysis.steps_of(rank)) for rank in analysis.ranks]
     medians = {rank: median_duration(steps) for rank, steps in found if steps}
@@ -88,12 +88,12 @@ def _steps_by_rank(analysis: TraceAnalysis) -> Iterator[Line]:
             f"{format_ns(medians[rank]):>10}",
             f"rank {rank}",
             f"{format_count(len(steps))} {'step' if len(steps) == 1 else 'steps'}",
-            f"{format_count(slow)} slow" if slow else "none a tenth slower",
+            f"{format_count(slow)} slow" if slow else "none 10 % slower",
         ]
         yield Line("  ".join(facts), place=Place(longest.start, longest.end, longest.row))
     left = len(slowest) - MOST
     if left > 0:
-        yield Line(f"{'':>10}  and {left} {'rank' if left == 1 else 'ranks'} less slow", "dim")
+        yield Line(f"{'':>10}  and {left} faster {'rank' if left == 1 else 'ranks'}", "dim")
 
 
 def _idle(analysis: TraceAnalysis, run: RunSnapshot | None) -> Iterator[Line]:
@@ -139,7 +139,7 @@ def _breakdown(analysis: TraceAnalysis) -> Iterator[Line]:
     total = sum(each.step.duration for each in steps)
     if not total:
         return
-    what = "the trace" if steps[0].step.index < 0 else "a step, on average"
+    what = "whole trace" if steps[0].step.index < 0 else "mean step"
     mean = total / len(steps)
     yield Line(f"{what}: {format_ns(mean)}", "bold")
     sums: dict[str, int] = {}

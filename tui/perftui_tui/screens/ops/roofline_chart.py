@@ -58,7 +58,7 @@ class RooflineChart(PlotextPlot):
         if found.measured is not None:
             sources.append(("measured", found.measured))
         markers = ("*", "o") if RowView.ascii_only else ("braille", "dot")
-        for (source, card), marker, ground in zip(
+        for (source, card), marker, line in zip(
             sources, markers, ("part-forward", "part-input-wait"), strict=False
         ):
             for precision in used:
@@ -66,11 +66,14 @@ class RooflineChart(PlotextPlot):
                 if points:
                     x, y = zip(*points, strict=True)
                     label = f"{precision.value}, {source}"
-                    plot.plot(x, y, marker=marker, color=self._colour(ground), label=label)
+                    plot.plot(x, y, marker=marker, color=self._colour(line), label=label)
         for row, letter in reversed(drawn.items()):
             colour = self._colour("caution" if row == self._selected else "accent")
             shown = f"[{letter}]" if row == self._selected else letter
-            plot.text(shown, *place_of(calls[row]), color=colour, alignment="center")
+            at = place_of(calls[row])
+            # Without one of its own plotext takes white, whatever the canvas has.
+            ground = self._colour("surface")
+            plot.text(shown, *at, color=colour, background=ground, alignment="center")
         plot.xlim(left, right)
         plot.ylim(bottom, top)
         plot.xlabel("FLOP per byte")

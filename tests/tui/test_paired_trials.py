@@ -92,7 +92,7 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
         await until_shown(pilot, "Evidence")
         await prove(pilot)
         await until_shown(pilot, "the first pair is running")
-        await until_shown(pilot, "first run is not counted")
+        await until_shown(pilot, "first run does not")
         trial.let(3)
         await until_shown(pilot, "not yet known: 3 more pairs needed")
         text = text_of(app)

@@ -116,7 +116,7 @@ def _finding(facts: Facts, judged: JudgedStep, part: Part, left: int, found: Sev
         Confidence.MEDIUM if sure is Confidence.HIGH else sure,
         place=place,
         parts=(part.name,),
-        would_raise_confidence=more_steps(step.count) or "a rule that knows the cause",
+        would_raise_confidence=more_steps(step.count),
         steps=step.count,
     )
 

@@ -91,7 +91,7 @@ def _time(state: TrialState, now: float) -> str:
 
 def _first(state: TrialState) -> str:
     if state.pairs_of_run is not None:
-        return f"Each run makes {state.steps:,} steps, switching the fix on and off in between."
+        return f"Each run makes {state.steps:,} steps and switches the fix on and off meanwhile."
     return (
         f"Runs of {state.steps:,} steps alternate, with the fix and without it. The first run does "
         "not count: files and caches are still cold."

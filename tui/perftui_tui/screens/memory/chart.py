@@ -44,7 +44,7 @@ def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noq
         return _devices(snapshot.allocations, cells)
     if use is None:
         return _curves(snapshot, cells) or wrap(_why_none(snapshot), cells, "dim")
-    step = f" by step {use.peak_step:,}" if use.peak_step >= 0 else ""
+    step = f" reached by step {use.peak_step:,}" if use.peak_step >= 0 else ""
     allocations = row(
         ("Allocated ", "dim"),
         (format_bytes(int(use.allocated[-1])), "bold"),

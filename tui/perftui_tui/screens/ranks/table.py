@@ -51,8 +51,13 @@ def rank_table(
         _times("p50", [row.p50 for row in rows], rows, 16),
         _times("p95", [row.p95 for row in rows], rows, 15),
         *_parts(rows),
-        Column("may wait", waits, lambda at: share(rows[at].waits, rows[at].mean), 8, optional=13),
     ]
+    if len(rows) > 1:
+        # At most: backward computes too while it waits for the other ranks.
+        waited = Column(
+            "waits ≤", waits, lambda at: share(rows[at].waits, rows[at].mean), 8, optional=13
+        )
+        columns.append(waited)
     columns += [*_communication(rows, windows or {}), *_caused(rows)]
     if slowest is not None:
         marks = [SLOWEST if row.rank == slowest else "" for row in rows]

@@ -44,10 +44,11 @@ class RanksScreen(RunScreen):
         "gradients together take equally long, because the fast ones wait for the slow one. The "
         "slow rank is the one with the longest steps when the part in which ranks wait (backward, "
         "or exposed communication in a trace) is left out; waits ≤ is the share of that part. From "
-        "5 % of a step it is called a straggler. Comm is the exposed communication per step in the rank's newest profiled "
-        "window, once the run has ended. A directory of traces shows which rank arrives last at "
-        'each collective: "waits caused" is how long all other ranks together wait there for '
-        "that rank per step, computing nothing, and the rank with the most is the straggler. "
+        "5 % of a step it is called a straggler. Comm is the exposed communication per step in the "
+        "rank's newest profiled window, once the run has ended. A directory of traces shows which "
+        'rank arrives last at each collective: "waits caused" is how long all other ranks together '
+        "wait there for that rank per step, computing nothing, and the rank with the most is the "
+        "straggler. "
         "On a large screen the selected rank is shown next to the median of the others. "
         "{ranks.table.open} shows a rank on all screens."
     )

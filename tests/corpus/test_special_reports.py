@@ -24,7 +24,7 @@ def test_shares_of_a_snapshot_sum_to_the_whole(path) -> None:
     tables = [
         [float(share) for share in re.findall(r"([\d.]+) %$", block, re.MULTILINE)]
         for block in text.split("\n\n")
-        if block.startswith(("Device", "Held"))
+        if block.startswith(("Device", "Held at the end", "Held at the peak of"))
     ]
     assert len(tables) == 3
     for *parts, whole in tables:

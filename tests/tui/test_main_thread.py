@@ -64,7 +64,7 @@ def test_calls_that_wait_are_listed_by_line() -> None:
     without = knowing({syncs: SyncCalls((), 3, on_gpu=False)})
     assert shown(without) == [
         "Calls that would wait for a GPU   over 3 profiled steps",
-        "  this training used no GPU: nothing waited",
+        "  this training used no GPU, so nothing waited",
         "  none",
     ]
 

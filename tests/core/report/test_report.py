@@ -177,7 +177,7 @@ def test_steps_of_a_run_are_rows_in_json(tmp_path: Path) -> None:
     assert steps["index"] == list(range(30))
     assert sum(steps["duration"]) == 30 * 33_000_000
     assert rows["ranks"] is None
-    assert rows["findings"][0]["answer"] == "loader workers"
+    assert rows["findings"][0]["answer"] == "make batches in worker processes (num_workers)"
 
 
 def test_a_directory_of_runs_gives_the_newest(tmp_path) -> None:

@@ -74,9 +74,10 @@ class PairedTrials(Experiment[TrialState]):
     def take(self, answer: str | None, state: TrialState) -> None:
         """Write the fix, where that was chosen."""
         from perftui_tui.dialogs.trial import WRITE
+        from perftui_tui.panes.trial import result
 
         if answer == WRITE:
-            self.source_fixes.write(state.option)
+            self.source_fixes.write(state.option, result(state)[0])
 
     # On the thread of the trial
 

@@ -39,13 +39,13 @@ class SourceFixes:
         """Identifier of the fix that was written in this session."""
         return self.written.option.fix if self.written else None
 
-    def write(self, option: FixOption | None) -> None:
-        """Show the diff of ``option``, and write it on yes."""
+    def write(self, option: FixOption | None, gain: str = "") -> None:
+        """Show the diff of ``option`` with its measured ``gain``, and write it on yes."""
         if option is None or option.patch is None:
             self._app.warn((option.why_not or option.advice) if option else "no fix is chosen")
             return
         chosen, patch = option, option.patch
-        self._app.on_thread(lambda: self._offer(chosen, patch))
+        self._app.on_thread(lambda: self._offer(chosen, patch, gain))
 
     def undo(self, root: Path | None = None) -> None:
         """Restore the source that was written in this session, or ask for what was written last
@@ -60,12 +60,12 @@ class SourceFixes:
         """Ask before anything is taken back: something else was written since."""
         self.written = None
 
-    def _offer(self, option: FixOption, patch: Patch) -> None:
+    def _offer(self, option: FixOption, patch: Patch, gain: str) -> None:
         """A run that is over is not read again: what it was found to need may be written by now."""
         from perftui.fixes.apply import check_unchanged
 
         check_unchanged(patch)
-        self._ask(lambda: WriteDialog(option, patch), lambda: self._write(option, patch))
+        self._ask(lambda: WriteDialog(option, patch, gain), lambda: self._write(option, patch))
 
     def _ask(self, dialog: Callable[[], ChoiceDialog], work: Callable[[], None]) -> None:
         """Show a dialog from a thread, and do the work on one where the answer is yes."""

@@ -51,11 +51,16 @@ def _what_runs(command: Sequence[str], warnings: Sequence[str]) -> list[Row | Pr
     return [Prose(shlex.join(command)), *(Prose(warning, "warn") for warning in warnings)]
 
 
-class WriteDialog(ChoiceDialog):
-    """Shows a patch as a diff before it is written. Returns YES or NO."""
+NOT_MEASURED = "its gain has not been measured by pairs of runs"
 
-    def __init__(self, option: FixOption, patch: Patch) -> None:
-        body = [row((option.title, "bold")), row((str(patch.path), "dim")), (), *diff_rows(patch)]
+
+class WriteDialog(ChoiceDialog):
+    """Shows a patch as a diff before it is written, with its measured gain. Returns YES or NO."""
+
+    def __init__(self, option: FixOption, patch: Patch, gain: str = "") -> None:
+        measured = row((gain, "bold")) if gain else row((NOT_MEASURED, "warn"))
+        where = row((str(patch.path), "dim"))
+        body = [row((option.title, "bold")), measured, where, (), *diff_rows(patch)]
         yes = hint("write it to the source; {diagnosis.undo_fix} undoes it")
         choices = yes_or_no(("enter",), yes, "leave the source unchanged")
         super().__init__("Write the fix?", body, choices)

@@ -31,13 +31,17 @@ NO_FIX_FOR_A_TRACE = (
 )
 
 
+SELECTED = ">"
+"""At the left edge of the selected finding."""
+
+
 def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
     """Each finding, the selected one marked at its left edge, then how much is unknown."""
     found = snapshot.diagnosis.findings
     selected = min(selected, len(found) - 1)
     rows: list[Row] = []
     for at, finding in enumerate(found):
-        mark = (">", "accent") if at == selected else BLANK
+        mark = (SELECTED, "accent") if at == selected else BLANK
         first, *rest = headlines(finding, cells - 1)
         rows += [(mark, *first), *((BLANK, *line) for line in rest)]
     if not rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from textual.containers import Container, Vertical
+from textual.geometry import Region
 from textual.reactive import reactive
 from textual.widget import Widget
 
@@ -13,6 +14,7 @@ from perftui.diagnosis.model import Finding
 from perftui.fixes.model import FixOption
 from perftui_tui.actions.clipboard import copy_text
 from perftui_tui.keys.keymap import bindings, shown_key
+from perftui_tui.panes.findings import headlines
 from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.panes.step_parts import rows_of, step_parts
 from perftui_tui.panes.top_ops import top_ops
@@ -150,6 +152,16 @@ class DiagnosisScreen(RunScreen):
         self.chosen = ""
         self.query_one("#finding-details", RowView).scroll_home(animate=False)
         self.redraw()
+        self.call_after_refresh(self._show_selected)
+
+    def _show_selected(self) -> None:
+        """Scroll the list to the selected finding."""
+        listed = self.query_one("#finding-list", RowView)
+        cells = listed.content_size.width - 1
+        heights = [len(headlines(finding, cells)) for finding in self._findings]
+        top = sum(heights[: self._at])
+        height = heights[self._at] if heights else 1
+        listed.scroll_to_region(Region(0, top, 1, height), animate=False)
 
     def action_select(self, step: int) -> None:
         """The next finding, or the one before."""
@@ -177,7 +189,11 @@ class DiagnosisScreen(RunScreen):
 
     def action_write_fix(self) -> None:
         """Show the chosen fix as a diff and write it."""
-        self.session.source_fixes.write(self.option)
+        option, snapshot = self.option, self.snapshot
+        proof = None
+        if option is not None and snapshot is not None:
+            proof = self.session.trials.proofs.on(snapshot).proof(option)
+        self.session.source_fixes.write(option, proof.headline if proof is not None else "")
 
     def action_show_evidence(self) -> None:
         """Go to where the evidence is to be seen in the trace."""

@@ -157,7 +157,7 @@ MAIN_THREAD = Rule(
     ),
     claims=WAIT,
     fixes=("loader-workers", "loader-pin"),
-    answer="loader workers",
+    answer="make batches in worker processes (num_workers)",
 )
 
 BOUND = Rule(

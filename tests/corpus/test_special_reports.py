@@ -24,10 +24,12 @@ def test_shares_of_a_snapshot_sum_to_the_whole(path) -> None:
     tables = [
         [float(share) for share in re.findall(r"([\d.]+) %$", block, re.MULTILINE)]
         for block in text.split("\n\n")
-        if block.startswith(("Device", "Held at the end", "Held at the peak of"))
+        if block.startswith(("Device", "Held"))
     ]
-    assert len(tables) == 3
-    for *parts, whole in tables:
+    *with_whole, categories = tables
+    assert len(with_whole) == 3
+    assert round(sum(categories), 1) == 100.0
+    for *parts, whole in with_whole:
         assert round(sum(parts), 1) == whole == 100.0
     (device,) = described("report", special_report(path, Kind.MEMORY_SNAPSHOT, as_json=True))[
         "devices"

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING
 
 from perftui.analysis.memory.over_time import Category
 from perftui.facts.rounding import apportioned
-from perftui_tui.charts.stacked import BLANK, row_of, stacked
+from perftui_tui.charts.stacked import row_of
 from perftui_tui.look.format import percent
-from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, width, wrap
+from perftui_tui.look.rows import Row, crop, fit, row, width, wrap
 from perftui_tui.look.units import MISSING, format_bytes, format_count, format_ns
 from perftui_tui.reading.memory_curves import MemoryCurve, memory_curves
+from perftui_tui.screens.memory.stack import AXIS_CELLS, below_axis, stacked_cells, with_axis
 
 if TYPE_CHECKING:
     from perftui.analysis.memory.over_time import MemoryOverTime
     from perftui_tui.reading.snapshot import Snapshot
-
-AXIS_CELLS = 10
-"""Room for ``1023 GiB`` and the axis."""
 
 GLYPHS: dict[Category, tuple[str, str]] = {
     Category.BEFORE: ("░", "memory-before"),
@@ -62,34 +60,15 @@ def category_chart(snapshot: Snapshot, cells: int, height: int, *, legend: bool)
     shown = memory.columns(columns)
     reserved = 0 if memory.reserved is None else int(memory.reserved.max())
     top = max(int(memory.level.max()), reserved, 1)
-    drawn = _cells(stacked(shown.parts, rows, top).tolist())
+    glyphs = {int(category): glyph for category, glyph in GLYPHS.items()}
+    drawn = stacked_cells(shown.parts, rows, top, glyphs)
     if shown.reserved is not None:
         for column, held in enumerate(shown.reserved.tolist()):
             at = row_of(held, rows, top)
             if drawn[at][column][0] == " ":
                 drawn[at][column] = (RESERVED, "dim")
-    middle = rows // 2
-    labels = {0: format_bytes(top), rows - 1: "0"}
-    if rows >= MIDDLE_FROM:
-        labels[middle] = format_bytes(top * (rows - middle) / rows)
-    chart = [
-        row((_axis(labels.get(at, "")), "dim"), *joined(line)) for at, line in enumerate(drawn)
-    ]
+    chart = with_axis(drawn, top, middle=True)
     return [*chart, _time_row(memory, columns, shown.peak), *below]
-
-
-MIDDLE_FROM = 7
-"""Rows from which on the middle of the axis has a figure too."""
-
-
-def _cells(parts: list[list[int]]) -> list[list[Span]]:
-    blank = {BLANK: (" ", "")}
-    glyphs = blank | {int(category): glyph for category, glyph in GLYPHS.items()}
-    return [[glyphs[part] for part in line] for line in parts]
-
-
-def _axis(label: str) -> str:
-    return f"{label:>{AXIS_CELLS - 1}}" + ("┤" if label else "│")
 
 
 def _time_row(memory: MemoryOverTime, columns: int, peak: int) -> Row:
@@ -106,7 +85,7 @@ def _time_row(memory: MemoryOverTime, columns: int, peak: int) -> Row:
     left = first if begin > len(first) else ""
     right = last if columns - end > len(last) else ""
     line = f"{left:<{begin}}{mark}{right:>{columns - end}}"
-    return row((" " * AXIS_CELLS + line, "dim"))
+    return below_axis(line)
 
 
 def legend_rows(memory: MemoryOverTime, cells: int) -> list[Row]:

@@ -10,14 +10,15 @@ import numpy as np
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.charts.area import over_all_columns, sparkline, steady_bins
-from perftui_tui.charts.stacked import BLANK, highest_of_bins, stacked
+from perftui_tui.charts.stacked import highest_of_bins
 from perftui_tui.look.format import share
-from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, width, wrap
+from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, width, wrap
 from perftui_tui.look.units import format_bytes
 from perftui_tui.reading.memory_curves import memory_curves
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.telemetry import gpus, latest, table_of
-from perftui_tui.screens.memory.host import AXIS_CELLS, processes_chart
+from perftui_tui.screens.memory.host import processes_chart
+from perftui_tui.screens.memory.stack import AXIS_CELLS, below_axis, stacked_cells, with_axis
 
 if TYPE_CHECKING:
     from perftui.facts.gpu.memory import MemoryUse
@@ -156,11 +157,7 @@ def memory_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
     ]
     parts = np.diff(np.stack(bins), axis=0, prepend=0)
     top = max(use.peak_allocated, use.peak_reserved, 1)
-    drawn = []
-    for number, line in enumerate(stacked(parts, rows, top).tolist()):
-        label = format_bytes(top) if number == 0 else "0" if number == rows - 1 else ""
-        spans = [(" ", "") if layer == BLANK else LAYERS[layer] for layer in line]
-        drawn.append(row((_axis(label), "dim"), *joined(spans)))
+    drawn = with_axis(stacked_cells(parts, rows, top, dict(enumerate(LAYERS))), top)
     return [*drawn, _steps(use, len(bins[0])), _legend(use, cells)]
 
 
@@ -182,15 +179,11 @@ def _columns(values: Sequence[float], columns: int, live: bool) -> Sequence[floa
     return steady_bins(values, 0, columns) if live else over_all_columns(values, columns)
 
 
-def _axis(label: str) -> str:
-    return f"{label:>{AXIS_CELLS - 1}}" + ("┤" if label else "│")
-
-
 def _steps(use: MemoryUse, columns: int) -> Row:
     """The first and the last step under what is drawn of them."""
     first, last = f"step {int(use.step[0]):,}", f"{int(use.step[-1]):,}"
     room = columns - len(first)
-    return row((" " * AXIS_CELLS + first + (f"{last:>{room}}" if room > len(last) else ""), "dim"))
+    return below_axis(first + (f"{last:>{room}}" if room > len(last) else ""))
 
 
 def _legend(use: MemoryUse, cells: int) -> Row:

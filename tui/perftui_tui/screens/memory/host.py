@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from perftui_tui.charts.area import over_all_columns, sparkline
-from perftui_tui.look.rows import Row, crop, fit, joined, row, with_fitting, wrap
+from perftui_tui.look.rows import Row, crop, fit, row, with_fitting, wrap
 from perftui_tui.look.units import format_bytes
 from perftui_tui.panes.meter import Meter, draw_chart
 from perftui_tui.reading.telemetry import RESIDENT, last_known, table_of, why_absent
+from perftui_tui.screens.memory.stack import AXIS_CELLS, below_axis, stacked_cells, with_axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     from perftui.run.table import Table
     from perftui_tui.reading.snapshot import Snapshot
-
-AXIS_CELLS = 10
 
 
 class Role(NamedTuple):
@@ -135,7 +134,7 @@ def processes_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row
 def _by_role(snapshot: Snapshot, table: Table, cells: int, height: int) -> Sequence[Row]:
     import numpy as np
 
-    from perftui_tui.charts.stacked import BLANK, highest_of_bins, stacked
+    from perftui_tui.charts.stacked import highest_of_bins
 
     parts = np.array([table[role.column] for role in ROLES])
     known = ~np.isnan(parts).any(axis=0)
@@ -145,12 +144,8 @@ def _by_role(snapshot: Snapshot, table: Table, cells: int, height: int) -> Seque
     sizes = parts[:, known].astype(np.int64)
     shown = highest_of_bins(sizes, columns, snapshot.phase.is_live)
     top = max(int(sizes.sum(axis=0).max()), 1)
-    glyphs = {BLANK: (" ", "")} | {at: (one.glyph, one.style) for at, one in enumerate(ROLES)}
-    drawn = []
-    for at, line in enumerate(stacked(shown, rows, top).tolist()):
-        label = format_bytes(top) if at == 0 else "0" if at == rows - 1 else ""
-        axis = f"{label:>{AXIS_CELLS - 1}}" + ("┤" if label else "│")
-        drawn.append(row((axis, "dim"), *joined([glyphs[part] for part in line])))
+    glyphs = {at: (one.glyph, one.style) for at, one in enumerate(ROLES)}
+    drawn = with_axis(stacked_cells(shown, rows, top, glyphs), top)
     seconds = (
         (table["time"][known][-1] - table["time"][known][0]) / 1e9 if "time" in table else None
     )
@@ -162,7 +157,7 @@ def _by_role(snapshot: Snapshot, table: Table, cells: int, height: int) -> Seque
 
 def _time_row(seconds: float | None, columns: int) -> Row:
     last = "" if seconds is None else f"{seconds:.0f} s"
-    return row((" " * AXIS_CELLS + f"0{last:>{max(0, columns - 1)}}", "dim"))
+    return below_axis(f"0{last:>{max(0, columns - 1)}}")
 
 
 def _legend(when: str, held: Sequence[int], cells: int) -> Row:

@@ -23,3 +23,10 @@ def filled_steps(fraction: float, steps: int) -> int:
     if fraction >= 1 or steps < 2:
         return steps
     return min(max(round(fraction * steps), 1), steps - 1)
+
+
+def block_bar(fraction: float, width: int) -> str:
+    """``fraction`` of ``width`` cells, filled from the left to an eighth of a cell."""
+    steps = filled_steps(fraction, width * 8)
+    full, rest = divmod(steps, 8)
+    return ("█" * full + (LEFT_EIGHTHS[rest] if rest else "")).ljust(width)

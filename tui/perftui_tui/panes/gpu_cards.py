@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.charts.area import over_all_columns, sparkline, steady_bins
-from perftui_tui.charts.blocks import LEFT_EIGHTHS, filled_steps
+from perftui_tui.charts.blocks import block_bar
 from perftui_tui.look.format import percent
 from perftui_tui.look.rows import Row, Span, crop, row
 from perftui_tui.panes.card_figures import FIGURES, Card, Figure
@@ -129,12 +129,9 @@ def _width(column: Sequence[Figure]) -> int:
 def _figure(figure: Figure, width: int) -> list[Span]:
     if figure.share is None:
         return [(figure.text.ljust(width), figure.style)]
-    full = len(LEFT_EIGHTHS) - 1
-    steps = filled_steps(min(max(figure.share, 0.0), 1.0), BAR_CELLS * full)
-    bar = LEFT_EIGHTHS[-1] * (steps // full) + LEFT_EIGHTHS[steps % full].strip()
     style = "chart-warn" if figure.style == "warn" else "chart"
     text = figure.text.ljust(width - BAR_CELLS - len(EDGE))
-    return [(bar.ljust(BAR_CELLS), style), (EDGE, "dim"), (text, figure.style)]
+    return [(block_bar(figure.share, BAR_CELLS), style), (EDGE, "dim"), (text, figure.style)]
 
 
 def _use(table: Table, prefix: str) -> Span:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perftui_tui.charts.blocks import LEFT_EIGHTHS, filled_steps
+from perftui_tui.charts.blocks import block_bar
 from perftui_tui.look.format import part_of_step, share
 from perftui_tui.look.rows import Row, crop, row
 from perftui_tui.look.units import format_ns
@@ -25,8 +25,8 @@ def step_parts(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
         if part.ns:
             figures = f"{part_of_step(part.ns):>{TIME_CELLS}}{share(part.ns, whole):>{SHARE_CELLS}}"
             name = f"{part.name:<{NAME_CELLS}}"
-            bar = _bar(part.ns / whole, room)
-            rows.append(row(name, figures, " ", (bar, f"part-{part.style}")))
+            filled = block_bar(part.ns / whole, room).rstrip()
+            rows.append(row(name, figures, " ", (filled, f"part-{part.style}")))
     together = (
         f"{'mean step':<{NAME_CELLS}}{format_ns(whole):>{TIME_CELLS}}{'100 %':>{SHARE_CELLS}}"
     )
@@ -39,9 +39,3 @@ def rows_of(snapshot: Snapshot) -> int:
     if breakdown is None or not breakdown.mean.mean:
         return 1
     return sum(1 for part in breakdown.parts if part.ns) + HEADINGS + 1
-
-
-def _bar(fraction: float, cells: int) -> str:
-    steps = filled_steps(min(fraction, 1.0), cells * (len(LEFT_EIGHTHS) - 1))
-    full, rest = divmod(steps, len(LEFT_EIGHTHS) - 1)
-    return LEFT_EIGHTHS[-1] * full + LEFT_EIGHTHS[rest].strip()

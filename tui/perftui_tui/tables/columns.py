@@ -13,7 +13,7 @@ from perftui.analysis.kernels.tensor_cores import TensorCores
 from perftui.analysis.model import KernelTable
 from perftui.trace.model import Int64
 from perftui.trace.text import printable
-from perftui_tui.charts.blocks import LEFT_EIGHTHS, filled_steps
+from perftui_tui.charts.blocks import block_bar
 from perftui_tui.look.units import MISSING, format_count, format_ns, format_percent
 from perftui_tui.tables.rows import LEFT, RIGHT, Column
 
@@ -185,10 +185,3 @@ def share_columns(
         optional=2,
     )
     return figures, bar
-
-
-def block_bar(fraction: float, width: int) -> str:
-    """``fraction`` of ``width`` cells, filled from the left to an eighth of a cell."""
-    steps = filled_steps(fraction, width * 8)
-    full, rest = divmod(steps, 8)
-    return ("█" * full + (LEFT_EIGHTHS[rest] if rest else "")).ljust(width)

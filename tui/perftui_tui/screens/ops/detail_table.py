@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from perftui.analysis.ops.call_detail import Part
 from perftui.trace.text import printable
+from perftui_tui.charts.blocks import block_bar
 from perftui_tui.look.units import MISSING, format_count, format_ns, format_percent
 from perftui_tui.screens.ops.linked_lines import LinkedLine, Target
-from perftui_tui.tables.columns import block_bar
 from perftui_tui.tables.rows import LEFT, RIGHT, fit
 
 MOST_ROWS = 12

@@ -14,6 +14,7 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Override, Status
 from perftui.run.requests import take_requests
 from perftui_tui.app import PerftuiApp
+from perftui_tui.dialogs.fix import NOT_MEASURED
 from perftui_tui.look.rows import CONTINUED, plain, width
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
@@ -172,6 +173,32 @@ async def test_a_selected_finding_and_fix_stay_selected_when_the_order_changes(
         await pilot.press("escape")
         app.snapshot = ranked(before, "three", "one")
         await until_shown(pilot, "1/2  three")
+
+
+async def test_the_list_follows_the_selected_finding(ended: Path) -> None:
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await show_diagnosis(app, pilot)
+        assert app.snapshot is not None
+        app.snapshot = ranked(app.snapshot, *(f"rule-{number}" for number in range(12)))
+        await until_shown(pilot, "1/12  rule-0")
+        assert "rule-11 is slow" not in text_of(app)
+        await pilot.press(*["down"] * 11)
+        await until_shown(pilot, "12/12  rule-11")
+        listed = app.screen.query_one("#finding-list", RowView)
+        await until(pilot, lambda: listed.scroll_offset.y > 0, "the list to scroll")
+        marked = [line for line in text_of(app).splitlines() if line.startswith("│>")]
+        assert len(marked) == 1
+        assert "rule-11 is slow" in marked[0]
+        await pilot.press(*["up"] * 11)
+        await until(pilot, lambda: listed.scroll_offset.y == 0, "the list at its top")
+
+
+async def test_what_is_to_be_written_tells_that_its_gain_is_not_measured(ended: Path) -> None:
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await show_diagnosis(app, pilot)
+        await pilot.press("w")
+        await until_shown(pilot, "Write the fix?")
+        assert NOT_MEASURED in text_of(app)
 
 
 LONG_SCRIPT = """\

@@ -95,7 +95,7 @@ def test_leaving_a_trial_by_pairs_leaves_no_training_behind(
     app.press("a")
     app.wait_for("is stopped first")
     app.press("p")
-    app.wait_for("the first pair is running")
+    app.wait_for("trying 1 worker")
     (first,) = runs_of(tmp_path)
     assert first.manifest.status.is_over
     trials = tmp_path / ".perftui" / "trials" / first.root.name

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from perftui.experiments.trial.finished import TrialCancelledError
+from perftui.experiments.trial.next_run import Began, NextRun, Purpose, unseen
 from perftui.experiments.trial.progress import Pair, Progress
 from perftui.experiments.trial.runs import Arm, TrialRun
 from perftui.experiments.trial.verdict import is_decided, judge
@@ -66,6 +68,8 @@ class FakeTrial(Gate):
         self.ratios = ratios
         self.error: Exception | None = None
         """Raised in place of the first pair."""
+        self.tried: FixOption | None = None
+        """What is tried in place of what was asked for."""
         self.asked: list[tuple[Path, str, Path, int]] = []
 
     def __call__(
@@ -75,13 +79,17 @@ class FakeTrial(Gate):
         directory: Path,
         steps: int,
         cancelled: threading.Event,
+        began: Began = unseen,
     ) -> Iterator[Progress]:
         self.asked.append((run.root, option.fix, directory, steps))
+        began(NextRun(Purpose.WARM_UP))
         for count in range(1, len(self.ratios) + 1):
+            for arm in Arm:
+                began(NextRun(Purpose.PAIR, count, arm))
             self.wait(cancelled)
             if self.error is not None:
                 raise self.error
-            progress = progress_of(*self.ratios[:count])
+            progress = replace(progress_of(*self.ratios[:count]), option=self.tried)
             yield progress
             if is_decided(progress.verdict):
                 return

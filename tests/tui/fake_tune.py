@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from perftui.experiments.trial.next_run import Began, NextRun, Purpose, unseen
 from perftui.experiments.trial.progress import Progress
+from perftui.experiments.trial.runs import Arm
 from perftui.experiments.trial.trial import MOST_PAIRS
 from perftui.experiments.trial.verdict import is_decided
 from perftui.fixes.model import Risk
@@ -48,11 +50,15 @@ class PlayedRuns(Gate):
         cancelled: threading.Event,
         most_pairs: int = MOST_PAIRS,
         risks: Sequence[Risk] = (),
+        began: Began = unseen,
     ) -> Iterator[Progress]:
         """The pairs of one fix, or of all that was kept."""
         del risks
         ratios = self.ratios.get(after.name or "", TOGETHER)[:most_pairs]
+        began(NextRun(Purpose.WARM_UP))
         for count in range(1, len(ratios) + 1):
+            for arm in Arm:
+                began(NextRun(Purpose.PAIR, count, arm))
             self.wait(cancelled)
             if self.error is not None:
                 raise self.error

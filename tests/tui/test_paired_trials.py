@@ -11,7 +11,9 @@ from textual.pilot import Pilot
 from perftui.experiments.trial.finished import TrialError
 from perftui.experiments.trial.proof import keep_proof, read_proof
 from perftui.facts.fact import Facts, UnknownError
+from perftui.fixes.data_loader.num_workers import with_workers
 from perftui.run.layout import RunLayout, trials_of
+from perftui.run.reader import RunReader
 from perftui.run.requests import take_requests
 from perftui_tui.app import PerftuiApp
 from perftui_tui.look.rows import plain
@@ -77,7 +79,7 @@ async def test_the_offer_says_first_what_runs_and_how_long(ended: Path) -> None:
         assert body == ["num_workers 0 -> 4", "/usr/bin/python3 train.py --lr 0.1"]
         one, pairs, _ = choices
         assert one == " enter  one run with it, compared with this one"
-        assert re.fullmatch(r" p      prove it: 13 runs or more, about \d+ min", pairs)
+        assert re.fullmatch(r" p      prove it: 15 runs or more, about \d+ min", pairs)
         assert 1 <= sum("Risk" in line for line in below) <= 3
         top = [view.region.y for view in app.screen.query("#body, #choices, #below")]
         assert top == sorted(top)
@@ -91,7 +93,7 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
         await pilot.press("4")
         await until_shown(pilot, "Evidence")
         await prove(pilot)
-        await until_shown(pilot, "the first pair is running")
+        await until_shown(pilot, "pair 1, the run with the fix")
         await until_shown(pilot, "first run does not")
         trial.let(3)
         await until_shown(pilot, "not yet known: 3 more pairs needed")
@@ -104,7 +106,7 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
         # It is followed from any screen.
         for key in "146":
             await pilot.press(key)
-            await until_shown(pilot, "pair 4 of 6   2.10x faster")
+            await until_shown(pilot, "pair 4 of 6   2.10x faster so far")
         await press_shown(pilot, "X", "shows it")
         await until_shown(pilot, "Trial by pairs")
         trial.let(3)
@@ -121,8 +123,40 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
     async with opened(ended, (120, 60)) as (app, pilot):
         await pilot.press("4")
         await until_shown(pilot, "> num_workers 0 -> 4   2.10x faster (2.00 to 2.20)")
-        proof = r"Proof 2\.10x faster \(2\.00 to 2\.20\), by 6 pairs of runs, 20\d\d-"
+        proof = (
+            r"Proof 2\.10x faster \(2\.00 to 2\.20\), 95 % confidence, by 6 pairs of runs, 20\d\d-"
+        )
         assert re.search(proof, text_of(app))
+
+
+@pytest.fixture
+def fewer(monkeypatch: pytest.MonkeyPatch, ended: Path) -> FakeTrial:
+    """Finds that two workers are best, where four were offered."""
+    made = FakeTrial(*FASTER)
+    made.tried = with_workers(Facts(RunReader(ended).poll()), 2)
+    monkeypatch.setattr("perftui.experiments.trial.trial.trial", made)
+    return made
+
+
+async def test_the_number_of_workers_that_was_found_is_shown_and_written(
+    ended: Path, fewer: FakeTrial, script: Path
+) -> None:
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await pilot.press("4")
+        await until_shown(pilot, "> num_workers 0 -> 4   up to about")
+        await prove(pilot)
+        fewer.let(6)
+        await until_shown(pilot, "6 pairs in 0:")
+        await press_shown(pilot, "escape", "close")
+        await shown_alone(app, pilot)
+        await until_shown(pilot, "> num_workers 0 -> 2   2.10x faster (2.00 to 2.20)")
+        assert "by 6 pairs of runs" in details(app)
+        assert "num_workers=2, persistent_workers=True" in details(app)
+        await pilot.press("w")
+        await until_shown(pilot, "Write the fix?")
+        await press_shown(pilot, "enter", "write it to the source")
+        await until_told(app, pilot, "train.py written")
+    assert "num_workers=2" in script.read_text()
 
 
 async def test_a_fix_without_proof_says_what_may_be_expected(ended: Path) -> None:
@@ -141,7 +175,7 @@ async def test_what_another_command_proved_is_shown(ended: Path) -> None:
     keep_proof(option, progress, trials_of(ended), START)
     async with opened(ended, (120, 60)) as (app, pilot):
         await pilot.press("4")
-        await until_shown(pilot, "num_workers 0 -> 4   not clear (0.90 to 1.20): 3 more pairs")
+        await until_shown(pilot, "num_workers 0 -> 4   not clear: 1.05x (0.90 to 1.20)")
         await until_shown(pilot, "the host was busy: stress")
 
 
@@ -153,7 +187,7 @@ async def test_a_trial_is_stopped_with_its_training(
     async with opened(ended, (80, 24)) as (app, pilot):
         await prove(pilot)
         trial.let(pairs)
-        said = "more pairs needed" if pairs else "the first pair is running"
+        said = "more pairs needed" if pairs else "pair 1, the run with the fix"
         await until_shown(pilot, said)
         await press_shown(pilot, "s", "stop the trial and its training")
         await shown_alone(app, pilot)
@@ -278,7 +312,7 @@ async def test_a_running_training_is_stopped_before_its_trial(
         await until_shown(pilot, "waiting for the running training to stop")
         assert trial.asked == []
         end(live)
-        await until_shown(pilot, "the first pair is running")
+        await until_shown(pilot, "pair 1, the run with the fix")
         await until(pilot, lambda: trial.asked, "the trial")
     assert [request.kind for request in take_requests(RunLayout(live))] == ["stop"]
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from perftui.experiments.trial.next_run import NextRun, Purpose
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui.trace.multi_rank.choice import choose_rank
@@ -251,7 +252,9 @@ def test_a_trial_by_pairs(
         await settled("diagnosis")(pilot)
         assert app.snapshot is not None
         option = next(iter(app.snapshot.options.values()))[0]
-        so_far = {"progress": progress_of(*UNCLEAR), "last_pair": 300.0}
+        made = ((NextRun(Purpose.WARM_UP), 12.0), *((NextRun(Purpose.PAIR), 19.0),) * 12)
+        now = {"run": NextRun(Purpose.PAIR, 7), "run_began": 300.0, "made": made}
+        so_far = {"progress": progress_of(*UNCLEAR), **now}
         trials = app.trials
         trials.pairs = PairedTrials(app, app.source_fixes, trials.proofs, clock=lambda: 310.0)
         trials.pairs.state = TrialState(option, 80, 30.0, root=root, began=60.0, **so_far)

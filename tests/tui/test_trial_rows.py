@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from perftui.experiments.trial.next_run import NextRun, Purpose
 from perftui.experiments.trial.progress import NO_PAIRS
+from perftui.experiments.trial.runs import Arm
 from perftui.experiments.trial.verdict import Outcome, TrialVerdict
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.worker_curve import CurvePoint
@@ -17,17 +19,35 @@ from perftui_tui.look.rows import plain, width
 from perftui_tui.panes.trial import trial_line, trial_rows
 from perftui_tui.reading.experiment_state import Stage
 from perftui_tui.reading.trial_state import TrialState
+from perftui_tui.reading.trial_time import seconds_left
 from tests.tui.fake_trial import FASTER, UNCLEAR, progress_of
+
+CURVE = (CurvePoint(1, 12_000_000), CurvePoint(2, 7_000_000))
 
 OPTION = FixOption("loader-workers", "num_workers 0 -> 4", "")
 BEGUN = TrialState(OPTION, 80, 10.0, root=Path("run"), began=100.0)
 
 
+WARM_UP, BLOCKS = NextRun(Purpose.WARM_UP), NextRun(Purpose.BLOCKS)
+
+
+def run_of(pair: int, arm: Arm = Arm.BEFORE) -> NextRun:
+    return NextRun(Purpose.PAIR, pair, arm)
+
+
+def begin(state: TrialState, *runs: NextRun, each: float = 10.0) -> TrialState:
+    """The trial while the last of ``runs`` is made; each took so many seconds."""
+    for at, run in enumerate(runs):
+        state = state.begin_run(run, BEGUN.began + at * each)
+    return state
+
+
 def after(*ratios: float, each: float = 10.0, **changes: object) -> TrialState:
     """A trial with pairs of these ratios, whose runs took ``each`` seconds."""
-    last = BEGUN.began + (1 + 2 * len(ratios)) * each
-    found = replace(BEGUN, progress=progress_of(*ratios), last_pair=last)
-    return replace(found, **changes)  # type: ignore[arg-type]
+    numbers = range(1, len(ratios) + 1)
+    pairs = [run_of(number, arm) for number in numbers for arm in Arm]
+    made = begin(BEGUN, WARM_UP, *pairs, run_of(len(ratios) + 1), each=each)
+    return replace(made, progress=progress_of(*ratios), **changes)  # type: ignore[arg-type]
 
 
 def shown(state: TrialState, now: float = 200.0, cells: int = 62) -> list[str]:
@@ -38,7 +58,7 @@ def test_nothing_is_known_before_the_first_pair() -> None:
     lines = shown(BEGUN, 110.0)
     assert lines[:3] == [
         "num_workers 0 -> 4",
-        "the first pair is running",
+        "starting the first run",
         "0:10 so far; about 2 min to pair 6",
     ]
     assert "80 steps" in " ".join(lines)
@@ -48,16 +68,47 @@ def test_nothing_is_known_before_the_first_pair() -> None:
 CURVE = (CurvePoint(1, 12_000_000), CurvePoint(2, 7_000_000))
 
 
+@pytest.mark.parametrize(
+    ("run", "in_full", "in_a_row"),
+    [
+        (NextRun(Purpose.WORKERS, workers=2), "trying 2 workers", "trying 2 workers"),
+        (WARM_UP, "warm-up run, not counted", "warm-up run"),
+        (run_of(1), "pair 1, the run without the fix", "pair 1 of 6"),
+        (run_of(1, Arm.AFTER), "pair 1, the run with the fix", "pair 1 of 6"),
+        (BLOCKS, "a run that switches the fix on and off", "pair 1 of 6"),
+        (
+            NextRun(Purpose.LOSSES),
+            "another run without the fix, to compare losses",
+            "pair 1 of 6",
+        ),
+    ],
+)
+def test_the_run_that_is_made_is_named(run: NextRun, in_full: str, in_a_row: str) -> None:
+    state = begin(BEGUN, run)
+    assert in_full in shown(state, 110.0)
+    assert in_a_row in plain(trial_line(state, 110.0, 120))
+
+
+def test_beside_pairs_the_run_is_named_too() -> None:
+    state = after(2.0).begin_run(run_of(2, Arm.AFTER), 140.0)
+    assert "pair 2, the run with the fix" in " ".join(shown(state, 110.0))
+
+
+COUNTED = "a step takes 12 ms with 1 worker, 7.0 ms with 2"
+
+
 def test_how_many_workers_serve_best_is_shown_before_the_pairs_and_with_them() -> None:
-    told = "a step takes 12 ms with 1 worker, 7.0 ms with 2"
-    counting = replace(BEGUN, progress=replace(NO_PAIRS, workers=CURVE), counted=125.0)
-    assert told in shown(counting, 130.0)
-    assert "the first pair is running" in shown(counting, 130.0)
-    # The runs that were counted with are none of the pairs'.
-    assert counting.left(125.0) == 130.0
+    counting = replace(BEGUN, progress=replace(NO_PAIRS, workers=CURVE))
+    assert COUNTED in shown(counting, 130.0)
+    chosen = f"{COUNTED}: 2 is the fewest within 3 % of the fastest"
     pairs = after(*FASTER[:2])
     assert pairs.progress is not None
-    assert told in shown(replace(pairs, progress=replace(pairs.progress, workers=CURVE)))
+    found = replace(pairs.progress, workers=CURVE, option=OPTION)
+    assert chosen in " ".join(shown(replace(pairs, progress=found)))
+
+
+def counting(workers: int, further: int) -> NextRun:
+    return NextRun(Purpose.WORKERS, workers=workers, further=further)
 
 
 @pytest.mark.parametrize(
@@ -66,29 +117,38 @@ def test_how_many_workers_serve_best_is_shown_before_the_pairs_and_with_them() -
         # Thirteen runs of 10 s from the start.
         (BEGUN, 100.0, 130.0),
         (BEGUN, 115.0, 115.0),
-        # Three runs have taken longer than thought: so will the others.
-        (BEGUN, 160.0, 10 * 20.0),
         (replace(BEGUN, run_seconds=None), 160.0, None),
+        # Two numbers of workers first, four at most.
+        (replace(BEGUN, numbers_of_workers=4), 100.0, 170.0),
+        (begin(BEGUN, counting(1, 3)), 104.0, 36.0 + 130.0),
+        (begin(BEGUN, counting(1, 3), counting(2, 2), each=6.0), 107.0, 5.0 + 2 * 6.0 + 130.0),
+        (begin(BEGUN, counting(1, 3), counting(2, 2), WARM_UP, each=6.0), 112.0, 130.0),
+        # The first run takes longer than thought: so will the others.
+        (begin(BEGUN, WARM_UP), 104.0, 126.0),
+        (begin(BEGUN, WARM_UP), 120.0, 12 * 20.0),
         # The runs themselves are believed rather than the one that was recorded.
         (after(*FASTER[:2], each=20.0), 200.0, 8 * 20.0),
         (after(*FASTER[:5], each=20.0), 330.0, 30.0),
-        (after(*FASTER[:5], each=20.0), 420.0, 0.0),
+        (after(*FASTER[:5]).begin_run(run_of(6, Arm.AFTER), 220.0), 224.0, 6.0),
         (after(*UNCLEAR), 230.0, 60.0),
     ],
 )
 def test_the_time_that_is_left_is_that_of_the_runs(
     state: TrialState, now: float, left: float | None
 ) -> None:
-    assert state.left(now) == left
+    assert seconds_left(state, now) == left
 
 
 IN_BLOCKS = replace(BEGUN, pairs_of_run=3)
 """Two runs make six pairs."""
 
 
-def of_blocks(*ratios: float, last_pair: float) -> TrialState:
+def of_blocks(*ratios: float, runs: tuple[NextRun, ...], each: float = 12.0) -> TrialState:
     progress = replace(progress_of(*ratios), block_steps=33, noise=0.013)
-    return replace(IN_BLOCKS, progress=progress, last_pair=last_pair)
+    return replace(begin(IN_BLOCKS, *runs, each=each), progress=progress)
+
+
+LOSSES = NextRun(Purpose.LOSSES)
 
 
 @pytest.mark.parametrize(
@@ -96,32 +156,34 @@ def of_blocks(*ratios: float, last_pair: float) -> TrialState:
     [
         (IN_BLOCKS, 100.0, 20.0),
         (IN_BLOCKS, 104.0, 16.0),
-        (of_blocks(*FASTER[:3], last_pair=112.0), 112.0, 12.0),
-        (of_blocks(*FASTER[:3], last_pair=112.0), 120.0, 4.0),
-        # Blocks did not tell: two runs a pair.
-        (replace(IN_BLOCKS, progress=progress_of(2.0), last_pair=130.0), 130.0, 100.0),
+        (of_blocks(*FASTER[:3], runs=(BLOCKS, BLOCKS)), 112.0, 12.0),
+        (of_blocks(*FASTER[:3], runs=(BLOCKS, BLOCKS)), 120.0, 4.0),
+        # Both runs are over, and one more tells whether losses repeat.
+        (of_blocks(*FASTER[:3], runs=(BLOCKS, BLOCKS, LOSSES)), 128.0, 8.0),
+        # Blocks did not tell: pairs of runs begin anew.
+        (of_blocks(*UNCLEAR, runs=(BLOCKS, BLOCKS, WARM_UP)), 124.0, 13 * 12.0),
     ],
 )
 def test_the_time_of_blocks_is_that_of_their_runs(
     state: TrialState, now: float, left: float
 ) -> None:
-    assert state.left(now) == left
+    assert seconds_left(state, now) == left
 
 
 def test_pairs_of_blocks_are_told_as_such() -> None:
     assert "switches the fix on and off" in " ".join(shown(IN_BLOCKS))
-    told = " ".join(shown(of_blocks(*FASTER, last_pair=124.0)))
+    told = " ".join(shown(of_blocks(*FASTER, runs=(BLOCKS, BLOCKS))))
     assert "pairs of blocks of 33 steps within 1 run; two identical blocks differ by" in told
 
 
 def test_where_nothing_tells_the_time_that_is_said() -> None:
     lines = shown(replace(BEGUN, run_seconds=None))
-    assert "1:40 so far; time left is known after the first pair" in lines
+    assert "1:40 so far; time left is known after the first run" in lines
 
 
 def test_an_estimate_says_what_is_still_needed() -> None:
     lines = shown(after(*UNCLEAR, 1.0))
-    assert "not clear (0.90 to 1.20): 2 more pairs needed" in lines
+    assert "not clear: 1.05x (0.90 to 1.20): 2 more pairs needed" in lines
     assert not any("so far (median" in line for line in lines)
     numbers = [line.split()[0] for line in lines if line.endswith("x") and " ms " in line]
     assert numbers == ["7", "6", "5", "4", "3", "2", "1"]
@@ -139,7 +201,7 @@ def test_what_is_slower_is_not_called_faster() -> None:
         (after(1.1, stage=Stage.STOPPED, ended=150.0), "stopped after 1 pair"),
         (
             after(*UNCLEAR, stage=Stage.STOPPED, ended=150.0),
-            "stopped after 6 pairs: not clear (0.90 to 1.20): 3 more pairs needed",
+            "stopped after 6 pairs: not clear: 1.05x (0.90 to 1.20)",
         ),
         (after(stage=Stage.FAILED, ended=150.0, problem="no disk"), "failed: no disk"),
         (after(*FASTER, stage=Stage.DONE, ended=150.0), "2.10x faster (2.00 to 2.20)"),
@@ -157,7 +219,7 @@ def test_each_stage_says_what_it_is(state: TrialState, words: str) -> None:
 def test_a_failure_does_not_hide_what_was_measured_before() -> None:
     state = after(*UNCLEAR, stage=Stage.FAILED, ended=300.0, problem="exit code 1")
     lines = " ".join(shown(state))
-    assert "before that: not clear (0.90 to 1.20): 3 more pairs needed" in lines
+    assert "before that: not clear: 1.05x (0.90 to 1.20)" in lines
     assert lines.count("exit code 1") == 1
 
 

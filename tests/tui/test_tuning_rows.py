@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from perftui.experiments.trial.next_run import NextRun, Purpose
 from perftui.experiments.tune.journal import Attempt, Journal, Kept
 from perftui.fixes.model import FixOption
 from perftui_tui.dialogs.tuning import choices_of
@@ -45,7 +46,12 @@ CURRENT = TrialState(
     root=Path("run"),
     began=150.0,
     progress=progress_of(*FASTER[:2]),
-    last_pair=200.0,
+    run=NextRun(Purpose.PAIR, 3),
+    run_began=200.0,
+    made=(
+        (NextRun(Purpose.WARM_UP), 10.0),
+        *((NextRun(Purpose.PAIR, n), 10.0) for n in (1, 1, 2, 2)),
+    ),
 )
 CLIMBED = replace(BEGUN, journal=JOURNAL)
 TRYING = replace(CLIMBED, trial=CURRENT)
@@ -126,6 +132,6 @@ def test_each_stage_says_what_it_is(state: TuningState, words: str) -> None:
 
 def test_the_line_names_the_fix_that_is_tried() -> None:
     line = plain(tuning_line(TRYING, 200.0, 120))
-    assert line.startswith(" tuning  fused=True  pair 3 of 6   2.05x faster   about ")
+    assert line.startswith(" tuning  fused=True  pair 3 of 6   2.05x faster so far   about ")
     assert line.rstrip().endswith("X shows it")
     assert "2 kept   1:40" in line

@@ -9,6 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from perftui import format as fmt
+from perftui.experiments.trial.paired import CONFIDENCE
 from perftui.experiments.trial.progress import Progress
 from perftui.experiments.trial.verdict import Outcome
 from perftui.fixes.model import FixOption
@@ -17,9 +18,13 @@ from perftui.report.fit import LETTERS, cut_lists, fitting_lines, whole
 from perftui.report.next_command import apply_command, try_command
 from perftui.report.outputs.changes import BriefTrial, TrialOutput
 from perftui.run.reader import RunSnapshot
+from perftui.run.worker_curve import LEVEL, WorkerCurve
 from perftui.trace.text import printable
 
 SCHEMA = 1
+
+CONFIDENCE_TEXT = f"the range holds the true gain with {fmt.percent(CONFIDENCE)} confidence"
+"""Of the two numbers in brackets behind a gain."""
 
 
 def text(
@@ -34,8 +39,10 @@ def text(
         lines.append(f"  in force: {', '.join(progress.changes)}")
     if progress.noise is not None:
         lines.append(f"  {noise_text(progress)}")
-    told = (*progress.costs.sentences, *progress.notes, progress.losses.sentence)
-    lines += [f"  {line}" for line in told]
+    if progress.verdict.estimate is not None:
+        lines.append(f"  {CONFIDENCE_TEXT}")
+    rest = (*progress.costs.sentences, *progress.notes, progress.losses.sentence)
+    lines += [f"  {line}" for line in rest]
     lines += [f"  risk: {risk.value}" for risk in option.risks]
     if by_hand := _by_hand(option):
         lines.append(f"  by hand: {by_hand}")
@@ -78,11 +85,27 @@ def noise_text(progress: Progress) -> str:
 
 
 def workers_text(progress: Progress) -> str:
-    """``takes 12 ms with 1 worker, 9.1 ms with 2``."""
+    """``takes 12 ms with 1 worker, 9.1 ms with 2``, and once one is chosen, why."""
     first, *others = progress.workers
-    told = [f"{fmt.duration(first.step_ns)} with {fmt.several(first.workers, 'worker')}"]
-    told += [f"{fmt.duration(one.step_ns)} with {one.workers}" for one in others]
-    return f"takes {', '.join(told)}"
+    times = [f"{fmt.duration(first.step_ns)} with {fmt.several(first.workers, 'worker')}"]
+    times += [f"{fmt.duration(one.step_ns)} with {one.workers}" for one in others]
+    return f"takes {', '.join(times)}{_why_chosen(progress)}"
+
+
+def worker_line(progress: Progress) -> str:
+    """The newest number of workers that was run with, or which of them is tried, and why."""
+    newest = progress.workers[-1]
+    if progress.option is not None:
+        return f"{progress.option.title}{_why_chosen(progress)}"
+    return f"{fmt.several(newest.workers, 'worker')}: {fmt.duration(newest.step_ns)} a step"
+
+
+def _why_chosen(progress: Progress) -> str:
+    """``: 2 is the fewest within 3 % of the fastest``; empty while numbers are still tried."""
+    best = WorkerCurve(progress.workers).best
+    if progress.option is None or best is None or len(progress.workers) < 2:
+        return ""
+    return f": {best} is the fewest within {LEVEL * 100:.0f} % of the fastest"
 
 
 def _by_hand(option: FixOption) -> str | None:

@@ -159,7 +159,7 @@ class Experiment(Generic[State]):
             self._dialog.show(state, self.clock())
         if self.has_news:
             self.has_news = False
-            self.app.refresh_screen()
+            self.app.show_proofs()
         if state.stage.is_over and self._timer is not None:
             self._timer.stop()
             self._timer = None

@@ -59,6 +59,9 @@ class Host(Protocol):
     def refresh_screen(self) -> None:
         """Draw the current state again."""
 
+    def show_proofs(self) -> None:
+        """Draw what was proven meanwhile."""
+
     def refresh_bar(self) -> None:
         """Draw the position in a run that is played again."""
 

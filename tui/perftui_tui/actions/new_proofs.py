@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from perftui.experiments.trial.proof import Proof
+    from perftui.fixes.model import FixOption
     from perftui_tui.reading.snapshot import Snapshot
 
 
 class NewProofs:
-    """A run that is over is not read again: what is proven of it here is added."""
+    """A run that is over is not read again: what is proven of it here is added.
+
+    Written on the thread of a trial, read by the app."""
 
     def __init__(self) -> None:
-        self._by_run: dict[Path, dict[str, Proof]] = {}
+        self._proofs: dict[Path, dict[str, Proof]] = defaultdict(dict)
+        self._options: dict[Path, dict[str, FixOption]] = defaultdict(dict)
 
     def add(self, root: Path, proof: Proof) -> None:
-        """Note what was proven of a fix of the run at ``root``; safe on any thread."""
-        self._by_run[root] = {**self._by_run.get(root, {}), proof.fix: proof}
+        """Note what was proven of a fix of the run at ``root``."""
+        self._proofs[root] = {**self._proofs[root], proof.fix: proof}
+
+    def change(self, root: Path, option: FixOption) -> None:
+        """Note what a fix of the run at ``root`` changes now: as many workers as runs have shown to
+        be best."""
+        self._options[root] = {**self._options[root], option.fix: option}
 
     def on(self, snapshot: Snapshot) -> Snapshot:
         """``snapshot`` with what was proven since it was read."""
-        own = self._by_run.get(snapshot.source)
-        return replace(snapshot, proofs={**snapshot.proofs, **own}) if own else snapshot
+        proofs, changed = self._proofs[snapshot.source], self._options[snapshot.source]
+        if not proofs and not changed:
+            return snapshot
+        options = {
+            rule: tuple(changed.get(option.fix, option) for option in found)
+            for rule, found in snapshot.options.items()
+        }
+        return replace(snapshot, options=options, proofs={**snapshot.proofs, **proofs})

@@ -11,6 +11,7 @@ from perftui_tui.actions.experiment import Experiment, first_stage
 from perftui_tui.reading.trial_state import TrialState
 
 if TYPE_CHECKING:
+    from perftui.experiments.trial.next_run import NextRun
     from perftui.experiments.trial.progress import Progress
     from perftui.fixes.model import FixOption
     from perftui.run.reader import RunSnapshot
@@ -38,6 +39,7 @@ class PairedTrials(Experiment[TrialState]):
             plan.steps,
             plan.run_seconds,
             plan.pairs_of_run,
+            numbers_of_workers=plan.numbers_of_workers,
             root=run.root,
             began=self.clock(),
             stage=first_stage(run.root),
@@ -62,7 +64,7 @@ class PairedTrials(Experiment[TrialState]):
         from perftui_tui.dialogs.run import QuitExperimentDialog
 
         count = len(state.pairs)
-        so_far = f"{several(count, 'pair')} so far." if count else "The first pair is running."
+        so_far = f"{several(count, 'pair')} so far." if count else "No pair of runs so far."
         return QuitExperimentDialog(self.NAME, state.option.title, so_far)
 
     def result(self, state: TrialState) -> str:
@@ -87,11 +89,16 @@ class PairedTrials(Experiment[TrialState]):
 
         directory = trials_of(run.root)
         self.await_training(run.root, cancelled)
-        for progress in trial(run, state.option, directory, state.steps, cancelled):
+        made = trial(run, state.option, directory, state.steps, cancelled, began=self._begin_run)
+        for progress in made:
             option = progress.option or state.option
-            when = "last_pair" if progress.pairs else "counted"
-            self.set(progress=progress, option=option, **{when: self.clock()})
+            self.set(progress=progress, option=option)
             self._keep(run.root, option, directory, progress)
+
+    def _begin_run(self, following: NextRun) -> None:
+        if self.state is not None:
+            now = self.state.begin_run(following, self.clock())
+            self.set(run=now.run, run_began=now.run_began, made=now.made)
 
     def _keep(self, root: Path, option: FixOption, directory: Path, progress: Progress) -> None:
         from perftui.experiments.trial.proof import keep_proof
@@ -101,6 +108,8 @@ class PairedTrials(Experiment[TrialState]):
         except OSError as error:
             self.set(problem=f"the result cannot be saved: {error.strerror or error}")
             return
+        if progress.option is not None:
+            self.proofs.change(root, option)
         if proof is not None:
             self.proofs.add(root, proof)
-            self.has_news = True
+        self.has_news = True

@@ -24,6 +24,8 @@ class TrialPlan:
     """Why there can be none, in a few words."""
     pairs_of_run: int | None = None
     """Pairs of blocks of each run; None where a pair takes two runs."""
+    numbers_of_workers: int = 0
+    """At most so many runs come first, to find the number of loader workers."""
 
 
 BUDGET_SECONDS = 900.0
@@ -73,6 +75,7 @@ def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
     from perftui.experiments.trial.duration import run_seconds
     from perftui.experiments.trial.paired import LOOKS
     from perftui.experiments.trial.runs import runs_of, steps_of_each
+    from perftui.experiments.trial.worker_counts import counts_for
     from perftui.facts.fact import UnknownError
 
     facts = snapshot.facts
@@ -88,7 +91,10 @@ def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
     blocks = block_plan(facts, option, steps) if option else None
     of_run = blocks.pairs if blocks else None
     fewest, most = runs_of(LOOKS[0][0], of_run), runs_of(LOOKS[-1][0], of_run)
-    takes = f", about {fmt.rough_time(fewest * seconds)}" if seconds else ""
+    numbers = len(counts_for(facts, option)) if option else 0
+    # Twice as many workers that bring nothing more end the search.
+    first = fewest + min(2, numbers)
+    takes = f", about {fmt.rough_time(first * seconds)}" if seconds else ""
     how = f"{steps:,} steps, with the fix and without in turn"
     if blocks:
         how = f"{steps:,} steps that switch it on and off every {blocks.steps:,} steps"
@@ -96,5 +102,7 @@ def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
         f"To prove it, runs of {how}: at least {fewest} and at most {most}, until the result is "
         "clear."
     )
-    label = f"{fmt.several(fewest, 'run')} or more{takes}"
-    return TrialPlan(steps, seconds, label, note, pairs_of_run=of_run)
+    if numbers:
+        note += f" First up to {fmt.several(numbers, 'run')} to find the best number of workers."
+    label = f"{fmt.several(first, 'run')} or more{takes}"
+    return TrialPlan(steps, seconds, label, note, "", of_run, numbers)

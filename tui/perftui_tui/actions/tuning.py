@@ -14,6 +14,7 @@ from perftui_tui.reading.trial_state import TrialState
 from perftui_tui.reading.tuning_state import TuningState
 
 if TYPE_CHECKING:
+    from perftui.experiments.trial.next_run import NextRun
     from perftui.experiments.tune.tune import Event, Trying
     from perftui_tui.actions.trial_plan import TrialPlan
     from perftui_tui.dialogs.experiment import ExperimentDialog
@@ -96,9 +97,15 @@ class Tuning(Experiment[TuningState]):
         root, directory = state.root, trials_of(state.root)
         self.await_training(root, cancelled)
         deadline = time.monotonic() + (float("inf") if state.budget is None else state.budget)
-        for event in tune(root, directory, state.steps, offers, cancelled, deadline):
+        made = tune(root, directory, state.steps, offers, cancelled, deadline, self._begin_run)
+        for event in made:
             self.set(**self._changes(event))
             self._learn(event, directory)
+
+    def _begin_run(self, following: NextRun) -> None:
+        trial = self.state.trial if self.state is not None else None
+        if trial is not None:
+            self.set(trial=trial.begin_run(following, self.clock()))
 
     def _changes(self, event: Event) -> dict[str, Any]:
         """What ``event`` changes of the state."""
@@ -115,10 +122,12 @@ class Tuning(Experiment[TuningState]):
 
     def _trial(self, event: Trying) -> TrialState | None:
         """The fix that is tried, with its pairs so far."""
+        from perftui.experiments.trial.progress import NO_PAIRS
+
         state, now = self.state, self.clock()
         if state is None:
             return None
-        if state.trial is None or not event.progress.pairs:
+        if state.trial is None or event.progress is NO_PAIRS:
             return TrialState(
                 event.option,
                 state.steps,
@@ -128,7 +137,7 @@ class Tuning(Experiment[TuningState]):
                 began=now,
             )
         # The number of workers that is tried may be another than the one that was offered.
-        return replace(state.trial, option=event.option, progress=event.progress, last_pair=now)
+        return replace(state.trial, option=event.option, progress=event.progress)
 
     def _learn(self, event: Event, directory: Path) -> None:
         """Note what was proven, and what was written."""
@@ -137,7 +146,12 @@ class Tuning(Experiment[TuningState]):
 
         if isinstance(event, Keeping) and event.path is not None:
             self.source_fixes.forget()
-        if isinstance(event, Trying) and event.progress.pairs and self.state is not None:
+        if not isinstance(event, Trying) or self.state is None:
+            return
+        if event.progress.option is not None and not self.state.kept:
+            self.proofs.change(self.state.root, event.option)
+            self.has_news = True
+        if event.progress.pairs:
             proof = read_proof(directory, event.option.fix)
             if proof is not None:
                 self.proofs.add(self.state.root, proof)

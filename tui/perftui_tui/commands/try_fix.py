@@ -98,9 +98,9 @@ def _line(progress: Progress) -> str:
     from perftui import format as fmt
 
     if not progress.pairs:
-        from perftui.report.trial import workers_text
+        from perftui.report.trial import worker_line
 
-        return f"a step {workers_text(progress)}"
+        return worker_line(progress)
     pair = progress.pairs[-1]
     before, after = (fmt.duration(one.step_ns) for one in (pair.before, pair.after))
     return f"pair {len(progress.pairs)}: {before} -> {after} a step, {pair.ratio:.2f}x"

@@ -76,7 +76,7 @@ def _log(event: Trying | Keeping | Journal, known: int) -> int:
     are."""
     from perftui.experiments.tune.journal import Journal, Kept
     from perftui.experiments.tune.tune import Keeping
-    from perftui.report.trial import workers_text
+    from perftui.report.trial import worker_line
 
     if isinstance(event, Journal):
         for one in event.attempts[known:]:
@@ -87,8 +87,8 @@ def _log(event: Trying | Keeping | Journal, known: int) -> int:
         how = f"written to {event.path}" if event.path else "kept, but cannot be written"
         log(f"{title}: {how}; recording the training with it")
     elif event.progress.workers and not event.progress.pairs:
-        log(f"{title}: a step {workers_text(event.progress)}")
+        log(f"{title}: {worker_line(event.progress)}")
     elif event.progress.pairs:
-        count, headline = len(event.progress.pairs), event.progress.verdict.headline
+        count, headline = len(event.progress.pairs), event.progress.verdict.while_running
         log(f"{title}, pair {count}: {event.progress.pairs[-1].ratio:.2f}x, {headline}")
     return known

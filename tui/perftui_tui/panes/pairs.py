@@ -30,22 +30,36 @@ def middle_of(state: TrialState) -> float:
 def so_far(state: TrialState) -> Span:
     """What the pairs come to, without what is still needed to be sure."""
     if state.verdict is not None and state.verdict.estimate is not None:
-        return (state.verdict.headline.partition(":")[0], "bold")
-    return (ratio_text(middle_of(state)), "bold")
+        return (state.verdict.headline, "bold")
+    return (f"{ratio_text(middle_of(state))} so far", "bold")
 
 
 def rest(state: TrialState, now: float) -> str:
     """About how long it takes until the result is looked at next."""
-    left = state.left(now)
+    from perftui_tui.reading.trial_time import seconds_left
+
+    left = seconds_left(state, now)
     if left is None:
-        return "time left is known after the first pair"
+        return "time left is known after the first run"
     return f"about {fmt.rough_time(left)} to pair {state.look}"
 
 
 def figures(state: TrialState, now: float) -> list[Span]:
-    """The pair that runs, what is known, and how long it takes, for one row."""
+    """What runs, what is known, and how long it takes, for one row."""
     known = [so_far(state)] if state.pairs else []
-    return [(f"pair {len(state.pairs) + 1} of {state.look}", ""), *known, (rest(state, now), "dim")]
+    return [(running(state), ""), *known, (rest(state, now), "dim")]
+
+
+def running(state: TrialState) -> str:
+    """What runs, in a few words: ``pair 3 of 6``."""
+    run = state.run
+    if run is None:
+        return "starting"
+    if run.purpose == "workers":
+        return run.text
+    if run.purpose == "warm-up":
+        return "warm-up run"
+    return f"pair {run.pair} of {state.look}"
 
 
 def bar_rows(state: TrialState, cells: int) -> list[Row]:

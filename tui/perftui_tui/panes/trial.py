@@ -42,7 +42,9 @@ def trial_rows(state: TrialState, now: float, cells: int) -> list[Row]:
     cells = min(USUAL_CELLS, cells)
     # A dialog is as wide as its widest row: one that always is keeps it from jumping.
     rows = [fit(row((state.option.title, "bold")), cells), *_outcome(state, cells)]
-    rows += bar_rows(state, cells)
+    rows += [*bar_rows(state, cells), *_confidence(state, cells)]
+    if state.stage is Stage.RUNNING and state.pairs and state.run is not None:
+        rows += wrap(f"now {state.run.text}", cells)
     rows += wrap(_time(state, now), cells, "dim")
     if state.problem and state.stage is not Stage.FAILED:
         rows += wrap(state.problem, cells, "warn")
@@ -64,7 +66,9 @@ def result(state: TrialState) -> Span:
         said = f": {verdict.headline}" if verdict and verdict.estimate else ""
         return (f"stopped after {fmt.several(len(state.pairs), 'pair')}{said}", "warn")
     if verdict is None:
-        return ("the first pair is running", "")
+        return (state.run.text if state.run else "starting the first run", "")
+    if state.stage is Stage.RUNNING:
+        return (verdict.while_running, STYLES.get(verdict.outcome.value, "bold"))
     return (verdict.headline, STYLES.get(verdict.outcome.value, "bold"))
 
 
@@ -78,6 +82,13 @@ def _outcome(state: TrialState, cells: int) -> list[Row]:
     if verdict is not None and verdict.estimate is not None and state.stage is Stage.FAILED:
         rows += wrap(f"before that: {verdict.headline}", cells)
     return rows
+
+
+def _confidence(state: TrialState, cells: int) -> list[Row]:
+    from perftui.report.trial import CONFIDENCE_TEXT
+
+    is_known = state.verdict is not None and state.verdict.estimate is not None
+    return wrap(CONFIDENCE_TEXT, cells, "dim") if is_known else []
 
 
 def _time(state: TrialState, now: float) -> str:

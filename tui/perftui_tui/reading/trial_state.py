@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from perftui_tui.reading.experiment_state import ExperimentState
 
 if TYPE_CHECKING:
+    from perftui.experiments.trial.next_run import NextRun
     from perftui.experiments.trial.progress import Pair, Progress
     from perftui.experiments.trial.verdict import TrialVerdict
     from perftui.fixes.model import FixOption
@@ -25,10 +26,13 @@ class TrialState(ExperimentState):
     pairs_of_run: int | None = None
     """Pairs of blocks that each run is to have; None where a pair takes two runs."""
     progress: Progress | None = None
-    counted: float | None = None
-    """When the newest run was over that finds the number of workers, before all pairs."""
-    last_pair: float | None = None
-    """When the newest pair was there."""
+    numbers_of_workers: int = 0
+    """At most so many numbers of workers are tried first, in runs of their own."""
+    run: NextRun | None = None
+    """The run that is made now; None before the first."""
+    run_began: float = 0.0
+    made: tuple[tuple[NextRun, float], ...] = ()
+    """The runs so far, oldest first, with the seconds that each took."""
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -46,27 +50,20 @@ class TrialState(ExperimentState):
         # Every screen reads this file before its first frame, which must not load more than it.
         from perftui.experiments.trial.paired import next_look
 
-        count = len(self.pairs)
+        # Where blocks did not tell, pairs of runs begin anew.
+        in_blocks = self.progress is not None and self.progress.block_steps is not None
+        count = 0 if in_blocks and not self.makes_blocks else len(self.pairs)
         return next_look(count) or count
 
-    def left(self, now: float) -> float | None:
-        """About how many seconds until the next look, by the runs so far; None where nothing
-        tells. A pair that takes longer than those before makes it more."""
-        from perftui.experiments.trial.runs import runs_of
+    @property
+    def makes_blocks(self) -> bool:
+        """Whether pairs are blocks within runs now."""
+        by_pairs = self.run is not None and self.run.purpose in ("warm-up", "pair")
+        return self.pairs_of_run is not None and not by_pairs
 
-        count, of_run = len(self.pairs), self.pairs_of_run
-        if self.progress and self.pairs and self.progress.block_steps is None:
-            # Blocks did not tell.
-            of_run = None
-        made = runs_of(count, of_run) if count else 0
-        runs = runs_of(count + 1, of_run) - made
-        first = self.began if self.counted is None else self.counted
-        since = now - (first if self.last_pair is None else self.last_pair)
-        each = self.run_seconds
-        if self.last_pair is not None:
-            each = (self.last_pair - first) / made
-        if each is None:
-            return None
-        each = max(each, since / runs)
-        following = runs_of(max(self.look, count + 1), of_run) - made - runs
-        return max(0.0, runs * each - since) + each * following
+    def begin_run(self, following: NextRun, now: float) -> TrialState:
+        """The trial once the run before is over and the ``following`` begins."""
+        made = self.made
+        if self.run is not None:
+            made = (*made, (self.run, now - self.run_began))
+        return replace(self, run=following, run_began=now, made=made)

@@ -214,6 +214,14 @@ class ReadingApp(NavigatingApp):
         if isinstance(self.screen, RunScreen) and self.screen.is_composed:
             self.screen.loading_progress(message.path, message.done)
 
+    def validate_snapshot(self, snapshot: Snapshot | None) -> Snapshot | None:
+        """Add what was proven since it was read."""
+        return self.trials.proofs.on(snapshot) if snapshot is not None else None
+
+    def show_proofs(self) -> None:
+        """Draw what was proven meanwhile."""
+        self.snapshot = self.snapshot
+
     def watch_snapshot(self) -> None:
         """Hand the snapshot to the screen on top; others take it when they are returned to."""
         self.refresh_screen()

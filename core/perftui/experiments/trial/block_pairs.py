@@ -20,6 +20,7 @@ from perftui.experiments.rerun import repeat_launch
 from perftui.experiments.trial.blocks import BlockPlan, BlockRun, block_run
 from perftui.experiments.trial.disturbances import disturbance_notes
 from perftui.experiments.trial.finished import facts_of
+from perftui.experiments.trial.next_run import Began, NextRun, Purpose, unseen
 from perftui.experiments.trial.progress import Pair, Progress
 from perftui.experiments.trial.restore import restore_all
 from perftui.experiments.trial.runs import WARM_UP, Arm, TrialRun, noise, shortened
@@ -38,6 +39,7 @@ def block_pairs(
     steps: int,
     cancelled: threading.Event,
     most_pairs: int,
+    began: Began = unseen,
 ) -> Iterator[Progress]:
     """Try ``option`` by the blocks of ``plan``, and yield how things stand after each pair.
 
@@ -52,12 +54,14 @@ def block_pairs(
     restore_all(directory)
     so_far = _SoFar(option, plan)
     for arm in cycle(Arm):
+        began(NextRun(Purpose.BLOCKS, len(so_far.pairs) + 1, arm))
         made = block_run(run, option, plan, arm, directory, steps, cancelled)
         if made is None:
             return
         so_far.add(made)
         if so_far.must_repeat:
             launch = shortened(repeat_launch(run), directory, WARM_UP + FEWEST_STEPS)
+            began(NextRun(Purpose.LOSSES, len(so_far.pairs) + 1))
             so_far.runs.append(measured(Arm.BEFORE, launch, cancelled))
         for pair in made.pairs:
             so_far.pairs.append(pair)

@@ -17,6 +17,9 @@ averages the interval is cut there. All three looks together call a difference w
 in at most 5 % of cases: 4.8 % of 40,000 simulated trials of normal ratios, 4.9 % of Student's t
 with 3 degrees of freedom."""
 
+CONFIDENCE = 0.95
+"""Of the interval, over all looks together."""
+
 
 @dataclass(frozen=True)
 class Estimate:

@@ -16,6 +16,7 @@ from perftui.experiments.trial.blocks import block_plan
 from perftui.experiments.trial.costs import costs_of
 from perftui.experiments.trial.disturbances import disturbance_notes
 from perftui.experiments.trial.finished import facts_of
+from perftui.experiments.trial.next_run import Began, NextRun, Purpose, unseen
 from perftui.experiments.trial.paired import LOOKS
 from perftui.experiments.trial.progress import NO_PAIRS, Pair, Progress
 from perftui.experiments.trial.restore import restore_all
@@ -39,6 +40,7 @@ def trial(
     steps: int,
     cancelled: threading.Event,
     most_pairs: int = MOST_PAIRS,
+    began: Began = unseen,
 ) -> Iterator[Progress]:
     """Try ``option`` on the training of ``run``, and yield how things stand after each pair.
 
@@ -55,23 +57,30 @@ def trial(
     plan = block_plan(facts_of(run.root), option, steps)
     if plan is not None:
         progress = NO_PAIRS
-        for progress in block_pairs(run, option, plan, directory, steps, cancelled, most_pairs):
+        made = block_pairs(run, option, plan, directory, steps, cancelled, most_pairs, began)
+        for progress in made:
             yield progress
         if is_decided(progress.verdict):
             return
-    tried, points = yield from _counted(run, option, directory, cancelled)
+    tried, points = yield from _counted(run, option, directory, cancelled, began)
+    if points:
+        yield replace(NO_PAIRS, workers=points, option=tried)
     before, after = repeat_launch(run), rerun_launch(run, tried)
-    risks = tried.risks
-    for made in paired_runs(before, after, directory, steps, cancelled, most_pairs, risks):
-        yield replace(made, workers=points, option=tried)
+    pairs = paired_runs(before, after, directory, steps, cancelled, most_pairs, tried.risks, began)
+    for progress in pairs:
+        yield replace(progress, workers=points, option=tried)
 
 
 def _counted(
-    run: RunSnapshot, option: FixOption, directory: Path, cancelled: threading.Event
+    run: RunSnapshot,
+    option: FixOption,
+    directory: Path,
+    cancelled: threading.Event,
+    began: Began,
 ) -> Generator[Progress, None, tuple[FixOption, tuple[CurvePoint, ...]]]:
     """``option`` with the best number of workers, and the steps that tell."""
     points: tuple[CurvePoint, ...] = ()
-    counting = best_option(run, option, directory, cancelled)
+    counting = best_option(run, option, directory, cancelled, began)
     while True:
         try:
             points = next(counting).points
@@ -88,6 +97,7 @@ def paired_runs(
     cancelled: threading.Event,
     most_pairs: int = MOST_PAIRS,
     risks: Sequence[Risk] = (),
+    began: Began = unseen,
 ) -> Iterator[Progress]:
     """Hold ``after`` against ``before``, two launches of one training, as ``trial`` does.
 
@@ -98,11 +108,15 @@ def paired_runs(
         Arm.AFTER: shortened(after, directory, steps),
     }
     restore_all(directory)
+    began(NextRun(Purpose.WARM_UP))
     first = measured(Arm.BEFORE, launches[Arm.BEFORE], cancelled)
     pairs: list[Pair] = []
     runs: list[TrialRun] = []
-    for arms in islice(order(), most_pairs):
-        made = {arm: measured(arm, launches[arm], cancelled) for arm in arms}
+    for number, arms in enumerate(islice(order(), most_pairs), 1):
+        made: dict[Arm, TrialRun] = {}
+        for arm in arms:
+            began(NextRun(Purpose.PAIR, number, arm))
+            made[arm] = measured(arm, launches[arm], cancelled)
         pairs.append(Pair(made[Arm.BEFORE], made[Arm.AFTER]))
         runs += [made[arm] for arm in arms]
         progress = _progress(pairs, runs, first, risks)

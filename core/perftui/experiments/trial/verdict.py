@@ -41,6 +41,16 @@ class TrialVerdict:
     outcome: Outcome
     headline: str
     estimate: Estimate | None = None
+    more_pairs: int = 0
+    """Pairs until the result is looked at again; 0 where nothing more will come of it."""
+
+    @property
+    def while_running(self) -> str:
+        """The headline, with what is still needed."""
+        more = self.more_pairs
+        return (
+            f"{self.headline}: {fmt.several(more, 'more pair')} needed" if more else self.headline
+        )
 
 
 def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = False) -> TrialVerdict:
@@ -51,9 +61,7 @@ def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = Fals
     found = estimate(ratios)
     if found is None:
         more = (next_look(0) or 0) - len(ratios)
-        return TrialVerdict(
-            Outcome.INCONCLUSIVE, f"not yet known: {fmt.several(more, 'more pair')} needed"
-        )
+        return TrialVerdict(Outcome.INCONCLUSIVE, "not yet known", more_pairs=more)
     least = 1 + max(LEAST_GAIN, floor / math.sqrt(found.pairs))
     interval = f"({found.low:.2f} to {found.high:.2f})"
     if found.low > least:
@@ -67,8 +75,9 @@ def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = Fals
     if next_look(len(ratios)) is None and found.low <= 1 <= found.high and most <= NEARLY_SAME:
         said = f"no difference beyond {fmt.percent(most)} {interval}"
         return TrialVerdict(Outcome.NO_DIFFERENCE, said, found)
-    unclear = _unclear(found, len(ratios), interval, disturbed)
-    return TrialVerdict(Outcome.INCONCLUSIVE, unclear, found)
+    more = (next_look(len(ratios)) or len(ratios)) - len(ratios)
+    unclear = _unclear(found, interval, disturbed)
+    return TrialVerdict(Outcome.INCONCLUSIVE, unclear, found, more)
 
 
 def is_decided(verdict: TrialVerdict) -> bool:
@@ -76,11 +85,10 @@ def is_decided(verdict: TrialVerdict) -> bool:
     return verdict.outcome is not Outcome.INCONCLUSIVE
 
 
-def _unclear(found: Estimate, pairs: int, interval: str, disturbed: bool) -> str:
-    guess = "likely faster" if found.ratio > 1 else "likely slower"
+def _unclear(found: Estimate, interval: str, disturbed: bool) -> str:
+    ratio = found.ratio
+    guess = f"likely {ratio:.2f}x faster" if ratio > 1 else f"likely {1 / ratio:.2f}x slower"
     if found.low <= 1 <= found.high:
-        guess = "not clear"
-    more = next_look(pairs)
-    left = f": {fmt.several(more - pairs, 'more pair')} needed" if more else ""
+        guess = f"not clear: {ratio:.2f}x"
     why = ", the runs were disturbed" if disturbed else ""
-    return f"{guess} {interval}{why}{left}"
+    return f"{guess} {interval}{why}"

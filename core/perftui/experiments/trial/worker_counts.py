@@ -8,6 +8,7 @@ from pathlib import Path
 
 from perftui.experiments.rerun import rerun_launch
 from perftui.experiments.trial.finished import facts_of
+from perftui.experiments.trial.next_run import Began, NextRun, Purpose, unseen
 from perftui.experiments.trial.runs import Arm, shortened, steps_of_each
 from perftui.experiments.trial.timed import measured
 from perftui.facts.cpu.machine import machine_use, ranks_here
@@ -35,8 +36,19 @@ def counts_to_try(facts: Facts) -> tuple[int, ...]:
     return found if len(found) > 1 else ()
 
 
+def counts_for(facts: Facts, option: FixOption) -> tuple[int, ...]:
+    """The numbers of workers to try before pairs of ``option``: none where it is another fix, or
+    they were measured before."""
+    is_measured = option.fix != WORKERS.id or measured_workers(facts) is not None
+    return () if is_measured or option.override is None else counts_to_try(facts)
+
+
 def best_option(
-    run: RunSnapshot, option: FixOption, directory: Path, cancelled: threading.Event
+    run: RunSnapshot,
+    option: FixOption,
+    directory: Path,
+    cancelled: threading.Event,
+    began: Began = unseen,
 ) -> Generator[WorkerCurve, None, FixOption]:
     """``option``, for ``loader-workers`` with the number of workers that was measured to be best.
 
@@ -48,18 +60,20 @@ def best_option(
         TrialCancelledError: ``cancelled`` was set.
         OSError: a run cannot be started, or the curve not be kept.
     """
-    if option.fix != WORKERS.id or option.override is None:
+    if option.fix != WORKERS.id:
         return option
     facts = facts_of(run.root)
-    if measured_workers(facts) is not None:
+    counts = counts_for(facts, option)
+    if not counts:
         return option
     steps = steps_of_each(facts, SECONDS)
     curve = WorkerCurve(())
-    for count in counts_to_try(facts):
+    for at, count in enumerate(counts, 1):
         tried = with_workers(facts, count)
         if tried is None or tried.override is None:
             return option
         launch = shortened(rerun_launch(run, tried), directory, steps)
+        began(NextRun(Purpose.WORKERS, workers=count, further=len(counts) - at))
         step = measured(Arm.AFTER, launch, cancelled).step_ns
         curve = WorkerCurve((*curve.points, CurvePoint(count, step)))
         yield curve

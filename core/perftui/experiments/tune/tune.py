@@ -12,6 +12,7 @@ from perftui.experiments.effect import missed
 from perftui.experiments.patched_source import kept_text, text_override
 from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
 from perftui.experiments.trial.finished import TrialCancelledError, TrialError, facts_of, run_at
+from perftui.experiments.trial.next_run import Began, unseen
 from perftui.experiments.trial.progress import NO_PAIRS, Progress
 from perftui.experiments.trial.trial import paired_runs, trial
 from perftui.experiments.trial.verdict import Outcome
@@ -74,14 +75,15 @@ def tune(
     offers: Offers,
     cancelled: threading.Event,
     deadline: float = float("inf"),
+    began: Began = unseen,
 ) -> Iterator[Event]:
     """Tune the training of the run at ``first``; runs and the journal are kept in ``directory``.
 
     The fixes of all findings are tried in their order, each on top of what was kept; what is
     proven is written to the source where it can be, and the training is diagnosed anew. No fix is
     begun after ``deadline``, by ``time.monotonic``. A journal of the same run is gone on with.
-    Yields the journal at the beginning and after each fix. What a fix is found to gain is kept as
-    its proof, as that of a trial is.
+    ``began`` is called before each run of a trial. Yields the journal at the beginning and after
+    each fix. What a fix is found to gain is kept as its proof, as that of a trial is.
 
     Raises:
         TrialError: the training itself fails, or is too short to judge.
@@ -98,7 +100,7 @@ def tune(
             raise TrialCancelledError
         if option is None:
             break
-        option, attempt = yield from _tried(journal, option, directory, steps, cancelled)
+        option, attempt = yield from _tried(journal, option, directory, steps, cancelled, began)
         if attempt.outcome == Outcome.FASTER.value:
             before = journal
             journal = yield from _keep(journal, option, attempt, directory, steps, cancelled)
@@ -108,7 +110,7 @@ def tune(
             journal = journal.after(attempt)
         write_journal(directory / NAME, journal)
         yield journal
-    final = yield from _final(journal, directory, steps, cancelled)
+    final = yield from _final(journal, directory, steps, cancelled, began)
     yield Tuned(journal, final)
 
 
@@ -126,14 +128,19 @@ def _next(journal: Journal, options: Sequence[FixOption]) -> FixOption | None:
 
 
 def _tried(
-    journal: Journal, option: FixOption, directory: Path, steps: int, cancelled: threading.Event
+    journal: Journal,
+    option: FixOption,
+    directory: Path,
+    steps: int,
+    cancelled: threading.Event,
+    began: Began,
 ) -> Generator[Trying, None, tuple[FixOption, Attempt]]:
     """What was tried, which may be another number of workers, and what came of it."""
     run = run_at(Path(journal.base))
     progress = NO_PAIRS
     yield Trying(option, progress)
     try:
-        for progress in trial(run, option, directory, steps, cancelled, PAIRS):
+        for progress in trial(run, option, directory, steps, cancelled, PAIRS, began):
             option = progress.option or option
             keep_proofs(journal, option, progress, directory, time.time_ns())
             yield Trying(option, progress)
@@ -208,7 +215,7 @@ def _by_hand(option: FixOption) -> str:
 
 
 def _final(
-    journal: Journal, directory: Path, steps: int, cancelled: threading.Event
+    journal: Journal, directory: Path, steps: int, cancelled: threading.Event, began: Began
 ) -> Generator[Trying, None, Progress | None]:
     """All that was kept against the training as it was; what the last pair says."""
     if not journal.kept:
@@ -216,7 +223,8 @@ def _final(
     before, after = _as_it_was(journal), repeat_launch(run_at(Path(journal.base)))
     option, progress = together(journal), None
     yield Trying(option, NO_PAIRS)
-    for progress in paired_runs(before, after, directory, steps, cancelled, risks=option.risks):
+    pairs = paired_runs(before, after, directory, steps, cancelled, risks=option.risks, began=began)
+    for progress in pairs:
         yield Trying(option, progress)
     return progress
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from perftui import format as fmt
 from perftui.diagnosis.model import Finding
+from perftui.experiments.trial.paired import CONFIDENCE
 from perftui.fixes.model import FixOption
 from perftui_tui.dialogs.choice import Prose, labelled
 from perftui_tui.dialogs.fix import diff_rows, risk
@@ -90,7 +91,9 @@ def _proof(proof: Proof, cells: int) -> list[Row]:
     """On how many pairs the result rests, from when it is, and what disturbed it."""
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(proof.measured_ns / 1e9))
     label = f"{INDENT}Proof "
-    text = f"{proof.headline}, by {fmt.several(len(proof.pairs), 'pair')} of runs, {when}"
+    sure = f", {fmt.percent(CONFIDENCE)} confidence" if proof.ratio is not None else ""
+    pairs = fmt.several(len(proof.pairs), "pair")
+    text = f"{proof.headline}{sure}, by {pairs} of runs, {when}"
     rows = labelled(Prose(text, _style(proof), " " * len(label), label), cells)
     for note in proof.notes:
         rows += wrap(note, cells, "warn", " " * len(label))

@@ -127,7 +127,6 @@ class DiagnosisScreen(RunScreen):
         """Draw both parts."""
         listed = self.query_one("#finding-list", RowView)
         detailed = self.query_one("#finding-details", RowView)
-        snapshot = self.session.trials.proofs.on(snapshot)
         listed.rows = listing(snapshot, self._at, listed.content_size.width)
         written, cells = self.session.source_fixes.fix, detailed.content_size.width - 1
         detailed.rows = details(
@@ -192,7 +191,7 @@ class DiagnosisScreen(RunScreen):
         option, snapshot = self.option, self.snapshot
         proof = None
         if option is not None and snapshot is not None:
-            proof = self.session.trials.proofs.on(snapshot).proof(option)
+            proof = snapshot.proof(option)
         self.session.source_fixes.write(option, proof.headline if proof is not None else "")
 
     def action_show_evidence(self) -> None:

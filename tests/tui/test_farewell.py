@@ -27,3 +27,18 @@ def test_what_opens_by_itself_is_named_with_the_command(
         f"  memory  perftui {shlex.quote(str(kept[0]))}",
         f"  nsys    perftui {shlex.quote(str(kept[1]))}",
     ]
+
+
+def test_a_training_that_was_stopped_for_a_trial_is_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped = {"status": "killed", "exit_code": 130, "stop_reason": "trial"}
+    root = write_run(tmp_path, **stopped)
+    RunLayout(root).output.write_text("Traceback\nKeyboardInterrupt\n")
+    done = (("tried", "num_workers 0 -> 2: 2.10x faster (2.00 to 2.20)"),)
+    assert farewell(root, is_replay=False, achieved=done) == 130
+    assert capsys.readouterr().err.splitlines()[:3] == [
+        "perftui: train.py was stopped for a trial (exit code 130)",
+        "  tried   num_workers 0 -> 2: 2.10x faster (2.00 to 2.20)",
+        f"  run     {root}",
+    ]

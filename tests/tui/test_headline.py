@@ -8,7 +8,7 @@ import pytest
 
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.fixes.model import FixOption
-from perftui.run.manifest import Status
+from perftui.run.manifest import Status, StopReason
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.findings import findings
 from perftui_tui.panes.verdict import verdict_line
@@ -99,6 +99,10 @@ def test_a_training_that_computes_is_healthy(tmp_path: Path) -> None:
         ({"status": Status.EXITED, "exit_code": 1}, "exit code 1 without a training step"),
         ({"status": Status.EXITED, "exit_code": 0}, "ended (exit 0) without a training step"),
         ({"status": Status.KILLED, "exit_code": 137}, "exit code 137"),
+        (
+            {"status": Status.KILLED, "exit_code": 130, "stop_reason": StopReason.TRIAL},
+            "stopped for a trial without a training step",
+        ),
         ({"status": Status.LOST}, "the recorder died"),
         (
             {"status": Status.EXITED, "exit_code": 1, "torch_version": None},

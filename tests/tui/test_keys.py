@@ -7,7 +7,7 @@ import pytest
 from textual.binding import Binding
 
 from perftui.run.layout import RunLayout
-from perftui.run.manifest import Status
+from perftui.run.manifest import Status, StopReason
 from perftui.run.requests import take_requests
 from perftui_tui.app import PerftuiApp
 from perftui_tui.dialogs.help import help_rows
@@ -101,6 +101,10 @@ async def test_every_screen_and_the_state_are_in_the_header(live: Path) -> None:
         ({"status": Status.EXITED, "exit_code": 0}, "exit 0"),
         ({"status": Status.EXITED, "exit_code": 1}, "failed 1"),
         ({"status": Status.KILLED, "exit_code": 137}, "killed 137"),
+        (
+            {"status": Status.KILLED, "exit_code": 130, "stop_reason": StopReason.RERUN},
+            "stopped",
+        ),
     ],
 )
 async def test_how_a_run_ended_is_said_in_a_narrow_header(

@@ -16,6 +16,7 @@ from perftui.run.layout import RunLayout, trials_of
 from perftui.run.reader import RunReader
 from perftui.run.requests import take_requests
 from perftui_tui.app import PerftuiApp
+from perftui_tui.commands.achieved import achieved
 from perftui_tui.look.rows import plain
 from perftui_tui.reading.experiment_state import Stage
 from perftui_tui.widgets.row_view import RowView
@@ -156,6 +157,11 @@ async def test_the_number_of_workers_that_was_found_is_shown_and_written(
         await until_shown(pilot, "Write the fix?")
         await press_shown(pilot, "enter", "write it to the source")
         await until_told(app, pilot, "train.py written")
+        assert list(achieved(app)) == [
+            ("tried", "num_workers 0 -> 2: 2.10x faster (2.00 to 2.20)"),
+            ("wrote", str(script)),
+            ("undo", f"perftui undo {ended}"),
+        ]
     assert "num_workers=2" in script.read_text()
 
 

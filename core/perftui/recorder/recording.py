@@ -35,7 +35,7 @@ from perftui.recorder.terminal.output_log import OutputLog
 from perftui.run.heartbeat import BEAT_SECONDS
 from perftui.run.layout import RunLayout
 from perftui.run.liveness import recorded_by_this_process
-from perftui.run.manifest import Status, read_manifest
+from perftui.run.manifest import Status, StopReason, read_manifest
 from perftui.run.stack_samples import INNER_EVERY, NO_STACKS, stack_rate_of
 
 DRAIN_SECONDS = 0.25
@@ -83,6 +83,7 @@ class Recording:
         self._left: set[int] = set()
         """Processes of the command that lived when it had ended, but for those already reported."""
         self._is_ending = threading.Event()
+        self._stop_reason: StopReason | None = None
         self._git = threading.Thread(target=self._ask_git, name="git", daemon=True)
 
     def command(self, restore: Callable[[], None]) -> Command:
@@ -119,6 +120,16 @@ class Recording:
     def count_capture(self) -> None:
         """Ask the agents for a window."""
         self._spool.control.request()
+
+    def note_stop(self, reason: object) -> None:
+        """Write down why the training was asked to stop; the first reason stays.
+
+        Raises:
+            ValueError: there is no such reason.
+        """
+        if reason is not None and self._stop_reason is None:
+            self._stop_reason = StopReason(reason)
+            self.manifest.update(stop_reason=self._stop_reason)
 
     def fail(self, message: str) -> None:
         """The training could not be started."""

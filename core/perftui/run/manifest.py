@@ -54,6 +54,29 @@ class Status(str, enum.Enum):
         return self in (Status.EXITED, Status.KILLED, Status.LOST)
 
 
+class StopReason(str, enum.Enum):
+    """Why somebody asked perftui to stop a training."""
+
+    USER = "user"
+    """On leaving the app, or to end a command."""
+    TRIAL = "trial"
+    """A trial or a tuning runs the training itself."""
+    RERUN = "rerun"
+    """It is run again with a change."""
+
+    @property
+    def text(self) -> str:
+        """How a run ended that was stopped for it, for a person."""
+        return _STOPPED[self]
+
+
+_STOPPED = {
+    StopReason.USER: "stopped by you",
+    StopReason.TRIAL: "stopped for a trial",
+    StopReason.RERUN: "stopped to run again",
+}
+
+
 @dataclass(frozen=True)
 class Blocks:
     """Steps of training in which a switch is changed and in which it is not, in turn: one way,
@@ -138,11 +161,27 @@ class Manifest:
     """When that process began, seconds since the epoch: its number may be given out again."""
     ended_ns: int | None = None
     exit_code: int | None = None
+    stop_reason: StopReason | None = None
+    """Why perftui was asked to stop it; None where nobody asked."""
     message: str | None = None
     """Why the script could not be started, where that is so."""
     notes: tuple[str, ...] = ()
     """What whoever reads the run must know of it, such as why it records nothing."""
     perftui_version: str = ""
+
+    @property
+    def state(self) -> str:
+        """The status in a word or two: ``running``, ``exited 0``, ``stopped``."""
+        if self.was_stopped:
+            return "stopped"
+        code = "" if self.exit_code is None else f" {self.exit_code}"
+        return f"{self.status.value}{code}"
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether it ended because perftui was asked to stop it."""
+        ended = self.status in (Status.EXITED, Status.KILLED)
+        return ended and self.stop_reason is not None and self.exit_code != 0
 
     @property
     def patched(self) -> tuple[Expected, ...]:

@@ -18,7 +18,8 @@ CAPTURE = "capture"
 """Profile a window now."""
 
 STOP = "stop"
-"""End the training: SIGINT, then SIGTERM, then SIGKILL. Asking again goes on at once."""
+"""End the training: SIGINT, then SIGTERM, then SIGKILL. Asking again goes on at once. ``reason`` is
+the value of a ``StopReason``."""
 
 RESIZE = "resize"
 """Give the script's terminal ``rows`` and ``columns``."""

@@ -20,7 +20,7 @@ import pytest
 from perftui.recorder import launch
 from perftui.recorder.launch import Launch
 from perftui.recorder.process import environment
-from perftui.run.manifest import Override, Status
+from perftui.run.manifest import Override, Status, StopReason
 from perftui.run.requests import request
 
 Starter = Any
@@ -223,6 +223,26 @@ def test_stop_interrupts_first(run_script: Starter) -> None:
     manifest = run.wait()
     assert (manifest.status, manifest.exit_code) == (Status.EXITED, 5)
     assert "saved" in run.output
+
+
+def test_why_it_was_stopped_is_written_down(run_script: Starter) -> None:
+    run = run_script("import time\nprint('on', flush=True); time.sleep(600)")
+    run.wait_for_output("on")
+    request(run.layout, "stop", reason=StopReason.TRIAL)
+    manifest = run.wait()
+    assert (manifest.status, manifest.stop_reason) == (Status.KILLED, StopReason.TRIAL)
+    assert manifest.state == "stopped"
+
+
+def test_a_script_that_ends_well_when_stopped_has_ended(run_script: Starter) -> None:
+    run = run_script(
+        "import time\n"
+        "try:\n    print('on', flush=True); time.sleep(600)\n"
+        "except KeyboardInterrupt:\n    print('saved')\n"
+    )
+    run.wait_for_output("on")
+    request(run.layout, "stop", reason="user")
+    assert run.wait().state == "exited 0"
 
 
 def test_script_that_ignores_interrupt_and_terminate_is_killed_with_its_children(

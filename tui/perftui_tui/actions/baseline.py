@@ -124,4 +124,4 @@ def _dialog(others: Sequence[_Other]) -> ChoiceDialog:
 
 def _label(run_id: str, manifest: Manifest) -> str:
     change = f"  {manifest.name}" if manifest.name else ""
-    return f"{run_id}  {manifest.status.value}{change}"
+    return f"{run_id}  {manifest.state}{change}"

@@ -190,10 +190,11 @@ class Experiment(Generic[State]):
             StartCancelledError: ``cancelled`` was set meanwhile.
             StillRunningError: it does not stop.
         """
+        from perftui.run.manifest import StopReason
         from perftui_tui.actions.rerun import StartCancelledError, stop_training
 
         if self.state is not None and self.state.stage is Stage.WAITING:
-            stop_training(root, cancelled)
+            stop_training(root, cancelled, StopReason.TRIAL)
             if cancelled.is_set():
                 raise StartCancelledError
             self.set(stage=Stage.RUNNING, began=self.clock())

@@ -40,9 +40,10 @@ class RecorderRequests:
 
     def stop(self) -> None:
         """Ask for an interrupt of the training that is our own, whichever is on screen."""
+        from perftui.run.manifest import StopReason
         from perftui.run.requests import STOP
 
-        self._request(STOP, self._app.own)
+        self._request(STOP, self._app.own, reason=StopReason.USER)
 
     def started(self, size: Size) -> None:
         """A run has been started in a terminal of ``size``."""
@@ -65,7 +66,7 @@ class RecorderRequests:
             self._sent_size = size
             self._request(RESIZE, rows=size.height, columns=size.width)
 
-    def _request(self, kind: str, root: Path | None = None, **data: int) -> bool:
+    def _request(self, kind: str, root: Path | None = None, **data: int | str) -> bool:
         """Write a request for the recorder; False, with a warning, where that fails."""
         from perftui.run.layout import RunLayout
         from perftui.run.requests import request

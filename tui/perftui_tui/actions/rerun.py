@@ -10,6 +10,7 @@ from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
 from perftui.fixes.model import FixOption
 from perftui.recorder.launch import start
 from perftui.run.layout import RunLayout
+from perftui.run.manifest import StopReason
 from perftui.run.reader import RunSnapshot
 from perftui.run.requests import STOP, request
 from perftui.run.run_state import run_state, wait_until_over
@@ -48,13 +49,13 @@ def run_again(
         launch = repeat_launch(run)
     else:
         launch = rerun_launch(run, option, form)
-    stop_training(run.root, cancelled)
+    stop_training(run.root, cancelled, StopReason.RERUN)
     if cancelled.is_set():
         raise StartCancelledError
     return start(replace(launch, columns=size[0], rows=size[1]))
 
 
-def stop_training(root: Path, cancelled: threading.Event) -> None:
+def stop_training(root: Path, cancelled: threading.Event, reason: StopReason) -> None:
     """Ask the training at ``root`` to stop where it goes on, and wait until it has, or until
     ``cancelled`` is set.
 
@@ -63,7 +64,7 @@ def stop_training(root: Path, cancelled: threading.Event) -> None:
     """
     if run_state(root).status.is_over:
         return
-    request(RunLayout(root), STOP)
+    request(RunLayout(root), STOP, reason=reason)
     manifest = wait_until_over(root, STOP_SECONDS, cancelled)
     if not manifest.status.is_over and not cancelled.is_set():
         raise StillRunningError("the training did not stop; stop it yourself, then try again")

@@ -24,6 +24,8 @@ class Written:
     applied: AppliedPatch
     store: Path
     option: FixOption
+    root: Path
+    """The run that showed what to change."""
 
 
 class SourceFixes:
@@ -79,9 +81,10 @@ class SourceFixes:
     def _write(self, option: FixOption, patch: Patch) -> None:
         from perftui.fixes.apply import apply_patch, patch_store
 
-        store = patch_store(self._app.target)
+        root = self._app.target
+        store = patch_store(root)
         applied = apply_patch(patch, store, option.title, option.fix)
-        self.written = Written(applied, store, option)
+        self.written = Written(applied, store, option, root)
         keys = hint("{diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it again")
         self._done(f"{patch.path.name} written; {keys}")
 

@@ -250,8 +250,9 @@ class Trials:
     def _leave_running(self, root: Path) -> None:
         """The app was left while the run was being started: what is printed on exit is about it."""
         from perftui.run.layout import RunLayout
+        from perftui.run.manifest import StopReason
         from perftui.run.requests import STOP, request
 
         self._app.target = self._app.own = root
         if self._app.is_stopping:
-            request(RunLayout(root), STOP)
+            request(RunLayout(root), STOP, reason=StopReason.USER)

@@ -29,6 +29,7 @@ def diagnose(line: CommandLine) -> int:
     """
     from perftui.recorder.launch import start
     from perftui.run.layout import RunLayout
+    from perftui.run.manifest import StopReason
     from perftui.run.requests import STOP, request
     from perftui.run.run_state import wait_until_over
 
@@ -43,7 +44,7 @@ def diagnose(line: CommandLine) -> int:
     try:
         manifest = wait_until_over(root, float("inf"))
     except KeyboardInterrupt:
-        request(RunLayout(root), STOP)
+        request(RunLayout(root), STOP, reason=StopReason.USER)
         manifest = wait_until_over(root, float("inf"))
     print_report(Target(root), replace(line, action="report"))
     return manifest.exit_code or DONE

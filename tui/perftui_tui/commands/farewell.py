@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, ManifestError, Status
 from perftui.run.run_state import wait_until_over
+from perftui.trace.text import printable
 from perftui_tui.commands.output import log
 
 CRASHED = 70
@@ -25,8 +26,16 @@ STOP_SECONDS = 10.0
 """How long to wait for a training that was just asked to stop."""
 
 
-def farewell(root: Path, *, is_replay: bool, stopping: bool = False) -> int:
+def farewell(
+    root: Path,
+    *,
+    is_replay: bool,
+    stopping: bool = False,
+    achieved: Iterable[tuple[str, str]] = (),
+) -> int:
     """Print it, and return the exit code: the script's, 0 where it still runs or is replayed.
+
+    ``achieved`` is what was done in the app, each with a word in front.
 
     2 where the run can no longer be read: its directory has gone.
     """
@@ -37,8 +46,11 @@ def farewell(root: Path, *, is_replay: bool, stopping: bool = False) -> int:
         return 2
     log(_outcome(manifest))
     failed = manifest.status.is_over and bool(manifest.exit_code or manifest.message)
+    failed = failed and not manifest.was_stopped
     if failed and not is_replay:
         _repeat_output(RunLayout(root).output)
+    for word, what in achieved:
+        log(f"  {word:<7} {printable(what)}")
     log(f"  run     {root}")
     again = "replay" if manifest.status.is_over else "attach"
     log(f"  again   perftui {again} {shlex.quote(str(root))}")
@@ -74,6 +86,8 @@ def _outcome(manifest: Manifest) -> str:
             f"perftui: the recorder of {script} died, and the script's terminal with it; "
             "everything before that is saved"
         )
+    if manifest.was_stopped and manifest.stop_reason is not None:
+        return f"perftui: {script} was {manifest.stop_reason.text} (exit code {manifest.exit_code})"
     if manifest.status is Status.KILLED:
         return f"perftui: {script} was killed by a signal (exit code {manifest.exit_code})"
     return f"perftui: {script} ended with exit code {manifest.exit_code}"

@@ -29,10 +29,8 @@ def runs(line: CommandLine) -> int:
             continue
         manifest = entry.manifest
         started = time.strftime("%Y-%m-%d %H:%M", time.localtime(manifest.started_ns / 1e9))
-        code = "" if manifest.exit_code is None else f" {manifest.exit_code}"
-        status = f"{manifest.status.value}{code}"
         name = f"  {manifest.name}" if manifest.name else ""
-        line_of_run = f"{entry.run_id:<40} {status:<14} {started}  {manifest.script}{name}"
+        line_of_run = f"{entry.run_id:<40} {manifest.state:<14} {started}  {manifest.script}{name}"
         elsewhere = f"  ({where})" if (where := recorded_where(entry)) else ""
         print(printable(f"{line_of_run}{elsewhere}"))
     return 0

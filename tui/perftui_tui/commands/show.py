@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui_tui.commands.achieved import achieved
 from perftui_tui.commands.farewell import farewell, report_crash
 from perftui_tui.commands.line import CommandLine
 from perftui_tui.commands.output import log
@@ -65,9 +66,10 @@ def show(
         return 2
     if not is_run:
         return app.return_code or 0
-    if is_replay and app.own in (None, target):
-        return farewell(app.target, is_replay=True, stopping=app.is_stopping)
-    return farewell(app.own or app.target, is_replay=False, stopping=app.is_stopping)
+    is_replay = is_replay and app.own in (None, target)
+    root = app.target if is_replay else app.own or app.target
+    done = tuple(achieved(app))
+    return farewell(root, is_replay=is_replay, stopping=app.is_stopping, achieved=done)
 
 
 def _look_for_garbage() -> None:

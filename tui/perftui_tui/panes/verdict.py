@@ -55,12 +55,25 @@ def _without_finding(snapshot: Snapshot) -> tuple[str, str, str]:
         return "NO FINDING", "accent", _nothing_found(snapshot)
     if snapshot.is_memory_alone:
         return "MEMORY", "accent", "a GPU memory snapshot has no timings"
+    if (ended := _ended(snapshot)) is not None:
+        return ended
+    if snapshot.diagnosis.progress and snapshot.train_steps:
+        return "COLLECTING", "accent", snapshot.diagnosis.progress
+    if snapshot.phase is Phase.TRACE:
+        return "NO VERDICT", "warn", snapshot.diagnosis.progress or "no rule could judge this trace"
+    return "STARTING", "accent", f"{_start_of_run(snapshot)} ({elapsed(snapshot.elapsed_ns)})"
+
+
+def _ended(snapshot: Snapshot) -> tuple[str, str, str] | None:
+    """How a run ended that cannot be judged; None where it goes on, or is a trace."""
     phase, manifest = snapshot.phase, snapshot.manifest
     code = manifest.exit_code if manifest else None
     if phase is Phase.FAILED and code is None:
         return "FAILED", "bad", "the script could not be started"
     if phase is Phase.FAILED:
         return "FAILED", "bad", f"the script ended with exit code {code} {_how_far(snapshot)}"
+    if phase is Phase.STOPPED and manifest is not None and manifest.stop_reason is not None:
+        return "STOPPED", "warn", f"{manifest.stop_reason.text} {_how_far(snapshot)}"
     if phase is Phase.KILLED:
         return (
             "KILLED",
@@ -72,11 +85,7 @@ def _without_finding(snapshot: Snapshot) -> tuple[str, str, str]:
         return "LOST", "bad", lost
     if phase is Phase.ENDED:
         return "ENDED", "warn", f"the script ended (exit 0) {_how_far(snapshot)}"
-    if snapshot.diagnosis.progress and snapshot.train_steps:
-        return "COLLECTING", "accent", snapshot.diagnosis.progress
-    if phase is Phase.TRACE:
-        return "NO VERDICT", "warn", snapshot.diagnosis.progress or "no rule could judge this trace"
-    return "STARTING", "accent", f"{_start_of_run(snapshot)} ({elapsed(snapshot.elapsed_ns)})"
+    return None
 
 
 def _nothing_found(snapshot: Snapshot) -> str:

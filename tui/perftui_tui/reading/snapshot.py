@@ -36,6 +36,8 @@ class Phase(enum.Enum):
     ENDED = "ended"
     FAILED = "failed"
     KILLED = "killed"
+    STOPPED = "stopped"
+    """Perftui was asked to stop it."""
     LOST = "lost"
     TRACE = "trace"
 
@@ -143,6 +145,8 @@ def phase_of(manifest: Manifest) -> Phase:
     """The phase of the run with this manifest."""
     from perftui.run.manifest import Status
 
+    if manifest.was_stopped:
+        return Phase.STOPPED
     if manifest.status is Status.EXITED:
         return Phase.ENDED if manifest.exit_code == 0 else Phase.FAILED
     return {

@@ -78,6 +78,7 @@ def state(snapshot: Snapshot | None, paused: bool, *, short: bool = False) -> Sp
         Phase.ENDED: (f"ended (exit {code})", "dim"),
         Phase.FAILED: ("not started" if code is None else f"failed (exit {code})", "bad"),
         Phase.KILLED: (f"killed (exit {code})", "bad"),
+        Phase.STOPPED: ("stopped", "dim"),
         Phase.LOST: ("recorder lost", "bad"),
         Phase.TRACE: ("trace", "dim"),
     }

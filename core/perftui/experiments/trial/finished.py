@@ -9,7 +9,7 @@ from perftui.experiments.trial.restore import restore
 from perftui.facts.fact import Facts
 from perftui.recorder.launch import Launch, start
 from perftui.run.layout import RunLayout
-from perftui.run.manifest import Manifest
+from perftui.run.manifest import Manifest, StopReason
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.run.requests import STOP, request
 from perftui.run.run_state import run_state, wait_until_over
@@ -58,5 +58,5 @@ def facts_of(root: Path) -> Facts:
 def _stop(root: Path) -> None:
     """Ask the training to end where it has not, and wait until it has."""
     if not run_state(root).status.is_over:
-        request(RunLayout(root), STOP)
+        request(RunLayout(root), STOP, reason=StopReason.USER)
         wait_until_over(root, STOP_SECONDS)

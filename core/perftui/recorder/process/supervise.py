@@ -75,6 +75,7 @@ def _serve(
         recording.count_capture()
     elif request.kind == STOP:
         stopper.ask()
+        recording.note_stop(request.data.get("reason"))
     elif terminal is None:
         raise ValueError("this run has no terminal of its own")
     elif request.kind == RESIZE:

@@ -85,8 +85,7 @@ def _status(one: Listed) -> str:
         return "damaged"
     if not manifest.status.is_over:
         return f"● {manifest.status.value}"
-    code = "" if manifest.exit_code is None else f" {manifest.exit_code}"
-    return f"{manifest.status.value}{code}"
+    return manifest.state
 
 
 def _verdict(one: Listed) -> str:

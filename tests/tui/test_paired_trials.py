@@ -104,6 +104,8 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
         assert "to pair 6" in text
         await press_shown(pilot, "escape", "close this; the trial goes on")
         await shown_alone(app, pilot)
+        await pilot.press("5")
+        await until_shown(pilot, "A trial is running and compares runs")
         # It is followed from any screen.
         for key in "146":
             await pilot.press(key)

@@ -102,9 +102,17 @@ class Trials:
         return latest.row if latest is not None and latest.is_shown else None
 
     def show_latest(self) -> None:
-        """Show the one that runs, or the last one."""
+        """Show the one that runs, or the last one; of a saved run what was proven last."""
+        from perftui_tui.dialogs.trial import proof_dialog
+        from perftui_tui.panes.proof import newest
+
         if self.latest is not None:
             self.latest.show()
+            return
+        snapshot = self._app.snapshot
+        proof = newest(snapshot.proofs) if snapshot is not None else None
+        if proof is not None:
+            self._app.ask(proof_dialog(proof), lambda _: None)
             return
         where = hint("{app.show('diagnosis')} and then {diagnosis.try_fix} or {diagnosis.tune}")
         self._app.warn(f"no trial by pairs of runs and no tuning yet: {where}")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from perftui.experiments.trial.verdict import Outcome
-from perftui_tui.dialogs.choice import Choice
+from perftui_tui.dialogs.choice import Choice, ChoiceDialog
 from perftui_tui.dialogs.experiment import AFTERWARDS, ExperimentDialog, while_it_runs
-from perftui_tui.panes.trial import trial_rows
+from perftui_tui.panes.proof import proof_rows
+from perftui_tui.panes.trial import USUAL_CELLS, trial_rows
 from perftui_tui.reading.trial_state import TrialState
+
+if TYPE_CHECKING:
+    from perftui.experiments.trial.proof import Proof
 
 WRITE = "write"
 
@@ -14,6 +20,11 @@ WRITE = "write"
 def trial_dialog(state: TrialState, now: float) -> ExperimentDialog[TrialState]:
     """The trial in full; returns CLOSE, STOP or WRITE."""
     return ExperimentDialog("Trial by pairs", trial_rows, choices_of, state, now)
+
+
+def proof_dialog(proof: Proof) -> ChoiceDialog:
+    """A trial that was made before; returns CLOSE."""
+    return ChoiceDialog("Trial by pairs", proof_rows(proof, USUAL_CELLS), (AFTERWARDS,))
 
 
 def choices_of(state: TrialState) -> tuple[Choice, ...]:

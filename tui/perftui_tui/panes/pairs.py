@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 
 from perftui import format as fmt
@@ -74,12 +75,17 @@ def bar_rows(state: TrialState, cells: int) -> list[Row]:
 
 def pair_rows(state: TrialState, cells: int) -> list[Row]:
     """Each pair, the newest on top, then what they rest on."""
+    pairs = [(pair.before.step_ns, pair.after.step_ns) for pair in state.pairs]
+    return [*pair_table(pairs), *_basis(state, cells)]
+
+
+def pair_table(pairs: Sequence[tuple[int, int]]) -> list[Row]:
+    """The step of each pair before and after, in ns, and their ratio; the newest on top."""
     rows = [row((f"{'pair':>6}{'before':>12}{'after':>12}{'ratio':>9}", "bold"))]
-    for number, pair in reversed(list(enumerate(state.pairs, 1))):
-        before, after = (format_ns(one.step_ns) for one in (pair.before, pair.after))
-        ratio = f"{pair.ratio:.2f}x"
-        rows.append(row(f"{number:>6}{before:>12}{after:>12}{ratio:>9}"))
-    return [*rows, *_basis(state, cells)]
+    for number, (before, after) in reversed(list(enumerate(pairs, 1))):
+        ratio = f"{before / after:.2f}x" if after else "?"
+        rows.append(row(f"{number:>6}{format_ns(before):>12}{format_ns(after):>12}{ratio:>9}"))
+    return rows
 
 
 def worker_rows(state: TrialState, cells: int) -> list[Row]:

@@ -16,6 +16,7 @@ from perftui.facts.step.step_tables import step_tables
 from perftui.facts.step.trace_steps import trace_steps
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.look.rows import Row, row, wrap
+from perftui_tui.panes.proof import newest, proof_rows
 from perftui_tui.panes.step_bar import breakdown_bar
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.step_breakdown import DrawnStep, of_trace
@@ -32,6 +33,16 @@ NOTHING = (
     "Nothing to compare with yet. Try a fix on the Diagnosis screen ({diagnosis.try_fix}): both "
     "runs are shown here once the new one has 20 steady steps. Or press {compare.baseline} to "
     "choose a recorded run as the baseline."
+)
+
+A_TRIAL_RUNS = (
+    "A trial is running and compares runs with a fix and without it: {app.trial} shows it. Its "
+    "result is shown here too. Or press {compare.baseline} to compare with a recorded run."
+)
+
+A_TRIAL = (
+    "The last trial of this run. Press {compare.baseline} to compare the run with another one in "
+    "detail."
 )
 
 NOTHING_OF_A_TRACE = (
@@ -103,8 +114,7 @@ class CompareScreen(RunScreen):
         self.set_class(len(known) < 2, "-alone")
         if pair is None or len(known) < 2:
             parts.rows = []
-            text = NOTHING_OF_A_TRACE if snapshot.run is None else NOTHING
-            figures.rows = wrap(hint(text), max(20, cells))
+            figures.rows = self._alone(snapshot, max(20, cells))
             return
         found = compare(*known)
         parts.rows = breakdown_rows(pair, found, parts.size.width)
@@ -114,6 +124,17 @@ class CompareScreen(RunScreen):
             self._work_out(known)
         self._show_work(rows, ([], []) if waits else work_rows(found, cells))
         self.query_one(StepHistogram).show(*(step_times(one, found) for one in pair))
+
+    def _alone(self, snapshot: Snapshot, cells: int) -> list[Row]:
+        """What stands in place of a comparison: a trial, or how to get another run."""
+        if snapshot.run is None:
+            return wrap(hint(NOTHING_OF_A_TRACE), cells)
+        if self.session.trials.running is not None:
+            return wrap(hint(A_TRIAL_RUNS), cells)
+        proof = newest(snapshot.proofs)
+        if proof is not None:
+            return [*proof_rows(proof, cells), (), *wrap(hint(A_TRIAL), cells, "dim")]
+        return wrap(hint(NOTHING), cells)
 
     def _show_work(self, rows: list[Row], worked: tuple[list[Row], list[Row]]) -> None:
         """Beside the figures what changed most, where both have room: kernels, or operators where

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ def probe(
     path: Path,
     seconds: float | None = None,
     tell: Callable[[str], object] = _silent,
+    cancelled: threading.Event | None = None,
 ) -> Ceilings:
     """Measure the disk below ``path``, and what torch of the interpreter ``python`` reaches, in
     about ``seconds`` (``SECONDS`` where None).
@@ -39,13 +41,14 @@ def probe(
 
     Raises:
         WorkerError: torch cannot be used there.
+        ProbeCancelledError: ``cancelled`` was set; that is seen once the disk was read.
     """
     whole = SECONDS if seconds is None else seconds
     before = _Clock.now()
     disk = disk_read(path, DISK_PART * whole)
     if isinstance(disk, Rate):
         tell(disk.name.value)
-    worked = work(python, (1 - DISK_PART) * whole, tell)
+    worked = work(python, (1 - DISK_PART) * whole, tell, cancelled)
     rates = (disk,) if isinstance(disk, Rate) else ()
     missing = (disk,) if isinstance(disk, NotMeasured) else ()
     return Ceilings(

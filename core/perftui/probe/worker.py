@@ -14,6 +14,9 @@ import msgspec
 from perftui.probe import torch_work
 from perftui.probe.model import Ceiling, NotMeasured, Rate, rate_of
 
+POLL_SECONDS = 0.1
+"""How often it is asked whether anybody still waits."""
+
 START_SECONDS = 90.0
 """For importing torch, from what may be a cold network disk, and for CUDA to start."""
 
@@ -21,6 +24,10 @@ OVERRUN = 4
 """Times the seconds that were asked for after which the worker is ended."""
 
 _LONGEST = 200
+
+
+class ProbeCancelledError(Exception):
+    """Nobody waits for the ceilings any more."""
 
 
 class WorkerError(Exception):
@@ -50,12 +57,18 @@ class Worked:
     not_measured: tuple[NotMeasured, ...] = ()
 
 
-def work(python: str, seconds: float, tell: Callable[[str], object]) -> Worked:
+def work(
+    python: str,
+    seconds: float,
+    tell: Callable[[str], object],
+    cancelled: threading.Event | None = None,
+) -> Worked:
     """Measure for about ``seconds`` in a process of ``python``, which never outlives this call.
 
     ``tell`` gets the name of each ceiling as it is first measured.
 
     Raises:
+        ProbeCancelledError: ``cancelled`` was set.
         WorkerError: torch cannot be used there, or the process failed.
     """
     command = [python, torch_work.__file__, str(seconds)]
@@ -73,16 +86,31 @@ def work(python: str, seconds: float, tell: Callable[[str], object]) -> Worked:
             raise WorkerError(f"{python}: {error.strerror or error}") from error
         limit = threading.Timer(START_SECONDS + OVERRUN * seconds, child.kill)
         limit.start()
+        over = threading.Event()
+        if cancelled is not None:
+            threading.Thread(target=_kill_if, args=(cancelled, child, over), daemon=True).start()
         try:
             lines = list(_heard(child.stdout or (), tell))
             code = child.wait()
         finally:
+            over.set()
             limit.cancel()
             child.kill()
             child.communicate()
+        if cancelled is not None and cancelled.is_set():
+            raise ProbeCancelledError
         if not any(line.done for line in lines):
             raise WorkerError(_why(errors, code))
     return summed_up(lines)
+
+
+def _kill_if(
+    cancelled: threading.Event, child: subprocess.Popen[bytes], over: threading.Event
+) -> None:
+    while not over.wait(POLL_SECONDS):
+        if cancelled.is_set():
+            child.kill()
+            return
 
 
 def summed_up(lines: Iterable[Line]) -> Worked:

@@ -208,6 +208,15 @@ class Manifest:
         return Path(named).name
 
 
+def data_place(manifest: Manifest) -> str | None:
+    """Where the file system that holds the data set is mounted on the run's host; None where that
+    is not known."""
+    noted = manifest.profile.get(DATA_DISK)
+    known = noted.get(manifest.host) if isinstance(noted, dict) else None
+    place = known.get("place") if isinstance(known, dict) else None
+    return place if isinstance(place, str) else None
+
+
 class ManifestError(ValueError):
     """The file is not a manifest this version can read; the message says why."""
 

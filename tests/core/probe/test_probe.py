@@ -26,7 +26,7 @@ WORKED = Worked("2.9.0", "A card", (MEMORY,), (NotMeasured(Ceiling.TF32, "no roo
 def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
     asked: list[tuple[str, float]] = []
     monkeypatch.setattr(probing, "disk_read", lambda _, s: asked.append(("disk", s)) or DISK)
-    monkeypatch.setattr(probing, "work", lambda _, s, __: asked.append(("torch", s)) or WORKED)
+    monkeypatch.setattr(probing, "work", lambda _, s, *__: asked.append(("torch", s)) or WORKED)
     monkeypatch.setattr(probing, "_driver", lambda: "580.1")
     return asked
 

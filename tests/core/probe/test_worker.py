@@ -12,7 +12,7 @@ import pytest
 
 from perftui.probe import worker
 from perftui.probe.model import Ceiling
-from perftui.probe.worker import WorkerError, work
+from perftui.probe.worker import ProbeCancelledError, WorkerError, work
 
 MACHINE = '{"torch": "2.9.0", "gpu": "A card"}'
 ROUND = '{"name": "device memory", "unit": "B/s", "how": "copies", "rates": [%s]}'
@@ -63,6 +63,16 @@ def test_what_is_missing_has_its_reason(tmp_path: Path) -> None:
 def test_a_worker_that_fails_says_why(tmp_path: Path, lines: list[str], why: str) -> None:
     with pytest.raises(WorkerError, match=why):
         work(script(tmp_path, *lines), 1.0, str)
+
+
+@pytest.mark.subprocess
+def test_a_worker_that_nobody_waits_for_is_ended_at_once(tmp_path: Path) -> None:
+    cancelled = threading.Event()
+    lines = [*say(MACHINE, ROUND % "1"), f"echo $$ > {tmp_path}/pid", "exec sleep 600"]
+    began = time.monotonic()
+    with pytest.raises(ProbeCancelledError):
+        work(script(tmp_path, *lines), 600.0, lambda _: cancelled.set(), cancelled)
+    assert time.monotonic() - began < 30
 
 
 def test_an_interpreter_that_is_not_there() -> None:

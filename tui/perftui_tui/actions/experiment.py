@@ -81,6 +81,9 @@ class Experiment(Generic[State]):
     def take(self, answer: str | None, state: State) -> None:
         """Do what was answered in its dialog, beside closing and stopping it."""
 
+    def done(self, state: State) -> None:
+        """What follows once it has come to its end; nothing by default."""
+
     # The same for all of them
 
     @property
@@ -170,6 +173,7 @@ class Experiment(Generic[State]):
             self.app.exit()
             return
         if state.stage is Stage.DONE:
+            self.done(state)
             self.app.notify(self.result(state), markup=False)
         else:
             self.app.warn(self.result(state))

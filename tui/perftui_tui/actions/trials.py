@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui_tui.actions.new_proofs import NewProofs
 from perftui_tui.actions.paired_trials import PairedTrials
+from perftui_tui.actions.probing import Probing
 from perftui_tui.actions.trial_reasons import NO_RUN, warnings_of, why_no_trial
 from perftui_tui.actions.tuning import Tuning
 from perftui_tui.dialogs.choice import YES
@@ -66,6 +67,8 @@ class Trials:
         """Trials by pairs of runs, which prove what a single run cannot."""
         self.tuning = Tuning(app, source_fixes, self.proofs)
         """All fixes one by one."""
+        self.probing = Probing(app, source_fixes, self.proofs)
+        """What this machine can do at most."""
         self.change: Change | None = None
         """What was tried last."""
         self.is_starting = False
@@ -81,7 +84,7 @@ class Trials:
 
     @property
     def _experiments(self) -> tuple[Experiment[Any], ...]:
-        return self.pairs, self.tuning
+        return self.pairs, self.tuning, self.probing
 
     @property
     def latest(self) -> Experiment[Any] | None:
@@ -161,6 +164,27 @@ class Trials:
             self._app.warn(plan.note)
         elif self._may_start(snapshot.run):
             self.tuning.offer(snapshot.source, plan, warnings_of(snapshot))
+
+    def offer_probe(self) -> None:
+        """Offer to measure this machine, which a running training would disturb."""
+        import socket
+
+        snapshot = self._app.snapshot
+        if self.running is not None:
+            self.running.show()
+        elif snapshot is None or snapshot.run is None:
+            self._app.warn("a trace does not name its machine: run `perftui probe` there")
+        elif snapshot.run.manifest.host != socket.gethostname():
+            self._app.warn(
+                f"this run is of {snapshot.run.manifest.host}: run `perftui probe` there"
+            )
+        elif snapshot.goes_on:
+            self._app.warn(
+                "the training is still running, and both would disturb each other: measure the "
+                "machine once it has ended"
+            )
+        elif self._may_start(snapshot.run):
+            self.probing.offer(snapshot.source, snapshot.run.manifest)
 
     def run_again(self) -> None:
         """Run again with what was tried last, or with the source as it is now."""

@@ -45,12 +45,16 @@ class QuitDialog(ChoiceDialog):
 
 
 class QuitExperimentDialog(ChoiceDialog):
-    """Stop a trial or a tuning, as ``name`` says, or stay. Returns STOP or CANCEL."""
+    """Stop a trial, a tuning or a probe, as ``name`` says, or stay. Returns STOP or CANCEL.
 
-    def __init__(self, name: str, title: str, so_far: str) -> None:
+    ``stops`` is what ends with the app."""
+
+    def __init__(
+        self, name: str, title: str, so_far: str, stops: str = "it and its training"
+    ) -> None:
         body = (
             row((f"A {name} is still running: ", "bold"), title),
-            Prose(f"{so_far} It needs this window: quitting stops it and its training."),
+            Prose(f"{so_far} It needs this window: quitting stops {stops}."),
         )
         choices = (
             Choice(("s",), f"stop the {name} and quit", STOP),

@@ -97,7 +97,8 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
             "Full-screen charts: steps, memory, machine (or click)",
             False,
         ),
-        Key("X", "trial", "Trial", "Show the trial or tuning: progress and result", False),
+        Key("X", "trial", "Trial", "Show the trial, tuning or probe, and its result", False),
+        Key("B", "probe", "Probe", "Measure peak disk, copy, memory and matmul rates", False),
         *(
             Key(str(digit), f"show('{name}')", title, f"The {title} screen", False)
             for digit, (name, title) in enumerate(zip(SCREENS, LONG_NAMES, strict=True), 1)

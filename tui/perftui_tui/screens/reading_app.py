@@ -131,6 +131,10 @@ class ReadingApp(NavigatingApp):
         """Show the trial or the tuning that runs, or the last one."""
         self.trials.show_latest()
 
+    def action_probe(self) -> None:
+        """Offer to measure what this machine can do at most."""
+        self.trials.offer_probe()
+
     def refresh_experiment(self) -> None:
         """Draw how a trial or a tuning stands."""
         screen = self.base_screen()

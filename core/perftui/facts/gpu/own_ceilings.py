@@ -12,7 +12,7 @@ from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gpu.own_gpus import sampled_gpus
 from perftui.probe.model import Ceiling, Ceilings
 from perftui.probe.store import ceilings_of
-from perftui.run.manifest import DATA_DISK
+from perftui.run.manifest import data_place
 from perftui.telemetry.mounts import mount_of
 
 
@@ -60,10 +60,8 @@ def own_ceilings(facts: Facts) -> OwnCeilings:
 def _data_disk(facts: Facts, host: str, found: list[Ceilings]) -> float | None:
     """Only where the path that was read is known to lie on the file system of the data: on this
     host, as the mounts of another cannot be looked at."""
-    noted = facts.manifest.profile.get(DATA_DISK) if facts.manifest else None
-    known = noted.get(host) if isinstance(noted, dict) else None
-    place = known.get("place") if isinstance(known, dict) else None
-    if host != socket.gethostname() or not isinstance(place, str):
+    place = data_place(facts.manifest) if facts.manifest else None
+    if host != socket.gethostname() or place is None:
         return None
     for one in found:
         rate = one.rate(Ceiling.DISK_READ)

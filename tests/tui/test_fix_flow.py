@@ -265,6 +265,21 @@ async def test_a_fix_of_an_earlier_session_can_be_undone(ended: Path, script: Pa
     assert script.read_text() == SCRIPT
 
 
+@pytest.mark.keys("overview.try_fix")
+async def test_the_overview_tries_the_first_fix_of_any_finding(ended: Path) -> None:
+    async with opened(ended, (80, 24)) as (app, pilot):
+        assert app.snapshot is not None
+        both = ranked(app.snapshot, "busy-host", "slow-part")
+        app.snapshot = replace(both, options={"slow-part": both.options["slow-part"]})
+        await pilot.press("a")
+        await until_shown(pilot, "Run again?")
+        assert "fix slow-part-1   for slow-part" in text_of(app)
+        await pilot.press("escape")
+        app.snapshot = replace(both, options={})
+        await pilot.press("a")
+        await until_shown(pilot, "no finding has a fix to try")
+
+
 @pytest.mark.keys("overview.try_fix", "compare.swap")
 async def test_a_trial_is_asked_started_and_compared(
     ended: Path, script: Path, monkeypatch: pytest.MonkeyPatch

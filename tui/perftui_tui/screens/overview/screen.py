@@ -211,6 +211,5 @@ class OverviewScreen(RunScreen):
             self.session.go_to_place(gap.start, gap.end)
 
     def action_try_fix(self) -> None:
-        """Offer the best fix of the first finding."""
-        top = self.snapshot.diagnosis.top if self.snapshot else None
-        self.session.trials.offer(top)
+        """Offer the best fix of the first finding that has one to try."""
+        self.session.trials.offer(self.snapshot.finding_to_try() if self.snapshot else None)

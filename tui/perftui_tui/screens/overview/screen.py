@@ -23,7 +23,7 @@ from perftui_tui.screens.overview.gap_list import GapList
 from perftui_tui.screens.overview.headline import headline
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.loading import loading_rows
-from perftui_tui.widgets.log_view import LogTail
+from perftui_tui.widgets.log_view import LogTail, nothing_printed
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.exporting import Exporting
@@ -192,7 +192,9 @@ class OverviewScreen(RunScreen):
     def show_output(self, output: Output) -> None:
         """The end of the log; empty while a run is played, since output has no times."""
         is_played = self.snapshot is not None and self.snapshot.as_of is not None
-        self.query_one(LogTail).show(Output(lines=(hint(NOT_PLAYED),)) if is_played else output)
+        goes_on = self.snapshot is not None and self.snapshot.goes_on
+        shown = Output(lines=(hint(NOT_PLAYED),)) if is_played else output
+        self.query_one(LogTail).show(shown, nothing_printed(goes_on))
 
     def action_why(self) -> None:
         """Open the evidence of the first finding."""

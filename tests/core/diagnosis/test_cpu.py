@@ -198,7 +198,33 @@ def neighbours(others: float = 5, delayed: float = 40, **known: Any) -> Facts:
     return facts_of(settings(8), busy=3 + others, own=3, **sampled, **known)
 
 
+def with_pids(pids: dict[str, list[int]], **cores: float) -> dict[str, Any]:
+    return {OTHER_PROGRAMS: {"box": {"seconds": 9, "cores": cores, "pids": pids}}}
+
+
 def test_other_programs_on_the_same_cores_are_named() -> None:
+    cores = {"python other\x1b.py": 0.98, "cc1": 3.0, "ls": 0.01}
+    pids = {"python other\x1b.py": [4123], "cc1": [7, 9], "ls": [1]}
+    one = finding(neighbours(profile=with_pids(pids, **cores)), "busy-host")
+    assert one.sentence == (
+        "Other programs take 5.0 of 8 cores (pid 4123 python other\\x1b.py, pid 7 cc1): the "
+        "training waits for a core 4.0 ms of each 10 ms step (40 %)."
+    )
+    named = {fact.label: (fact.value, fact.unit) for fact in one.facts if "pid" in fact.label}
+    assert named == {
+        "pid 4123 python other\\x1b.py, of a core": (98.0, "%"),
+        "pids 7, 9 cc1, of a core": (300.0, "%"),
+    }
+
+
+def test_perftui_is_no_other_program() -> None:
+    measured = neighbours(**{"processes.perftui_cpu": 200}, profile=NAMED)
+    assert finding(measured, "busy-host").sentence.startswith("Other programs take 3.0 of 8 cores")
+    alone = neighbours(1.7, **{"processes.perftui_cpu": 100})
+    assert found(judged(alone), "busy-host") is None
+
+
+def test_older_recordings_name_other_programs_without_their_numbers() -> None:
     one = finding(neighbours(profile=NAMED), "busy-host")
     assert one.sentence == (
         "Other programs take 5.0 of 8 cores (cc1): the training waits for a core 4.0 ms of each "

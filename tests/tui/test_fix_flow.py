@@ -44,7 +44,7 @@ async def test_the_evidence_shows_thresholds_and_fixes(ended: Path) -> None:
         await show_diagnosis(app, pilot)
         text = text_of(app)
         assert "limit 5 %" in text
-        assert "about 1.66x faster" in text
+        assert "up to 1.66x faster" in text
         assert "num_workers 0 -> " in text
 
 

@@ -193,7 +193,7 @@ SPEEDUP = Entry(
 )
 PROOF = Entry(
     "Gain and proof of a fix",
-    '"Up to about" is what the step would gain without the finding. After a trial by '
+    '"Up to" is what the step would gain without the finding. After a trial by '
     "pairs of runs: step time without the fix divided by step time with it, and the interval that "
     "allows for random variation. The result is checked after 6, 9 and 14 pairs; "
     "{diagnosis.try_fix} starts a trial.",

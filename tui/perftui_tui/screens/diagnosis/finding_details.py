@@ -134,7 +134,7 @@ def _cost(finding: Finding, cells: int) -> list[Row]:
         part = share(finding.cost_ns, finding.step_ns)
         rows.append(row(f"  {format_ns(finding.cost_ns)} of {whole} ({part})"))
     if finding.best_speedup:
-        best = f"  up to about {finding.best_speedup:.2f}x faster without it"
+        best = f"  up to {finding.best_speedup:.2f}x faster without it"
         rows.append(row((best, "good")))
     rows.append(row(f"  confidence {finding.confidence.value}", (_basis(finding), "dim")))
     if finding.would_raise_confidence:

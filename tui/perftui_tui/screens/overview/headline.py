@@ -61,7 +61,7 @@ def _with_other_fix(line: Row, snapshot: Snapshot, cells: int) -> Row:
 
 def _do_this(option: FixOption, top: Finding) -> Row:
     gain = top.best_speedup
-    best = (f"   about {gain:.2f}x faster", "good") if gain else ("", "")
+    best = (f"   up to {gain:.2f}x faster", "good") if gain else ("", "")
     keys: tuple[str | Span, ...] = ("  ", _key("overview.why"), " why")
     if option.is_triable:
         keys = ("  ", _key("overview.try_fix"), " try it", *keys)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from perftui.facts.fact import Facts, fact
 from perftui.facts.gpu.memory import peak_reserved
 from perftui.facts.gpu.own_gpus import own_gpus
+from perftui.facts.samples import host_of, samples
 from perftui.facts.step.steady import Mask
 from perftui.facts.step.steps import steady_span
 from perftui.facts.step.trace_steps import trace_steps
@@ -144,8 +145,7 @@ def machine_use(facts: Facts) -> MachineFacts:
     run, rank = facts.run, facts.rank
     if run is None or rank is None:
         return MachineFacts()
-    host = rank.host or run.manifest.host
-    table, gone = run.telemetry.get(host, Table()), run.downsampled.get(host, NO_AGGREGATES).of()
+    table, gone = samples(facts), run.downsampled.get(host_of(facts), NO_AGGREGATES).of()
     whole = _Samples(table, np.ones(len(table), dtype=np.bool_), gone)
     steady = _within(whole, steady_span(facts))
     cores, counted = run.manifest.cpu_count or None, steady.mean("cpu.cores")

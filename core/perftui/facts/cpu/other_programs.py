@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from perftui.facts.fact import Facts, fact
+from perftui.facts.samples import host_of
 from perftui.format import middle
 from perftui.run.manifest import OTHER_PROGRAMS
 from perftui.trace.text import printable
@@ -39,7 +40,7 @@ def other_programs(facts: Facts) -> tuple[Program, ...]:
     if facts.manifest is None or facts.rank is None:
         return ()
     noted = facts.manifest.profile.get(OTHER_PROGRAMS)
-    host = noted.get(facts.rank.host or facts.manifest.host) if isinstance(noted, dict) else None
+    host = noted.get(host_of(facts)) if isinstance(noted, dict) else None
     cores = host.get("cores") if isinstance(host, dict) else None
     pids = host.get("pids") if isinstance(host, dict) else None
     # Older recordings have no process numbers.

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from perftui.diagnosis.model import Abstention, Confidence, Diagnosis, Figure, Finding, Severity
+from perftui.facts.place import Place
 from perftui.fixes.model import Patch, Risk
 from perftui_tui.dialogs.choice import labelled
 from perftui_tui.dialogs.fix import diff_rows, risk
@@ -45,6 +46,20 @@ def test_the_values_of_facts_stand_in_one_column() -> None:
     lines = said(Finding("launch-bound", Severity.WARNING, "It idles.", facts)).splitlines()
     short, long = (line for line in lines if line.startswith(("  steady", "  launches")))
     assert short.index(" 2") == long.index(" 76 %") == len("  launches into an empty queue")
+
+
+def test_figures_of_one_name_have_it_once() -> None:
+    one, other = (Place(file="/p/data.py", line=line) for line in (6, 8))
+    facts = (
+        Figure("num_workers", 2, "count"),
+        Figure("making batches", 70, "%", place=one),
+        Figure("making batches", 20, "%", place=other),
+    )
+    lines = said(Finding("data", Severity.WARNING, "It waits.", facts)).splitlines()
+    at = next(at for at, line in enumerate(lines) if "making batches" in line)
+    assert lines[at].split() == ["making", "batches", "70", "%", "/p/data.py:6"]
+    assert lines[at + 1].split() == ["20", "%", "/p/data.py:8"]
+    assert lines[at + 1].index("20 %") == lines[at].index("70 %")
 
 
 def test_a_trace_without_steps_has_no_step_to_be_a_part_of() -> None:

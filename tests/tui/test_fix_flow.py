@@ -44,7 +44,7 @@ async def test_the_evidence_shows_thresholds_and_fixes(ended: Path) -> None:
         await show_diagnosis(app, pilot)
         text = text_of(app)
         assert "limit 5 %" in text
-        assert "about 1.66x faster" in text
+        assert "up to 1.66x faster" in text
         assert "num_workers 0 -> " in text
 
 
@@ -263,6 +263,21 @@ async def test_a_fix_of_an_earlier_session_can_be_undone(ended: Path, script: Pa
         await pilot.press("enter")
         await until_shown(pilot, "restored byte for byte")
     assert script.read_text() == SCRIPT
+
+
+@pytest.mark.keys("overview.try_fix")
+async def test_the_overview_tries_the_first_fix_of_any_finding(ended: Path) -> None:
+    async with opened(ended, (80, 24)) as (app, pilot):
+        assert app.snapshot is not None
+        both = ranked(app.snapshot, "busy-host", "slow-part")
+        app.snapshot = replace(both, options={"slow-part": both.options["slow-part"]})
+        await pilot.press("a")
+        await until_shown(pilot, "Run again?")
+        assert "fix slow-part-1   for slow-part" in text_of(app)
+        await pilot.press("escape")
+        app.snapshot = replace(both, options={})
+        await pilot.press("a")
+        await until_shown(pilot, "no finding has a fix to try")
 
 
 @pytest.mark.keys("overview.try_fix", "compare.swap")

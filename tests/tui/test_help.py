@@ -11,6 +11,7 @@ from perftui_tui.dialogs.choice import Prose
 from perftui_tui.dialogs.help import metric_rows
 from perftui_tui.keys.help_texts import BY_SCREEN, PANES
 from perftui_tui.keys.table import KEYS, SCREENS
+from perftui_tui.panes.findings import MARKS
 from perftui_tui.panes.gpu import LOW_BELOW
 from perftui_tui.panes.machine import FULL_CPU, FULL_DISK
 from perftui_tui.panes.meters import METERS
@@ -79,3 +80,9 @@ async def test_the_part_that_has_the_focus_is_explained_first(tmp_path: Path) ->
         await until_shown(pilot, PANES["ops.table"].name)
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
+
+
+@pytest.mark.parametrize("screen", ["overview", "diagnosis"])
+def test_the_marks_of_findings_are_explained(screen: str) -> None:
+    for severity, (mark, _) in MARKS.items():
+        assert f"{mark.strip()} {severity.name.lower()}" in text_of(screen)

@@ -14,6 +14,7 @@ from perftui_tui.dialogs.help import help_rows
 from perftui_tui.keys.keymap import bindings, keys_of, keys_on
 from perftui_tui.keys.table import KEYS, LONG_NAMES, SCREENS, Key
 from perftui_tui.look.rows import plain
+from perftui_tui.widgets.header_line import tabs
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, write_run
 from tests.tui.traces import write_trace
@@ -91,8 +92,18 @@ async def test_every_screen_and_the_state_are_in_the_header(live: Path) -> None:
                 header = header_of(app)
                 for digit in range(1, len(SCREENS) + 1):
                     assert f" {digit} " in header
-                assert f"{SCREENS.index(screen) + 1} {LONG_NAMES[SCREENS.index(screen)]} " in header
                 assert "live" in header
+                if columns == 60:
+                    assert f"  {LONG_NAMES[SCREENS.index(screen)]} " in header
+
+
+@pytest.mark.parametrize("columns", [60, 74, 75, 80, 103, 104, 200])
+def test_no_tab_moves_when_another_screen_is_shown(columns: int) -> None:
+    """Each is as wide on every screen, and has the same name."""
+    shown = {"".join(text for _, (text, _) in tabs(screen, columns)).rstrip() for screen in SCREENS}
+    assert len(shown) == 1
+    names = " 1 Over 2 Time 3 Ops 4 Diag 5 Comp 6 Log 7 Mem 8 Rank 9 Runs"
+    assert (names in shown) == (75 <= columns < 104)
 
 
 @pytest.mark.parametrize(

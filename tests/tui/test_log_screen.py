@@ -7,7 +7,7 @@ import pytest
 from perftui_tui.keys.keymap import keys_of
 from perftui_tui.widgets.log_view import LogView, highlighted
 from tests.tui.driving import opened, text_of, until, until_shown
-from tests.tui.recorded import write_run
+from tests.tui.recorded import ENDED, write_run
 from tests.tui.traces import write_trace
 
 
@@ -34,10 +34,17 @@ async def test_an_empty_log_says_why(tmp_path: Path) -> None:
     root = write_run(tmp_path / "runs", output=b"")
     async with opened(root) as (app, pilot):
         await pilot.press("6")
-        await until_shown(pilot, "the script has printed nothing")
+        await until_shown(pilot, "the script has printed nothing yet")
+        await pilot.press("1")
+        await until_shown(pilot, "the script has printed nothing yet")
         (root / "output.log").write_bytes(b"epoch 1\r\n")
         await until_shown(pilot, "epoch 1")
         assert "printed nothing" not in text_of(app)
+    ended = write_run(tmp_path / "ended", output=b"", **ENDED)
+    async with opened(ended) as (app, pilot):
+        await pilot.press("6")
+        await until_shown(pilot, "the script has printed nothing ")
+        assert "printed nothing yet" not in text_of(app)
 
 
 @pytest.mark.keys("log.follow", "log.scroll_pages(-1)")

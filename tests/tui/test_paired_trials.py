@@ -171,7 +171,7 @@ async def test_a_fix_without_proof_says_what_may_be_expected(ended: Path) -> Non
     async with opened(ended, (120, 60)) as (app, pilot):
         await pilot.press("4")
         await until_shown(pilot, "Evidence")
-        await until_shown(pilot, "> num_workers 0 -> 4   up to about 1.66x faster")
+        await until_shown(pilot, "> num_workers 0 -> 4   up to 1.66x faster")
         assert "Proof none yet" in text_of(app)
 
 

@@ -15,7 +15,7 @@ from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, fact
 from perftui.facts.gpu.gap_times import recorded
 from perftui.facts.gpu.own_gpus import own_gpus
-from perftui.run.table import Table
+from perftui.facts.samples import samples
 from perftui.telemetry.gpu.names import gpu_name, gpu_prefixes
 from perftui.trace.model import NONE, Int64, MemoryEvents
 
@@ -120,7 +120,7 @@ class _OfRun:
 
     def __init__(self, facts: Facts, origin: int, during: tuple[int, int]) -> None:
         self._facts, self._origin, self._during = facts, origin, during
-        self._samples = _telemetry(facts)
+        self._samples = samples(facts)
         times = self._samples["time"] if "time" in self._samples else np.zeros(0)
         # As whole numbers: between floats of this size lie 256 ns.
         self._times = times.astype(np.int64) - origin
@@ -229,13 +229,3 @@ class _OfRun:
     def _highest(self, column: str) -> float:
         values = self._samples[column] if column in self._samples else np.zeros(0)
         return float(np.nanmax(values, initial=0.0, where=np.isfinite(values)))
-
-
-def _telemetry(facts: Facts) -> Table:
-    """The samples of the rank's host, or of the only one there is."""
-    run, rank = facts.run, facts.rank
-    if run is None:
-        return Table()
-    host = (rank.host if rank else "") or run.manifest.host
-    alone = next(iter(run.telemetry.values())) if len(run.telemetry) == 1 else Table()
-    return run.telemetry.get(host, alone)

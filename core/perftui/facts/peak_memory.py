@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.samples import samples
 from perftui.run.table import Table
 
 
@@ -36,8 +37,7 @@ def peak_memory(facts: Facts) -> PeakMemory:
     """
     run, rank = facts.run, facts.rank
     if run is not None and rank is not None:
-        samples = run.telemetry.get(rank.host or run.manifest.host, Table())
         of_gpu = _peak(facts.steps, "peak_allocated", is_gpu=True)
-        if found := of_gpu or _peak(samples, "processes.rss", is_gpu=False):
+        if found := of_gpu or _peak(samples(facts), "processes.rss", is_gpu=False):
             return found
     raise UnknownError("no memory was recorded")

@@ -18,7 +18,7 @@ SCHEMA = 1
 
 OTHER_PROGRAMS = "other_programs"
 """Entry of ``profile``: by host, for how many ``seconds`` programs beside the run were watched, and
-the mean ``cores`` that the busiest took, by name."""
+the mean ``cores`` that the busiest took and their ``pids``, by name."""
 
 GPU_DEVICES = "gpu_devices"
 """Entry of ``profile``: by host the GPUs that are sampled, in the order of the driver, each with

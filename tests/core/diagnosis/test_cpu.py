@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.facts.fact import Facts
+from perftui.facts.samples import samples
 from perftui.run.manifest import OTHER_PROGRAMS
 from tests.core.diagnosis.runs import MS, Events, make_run, telemetry_table
 from tests.core.diagnosis.stories import found, reasons
@@ -198,7 +200,33 @@ def neighbours(others: float = 5, delayed: float = 40, **known: Any) -> Facts:
     return facts_of(settings(8), busy=3 + others, own=3, **sampled, **known)
 
 
+def with_pids(pids: dict[str, list[int]], **cores: float) -> dict[str, Any]:
+    return {OTHER_PROGRAMS: {"box": {"seconds": 9, "cores": cores, "pids": pids}}}
+
+
 def test_other_programs_on_the_same_cores_are_named() -> None:
+    cores = {"python other\x1b.py": 0.98, "cc1": 3.0, "ls": 0.01}
+    pids = {"python other\x1b.py": [4123], "cc1": [7, 9], "ls": [1]}
+    one = finding(neighbours(profile=with_pids(pids, **cores)), "busy-host")
+    assert one.sentence == (
+        "Other programs take 5.0 of 8 cores (pid 4123 python other\\x1b.py, pid 7 cc1): the "
+        "training waits for a core 4.0 ms of each 10 ms step (40 %)."
+    )
+    named = {fact.label: (fact.value, fact.unit) for fact in one.facts if "pid" in fact.label}
+    assert named == {
+        "pid 4123 python other\\x1b.py, of a core": (98.0, "%"),
+        "pids 7, 9 cc1, of a core": (300.0, "%"),
+    }
+
+
+def test_perftui_is_no_other_program() -> None:
+    measured = neighbours(**{"processes.perftui_cpu": 200}, profile=NAMED)
+    assert finding(measured, "busy-host").sentence.startswith("Other programs take 3.0 of 8 cores")
+    alone = neighbours(1.7, **{"processes.perftui_cpu": 100})
+    assert found(judged(alone), "busy-host") is None
+
+
+def test_older_recordings_name_other_programs_without_their_numbers() -> None:
     one = finding(neighbours(profile=NAMED), "busy-host")
     assert one.sentence == (
         "Other programs take 5.0 of 8 cores (cc1): the training waits for a core 4.0 ms of each "
@@ -269,3 +297,11 @@ def test_waits_for_a_core_are_no_python_of_the_scripts(facts: Facts, severity: S
     one = found(judged(facts), "python-bound")
     assert (one.severity if one else None) is severity
     assert found(judged(facts), "largest-part") is None
+
+
+def test_samples_of_another_host_are_not_taken_for_those_of_the_rank() -> None:
+    run = make_run(telemetry=telemetry_table(**{"cpu.cores": 8.0}))
+    assert "cpu.cores" in samples(Facts(run))
+    (table,) = run.telemetry.values()
+    elsewhere = replace(run, telemetry={"other": table})
+    assert "cpu.cores" not in samples(Facts(elsewhere))

@@ -144,7 +144,7 @@ def test_a_click_selects_the_sample_or_the_time_without_one(state):
     state.select_at(use, 150 * MS, 151 * MS)
     lines = [line.text for line in counter_lines(use, state.selected)]
     assert lines[0] == "GPU use: 0 %"
-    assert "sampled every 100 ms, drawn until the next  from 100 ms to 200 ms" in lines
+    assert "sampled every 100 ms, drawn until the next  at 100 ms" in lines
     assert "3 samples in the trace  min 0 %  max 100 %  a full cell is 100 %" in lines
     state.select_at(use, 350 * MS, 351 * MS)
     assert counter_lines(use, state.selected)[0].text == "GPU use: no sample for 100 ms"

@@ -47,7 +47,7 @@ def said_of_gap(state, selected, run=None, analysis=None):
 def test_the_detail_of_a_kernel(state):
     assert said_of(state, 6) == [
         "Memcpy DtoH",
-        "gpu_memcpy (copy)  GPU 0 stream 7  start 50 ms  duration 10 ms"
+        "gpu_memcpy (copy)  GPU 0 stream 7  start 50.0 ms  duration 10.0 ms"
         "  gap before 30.0 ms  gap after 100 ns  4.00 KiB  correlation 6",
         "launched by cudaLaunchKernel (main), began 19.0 ms after the call  [ jumps there",
         "in cudaLaunchKernel < aten::item",
@@ -67,7 +67,7 @@ def test_a_long_name_leaves_the_figures_on_a_small_screen(make_trace):
 def test_the_detail_of_an_operator(state):
     assert said_of(state, 0) == [
         "aten::mm",
-        "cpu_op (operator)  main  start 0 ns  duration 10 ms  own 9.00 ms  gap after 20.0 ms",
+        "cpu_op (operator)  main  start 0 ns  duration 10.0 ms  own 9.00 ms  gap after 20.0 ms",
         "launched gemm (GPU 0 stream 7), began 3.00 ms after the call  ] jumps there",
     ]
 
@@ -171,7 +171,7 @@ def test_blanks_between_ranges_on_a_stream_are_not_called_idle(make_trace):
     state.select_at(ranges, 15 * MS, 16 * MS)
     assert said_of_gap(state, state.selected) == [
         "nothing recorded for 10.0 ms",
-        "GPU 0 stream 7  from 10 ms to 20 ms",
+        "GPU 0 stream 7  at 10.0 ms",
     ]
 
 
@@ -242,8 +242,8 @@ def test_what_the_cpu_did_in_a_gap(state):
 def test_what_was_measured(state):
     said = texts(measure_lines(state.trace, measure(state.trace, 10 * MS, 70 * MS)))
     assert said[:4] == [
-        "measured 60 ms",
-        "from 10 ms to 70 ms",
+        "measured 60.0 ms",
+        "at 10.0 ms",
         "GPU 0  busy 25.0 ms (41.7 %)  idle 35.0 ms (58.3 %)  3 activities",
         "main  in operators and calls 40.0 ms (66.7 %)  3 events",
     ]
@@ -320,3 +320,11 @@ def test_two_columns_have_every_row_once_and_break_at_a_section(texts):
     assert len(rows) == tallest
     for at, (row, _) in enumerate(right):
         assert rows[at][43:] == plain(row)
+
+
+def test_times_have_three_digits_and_all_of_them_at_the_end(make_trace):
+    trace = make_trace(("gemm", 1, 71_585_012, 24_230_104))
+    state = TimelineState(without_tables(trace), timeline_tracks(trace))
+    assert "start 71.6 ms  duration 24.2 ms" in said_of(state, 0)[1]
+    last = further_lines(trace, state.selected)[-1].text
+    assert last == "exactly 24.230104 ms, from 71.585012 ms to 95.815116 ms"

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 NO_RUN = "a trace cannot be run again: start the script with perftui"
 
+NO_FIX = "no finding has a fix to try"
+
 
 def warnings_of(snapshot: Snapshot) -> list[str]:
     """What to know before a run is started in place of one that goes on."""

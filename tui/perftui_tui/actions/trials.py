@@ -12,7 +12,7 @@ from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui_tui.actions.new_proofs import NewProofs
 from perftui_tui.actions.paired_trials import PairedTrials
 from perftui_tui.actions.probing import Probing
-from perftui_tui.actions.trial_reasons import NO_RUN, warnings_of, why_no_trial
+from perftui_tui.actions.trial_reasons import NO_FIX, NO_RUN, warnings_of, why_no_trial
 from perftui_tui.actions.tuning import Tuning
 from perftui_tui.dialogs.choice import YES
 from perftui_tui.dialogs.fix import PAIRS, RunAgainDialog, TryDialog
@@ -145,9 +145,12 @@ class Trials:
         options = snapshot.fixes(finding) if finding is not None else ()
         option = option or next((one for one in options if one.is_triable), None)
         if option is None or not option.is_triable:
-            self._app.warn(why_no_trial(option, options))
+            self._app.warn(why_no_trial(option, options) if finding else NO_FIX)
             return
-        self._ask_how(snapshot, snapshot.run, option)
+        # Of the first finding it is said at the top of the screen.
+        top = snapshot.diagnosis.top
+        other = finding.rule if finding and top and finding.rule != top.rule else ""
+        self._ask_how(snapshot, snapshot.run, option, other)
 
     def offer_tuning(self) -> None:
         """Offer to tune the training of the run on screen, and do it as is answered.
@@ -210,7 +213,9 @@ class Trials:
             dialog = RunAgainDialog(chosen.label, run.manifest.command, warnings_of(snapshot))
             self._app.ask(dialog, answered)
 
-    def _ask_how(self, snapshot: Snapshot, run: RunSnapshot, option: FixOption) -> None:
+    def _ask_how(
+        self, snapshot: Snapshot, run: RunSnapshot, option: FixOption, finding: str
+    ) -> None:
         """Ask whether one run is made with a fix, or pairs of runs."""
         from perftui.experiments.rerun import Form
         from perftui_tui.actions.trial_plan import plan_of
@@ -226,7 +231,8 @@ class Trials:
                 self.pairs.start(run, option, plan)
 
         command, warnings = run.manifest.command, warnings_of(snapshot)
-        self._app.ask(TryDialog(option, command, plan.label, plan.note, warnings), answered)
+        dialog = TryDialog(option, command, plan.label, plan.note, warnings, finding)
+        self._app.ask(dialog, answered)
 
     def _may_start(self, run: RunSnapshot) -> bool:
         """Whether a training may be started now; where not, the reason is shown."""

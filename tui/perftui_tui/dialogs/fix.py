@@ -30,7 +30,7 @@ class TryDialog(ChoiceDialog):
     """Asks how a fix is tried. Returns YES for one run, PAIRS, or NO.
 
     ``pairs`` is what pairs of runs take, empty where there can be none; ``note`` says more of it,
-    or why."""
+    or why. ``finding`` is what the fix is for, empty where that is plain."""
 
     def __init__(
         self,
@@ -39,8 +39,10 @@ class TryDialog(ChoiceDialog):
         pairs: str,
         note: str,
         warnings: Sequence[str] = (),
+        finding: str = "",
     ) -> None:
-        body = [row((option.title, "bold")), *_what_runs(command, warnings)]
+        title = row((option.title, "bold"), (f"   for {finding}" if finding else "", "dim"))
+        body = [title, *_what_runs(command, warnings)]
         one, no = yes_or_no(("enter", "y"), "one run with it, compared with this one", "not now")
         proof = (Choice(("p",), f"prove it: {pairs}", PAIRS),) if pairs else ()
         below = [*short_risks(option.risks), Prose(note), Prose(option.explanation, "dim")]

@@ -39,7 +39,9 @@ STEP = Entry(
 PARTS = Entry(
     "Mean step",
     "The mean step split into parts that sum to it: data loader wait, loader start, forward, "
-    "backward, optimizer, the profiler, and the rest.",
+    "backward, optimizer, the profiler, and the rest. Above it is the share that perftui took of "
+    "all steps, highlighted if it is over the limit; 'at most' comes before a share that may be "
+    "over it, as steps differ from each other anyway.",
     "milliseconds, and per cent of the step",
     "hooks at the phase boundaries, on the host's clock; in a trace the time intervals of kernels "
     "and operators, merged before they are summed",
@@ -119,8 +121,9 @@ NETWORK = Entry(
 )
 FINDINGS = Entry(
     "Findings",
-    "The rules whose limits are exceeded, ordered by their cost per step. The speed-up is what "
-    "the step would gain without that cost: an estimate, not a promise.",
+    "The rules whose limits are exceeded, ordered by their cost per step. "
+    "Marks: !! critical, ! warning, · info, ok healthy. ~1.61x says that the training would be up "
+    "to 1.61x faster without the finding: an estimate, not a promise.",
     "milliseconds per step; times faster",
     "the steady steps, without warm-up and without profiled steps",
 )
@@ -193,7 +196,7 @@ SPEEDUP = Entry(
 )
 PROOF = Entry(
     "Gain and proof of a fix",
-    '"Up to about" is what the step would gain without the finding. After a trial by '
+    '"Up to" is what the step would gain without the finding. After a trial by '
     "pairs of runs: step time without the fix divided by step time with it, and in brackets the "
     "range that holds the true gain with 95 % confidence. The result is checked after 6, 9 and 14 "
     "pairs; {diagnosis.try_fix} starts a trial.",

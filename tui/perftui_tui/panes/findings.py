@@ -15,6 +15,9 @@ MARKS: dict[Severity, Span] = {
     Severity.HEALTHY: ("ok", "good"),
 }
 
+LEGEND = "  ".join(f"{MARKS[each][0].strip()} {each.name.lower()}" for each in Severity if each)
+"""What the marks mean; that of a healthy run speaks for itself."""
+
 
 def headlines(finding: Finding, cells: int) -> list[Row]:
     """One finding: mark, gain, confidence, and its whole sentence, wrapped under itself."""

@@ -99,6 +99,13 @@ class Snapshot:
         """What can be done about ``finding``, best first."""
         return self.options.get(finding.rule, ())
 
+    def finding_to_try(self) -> Finding | None:
+        """The first finding with a fix that can be tried; where there is none, the first with any
+        fix, and None without one."""
+        fixable = [each for each in self.diagnosis.findings if self.fixes(each)]
+        triable = (each for each in fixable if any(one.is_triable for one in self.fixes(each)))
+        return next(iter([*triable, *fixable]), None)
+
     def proof(self, option: FixOption) -> Proof | None:
         """What a trial of ``option`` came to; None where that very change was not tried."""
         found = self.proofs.get(option.fix)

@@ -50,7 +50,8 @@ _BAR = 10
 
 
 def name_column(title: str, names: Sequence[str], things: str) -> Column:
-    """Names, with how many ``things`` (a plural in s) are shown, and how many there are."""
+    """Names, with how many ``things`` (a plural in s) are shown, and how many there are; a long one
+    keeps its end, as of forward and backward only that differs."""
     known = len(names)
 
     def total(rows: Int64) -> str:
@@ -58,13 +59,13 @@ def name_column(title: str, names: Sequence[str], things: str) -> Column:
         what = things.removesuffix("s") if known == 1 else things
         return f"{every} {what}" if len(rows) == known else f"{shown} of {every} {what}"
 
-    return Column(title, names, names.__getitem__, align=LEFT, total=total)
+    return Column(title, names, names.__getitem__, align=LEFT, total=total, middle=True)
 
 
 def kernel_column(table: KernelTable) -> Column:
     """Short names of kernels; a saved table has the whole names, and a filter finds both."""
     names = name_column("kernel", [printable(name) for name in table.short_names], "kernels")
-    return replace(names, middle=True, fewest=_KERNEL, exact=table.names.__getitem__)
+    return replace(names, fewest=_KERNEL, exact=table.names.__getitem__)
 
 
 def text_column(

@@ -31,10 +31,9 @@ def _cells(names: Sequence[str]) -> int:
 LONG_FROM = len(NAME) + _cells(LONG_NAMES) + STATE_CELLS
 """Columns from which the full names of all screens fit beside the state."""
 
-_LONGER = max(len(name) - len(s) for name, s in zip(LONG_NAMES, SHORT_NAMES, strict=True))
-
-SHORT_FROM = _cells(SHORT_NAMES) + _LONGER + STATE_CELLS
-"""Columns from which short names fit, the current one in full; below it digits are shown."""
+SHORT_FROM = _cells(SHORT_NAMES) + STATE_CELLS
+"""Columns from which short names fit; below it digits are shown, and behind them the name of the
+current screen."""
 
 NAMED_FROM = SHORT_FROM + len(NAME)
 """Columns from which our own name fits as well."""
@@ -44,22 +43,37 @@ FACTS_FROM = 100
 
 
 def tabs(current: str, cells: int) -> list[tuple[str, Span]]:
-    """Each screen with the span of its tab, the current one by its full name."""
+    """Each screen with the span of its tab, which is as wide whether the screen is shown or not."""
     keys = [shown_key(f"app.show('{screen}')") for screen in SCREENS]
-    # A person's own keys may be longer than a digit.
-    cells -= sum(map(cell_len, keys)) - len(keys)
-    names = LONG_NAMES if cells >= LONG_FROM else SHORT_NAMES
+    names = _names(keys, cells)
     spans = []
     lead = " "
-    for key, screen, name, title in zip(keys, SCREENS, names, LONG_NAMES, strict=True):
-        if screen == current:
-            spans.append((screen, (f"{lead}{key} {title} ", "selected")))
-            lead = ""
-            continue
-        shown = f" {name}" if cells >= SHORT_FROM else ""
-        spans.append((screen, (f"{lead}{key}{shown}", "")))
-        lead = " "
+    for key, screen, name in zip(keys, SCREENS, names or [""] * len(keys), strict=True):
+        label = f"{lead}{key} {name}" if name else f"{lead}{key}"
+        is_current = screen == current
+        spans.append((screen, (f"{label} ", "selected") if is_current else (label, "")))
+        lead = "" if is_current else " "
     return spans
+
+
+def _names(keys: Sequence[str], cells: int) -> Sequence[str]:
+    """The names that fit behind ``keys``; none where there is room for digits only."""
+    # A person's own keys may be longer than a digit.
+    cells -= sum(map(cell_len, keys)) - len(keys)
+    if cells >= LONG_FROM:
+        return LONG_NAMES
+    return SHORT_NAMES if cells >= SHORT_FROM else ()
+
+
+def current_name(current: str, cells: int) -> str:
+    """The name of the current screen, where tabs are digits only."""
+    keys = [shown_key(f"app.show('{screen}')") for screen in SCREENS]
+    return "" if _names(keys, cells) else f"  {LONG_NAMES[SCREENS.index(current)]}"
+
+
+def _left(current: str, cells: int) -> Row:
+    spans = (span for _, span in tabs(current, cells))
+    return row((app_name(cells), "accent"), *spans, current_name(current, cells), " ")
 
 
 def app_name(cells: int) -> str:
@@ -104,7 +118,7 @@ def header(
     trail: Sequence[str] = (),
 ) -> Row:
     """The whole row; where there is room with the screens that led here, script, steps and time."""
-    left = row((app_name(cells), "accent"), *(span for _, span in tabs(current, cells)), " ")
+    left = _left(current, cells)
     if snapshot is None or cells < FACTS_FROM:
         return spread(left, row(state(snapshot, paused, short=True), " "), cells)
     replayed = replay and snapshot.phase is not Phase.TRACE
@@ -163,9 +177,8 @@ class HeaderLine(RowView):
     def show_progress(self, name: str, done: float | Exporting) -> None:
         """Draw how far reading a file has come."""
         cells = self.size.width
-        left = row((app_name(cells), "accent"), *(span for _, span in tabs(self._current, cells)))
         right = row((f"{loading(name, done)} ", "accent"))
-        self.rows = [spread(left, right, cells)]
+        self.rows = [spread(_left(self._current, cells), right, cells)]
 
     async def on_click(self, event: events.Click) -> None:
         """Go to the screen whose name was clicked."""

@@ -14,7 +14,10 @@ from perftui_tui.look.rows import Row, crop, row, spread
 from perftui_tui.reading.output_tail import Output
 from perftui_tui.widgets.row_view import RowView
 
-NOTHING_PRINTED = "the script has printed nothing"
+
+def nothing_printed(goes_on: bool) -> str:
+    """Shown for an empty log; ``goes_on`` is whether the script may still print."""
+    return "the script has printed nothing" + (" yet" if goes_on else "")
 
 
 def highlighted(line: str, pattern: str, style: str = "match") -> Row:
@@ -41,8 +44,18 @@ class LogView(RowView):
     _found: int | None = None
     """Number in the whole output of the line that was found last."""
     following = True
-    empty = ""
-    """The text shown where there are no lines."""
+    _empty = ""
+
+    @property
+    def empty(self) -> str:
+        """The text shown where there are no lines."""
+        return self._empty
+
+    @empty.setter
+    def empty(self, text: str) -> None:
+        if text != self._empty:
+            self._empty = text
+            self.refresh()
 
     @property
     def pattern(self) -> str:
@@ -184,14 +197,15 @@ class LogTail(RowView):
 
     BORDER_TITLE = "Log"
     _output = Output()
+    _empty = ""
 
-    def show(self, output: Output) -> None:
-        """Draw the end of ``output``."""
-        self._output = output
+    def show(self, output: Output, empty: str) -> None:
+        """Draw the end of ``output``, or ``empty`` where there is none."""
+        self._output, self._empty = output, empty
         self._redraw()
 
     def _redraw(self) -> None:
         size, lines = self.content_size, self._output.lines
         if size.width and size.height:
             newest = [crop(row(line), size.width) for line in lines[-size.height :]]
-            self.rows = newest or [row((NOTHING_PRINTED, "dim"))]
+            self.rows = newest or [row((self._empty, "dim"))]

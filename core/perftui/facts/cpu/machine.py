@@ -11,11 +11,11 @@ import numpy.typing as npt
 from perftui.facts.fact import Facts, fact
 from perftui.facts.gpu.memory import peak_reserved
 from perftui.facts.gpu.own_gpus import own_gpus
+from perftui.facts.samples import host_of, samples
 from perftui.facts.step.steady import Mask
 from perftui.facts.step.steps import steady_span
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.aggregates import NO_AGGREGATES, Group
-from perftui.run.manifest import OTHER_PROGRAMS
 from perftui.run.table import Table
 from perftui.telemetry.gpu.names import gpu_name, gpu_prefixes
 
@@ -63,6 +63,8 @@ class MachineFacts:
     """Cores kept busy by the data-loader workers of all ranks of the machine."""
     rest_cores: float | None = None
     """Cores kept busy by other processes that the training started: not ranks, not workers."""
+    perftui_cores: float | None = None
+    """Cores kept busy by perftui itself; None of runs that were recorded before it was sampled."""
     workers_read: float | None = None
     """Bytes a second that those read from storage."""
     machine_cores: float | None = None
@@ -97,7 +99,8 @@ class MachineFacts:
         """
         if self.tree_cores is None or self.machine_cores is None:
             return None
-        return max(self.machine_cores - self.tree_cores - self._out_of_reach, 0.0)
+        of_run = self.tree_cores + (self.perftui_cores or 0.0)
+        return max(self.machine_cores - of_run - self._out_of_reach, 0.0)
 
     @property
     def idle_cores(self) -> float | None:
@@ -142,8 +145,7 @@ def machine_use(facts: Facts) -> MachineFacts:
     run, rank = facts.run, facts.rank
     if run is None or rank is None:
         return MachineFacts()
-    host = rank.host or run.manifest.host
-    table, gone = run.telemetry.get(host, Table()), run.downsampled.get(host, NO_AGGREGATES).of()
+    table, gone = samples(facts), run.downsampled.get(host_of(facts), NO_AGGREGATES).of()
     whole = _Samples(table, np.ones(len(table), dtype=np.bool_), gone)
     steady = _within(whole, steady_span(facts))
     cores, counted = run.manifest.cpu_count or None, steady.mean("cpu.cores")
@@ -168,6 +170,7 @@ def machine_use(facts: Facts) -> MachineFacts:
         tree_cores=steady.mean("processes.cpu", 100),
         workers_cores=steady.mean("processes.workers_cpu", 100) if tells_workers else None,
         rest_cores=steady.mean("processes.rest_cpu", 100) if tells_workers else None,
+        perftui_cores=steady.mean("processes.perftui_cpu", 100),
         workers_read=steady.mean("processes.workers_read"),
         machine_cores=None if busy is None or not installed else busy * installed,
         pressure=steady.mean("pressure.cpu"),
@@ -234,18 +237,6 @@ def ranks_here(facts: Facts) -> int:
     if run is None or rank is None:
         return 1
     return len({each.place for each in run.ranks if each.host == rank.host})
-
-
-@fact
-def other_programs(facts: Facts) -> dict[str, float]:
-    """Mean cores that each of the busiest programs beside the run took on the rank's host, busiest
-    first; empty where none was seen, as in a container."""
-    if facts.manifest is None or facts.rank is None:
-        return {}
-    noted = facts.manifest.profile.get(OTHER_PROGRAMS)
-    host = noted.get(facts.rank.host or facts.manifest.host) if isinstance(noted, dict) else None
-    cores = host.get("cores") if isinstance(host, dict) else None
-    return cores if isinstance(cores, dict) else {}
 
 
 @fact

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts, fact
+from perftui.facts.samples import samples
 from perftui.facts.step.steps import steady_span
 from perftui.run.table import Table
 from perftui.telemetry.gpu.clock_limits import POWER, THERMAL, bits_of
@@ -58,7 +59,7 @@ def cards(facts: Facts) -> tuple[Card, ...]:
     run, rank = facts.run, facts.rank
     if run is None or rank is None:
         return ()
-    table = _steady(run.telemetry.get(rank.host or run.manifest.host, Table()), facts)
+    table = _steady(samples(facts), facts)
     if len(table) < FEWEST_SAMPLES:
         return ()
     return tuple(_card(table, memory.prefix) for memory in machine_use(facts).memory)

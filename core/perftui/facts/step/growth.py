@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from perftui.analysis.steps.phases import BACKWARD
 from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.samples import samples
 from perftui.facts.source.kept_graph import line_that_keeps_graph
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.moments import moments
@@ -174,10 +175,10 @@ def rss_trend(facts: Facts) -> Trend:
     run, rank, span = facts.run, facts.rank, steady_span(facts)
     if run is None or rank is None or span is None:
         raise UnknownError("no steady step so far")
-    samples = run.telemetry.get(rank.host or run.manifest.host, Table())
-    if "processes.rss" not in samples:
+    table = samples(facts)
+    if "processes.rss" not in table:
         raise UnknownError("memory of the processes was not sampled")
-    times, values = samples["time"], samples["processes.rss"]
+    times, values = table["time"], table["processes.rss"]
     inside = (times >= span[0]) & (times <= span[1]) & np.isfinite(values)
     if int(inside.sum()) < BLOCKS:
         raise UnknownError("memory of the processes was sampled too seldom")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.facts.fact import Facts, NotApplicableError, fact
+from perftui.facts.samples import samples
 from perftui.facts.source.lines import LineShare, lines_by_time
 from perftui.facts.source.main_thread import stack_samples
 from perftui.facts.step.steady import median
@@ -51,8 +52,7 @@ def silence(facts: Facts) -> Silence:
     last = int(end.max())
     between = np.diff(end) if len(end) > 1 else np.zeros(1, np.int64)
     outside, _ = stack_samples(facts)
-    seen = run.telemetry.get(rank.host or run.manifest.host, Table())
-    times = [_last(seen, "time"), _newest(outside)]
+    times = [_last(samples(facts), "time"), _newest(outside)]
     return Silence(
         duration=max(max(times) - last, 0),
         step=int(steps["index"][int(end.argmax())]),

@@ -23,9 +23,19 @@ COLUMNS = (
         "Share of the time that a thread was ready to run but had no core, for the thread of each "
         "training process that waited longest, every 3 s.",
     ),
+    Column(
+        *("processes.perftui_cpu", "%", "CPU of perftui", "/proc/<pid>/stat"),
+        "CPU time of perftui itself: what records the run, and the app. Every 3 s; 100 % is one "
+        "core.",
+    ),
 )
 
 MOST_NAMED = 5
+
+MOST_PIDS = 3
+"""Processes of one program that are named by number."""
+
+_PACKAGES = ("perftui", "perftui_tui")
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -36,6 +46,8 @@ class OtherPrograms:
 
     seconds: float
     cores: dict[str, float]
+    pids: dict[str, list[int]]
+    """Processes of each that lived at the last reading, busiest first; of many the first."""
 
 
 class ContentionSource:
@@ -56,10 +68,12 @@ class ContentionSource:
         self._delays: dict[int, dict[str, int]] = {}
         self._used: dict[tuple[int, str], int] = {}
         self._totals: Counter[str] = Counter()
+        self._by_process: Counter[tuple[str, int]] = Counter()
+        """Ticks by program and process, of processes that live."""
         self._seconds = 0.0
         why = why_unreadable(f"{proc}/self/schedstat")
         self.columns = () if why else COLUMNS
-        self.missing = {COLUMNS[0].name: f"schedstat: {why}"} if why else {}
+        self.missing = {column.name: f"schedstat: {why}" for column in COLUMNS} if why else {}
 
     def sample(self, now: float) -> list[float | None]:
         """Values of ``columns``, None but every few seconds."""
@@ -67,14 +81,13 @@ class ContentionSource:
             return [None] * len(self.columns)
         seconds, self._at = now - self._at, now
         with self._pace.reading(now):
-            longest = self._read(seconds)
-        if not longest:
-            return [None]
-        return [min(100.0 * sum(longest) / len(longest) / (seconds * 1e9), 100.0)]
+            perftui = self._read_others(seconds)
+            longest = self._longest_waits()
+        waited = sum(longest) / len(longest) / (seconds * 1e9) if longest else None
+        return [None if waited is None else min(100.0 * waited, 100.0), perftui]
 
-    def _read(self, seconds: float) -> list[int]:
+    def _longest_waits(self) -> list[int]:
         """For each training process how long the thread waited that did so the longest, ns."""
-        self._read_others(seconds)
         before = self._delays
         self._delays = {pid: dict(self._thread_delays(pid)) for pid in self._roles().ranks}
         return [
@@ -87,7 +100,11 @@ class ContentionSource:
         """The busiest programs that do not belong to the run, since the first reading."""
         busiest = self._totals.most_common(MOST_NAMED)
         cores = {name: round(ticks / _TICKS / self._seconds, 2) for name, ticks in busiest if ticks}
-        return OtherPrograms(round(self._seconds, 1), cores)
+        pids: dict[str, list[int]] = {name: [] for name in cores}
+        for (name, pid), _ in self._by_process.most_common():
+            if len(pids.get(name, range(MOST_PIDS))) < MOST_PIDS:
+                pids[name].append(pid)
+        return OtherPrograms(round(self._seconds, 1), cores, pids)
 
     def _thread_delays(self, pid: int) -> Iterator[tuple[str, int]]:
         """Nanoseconds that each thread has waited for a core so far."""
@@ -100,32 +117,66 @@ class ContentionSource:
             # It has ended.
             return
 
-    def _read_others(self, seconds: float) -> None:
-        own = {*self._own(), os.getpid()}
+    def _read_others(self, seconds: float) -> float | None:
+        """Count what others have used since the last reading; returns what perftui itself has, %
+        of a core, None at the first reading."""
+        own, recorder = self._own(), os.getpid()
         used: dict[tuple[int, str], int] = {}
-        changes: Counter[str] = Counter()
+        ours = 0
+        changes: Counter[tuple[str, int]] = Counter()
         for entry in os.scandir(self._proc):
-            if entry.name.isdecimal() and (pid := int(entry.name)) not in own:
-                found = _cpu(_read(self._proc / entry.name / "stat"))
-                # What the recorder has started samples stacks.
-                if found is not None and found[1] not in own:
-                    name, _, ticks = found
-                    used[pid, name] = ticks
-                    change = ticks - self._used.get((pid, name), ticks)
-                    if change:
-                        changes[self._program(pid, name)] += change
-        if self._used:
-            self._totals += changes
+            if not entry.name.isdecimal() or (pid := int(entry.name)) in own:
+                continue
+            found = _cpu(_read(self._proc / entry.name / "stat"))
+            if found is None or found[1] in own:
+                continue
+            name, parent, ticks = found
+            used[pid, name] = ticks
+            change = ticks - self._used.get((pid, name), ticks)
+            if not change:
+                continue
+            words = _words(self._proc / entry.name)
+            # What the recorder has started samples stacks.
+            if recorder in (pid, parent) or _is_perftui(words):
+                ours += change
+            else:
+                changes[_program(name, words), pid] += change
+        is_first = not self._used
+        if not is_first:
+            for (program, _), ticks in changes.items():
+                self._totals[program] += ticks
+            living = {pid for pid, _ in used}
+            self._by_process += changes
+            for gone in [each for each in self._by_process if each[1] not in living]:
+                del self._by_process[gone]
             self._seconds += seconds
         self._used = used
+        return None if is_first else 100.0 * ours / _TICKS / seconds
 
-    def _program(self, pid: int, name: str) -> str:
-        """The name with the script of an interpreter, and nothing else of its command line."""
-        words = _read(self._proc / str(pid) / "cmdline").decode("utf-8", "replace").split("\0")[1:]
-        script = next((word for word in words if word.endswith((".py", ".sh", ".pl"))), "")
-        if not script and "-m" in words[:-1]:
-            script = f"-m {words[words.index('-m') + 1]}"
-        return f"{name} {script.rpartition('/')[2]}".strip()
+
+def _words(process: Path) -> list[str]:
+    """The command line of a process."""
+    return _read(process / "cmdline").decode("utf-8", "replace").split("\0")
+
+
+def _program(name: str, words: list[str]) -> str:
+    """The name with the script of an interpreter, and nothing else of its command line."""
+    script = next((word for word in words[1:] if word.endswith((".py", ".sh", ".pl"))), "")
+    module = _module(words)
+    if not script and module:
+        script = f"-m {module}"
+    return f"{name} {script.rpartition('/')[2]}".strip()
+
+
+def _module(words: list[str]) -> str:
+    """The module that Python was asked to run; empty for none."""
+    return words[words.index("-m") + 1] if "-m" in words[1:-1] else ""
+
+
+def _is_perftui(words: list[str]) -> bool:
+    """Whether it is our command, alone or run by Python, or one of our modules."""
+    is_command = any(word.rpartition("/")[2] == "perftui" for word in words[:2])
+    return is_command or _module(words).partition(".")[0] in _PACKAGES
 
 
 def _cpu(stat: bytes) -> tuple[str, int, int] | None:

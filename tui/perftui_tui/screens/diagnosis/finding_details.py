@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from perftui import format as fmt
 from perftui.diagnosis.catalogue import answer_to
@@ -70,7 +70,7 @@ def details(
         if finding.facts:
             rows.append(row(("Evidence", "bold")))
             labels = max(LABEL_WIDTH, *(len(fact.shown_label) for fact in finding.facts))
-            rows += [crop(_fact(fact, labels), cells) for fact in finding.facts]
+            rows += [crop(line, cells) for line in _facts(finding.facts, labels)]
         answer = answer_to(finding.rule)
         if answer:
             rows += [row(("What to do", "bold")), *wrap(f"{answer}.", cells, "", "  ")]
@@ -134,7 +134,7 @@ def _cost(finding: Finding, cells: int) -> list[Row]:
         part = share(finding.cost_ns, finding.step_ns)
         rows.append(row(f"  {format_ns(finding.cost_ns)} of {whole} ({part})"))
     if finding.best_speedup:
-        best = f"  up to about {finding.best_speedup:.2f}x faster without it"
+        best = f"  up to {finding.best_speedup:.2f}x faster without it"
         rows.append(row((best, "good")))
     rows.append(row(f"  confidence {finding.confidence.value}", (_basis(finding), "dim")))
     if finding.would_raise_confidence:
@@ -149,12 +149,21 @@ def _basis(finding: Finding) -> str:
     return "  (from the whole trace)" if finding.step_ns else ""
 
 
-def _fact(fact: Figure, labels: int) -> Row:
+def _facts(facts: Sequence[Figure], labels: int) -> Iterator[Row]:
+    """A row for each; of several with one label only the first has it."""
+    before = ""
+    for fact in facts:
+        label = fact.shown_label
+        yield _fact(fact, "" if label == before else label, labels)
+        before = label
+
+
+def _fact(fact: Figure, label: str, labels: int) -> Row:
     value = quantity(fact.shown_value, fact.unit)
     limit = f"   limit {quantity(fact.threshold, fact.unit)}" if fact.threshold is not None else ""
     source = fact.place.source if fact.place else None
     place = f"   {source}" if source and source != value else ""
-    return row((f"  {fact.shown_label:<{labels}} ", "dim"), value, (limit, "warn"), (place, "dim"))
+    return row((f"  {label:<{labels}} ", "dim"), value, (limit, "warn"), (place, "dim"))
 
 
 def _not_judged(snapshot: Snapshot, cells: int) -> list[Row]:

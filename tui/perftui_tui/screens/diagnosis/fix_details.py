@@ -54,7 +54,7 @@ def _figures(
     if proof is not None:
         figures.append((proof.headline, _style(proof)))
     elif option.is_possible and finding.best_speedup:
-        figures.append((f"up to about {finding.best_speedup:.2f}x faster", ""))
+        figures.append((f"up to {finding.best_speedup:.2f}x faster", ""))
     if option.risks and not is_chosen:
         figures.append((f"risk: {', '.join(each.value for each in option.risks)}", "warn"))
     if option.file and option.line:

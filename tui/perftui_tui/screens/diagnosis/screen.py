@@ -14,7 +14,7 @@ from perftui.diagnosis.model import Finding
 from perftui.fixes.model import FixOption
 from perftui_tui.actions.clipboard import copy_text
 from perftui_tui.keys.keymap import bindings, shown_key
-from perftui_tui.panes.findings import headlines
+from perftui_tui.panes.findings import LEGEND, headlines
 from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.panes.step_parts import rows_of, step_parts
 from perftui_tui.panes.top_ops import top_ops
@@ -85,7 +85,7 @@ class DiagnosisScreen(RunScreen):
     def body(self) -> Iterable[Widget]:
         """The list and the details; on a large screen where the time goes, below the list."""
         side = Vertical(
-            RowView(id="finding-list", title="Findings, by what they cost"),
+            RowView(id="finding-list"),
             SnapshotPane(step_parts, id="finding-step", title="Mean step"),
             SnapshotPane(top_ops, id="finding-ops", title="Top ops"),
             id="finding-side",
@@ -128,6 +128,7 @@ class DiagnosisScreen(RunScreen):
         listed = self.query_one("#finding-list", RowView)
         detailed = self.query_one("#finding-details", RowView)
         listed.rows = listing(snapshot, self._at, listed.content_size.width)
+        listed.entitle("Findings, by what they cost", LEGEND if self._findings else "")
         written, cells = self.session.source_fixes.fix, detailed.content_size.width - 1
         detailed.rows = details(
             snapshot, self.finding, self._options, self._chosen_at, written, cells

@@ -13,7 +13,7 @@ from perftui_tui.look.rows import row
 from perftui_tui.reading.output_tail import Output
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.widgets.log_view import NOTHING_PRINTED, LogStatus, LogView
+from perftui_tui.widgets.log_view import LogStatus, LogView, nothing_printed
 from perftui_tui.widgets.row_view import RowView
 
 ALL_OUTPUT = "all of the output, including later lines: lines have no timestamps"
@@ -54,7 +54,8 @@ class LogScreen(RunScreen):
 
     def show(self, snapshot: Snapshot) -> None:
         """Take the app's output."""
-        self._view.empty = NOTHING_IN_A_TRACE if snapshot.run is None else NOTHING_PRINTED
+        nothing = nothing_printed(snapshot.goes_on)
+        self._view.empty = NOTHING_IN_A_TRACE if snapshot.run is None else nothing
         self.show_output(self.session.output)
 
     def show_output(self, output: Output) -> None:

@@ -45,7 +45,7 @@ ROWS = (
     ("swap", "swap.used", ""),
     ("/dev/shm", "memory.shm_used", "memory.shm_total"),  # noqa: S108 - its size is shown
 )
-"""What each row is called, its metric, and that of its limit."""
+"""What each row is called, its metric, and that of its capacity."""
 
 NAME_CELLS, FIGURE_CELLS = 18, 10
 
@@ -53,15 +53,15 @@ NOTE = "RSS counts a shared page in every process, PSS splits it between them."
 
 
 def host_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
-    """A row for each kind of memory that was sampled: now, highest, its limit and its history."""
+    """A row for each kind of memory that was sampled: now, highest, capacity and history."""
     table = table_of(snapshot)
     if table is None:
         return wrap(f"the host's memory: {why_absent(snapshot)}", cells, "dim")
     chart = cells - NAME_CELLS - 3 * FIGURE_CELLS - 1
-    has_limits = chart >= MOST_NARROW
-    if not has_limits:
+    has_capacity = chart >= MOST_NARROW
+    if not has_capacity:
         chart += FIGURE_CELLS
-    names = ("now", "highest", "of")[: 3 if has_limits else 2]
+    names = ("now", "highest", "capacity")[: 3 if has_capacity else 2]
     head = " " * NAME_CELLS + "".join(f"{name:>{FIGURE_CELLS}}" for name in names)
     rows = [row((head, "dim"))]
     for name, column, limit in sampled(table):
@@ -70,7 +70,7 @@ def host_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
         most = float(known.max())
         of = last_known(table, limit) if limit else None
         figures = [format_bytes(float(known[-1])), format_bytes(most)]
-        if has_limits:
+        if has_capacity:
             figures.append("" if of is None else format_bytes(of))
         text = "".join(f"{figure:>{FIGURE_CELLS}}" for figure in figures)
         line = _history(known, max(1, chart), max(most, 1.0))
@@ -82,7 +82,7 @@ def host_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
 
 
 MOST_NARROW = 12
-"""Cells of history below which the limits give way."""
+"""Cells of history below which the capacities give way."""
 
 
 def sampled(table: Table) -> Iterator[tuple[str, str, str]]:

@@ -131,7 +131,9 @@ def _names(shown: Sequence[Visible], needle: str) -> Column:
         """In a file the depth stays, as blanks, and the marks do not."""
         return " " * (len(shown[row].node.path) - 1) + names[row]
 
-    return Column("call", names, texts.__getitem__, align=LEFT, total=total, exact=spelled)
+    return Column(
+        *("call", names, texts.__getitem__), align=LEFT, total=total, middle=True, exact=spelled
+    )
 
 
 def _text(shown: Visible) -> str:

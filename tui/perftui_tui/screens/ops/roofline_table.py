@@ -39,7 +39,7 @@ def roofline_table(found: Roofline) -> TableData:
     marks = [of_chart.get(row, "") for row in range(len(calls))]
     is_beside = found.measured is not None and not found.is_measured
     columns = [
-        replace(name_column("op and sizes of its inputs", names, "groups"), middle=True),
+        name_column("op and sizes of its inputs", names, "groups"),
         text_column("chart", marks, 5, 5),
         text_column("precision", [_precision(one) for one in calls], 14, 8),
         replace(count_column("calls", _whole([one.calls for one in calls])), optional=9),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perftui.diagnosis.model import COMPUTE_BOUND_ID, Finding, Severity
 from perftui.fixes.model import FixOption
 from perftui_tui.keys.keymap import shown_key
-from perftui_tui.look.rows import Row, Span, row, wrap
+from perftui_tui.look.rows import Row, Span, row, width, wrap
 from perftui_tui.panes.verdict import LABEL_WIDTH, label, verdict, waits_for_window
 from perftui_tui.reading.snapshot import Phase, Snapshot
 
@@ -22,7 +22,7 @@ def headline(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     if top is None or waits_for_window(snapshot):
         next_thing = _hint(snapshot)
     else:
-        next_thing = _answer(top, snapshot)
+        next_thing = _answer(top, snapshot, cells)
     return [*_sentence(*verdict(snapshot), cells), next_thing]
 
 
@@ -33,19 +33,35 @@ def _sentence(name: Span, text: str, cells: int) -> list[Row]:
     return [row(name, " ", *first[1:]), *rest]
 
 
-def _answer(top: Finding, snapshot: Snapshot) -> Row:
+def _answer(top: Finding, snapshot: Snapshot, cells: int) -> Row:
     options = snapshot.fixes(top)
     if options:
         possible = next((option for option in options if option.is_possible), None)
         return _do_this(possible, top) if possible else _not_possible(options[0])
     if top.severity is Severity.HEALTHY or top.rule == COMPUTE_BOUND_ID:
         return row(label("NEXT", "dim"), " nothing stands out; ", _screen("ops"), " shows the ops")
-    return row(label("DO THIS", "accent"), " ", _key("overview.why"), " why, and what to do")
+    line = row(label("DO THIS", "accent"), " ", _key("overview.why"), " why, and what to do")
+    return _with_other_fix(line, snapshot, cells)
+
+
+def _with_other_fix(line: Row, snapshot: Snapshot, cells: int) -> Row:
+    """The row with the fix of another finding that can be tried, where it fits whole."""
+    finding = snapshot.finding_to_try()
+    options = snapshot.fixes(finding) if finding is not None else ()
+    option = next((one for one in options if one.is_triable), None)
+    if finding is None or option is None:
+        return line
+    key = _key("overview.try_fix")
+    for words in (f" try {option.title} for {finding.rule}", f" try {option.title}"):
+        longer = row(*line, "   ", key, words)
+        if width(longer) <= cells:
+            return longer
+    return line
 
 
 def _do_this(option: FixOption, top: Finding) -> Row:
     gain = top.best_speedup
-    best = (f"   about {gain:.2f}x faster", "good") if gain else ("", "")
+    best = (f"   up to {gain:.2f}x faster", "good") if gain else ("", "")
     keys: tuple[str | Span, ...] = ("  ", _key("overview.why"), " why")
     if option.is_triable:
         keys = ("  ", _key("overview.try_fix"), " try it", *keys)

@@ -23,7 +23,7 @@ from perftui_tui.screens.overview.gap_list import GapList
 from perftui_tui.screens.overview.headline import headline
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.loading import loading_rows
-from perftui_tui.widgets.log_view import LogTail
+from perftui_tui.widgets.log_view import LogTail, nothing_printed
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.exporting import Exporting
@@ -52,8 +52,8 @@ class OverviewScreen(RunScreen):
         "split into parts that sum to it; parts too small for their name are listed below it. "
         "Each meter shows the current value, its history and a rating: LOW, OK, HIGH or FULL; "
         "steps are EVEN, or UNEVEN if one in twenty takes 1.5 times as long. Findings are ordered "
-        "by their cost per step; ~1.61x is roughly how much faster the training would be without "
-        "the finding."
+        "by their cost per step; !! marks critical ones, ! warnings, and ~1.61x says that the "
+        "training would be up to 1.61x faster without the finding."
     )
     BINDINGS = bindings("overview")
 
@@ -192,7 +192,9 @@ class OverviewScreen(RunScreen):
     def show_output(self, output: Output) -> None:
         """The end of the log; empty while a run is played, since output has no times."""
         is_played = self.snapshot is not None and self.snapshot.as_of is not None
-        self.query_one(LogTail).show(Output(lines=(hint(NOT_PLAYED),)) if is_played else output)
+        goes_on = self.snapshot is not None and self.snapshot.goes_on
+        shown = Output(lines=(hint(NOT_PLAYED),)) if is_played else output
+        self.query_one(LogTail).show(shown, nothing_printed(goes_on))
 
     def action_why(self) -> None:
         """Open the evidence of the first finding."""
@@ -211,6 +213,5 @@ class OverviewScreen(RunScreen):
             self.session.go_to_place(gap.start, gap.end)
 
     def action_try_fix(self) -> None:
-        """Offer the best fix of the first finding."""
-        top = self.snapshot.diagnosis.top if self.snapshot else None
-        self.session.trials.offer(top)
+        """Offer the best fix of the first finding that has one to try."""
+        self.session.trials.offer(self.snapshot.finding_to_try() if self.snapshot else None)

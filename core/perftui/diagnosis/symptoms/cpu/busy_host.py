@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cpu.core_wait import core_wait
-from perftui.facts.cpu.machine import BUSY_SHARE, busy_host, machine_use, other_programs
+from perftui.facts.cpu.machine import BUSY_SHARE, busy_host, machine_use
+from perftui.facts.cpu.other_programs import Program, other_programs
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.step.judged_step import judged_step
-from perftui.trace.text import printable
 
 WORTH_NAMING = 0.05
 """Cores that a program takes from which on it is named."""
@@ -27,16 +29,13 @@ def _busy(facts: Facts) -> Lost | None:
     cost = round(waited * judged.of.mean)
     if judged.on_device:
         cost = min(cost, judged.of.mean - judged.computing)
-    programs = other_programs(facts)
+    seen = other_programs(facts)
+    programs = [each for each in seen if each.cores >= WORTH_NAMING]
     figures = [
         Figure("other programs, cores", round(others, 1), threshold=BUSY_SHARE * use.cores),
         Figure("cores", use.cores, "count"),
         Figure.share("waiting for a core", use.delayed or 0.0),
-        *(
-            Figure(f"cores of {printable(name)}", round(cores, 2))
-            for name, cores in programs.items()
-            if cores >= WORTH_NAMING
-        ),
+        *(Figure.share(f"{each.label}, of a core", each.cores) for each in programs),
         Figure("mean step", judged.of.mean, "ns"),
         Figure("steady steps", judged.of.count, "count"),
     ]
@@ -47,13 +46,14 @@ def _busy(facts: Facts) -> Lost | None:
         f"the training waits for a core {fmt.part_of_step(cost, judged.of.mean)}.",
         tuple(figures),
         parts=tuple(part.name for part in judged.parts if part.computes != judged.on_device),
-        unproven="" if programs else "the names of those programs, which are outside the container",
+        unproven="" if seen else "the names of those programs, which are outside the container",
     )
 
 
-def _named(programs: dict[str, float]) -> str:
-    names = [printable(name) for name, cores in programs.items() if cores >= WORTH_NAMING]
-    return f" ({', '.join(names[:3])})" if names else ""
+def _named(programs: list[Program]) -> str:
+    """The first three, each with the number of its busiest process."""
+    first = [replace(each, pids=each.pids[:1]).label for each in programs[:3]]
+    return f" ({', '.join(first)})" if first else ""
 
 
 BUSY_HOST = Rule(

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from perftui.analysis.timeline.counter import Counter
 from perftui.trace.text import printable
-from perftui_tui.charts.axis import exact_ns
 from perftui_tui.look.units import format_count, format_ns
 from perftui_tui.screens.timeline.detail.lines import Line
+from perftui_tui.screens.timeline.detail.times import began, exact_lines
 from perftui_tui.screens.timeline.model.counter_track import CounterTrack, rounded, value_text
 from perftui_tui.screens.timeline.model.navigation import Selection
 from perftui_tui.screens.timeline.model.viewport import Viewport
@@ -19,16 +19,18 @@ _HEAD = "whole trace"
 def counter_lines(track: CounterTrack, selected: Selection) -> list[Line]:
     """Value, what it stands for, where it is from, and the range of all samples in the trace."""
     counter, sample = track.counter, track.selected_sample(selected)
-    times = f"from {exact_ns(selected.start)} to {exact_ns(selected.end)}"
+    times, exactly = began(selected.start), exact_lines(selected.start, selected.end)
     if sample is None:
         size = format_ns(selected.end - selected.start)
-        return [Line(f"{counter.name}: no sample for {size}", "bold"), Line(times, facts=True)]
+        title = Line(f"{counter.name}: no sample for {size}", "bold")
+        return [title, Line(times, facts=True), *exactly]
     value = _exact(sample.value, counter)
     return [
         Line(f"{counter.name}: {value}", "bold"),
         Line(f"{_meaning(counter)}  {times}", facts=True),
         Line("  ".join(_figures(counter)), facts=True),
         Line(printable(counter.source), "dim"),
+        *exactly,
     ]
 
 

@@ -12,7 +12,6 @@ from perftui.format import middle
 from perftui.trace.categories import DERIVED
 from perftui.trace.model import NONE, Trace
 from perftui.trace.text import printable
-from perftui_tui.charts.axis import exact_ns
 from perftui_tui.look.units import format_bytes, format_ns
 from perftui_tui.screens.timeline.detail.lines import Line, cut, place_of_event
 from perftui_tui.screens.timeline.model.event_kinds import kind_of, phase_label
@@ -46,8 +45,8 @@ def event_lines(trace: Trace, selected: Selection, launches: Launches) -> list[L
     facts = [
         category if derived else f"{printable(category) or 'no category'} ({kind})",
         printable(track_label(trace, int(trace.track[row]))),
-        f"start {exact_ns(int(trace.start[row]))}",
-        f"duration {exact_ns(int(trace.duration[row]))}",
+        f"start {format_ns(int(trace.start[row]))}",
+        f"duration {format_ns(int(trace.duration[row]))}",
         *_figures(trace, selected),
     ]
     callers = caller_names(trace, row, launches)

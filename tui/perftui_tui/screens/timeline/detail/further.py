@@ -14,14 +14,17 @@ from perftui_tui.look.units import format_count, format_ns
 from perftui_tui.screens.timeline.detail.event import argument_lines
 from perftui_tui.screens.timeline.detail.lines import Line, place_of_event
 from perftui_tui.screens.timeline.detail.measure import name_rows
+from perftui_tui.screens.timeline.detail.times import exact_lines
 from perftui_tui.screens.timeline.model.navigation import Selection
 
 
 def further_lines(trace: Trace, selected: Selection) -> list[Line]:
-    """Arguments of an event and others of its name; what the CPU did during idle time."""
+    """Arguments of an event and others of its name; what the CPU did during idle time; last all
+    digits of its times."""
+    exactly = exact_lines(selected.start, selected.end)
     if selected.is_gap:
-        return _meanwhile(trace, selected)
-    return [*_arguments(trace, selected.row), *_name_lines(trace, selected.row)]
+        return [*_meanwhile(trace, selected), *exactly]
+    return [*_arguments(trace, selected.row), *_name_lines(trace, selected.row), *exactly]
 
 
 def _arguments(trace: Trace, row: int) -> list[Line]:

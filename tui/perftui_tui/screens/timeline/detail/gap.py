@@ -19,10 +19,10 @@ from perftui.run.reader import RunSnapshot
 from perftui.trace.categories import PYTHON
 from perftui.trace.model import NONE, Trace
 from perftui.trace.text import printable
-from perftui_tui.charts.axis import exact_ns
 from perftui_tui.look.format import share
 from perftui_tui.look.units import format_ns
 from perftui_tui.screens.timeline.detail.lines import Line
+from perftui_tui.screens.timeline.detail.times import began
 from perftui_tui.screens.timeline.model.event_kinds import phase_label
 from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps
 from perftui_tui.screens.timeline.model.navigation import Selection
@@ -51,7 +51,7 @@ def gap_lines(
     trace = analysis.trace
     device = trace.tracks[selected.track.track].device
     size = format_ns(selected.end - selected.start)
-    times = f"from {exact_ns(selected.start)} to {exact_ns(selected.end)}"
+    times = began(selected.start)
     gap = gaps.over(device, selected.start, selected.end)
     # Ranges, and what overlaps on a stream, leave blanks while the stream itself is at work.
     is_stream = selected.track.kind in (DEVICE, WHOLE) and selected.track.depth == 0
@@ -64,10 +64,9 @@ def gap_lines(
     cause = f"{device_label(trace, device)} idle {format_ns(gap.duration)}: {gap.cause.value}"
     during = phase_label(printable(gap.phase)) if gap.phase else gap.cause.value
     phase = f", in {during}" if during != gap.cause.value else ""
-    same = f"from {exact_ns(gap.start)} to {exact_ns(gap.end)}"
     return [
         Line(cause + phase, "bold"),
-        Line(same, facts=True),
+        Line(began(gap.start), facts=True),
         *_main_thread(analysis, gap, run, main_track),
         *_enclosing_ops(trace, gap),
     ]

@@ -9,9 +9,9 @@ from perftui.analysis.timeline.measure import Busy, Measure, NameTime
 from perftui.analysis.timeline.tracks import device_label, track_label
 from perftui.trace.model import Trace
 from perftui.trace.text import printable
-from perftui_tui.charts.axis import exact_ns
 from perftui_tui.look.units import format_count, format_ns, format_percent
 from perftui_tui.screens.timeline.detail.lines import Line, cut
+from perftui_tui.screens.timeline.detail.times import began, exact_lines
 
 MOST_NAMES = 200
 """Names that are listed; the others are counted."""
@@ -24,13 +24,13 @@ _FIGURES = "{:>10}  {:>10}  {:>9}  {}"
 
 def measure_lines(trace: Trace, measured: Measure) -> list[Line]:
     """The range, busy and idle time of each device, of the busiest threads, and time by name."""
-    times = f"from {exact_ns(measured.start)} to {exact_ns(measured.end)}"
     return [
-        Line(f"measured {exact_ns(measured.duration)}", "bold"),
-        Line(times, facts=True),
+        Line(f"measured {format_ns(measured.duration)}", "bold"),
+        Line(began(measured.start), facts=True),
         *(Line(_device(trace, one, measured), facts=True) for one in measured.devices),
         *(Line(line, facts=True) for line in _threads(trace, measured)),
         *name_rows(measured.names),
+        *exact_lines(measured.start, measured.end),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -76,6 +77,12 @@ def environment(spool: Path | None, **variables: str) -> dict[str, str]:
 def environment_fixture() -> Environment:
     """The environment to start an interpreter with."""
     return environment
+
+
+@pytest.fixture(scope="session")
+def torch() -> Any:
+    """Imported as a test first needs it: that takes 2 s, in each worker if collecting does it."""
+    return importlib.import_module("torch")
 
 
 @pytest.fixture(scope="session")

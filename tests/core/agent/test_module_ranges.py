@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import threading
 from collections import Counter
@@ -11,10 +12,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-import torch
-from torch import nn
-from torch.utils import checkpoint as checkpoints
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from perftui.agent.fast_path.fast_path import FastPath
 from perftui.agent.hooks.watch import watch_modules
@@ -34,45 +31,10 @@ COUNTS = {
 }
 
 
-class Block(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = nn.Linear(8, 8)
-        self.act = nn.ReLU()
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = self.act(self.inner(x))
-        return out
-
-
-def plainly(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    out: torch.Tensor = layer(x)
-    return out
-
-
-class Model(nn.Module):
-    """Calls its blocks by ``way``; its head stands at two places."""
-
-    def __init__(self, way: Callable[..., torch.Tensor] = plainly) -> None:
-        super().__init__()
-        self.embed = nn.Linear(4, 8)
-        self.layers = nn.ModuleList([Block(), Block()])
-        self.head = nn.Linear(8, 2)
-        self.tied = self.head
-        self.way = way
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.embed(x)
-        x = self.way(self.layers[0], x)
-        x = self.way(self.layers[1], x)
-        out: torch.Tensor = self.tied(x)
-        return out
-
-
 class Window:
     """A window of which the ranges are written down."""
 
-    def __init__(self) -> None:
+    def __init__(self, torch: Any) -> None:
         self.calls: list[tuple[int, str]] = []
         self.depth = 0
         self.errors: list[Exception] = []
@@ -96,8 +58,13 @@ class Window:
         return dict(Counter(n[len(mark) :] for _, n in self.calls if n.startswith(mark)))
 
 
+@pytest.fixture(scope="module")
+def small() -> Any:
+    return importlib.import_module("tests.core.agent.small_model")
+
+
 @pytest.fixture
-def hooked() -> Iterator[None]:
+def hooked(torch: Any) -> Iterator[None]:
     """The hook that the agent puts in the place of torch's function."""
 
     class Session:
@@ -112,16 +79,16 @@ def hooked() -> Iterator[None]:
         def leave(self, *_: int) -> None:
             self.fast_path.inside = False
 
-    before = nn.Module.__call__
+    before = torch.nn.Module.__call__
     watch_modules(torch, Session())  # type: ignore[arg-type] - of which it is all that is needed
     yield
-    nn.Module.__call__ = before  # type: ignore[method-assign]
+    torch.nn.Module.__call__ = before  # type: ignore[method-assign]
 
 
 @contextmanager
-def opened() -> Iterator[Window]:
-    window = Window()
-    before = nn.Module.__call__
+def opened(torch: Any) -> Iterator[Window]:
+    window = Window(torch)
+    before = torch.nn.Module.__call__
     window.marks.begin_step(7)
     window.modules.open(window.marks)
     try:
@@ -129,7 +96,7 @@ def opened() -> Iterator[Window]:
     finally:
         window.modules.close()
         window.marks.end_all()
-        assert nn.Module.__call__ is before
+        assert torch.nn.Module.__call__ is before
         assert window.depth == 0
 
 
@@ -143,17 +110,17 @@ def within(window: Window, work: Callable[[], Any]) -> None:
     window.marks.end("forward")
 
 
-def test_every_call_is_named_by_its_place_in_the_model() -> None:
-    with opened() as window:
-        model = Model()
+def test_every_call_is_named_by_its_place_in_the_model(torch: Any, small: Any) -> None:
+    with opened(torch) as window:
+        model = small.Model()
         within(window, partial(model, torch.ones(3, 4)))
 
     assert window.counts == times(1, Model=1)
 
 
-def test_ranges_lie_one_inside_the_other() -> None:
-    with opened() as window:
-        model = Model()
+def test_ranges_lie_one_inside_the_other(torch: Any, small: Any) -> None:
+    with opened(torch) as window:
+        model = small.Model()
         within(window, partial(model, torch.ones(3, 4)))
 
     assert window.calls[:6] == [
@@ -166,9 +133,11 @@ def test_ranges_lie_one_inside_the_other() -> None:
     ]
 
 
-def test_the_outermost_call_has_its_range_within_the_phase_that_it_begins() -> None:
-    with opened() as window:
-        model = Model()
+def test_the_outermost_call_has_its_range_within_the_phase_that_it_begins(
+    torch: Any, small: Any
+) -> None:
+    with opened(torch) as window:
+        model = small.Model()
         # Not in a phase yet, so it is the hook inside that names it.
         model(torch.ones(3, 4))
         window.marks.begin("forward")
@@ -178,40 +147,42 @@ def test_the_outermost_call_has_its_range_within_the_phase_that_it_begins() -> N
     assert window.counts == {"Model": 1}
 
 
-def test_nothing_is_named_once_the_window_is_closed_even_for_who_kept_the_call() -> None:
-    with opened() as window:
-        kept = nn.Module.__call__
-    kept(Model(), torch.ones(3, 4))
+def test_nothing_is_named_once_the_window_is_closed_even_for_who_kept_the_call(
+    torch: Any, small: Any
+) -> None:
+    with opened(torch) as window:
+        kept = torch.nn.Module.__call__
+    kept(small.Model(), torch.ones(3, 4))
 
     assert window.counts == {}
 
 
-def test_a_call_that_somebody_replaced_meanwhile_stays_replaced() -> None:
-    before = nn.Module.__call__
-    window = Window()
+def test_a_call_that_somebody_replaced_meanwhile_stays_replaced(torch: Any) -> None:
+    before = torch.nn.Module.__call__
+    window = Window(torch)
     window.modules.open(window.marks)
-    ours = nn.Module.__call__
+    ours = torch.nn.Module.__call__
 
-    def theirs(self: nn.Module, *args: Any) -> Any:
+    def theirs(self: Any, *args: Any) -> Any:
         return ours(self, *args)
 
     try:
-        nn.Module.__call__ = theirs  # type: ignore[method-assign]
+        torch.nn.Module.__call__ = theirs  # type: ignore[method-assign]
         window.modules.close()
-        assert nn.Module.__call__ is theirs
-        assert nn.ReLU()(torch.ones(1)).item() == 1
+        assert torch.nn.Module.__call__ is theirs
+        assert torch.nn.ReLU()(torch.ones(1)).item() == 1
     finally:
-        nn.Module.__call__ = before  # type: ignore[method-assign]
+        torch.nn.Module.__call__ = before  # type: ignore[method-assign]
 
 
-def test_a_module_that_raises_ends_its_range() -> None:
-    def again(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def test_a_module_that_raises_ends_its_range(torch: Any, small: Any) -> None:
+    def again(layer: Any, x: Any) -> Any:
         with pytest.raises(RuntimeError):
             layer(x[:, :3])
-        return plainly(layer, x)
+        return small.plainly(layer, x)
 
-    with opened() as window:
-        within(window, partial(Model(again), torch.ones(3, 4)))
+    with opened(torch) as window:
+        within(window, partial(small.Model(again), torch.ones(3, 4)))
 
     found = {"layers.0 (Block)": 2, "layers.0.inner (Linear)": 2}
     found |= {"layers.1 (Block)": 2, "layers.1.inner (Linear)": 2}
@@ -219,8 +190,8 @@ def test_a_module_that_raises_ends_its_range() -> None:
     assert {depth for depth, name in window.calls if "head" in name} == {3}
 
 
-def test_what_a_module_left_open_ends_with_the_phase() -> None:
-    with opened() as window:
+def test_what_a_module_left_open_ends_with_the_phase(torch: Any) -> None:
+    with opened(torch) as window:
         window.marks.begin("forward")
         window.marks.begin_inner("nn.Module: Lost")
         window.marks.end("forward")
@@ -228,9 +199,13 @@ def test_what_a_module_left_open_ends_with_the_phase() -> None:
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
-def test_what_a_checkpoint_computes_anew_is_named_too(reentrant: bool) -> None:
-    model = Model(partial(checkpoints.checkpoint, use_reentrant=reentrant))
-    with opened() as window:
+def test_what_a_checkpoint_computes_anew_is_named_too(
+    torch: Any, small: Any, reentrant: bool
+) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    model = small.Model(partial(checkpoint, use_reentrant=reentrant))
+    with opened(torch) as window:
         window.marks.begin("forward")
         out = model(torch.ones(3, 4))
         window.marks.end("forward")
@@ -244,11 +219,11 @@ def test_what_a_checkpoint_computes_anew_is_named_too(reentrant: bool) -> None:
 
 @pytest.mark.parametrize("is_profiled", [True, False])
 def test_in_other_threads_only_those_of_the_profile_have_ranges(
-    monkeypatch: pytest.MonkeyPatch, is_profiled: bool
+    torch: Any, small: Any, monkeypatch: pytest.MonkeyPatch, is_profiled: bool
 ) -> None:
     monkeypatch.setattr(module_ranges, "is_profiling", lambda _: is_profiled)
-    model = Model()
-    with opened() as window:
+    model = small.Model()
+    with opened(torch) as window:
         thread = threading.Thread(target=model, args=(torch.ones(3, 4),))
         thread.start()
         thread.join()
@@ -256,26 +231,14 @@ def test_in_other_threads_only_those_of_the_profile_have_ranges(
     assert window.counts == (times(1, Model=1) if is_profiled else {})
 
 
-class Seen(TorchDispatchMode):
-    """The operators that pass through the dispatcher."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.operators: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.operators.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
-def test_modes_of_the_script_meet_no_operators_of_ours() -> None:
+def test_modes_of_the_script_meet_no_operators_of_ours(torch: Any, small: Any) -> None:
     ranges = Ranges(torch, recorded=True, nvtx=False)
     marks = Marks(ranges)
     modules = ModuleRanges(torch, ranges, pytest.fail)
-    model = Model()
-    with Seen() as plain:
+    model = small.Model()
+    with small.Seen() as plain:
         model(torch.ones(3, 4))
-    with torch.autograd.profiler.profile(use_kineto=True) as profiler, Seen() as ours:
+    with torch.autograd.profiler.profile(use_kineto=True) as profiler, small.Seen() as ours:
         modules.open(marks)
         marks.begin("forward")
         model(torch.ones(3, 4))
@@ -286,54 +249,34 @@ def test_modes_of_the_script_meet_no_operators_of_ours() -> None:
     assert sum(each.name.startswith("nn.Module: ") for each in profiler.function_events) == 9
 
 
-def compiled(way: str) -> tuple[Model, Callable[..., torch.Tensor]]:
-    model = Model()
-    if way == "whole":
-        return model, torch.compile(model, backend="eager")
-    if way == "in place":
-        model.compile(backend="eager")
-    elif way == "blocks":
-        for layer in model.layers:
-            layer.compile(backend="eager")
-    elif way == "broken":
-
-        def broken(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
-            torch._dynamo.graph_break()
-            return plainly(layer, x)
-
-        model.way = broken
-        return model, torch.compile(model, backend="eager")
-    else:
-        return model, torch.compile(lambda x: plainly(model, x) * 2, backend="eager")
-    return model, model
-
-
 @pytest.mark.usefixtures("hooked")
 @pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch's compiler looks
 @pytest.mark.parametrize("first", ["before", "within"])
 @pytest.mark.parametrize("way", ["whole", "in place", "blocks", "broken", "function"])
-def test_nothing_is_compiled_anew_or_otherwise(way: str, first: str) -> None:
+def test_nothing_is_compiled_anew_or_otherwise(
+    torch: Any, small: Any, way: str, first: str
+) -> None:
     from torch._dynamo.utils import counters
 
     def graphs() -> tuple[int, int]:
         return counters["frames"]["ok"], counters["stats"]["unique_graphs"]
 
-    def run(root: Callable[..., torch.Tensor]) -> None:
+    def run(root: Callable[..., Any]) -> None:
         for _ in range(3):
             root(torch.ones(3, 4)).sum().backward()
 
     torch._dynamo.reset()
     counters.clear()
-    _, alone = compiled(way)
+    _, alone = small.compiled(way)
     run(alone)
     expected = graphs()
 
     torch._dynamo.reset()
     counters.clear()
-    _, root = compiled(way)
+    _, root = small.compiled(way)
     if first == "before":
         run(root)
-    with opened() as window:
+    with opened(torch) as window:
         within(window, partial(run, root))
     run(root)
 
@@ -342,19 +285,19 @@ def test_nothing_is_compiled_anew_or_otherwise(way: str, first: str) -> None:
     assert bool(window.counts) == (way != "function")
 
 
-def test_wrappers_are_no_part_of_the_place() -> None:
+def test_wrappers_are_no_part_of_the_place(torch: Any, small: Any) -> None:
     names = ModuleNames()
-    model = Model()
+    model = small.Model()
     wrapped = torch.compile(model, backend="eager")
-    wrapped.add_module("other", nn.Sequential())
+    wrapped.add_module("other", torch.nn.Sequential())
     assert names.of(wrapped) == "nn.Module: OptimizedModule"
     assert names.of(model) == "nn.Module: Model"
     assert names.of(model.layers[1].inner) == "nn.Module: layers.1.inner (Linear)"  # type: ignore[arg-type, union-attr]
 
-    class DistributedDataParallel(nn.Module):
+    class DistributedDataParallel(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.module = Model()
+            self.module = small.Model()
 
     parallel = DistributedDataParallel()
     names.of(parallel)
@@ -362,21 +305,21 @@ def test_wrappers_are_no_part_of_the_place() -> None:
     assert names.of(parallel.module.embed) == "nn.Module: embed (Linear)"
 
 
-def test_a_name_that_would_damage_the_file_is_made_safe() -> None:
+def test_a_name_that_would_damage_the_file_is_made_safe(torch: Any) -> None:
     names = ModuleNames()
-    model = nn.Module()
-    model.add_module('we"ird\\\n', nn.ReLU())
+    model = torch.nn.Module()
+    model.add_module('we"ird\\\n', torch.nn.ReLU())
     names.of(model)
 
     assert names.of(model.get_submodule('we"ird\\\n')) == "nn.Module: we?ird?? (ReLU)"
 
 
-def test_a_failure_to_name_is_said_and_the_modules_are_called() -> None:
-    class Shy(Model):
+def test_a_failure_to_name_is_said_and_the_modules_are_called(torch: Any, small: Any) -> None:
+    class Shy(small.Model):
         def named_modules(self, *_: Any, **__: Any) -> Any:
             raise ValueError("no")
 
-    with opened() as window:
+    with opened(torch) as window:
         within(window, partial(Shy(), torch.ones(3, 4)))
 
     assert [str(error) for error in window.errors] == ["no"]

@@ -13,8 +13,6 @@ import pytest
 from perftui.agent.sync_calls.counter import OPERATION, SyncCounter
 from perftui.agent.sync_calls.sync_warnings import SyncWarnings
 
-torch = pytest.importorskip("torch")
-
 SYNC = "called a synchronizing CUDA operation (Triggered internally at CUDAFunctions.cpp:1.)"
 FIRST = "Synchronization debug mode is a prototype feature and does not yet detect all"
 
@@ -111,14 +109,17 @@ def test_a_script_that_asks_torch_itself_keeps_its_warnings() -> None:
     assert cuda.mode == 1
 
 
-class OnDevice(torch.Tensor):  # type: ignore[misc, name-defined]
+def on_device(torch: Any) -> Any:
     """A tensor that says it is not on the processor."""
 
-    is_cpu = False
+    class OnDevice(torch.Tensor):  # type: ignore[misc, name-defined]
+        is_cpu = False
+
+    return torch.ones(1).as_subclass(OnDevice)
 
 
 @pytest.fixture
-def hunt(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SyncCounter, Cuda]]:
+def hunt(torch: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SyncCounter, Cuda]]:
     """One that begins where CUDA is in use."""
     fake = Cuda()
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
@@ -137,16 +138,18 @@ def counts(hunt: SyncCounter) -> dict[str, int]:
     return {site["call"]: site["count"] for site in hunt.sites.found()}
 
 
-def test_only_tensors_of_the_gpu_count_where_there_is_one(hunt: tuple[SyncCounter, Cuda]) -> None:
-    there: Any = torch.ones(1).as_subclass(OnDevice)
+def test_only_tensors_of_the_gpu_count_where_there_is_one(
+    torch: Any, hunt: tuple[SyncCounter, Cuda]
+) -> None:
+    there = on_device(torch)
     there.item()
     torch.ones(1).item()
     float(there)
     assert counts(hunt[0]) == {"item": 1, "float": 1}
 
 
-def test_copies_count_where_they_cross_and_wait(hunt: tuple[SyncCounter, Cuda]) -> None:
-    there: Any = torch.ones(1).as_subclass(OnDevice)
+def test_copies_count_where_they_cross_and_wait(torch: Any, hunt: tuple[SyncCounter, Cuda]) -> None:
+    there = on_device(torch)
     there.to("cpu")
     assert counts(hunt[0]) == {}
     crossing = SimpleNamespace(is_cpu=True)
@@ -164,7 +167,7 @@ def test_operations_that_no_name_tells_count_without_a_time(hunt: tuple[SyncCoun
     assert site["file"] == __file__
 
 
-def test_a_call_that_torch_warns_of_counts_once(hunt: tuple[SyncCounter, Cuda]) -> None:
+def test_a_call_that_torch_warns_of_counts_once(torch: Any, hunt: tuple[SyncCounter, Cuda]) -> None:
     class Warning_(torch.Tensor):  # type: ignore[misc, name-defined]  # noqa: N801
         is_cpu = False
 
@@ -177,8 +180,8 @@ def test_a_call_that_torch_warns_of_counts_once(hunt: tuple[SyncCounter, Cuda]) 
     assert counts(hunt[0]) == {"item": 1}
 
 
-def test_other_threads_are_not_counted(hunt: tuple[SyncCounter, Cuda]) -> None:
-    there: Any = torch.ones(1).as_subclass(OnDevice)
+def test_other_threads_are_not_counted(torch: Any, hunt: tuple[SyncCounter, Cuda]) -> None:
+    there = on_device(torch)
     for work in (there.item, hunt[1].unique):
         thread = threading.Thread(target=work)
         thread.start()
@@ -187,7 +190,7 @@ def test_other_threads_are_not_counted(hunt: tuple[SyncCounter, Cuda]) -> None:
 
 
 def test_a_call_that_cannot_be_counted_succeeds_and_that_is_told(
-    monkeypatch: pytest.MonkeyPatch,
+    torch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Odd(torch.Tensor):  # type: ignore[misc, name-defined]
         @property

@@ -121,6 +121,8 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
         assert not app.screen.query_one(LINE).display
         await pilot.press("4")
         await until(pilot, lambda: "by 6 pairs of runs" in details(app), "the proof")
+        await pilot.press("1")
+        await until_shown(pilot, "PROVEN      num_workers 0 -> 4   2.10x faster (2.00 to 2.20)")
         assert trial.asked == [(ended, "loader-workers", trials_of(ended), 50)]
     # It is known when the run is opened again.
     async with opened(ended, (120, 60)) as (app, pilot):
@@ -146,7 +148,7 @@ async def test_the_number_of_workers_that_was_found_is_shown_and_written(
 ) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
         await pilot.press("4")
-        await until_shown(pilot, "> num_workers 0 -> 4   up to about")
+        await until_shown(pilot, "> num_workers 0 -> 4   up to 1.66x faster")
         await prove(pilot)
         fewer.let(6)
         await until_shown(pilot, "6 pairs in 0:")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from perftui.diagnosis.model import COMPUTE_BOUND_ID, Finding, Severity
 from perftui.fixes.model import FixOption
 from perftui_tui.keys.keymap import shown_key
 from perftui_tui.look.rows import Row, Span, row, width, wrap
 from perftui_tui.panes.verdict import LABEL_WIDTH, label, verdict, waits_for_window
 from perftui_tui.reading.snapshot import Phase, Snapshot
+
+if TYPE_CHECKING:
+    from perftui.experiments.trial.proof import Proof
 
 LONGEST = 3
 """Rows that the sentence may take; the whole of it is on the Diagnosis screen."""
@@ -36,8 +41,8 @@ def _sentence(name: Span, text: str, cells: int) -> list[Row]:
 def _answer(top: Finding, snapshot: Snapshot, cells: int) -> Row:
     options = snapshot.fixes(top)
     if options:
-        possible = next((option for option in options if option.is_possible), None)
-        return _do_this(possible, top) if possible else _not_possible(options[0])
+        possible = [option for option in options if option.is_possible]
+        return _tried_or_to_do(possible, top, snapshot) if possible else _not_possible(options[0])
     if top.severity is Severity.HEALTHY or top.rule == COMPUTE_BOUND_ID:
         return row(label("NEXT", "dim"), " nothing stands out; ", _screen("ops"), " shows the ops")
     line = row(label("DO THIS", "accent"), " ", _key("overview.why"), " why, and what to do")
@@ -57,6 +62,25 @@ def _with_other_fix(line: Row, snapshot: Snapshot, cells: int) -> Row:
         if width(longer) <= cells:
             return longer
     return line
+
+
+def _tried_or_to_do(possible: list[FixOption], top: Finding, snapshot: Snapshot) -> Row:
+    """The first fix that is proven to gain, or was not tried; else what came of the first."""
+    for option in possible:
+        proof = snapshot.proof(option)
+        if proof is None:
+            return _do_this(option, top)
+        if proof.is_faster or not proof.is_decided:
+            return _measured("PROVEN" if proof.is_faster else "TRIED", proof)
+    proof = snapshot.proof(possible[0])
+    return _do_this(possible[0], top) if proof is None else _measured("TRIED", proof)
+
+
+def _measured(word: str, proof: Proof) -> Row:
+    style = "good" if proof.is_faster else "warn"
+    more = " write it" if proof.is_faster else " more"
+    title, gain = (proof.title, "bold"), (f"   {proof.headline}", style)
+    return row(label(word, "accent"), " ", title, gain, "  ", _screen("diagnosis"), more)
 
 
 def _do_this(option: FixOption, top: Finding) -> Row:

@@ -36,7 +36,7 @@ DETAILS = "#finding-details"
 async def show_diagnosis(app: PerftuiApp, pilot: Pilot[None]) -> None:
     await pilot.press("4")
     await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
-    await until_shown(pilot, "Evidence")
+    await until_shown(pilot, "confidence")
 
 
 async def test_the_evidence_shows_thresholds_and_fixes(ended: Path) -> None:
@@ -422,3 +422,12 @@ async def test_figures_are_drawn_for_the_width_they_have(ended: Path) -> None:
         await until_shown(pilot, "FASTER")
         figures = pilot.app.screen.query_one("#figures", RowView)
         assert all(width(line) <= figures.content_size.width for line in figures.rows)
+
+
+async def test_the_fix_stands_before_the_evidence_on_a_small_screen(ended: Path) -> None:
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await show_diagnosis(app, pilot)
+        assert "> num_workers 0 -> 4   up to 1.66x faster" in text_of(app)
+        rows = [plain(line) for line in app.screen.query_one(DETAILS, RowView).rows]
+        fix = next(at for at, line in enumerate(rows) if line.startswith("Fix"))
+        assert fix < rows.index("Evidence")

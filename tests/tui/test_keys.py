@@ -339,7 +339,7 @@ async def test_enter_on_the_overview_explains(live: Path) -> None:
     async with opened(live) as (app, pilot):
         await pilot.press("enter")
         await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
-        await until_shown(pilot, "Evidence")
+        await until_shown(pilot, "confidence")
 
 
 async def test_too_small_a_terminal_says_what_it_needs(live: Path) -> None:

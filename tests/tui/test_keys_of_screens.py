@@ -52,7 +52,7 @@ async def test_gaps_are_selected_one_after_the_other(tmp_path: Path) -> None:
 async def test_findings_are_selected_one_after_the_other(ended: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
         await pilot.press("4")
-        await until_shown(pilot, "Evidence")
+        await until_shown(pilot, "confidence")
         assert app.snapshot is not None
         finding = app.snapshot.diagnosis.findings[0]
         two = (finding, replace(finding, rule="another"))
@@ -69,7 +69,7 @@ async def test_findings_are_selected_one_after_the_other(ended: Path) -> None:
 async def test_fixes_are_chosen_one_after_the_other(ended: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
         await pilot.press("4")
-        await until_shown(pilot, "Evidence")
+        await until_shown(pilot, "confidence")
         assert app.snapshot is not None
         app.snapshot = ranked(app.snapshot, "one")
         screen = app.screen
@@ -86,7 +86,7 @@ async def test_fixes_are_chosen_one_after_the_other(ended: Path) -> None:
 async def test_the_evidence_scrolls_down_and_up(ended: Path) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
         await pilot.press("4")
-        await until_shown(pilot, "Evidence")
+        await until_shown(pilot, "confidence")
         details = app.screen.query_one("#finding-details", RowView)
         await pilot.press("pagedown")
         await until(pilot, lambda: details.scroll_y > 0, "the evidence further down")
@@ -103,7 +103,7 @@ async def test_evidence_is_shown_on_the_timeline(tmp_path: Path) -> None:
         finding = Finding("sync-bound", Severity.WARNING, "it waits", steps=20, facts=(fact,))
         assert app.snapshot is not None
         app.snapshot = replace(app.snapshot, diagnosis=Diagnosis((finding,), steady_steps=20))
-        await until_shown(pilot, "Evidence")
+        await until_shown(pilot, "confidence")
         await pilot.press("t")
         await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
 
@@ -112,7 +112,7 @@ async def test_evidence_is_shown_on_the_timeline(tmp_path: Path) -> None:
 async def test_a_fix_is_copied_as_a_patch(ended: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
         await pilot.press("4")
-        await until_shown(pilot, "Evidence")
+        await until_shown(pilot, "confidence")
         await pilot.press("y")
         await until_shown(pilot, "to the clipboard")
         assert "--- " in app.clipboard

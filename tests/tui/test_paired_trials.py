@@ -92,7 +92,7 @@ async def test_pairs_come_in_and_end_in_a_headline_that_stays(
 ) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
         await pilot.press("4")
-        await until_shown(pilot, "Evidence")
+        await until_shown(pilot, "confidence")
         await prove(pilot)
         await until_shown(pilot, "pair 1, the run with the fix")
         await until_shown(pilot, "first run does not")
@@ -172,7 +172,7 @@ async def test_the_number_of_workers_that_was_found_is_shown_and_written(
 async def test_a_fix_without_proof_says_what_may_be_expected(ended: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
         await pilot.press("4")
-        await until_shown(pilot, "Evidence")
+        await until_shown(pilot, "confidence")
         await until_shown(pilot, "> num_workers 0 -> 4   up to 1.66x faster")
         assert "Proof none yet" in text_of(app)
 
@@ -332,7 +332,7 @@ async def test_no_other_run_is_started_beside_a_trial(ended: Path, trial: FakeTr
         await prove(pilot)
         await pilot.press("escape")
         await pilot.press("4")
-        await until_shown(pilot, "Evidence")
+        await until_shown(pilot, "confidence")
         await pilot.press("r")
         refused = "a trial is running, and another run would disturb it: X can stop it"
         await until_told(app, pilot, refused)

@@ -209,7 +209,7 @@ async def test_a_source_that_was_restored_is_not_run_as_written(
     async with opened(ended, (120, 60)) as (app, pilot):
         await pilot.press("4")
         await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
-        await until_shown(pilot, "Evidence")
+        await until_shown(pilot, "confidence")
         await pilot.press("w")
         await until_shown(pilot, "Write the fix?")
         await pilot.press("enter")

@@ -44,7 +44,7 @@ def played(monkeypatch: pytest.MonkeyPatch, script: Path) -> PlayedRuns:
 async def begin(pilot: Pilot[None]) -> None:
     """Ask for a tuning from the Diagnosis screen."""
     await pilot.press("4")
-    await until_shown(pilot, "Evidence")
+    await until_shown(pilot, "confidence")
     await pilot.press("A")
     await until_shown(pilot, "Tune this training?")
     await press_shown(pilot, "enter", "try the fix found here")
@@ -63,7 +63,7 @@ def body(app: PerftuiApp) -> list[str]:
 async def test_the_offer_leads_with_the_command_and_has_three_risks(ended: Path) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
         await pilot.press("4")
-        await until_shown(pilot, "Evidence")
+        await until_shown(pilot, "confidence")
         await pilot.press("A")
         await until_shown(pilot, "Tune this training?")
         shown, choices, below = (rows_of(app, part) for part in ("#body", "#choices", "#below"))

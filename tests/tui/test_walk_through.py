@@ -47,7 +47,7 @@ async def test_from_the_first_screen_to_the_mended_source(
 
         # The fix: first what it would change, then the change.
         await press_shown(pilot, "4", "Diag")
-        await until_shown(pilot, "Evidence")
+        await until_shown(pilot, "confidence")
         await press_shown(pilot, "w", "Write")
         await until_shown(pilot, "Write the fix?")
         assert "-    loader = DataLoader(pictures, batch_size=128, shuffle=True)" in text_of(app)

@@ -1,4 +1,4 @@
-"""A finding in full: cost, evidence with thresholds, fixes; and what was not judged."""
+"""A finding in full: cost, fixes, evidence with thresholds; and what was not judged."""
 
 from __future__ import annotations
 
@@ -67,10 +67,6 @@ def details(
     if finding is not None:
         rows += wrap(finding.headline, cells, "bold")
         rows += [row(("Cost", "bold")), *_cost(finding, cells)]
-        if finding.facts:
-            rows.append(row(("Evidence", "bold")))
-            labels = max(LABEL_WIDTH, *(len(fact.shown_label) for fact in finding.facts))
-            rows += [crop(line, cells) for line in _facts(finding.facts, labels)]
         answer = answer_to(finding.rule)
         if answer:
             rows += [row(("What to do", "bold")), *wrap(f"{answer}.", cells, "", "  ")]
@@ -78,6 +74,7 @@ def details(
             rows += [row(("Fix", "bold")), *wrap(NO_FIX_FOR_A_TRACE, cells, "dim", "  ")]
         else:
             rows += fix_rows(snapshot, finding, options, chosen, written, cells)
+        rows += _evidence(finding.facts, cells)
     more = [*_main_thread(snapshot, cells), *_syncs(snapshot, cells), *_not_judged(snapshot, cells)]
     # Each of these begins with a blank row.
     return [*rows, *more] if rows else more[1:]
@@ -149,12 +146,15 @@ def _basis(finding: Finding) -> str:
     return "  (from the whole trace)" if finding.step_ns else ""
 
 
-def _facts(facts: Sequence[Figure], labels: int) -> Iterator[Row]:
-    """A row for each; of several with one label only the first has it."""
+def _evidence(facts: Sequence[Figure], cells: int) -> Iterator[Row]:
+    """A row for each, under a heading; of several with one label only the first has it."""
+    if facts:
+        yield row(("Evidence", "bold"))
+    labels = max((LABEL_WIDTH, *(len(fact.shown_label) for fact in facts)))
     before = ""
     for fact in facts:
         label = fact.shown_label
-        yield _fact(fact, "" if label == before else label, labels)
+        yield crop(_fact(fact, "" if label == before else label, labels), cells)
         before = label
 
 

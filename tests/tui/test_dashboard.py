@@ -21,7 +21,7 @@ from perftui_tui.reading.snapshot import Phase, Snapshot
 from tests.tui.driving import opened, text_of, until_shown
 from tests.tui.full_machine import write_full_machine
 from tests.tui.gpu_window import gpu_window
-from tests.tui.recorded import NOW, write_run
+from tests.tui.recorded import NOW, manifest, write_run
 from tests.tui.test_telemetry_panes import sampled
 
 GIB = 2**30
@@ -85,6 +85,17 @@ def test_a_wide_row_has_the_links_the_holders_and_memory_errors(tmp_path: Path) 
     assert "NVLink rx 31.0 GB/s tx 29.0 GB/s" in plain(line)
     assert "run 60.0 GiB  3 processes" in plain(line)
     assert {style for text, style in line if "ECC 2 uncorrected" in text} == {"warn"}
+
+
+def test_who_else_holds_memory_of_a_card_is_named(tmp_path: Path) -> None:
+    serving = {"pid": 4123, "program": "python serve.py", "user": "ada", "memory": 12 * GIB}
+    others = {manifest().host: {"gpu0": [serving, {"pid": 4200}]}}
+    over = {"profile": {"gpu_processes": others}}
+    snapshot = sampled(tmp_path, over, gpu0__utilization=[93.0])
+    assert (
+        "pid 4123 python serve.py (ada) 12.0 GiB and 1 more"
+        in (text(gpu_cards(snapshot, 120, 1))[0])
+    )
 
 
 def test_a_card_without_memory_errors_has_no_column_for_them(tmp_path: Path) -> None:

@@ -24,6 +24,11 @@ GPU_DEVICES = "gpu_devices"
 """Entry of ``profile``: by host the GPUs that are sampled, in the order of the driver, each with
 the ``prefix`` of its columns, ``name`` and ``uuid``."""
 
+GPU_PROCESSES = "gpu_processes"
+"""Entry of ``profile``: by host, by what the columns of a GPU begin with, the processes beside the
+run that held its memory when that last changed, the largest first: ``pid``, ``program``, ``user``
+and ``memory`` in bytes, each of the last three None where it is not known."""
+
 NOT_SAMPLED = "not_sampled"
 """Entry of ``profile``: by host why a metric, a group of them or all of a GPU is not sampled, by
 name."""
@@ -32,7 +37,7 @@ DATA_DISK = "data_disk"
 """Entry of ``profile``: by host, the ``disk`` that holds the data set (None where the kernel counts
 none), where it is mounted (``place``), its ``file_system``, and what that was ``found_by``."""
 
-BY_HOST = (OTHER_PROGRAMS, GPU_DEVICES, NOT_SAMPLED, DATA_DISK)
+BY_HOST = (OTHER_PROGRAMS, GPU_DEVICES, GPU_PROCESSES, NOT_SAMPLED, DATA_DISK)
 """Entries of ``profile`` to which each host of a run adds its own."""
 
 

@@ -15,6 +15,7 @@ from perftui.telemetry.disk.disks import DiskSource
 from perftui.telemetry.disk.nfs import NfsSource
 from perftui.telemetry.gpu.find import find_gpus
 from perftui.telemetry.gpu.names import Gpu
+from perftui.telemetry.gpu.processes import ProcessSource
 from perftui.telemetry.memory.shared import SharedMemorySource
 from perftui.telemetry.memory.usage import MemorySource
 from perftui.telemetry.network.infiniband import InfinibandSource
@@ -41,6 +42,8 @@ class Machine:
     no_gpu: str | None = None
     gpu_devices: tuple[Gpu, ...] = ()
     """Those of ``gpus`` that answer and their MIG devices, with what distinguishes them."""
+    gpu_processes: tuple[ProcessSource, ...] = ()
+    """What knows who holds the memory of each."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """Why a metric, a group of them or all of a device is not sampled, by its name."""
 
@@ -86,5 +89,6 @@ def look_around(
         found.names,
         found.no_gpu,
         found.gpus,
+        found.processes,
         missing={**missing, **found.missing},
     )

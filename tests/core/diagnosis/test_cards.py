@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
@@ -16,20 +18,25 @@ HOT = {"throttle_reasons": 0x20, "clock_sm": 1000.0, "clock_sm_max": 2000.0}
 LINK = {"pcie_generation": 4.0, "pcie_generation_max": 4.0, "pcie_width_max": 16.0}
 
 
-def judged(rule: str, story: TraceBuilder | None, **card: float) -> Finding | None:
+def judged(
+    rule: str,
+    story: TraceBuilder | None,
+    profile: dict[str, Any] | None = None,
+    **card: float,
+) -> Finding | None:
     """What ``rule`` says of a training on a card of these samples, 95 % of the time busy.
 
     Steps of a run of 40 of 1 ms begin at 0, samples come each ms.
     """
     values = {"memory_used": 20 * GIB, "memory_total": 100 * GIB, "utilization": 95.0, **card}
     telemetry = telemetry_table(20, **{f"gpu0.{name}": value for name, value in values.items()})
-    run = make_run(phases={"forward": 1}, telemetry=telemetry, **ON_GPU)
+    run = make_run(phases={"forward": 1}, telemetry=telemetry, profile=profile, **ON_GPU)
     return found(diagnosis(Facts(run, story.analysis() if story else None)), rule)
 
 
-def said(rule: str, **card: float) -> Finding | None:
+def said(rule: str, profile: dict[str, Any] | None = None, **card: float) -> Finding | None:
     """Of a training that computes half of the time."""
-    return judged(rule, busy(0.5), **card)
+    return judged(rule, busy(0.5), profile, **card)
 
 
 def hot(reasons: float, clock: float) -> Finding | None:
@@ -95,6 +102,32 @@ def test_others_count_from_a_tenth_of_the_memory_and_a_fifth_of_the_time_on(
     card = {"process_memory": (20 - others) * GIB, "utilization": utilization}
     finding = said("shared-gpu", **card)
     assert (finding.severity if finding else None) is severity
+
+
+SERVING = {"pid": 4123, "program": "python serve.py", "user": "ada", "memory": 12 * 2**30}
+GONE = {"pid": 4200, "program": None, "user": None, "memory": 2 * 2**30}
+
+
+def test_other_processes_are_named_the_largest_in_the_sentence() -> None:
+    profile = {"gpu_processes": {"box": {"gpu0": [SERVING, GONE], "gpu1": [GONE]}}}
+    finding = said("shared-gpu", profile, process_memory=5 * GIB, utilization=50.0)
+    assert finding is not None
+    assert finding.sentence == (
+        "Other processes hold 15.0 GiB of GPU 0 (14 % of its memory); "
+        "the largest is pid 4123 python serve.py (ada)."
+    )
+    named = [(one.label, one.value) for one in finding.facts if one.unit == "B"]
+    assert named == [("pid 4123 python serve.py (ada)", 12 * 2**30), ("pid 4200", 2 * 2**30)]
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [{"box": {"gpu0": "none"}}, {"box": {"gpu0": [{"program": "x"}, 3, {"pid": "?"}]}}, "none", {}],
+)
+def test_what_another_version_notes_of_processes_names_nobody(noted: Any) -> None:
+    finding = said("shared-gpu", {"gpu_processes": noted}, process_memory=5 * GIB, utilization=50)
+    assert finding is not None
+    assert finding.sentence.endswith("(14 % of its memory).")
 
 
 def test_waiting_for_other_ranks_is_no_computing_of_others() -> None:

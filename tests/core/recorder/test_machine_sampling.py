@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import time
+from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 from perftui.recorder.faults import FaultLog
@@ -15,8 +17,17 @@ from perftui.recorder.multi_host import machine_sampling
 from perftui.recorder.multi_host.machine_sampling import MachineSampling
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RunLayout, create_run_directory
-from perftui.run.manifest import DATA_DISK, NOT_SAMPLED, Manifest, read_manifest, write_manifest
+from perftui.run.manifest import (
+    DATA_DISK,
+    GPU_PROCESSES,
+    NOT_SAMPLED,
+    Manifest,
+    read_manifest,
+    write_manifest,
+)
+from perftui.telemetry.machine import look_around
 from perftui.wire.spool import Spool
+from tests.core.telemetry.fake_nvml import Card, Driver, nvml_of
 
 
 @pytest.fixture
@@ -72,6 +83,27 @@ def test_where_the_data_lies_is_noted_once(
     assert set(found) == {"disk", "place", "file_system", "found_by"}
     assert os.path.ismount(found["place"])
     assert notes.count(DATA_DISK) == 1
+
+
+def test_who_else_holds_gpu_memory_is_noted(
+    sampling: MachineSampling,
+    layout: RunLayout,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other = os.getppid()
+    card = Card(compute={os.getpid(): 3 << 30, other: 2 << 30})
+    nvml = nvml_of(Driver(card))
+    monkeypatch.setattr(machine_sampling, "look_around", partial(look_around, nvml=nvml))
+    deadline = time.monotonic() + 30
+    while GPU_PROCESSES not in read_manifest(layout.manifest).profile:
+        assert time.monotonic() < deadline
+        sampling.sample()
+        time.sleep(0.01)
+    sampling.finish()
+    (found,) = json.loads(layout.manifest.read_text())["profile"][GPU_PROCESSES].values()
+    (process,) = found["gpu0"]
+    assert (process["pid"], process["memory"]) == (other, 2 << 30)
+    assert process["program"].startswith(psutil.Process(other).name())
 
 
 def test_samples_that_cost_too_much_are_left_out(

@@ -12,6 +12,7 @@ from perftui_tui.panes.gpu import clock_limits
 from perftui_tui.reading.telemetry import latest
 
 if TYPE_CHECKING:
+    from perftui.facts.gpu.gpu_processes import GpuProcess
     from perftui.facts.gpu.own_ceilings import OwnCeilings
     from perftui.run.table import Table
 
@@ -27,6 +28,8 @@ class Card:
     prefix: str
     """What its columns begin with."""
     ceilings: OwnCeilings
+    others: tuple[GpuProcess, ...] = ()
+    """Processes beside the run that hold its memory, the largest first."""
 
     def now(self, name: str) -> float | None:
         """The present value of a metric; None where it is not known."""
@@ -119,6 +122,16 @@ def _held(card: Card) -> Figure:
     return Figure("  ".join(parts))
 
 
+def _others(card: Card) -> Figure:
+    """The largest of the processes beside the run that hold memory, by number."""
+    if not card.others:
+        return Figure("")
+    largest = card.others[0]
+    memory = f" {format_bytes(largest.memory)}" if largest.memory is not None else ""
+    more = f" and {len(card.others) - 1} more" if len(card.others) > 1 else ""
+    return Figure(f"{largest.label}{memory}{more}")
+
+
 def _errors(card: Card) -> Figure:
     """Nothing where memory had no errors that ECC could not correct."""
     errors = card.now("ecc_uncorrected")
@@ -127,6 +140,6 @@ def _errors(card: Card) -> Figure:
 
 FIGURES: tuple[Callable[[Card], Figure], ...] = (
     *(_memory, _power, _temperature, _clock, _errors, _tensor),
-    *(_pcie, _held, _nvlink),
+    *(_pcie, _held, _others, _nvlink),
 )
 """In the order in which they get room."""

@@ -97,15 +97,17 @@ def _columns(
 ) -> tuple[list[list[Figure]], list[int], int]:
     """Figures of all cards, their widths, and how many fit: beside what was measured on this
     machine, unless a figure had to go for that."""
+    from perftui.facts.gpu.gpu_processes import gpu_processes
     from perftui.facts.gpu.own_ceilings import OwnCeilings, own_ceilings
 
     def of(known: OwnCeilings) -> tuple[list[list[Figure]], list[int], int]:
-        cards = [Card(table, prefix, known) for prefix in prefixes]
+        cards = [Card(table, prefix, known, others.get(prefix, ())) for prefix in prefixes]
         columns = [[read(card) for card in cards] for read in FIGURES]
         columns = [column for column in columns if any(figure.text for figure in column)]
         widths = [_width(column) for column in columns]
         return columns, widths, _fitting(widths, room)
 
+    others = snapshot.ask(gpu_processes) or {}
     plain, known = of(OwnCeilings()), snapshot.ask(own_ceilings)
     measured = plain if known is None else of(known)
     return measured if measured[2] >= plain[2] else plain

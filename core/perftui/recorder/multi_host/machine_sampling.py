@@ -15,8 +15,15 @@ from perftui.recorder.multi_host.heartbeat import others_here
 from perftui.recorder.multi_host.leader_election import LeaderElection
 from perftui.run.heartbeat import BEAT_SECONDS, Beat
 from perftui.run.layout import RunLayout
-from perftui.run.manifest import DATA_DISK, GPU_DEVICES, NOT_SAMPLED, OTHER_PROGRAMS
+from perftui.run.manifest import (
+    DATA_DISK,
+    GPU_DEVICES,
+    GPU_PROCESSES,
+    NOT_SAMPLED,
+    OTHER_PROGRAMS,
+)
 from perftui.telemetry.disk.data_disk import DataDisk
+from perftui.telemetry.gpu.other_processes import OtherProcesses
 from perftui.telemetry.machine import Machine, look_around
 from perftui.telemetry.pace import Pace
 from perftui.telemetry.processes.roles import Roles
@@ -56,6 +63,7 @@ class MachineSampling:
         self._pace = Pace(0.0, MOST_SHARE, AHEAD_SECONDS)
         self._noted_seconds = 0.0
         self._noted_disk: DataDisk | None = None
+        self._on_gpus = OtherProcesses(())
         self._known_roles = Roles()
         self._roles_pace = Pace(0.0, ROLES_SHARE)
         self._host = socket.gethostname()
@@ -77,6 +85,7 @@ class MachineSampling:
                 self._journal.append([self._sampler.sample()])
                 self._note_others(NOTED_AGAIN)
                 self._note_data_disk()
+                self._note_gpu_processes(now)
 
     def finish(self) -> None:
         """Close the journal, and let another recorder sample."""
@@ -113,6 +122,13 @@ class MachineSampling:
             self._noted_disk = disk
             self._manifest.note(DATA_DISK, {self._host: asdict(disk)})
 
+    def _note_gpu_processes(self, now: float) -> None:
+        """Note who else holds memory of the GPUs, whenever that changes."""
+        changed = self._on_gpus.changed(now)
+        if changed is not None:
+            named = {prefix: [asdict(one) for one in found] for prefix, found in changed.items()}
+            self._manifest.note(GPU_PROCESSES, {self._host: named})
+
     def _noted(self, machine: Machine) -> dict[str, Any]:
         """Entries of the manifest's profile: which GPUs there are, and what is not sampled."""
         devices = [asdict(gpu) for gpu in machine.gpu_devices]
@@ -135,6 +151,7 @@ class MachineSampling:
 
     def _begin(self) -> tuple[Sampler, DownsamplingSink]:
         machine = self._machine = look_around(self._pid, roles=self._roles, others=self._others)
+        self._on_gpus = OtherProcesses(machine.gpu_processes)
         facts: dict[str, Any] = {}
         noted = self._noted(machine)
         if noted:

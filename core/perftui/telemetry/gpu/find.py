@@ -49,6 +49,8 @@ class Gpus:
     """By name of a column, or of a GPU that does not answer at all, such as ``gpu3``."""
     no_gpu: str | None = None
     """Why there is none, where so."""
+    processes: tuple[ProcessSource, ...] = ()
+    """Those of ``sources`` that know who holds the memory of a GPU."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -111,6 +113,7 @@ def _together(tasks: list[Callable[[], Gpus]]) -> Gpus:
         tuple(gpu for one in found for gpu in one.gpus),
         missing,
         None if found else "; ".join(dict.fromkeys(missing.values())),
+        tuple(source for one in found for source in one.processes),
     )
 
 
@@ -137,6 +140,9 @@ def _card(nvml: Any, number: int, pids: Callable[[], frozenset[int]]) -> Gpus:
         tuple(source for one in parts for source in one.sources()),
         (found.gpu, *(part.gpu for part in found.parts)),
         {name: reason for one in parts for name, reason in one.missing().items()},
+        processes=tuple(
+            source for one in parts for source in one.quick if isinstance(source, ProcessSource)
+        ),
     )
 
 

@@ -38,6 +38,11 @@ class ProcessSource:
         self._device = device
         self._pids = pids
         self._lists: list[Callable[..., Any]] = []
+        self.prefix = device.prefix
+        """What the columns of the card begin with."""
+        self.others: dict[int, int | None] = {}
+        """Bytes by process, of those that are none of the run's, when one of the run's was last on
+        the card: without one, the numbers may be those of another container."""
         columns = process_columns(device)
         self.missing: dict[str, str] = {}
         for name in LISTS:
@@ -54,7 +59,10 @@ class ProcessSource:
             held = self._held()
         except RefusedError:
             return [None, None]
-        mine = [held[pid] for pid in self._pids() & held.keys()]
+        own = self._pids() & held.keys()
+        if own:
+            self.others = {pid: held[pid] for pid in held.keys() - own}
+        mine = [held[pid] for pid in own]
         known = [memory for memory in mine if memory is not None]
         return [len(held), sum(known) if known else None]
 

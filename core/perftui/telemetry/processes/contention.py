@@ -11,6 +11,7 @@ from pathlib import Path
 from perftui.run.journal import Column
 from perftui.telemetry.files import why_unreadable
 from perftui.telemetry.pace import Pace
+from perftui.telemetry.processes.programs import module_of, program
 from perftui.telemetry.processes.roles import Roles
 
 EVERY_SECONDS = 3.0
@@ -140,11 +141,11 @@ class ContentionSource:
             if recorder in (pid, parent) or _is_perftui(words):
                 ours += change
             else:
-                changes[_program(name, words), pid] += change
+                changes[program(name, words), pid] += change
         is_first = not self._used
         if not is_first:
-            for (program, _), ticks in changes.items():
-                self._totals[program] += ticks
+            for (other, _), ticks in changes.items():
+                self._totals[other] += ticks
             living = {pid for pid, _ in used}
             self._by_process += changes
             for gone in [each for each in self._by_process if each[1] not in living]:
@@ -159,24 +160,10 @@ def _words(process: Path) -> list[str]:
     return _read(process / "cmdline").decode("utf-8", "replace").split("\0")
 
 
-def _program(name: str, words: list[str]) -> str:
-    """The name with the script of an interpreter, and nothing else of its command line."""
-    script = next((word for word in words[1:] if word.endswith((".py", ".sh", ".pl"))), "")
-    module = _module(words)
-    if not script and module:
-        script = f"-m {module}"
-    return f"{name} {script.rpartition('/')[2]}".strip()
-
-
-def _module(words: list[str]) -> str:
-    """The module that Python was asked to run; empty for none."""
-    return words[words.index("-m") + 1] if "-m" in words[1:-1] else ""
-
-
 def _is_perftui(words: list[str]) -> bool:
     """Whether it is our command, alone or run by Python, or one of our modules."""
     is_command = any(word.rpartition("/")[2] == "perftui" for word in words[:2])
-    return is_command or _module(words).partition(".")[0] in _PACKAGES
+    return is_command or module_of(words).partition(".")[0] in _PACKAGES
 
 
 def _cpu(stat: bytes) -> tuple[str, int, int] | None:

@@ -9,6 +9,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.cards import Card, cards
 from perftui.facts.gpu.gpu import has_gpu
+from perftui.facts.gpu.gpu_processes import gpu_processes
 from perftui.facts.step.judged_step import judged_step
 
 HELD_DOWN = 0.10
@@ -16,6 +17,9 @@ HELD_DOWN = 0.10
 
 FULL_CLOCK = 0.90
 """Share of the highest clock below which a limit costs time worth a word."""
+
+MOST_NAMED = 3
+"""Other processes that are named."""
 
 DRIVER = 1 << 30
 """Bytes that the driver itself may hold of a card."""
@@ -71,13 +75,16 @@ def _shared(facts: Facts) -> Lost | None:
             own = (judged.computing + judged.part(EXPOSED_COMMUNICATION)) / judged.of.mean
         beside = card.busy - own if card.busy is not None and own is not None else 0.0
         busy = f" and keep it busy {fmt.percent(beside)} of the time besides this training"
+        processes = gpu_processes(facts).get(card.prefix, ())[:MOST_NAMED]
+        largest = f"; the largest is {processes[0].label}" if processes else ""
         return Lost(
             0,
             None,
             f"Other processes hold {fmt.size(card.memory_others)} of {card.name} "
-            f"({fmt.percent(held)} of its memory){busy if beside >= SHARED_USE else ''}.",
+            f"({fmt.percent(held)} of its memory){busy if beside >= SHARED_USE else ''}{largest}.",
             (
                 Figure.share("memory of other processes", held, SHARED_MEMORY),
+                *(Figure(one.label, one.memory, "B") for one in processes if one.memory),
                 *(
                     (Figure.share("busy with other work", beside, SHARED_USE),)
                     if beside > 0

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from perftui.format import several
+from typing import TYPE_CHECKING
+
+from perftui import format as fmt
+from perftui.trace.text import printable
 from perftui_tui.look.format import elapsed
 from perftui_tui.look.rows import Row, Span, row, wrap
 from perftui_tui.panes.status_line import status_line
 from perftui_tui.reading.experiment_state import Stage
 from perftui_tui.reading.probe_state import ProbeState
 
-USUAL_CELLS = 79
-"""Columns of the table, as ``perftui probe`` prints it."""
+if TYPE_CHECKING:
+    from perftui.probe.model import Ceilings
+
+USUAL_CELLS = 70
+"""Fits a terminal of 80 columns."""
+
+NAME_CELLS, RATE_CELLS, SPREAD_CELLS = 26, 13, 9
+"""Columns of the table."""
 
 
 def probe_line(state: ProbeState, now: float, cells: int) -> Row:
@@ -27,12 +36,31 @@ def probe_rows(state: ProbeState, now: float, cells: int) -> list[Row]:
     if state.problem and state.stage is not Stage.FAILED:
         rows += wrap(state.problem, cells, "warn")
     if state.found is not None:
-        from perftui.report.probe import text as report
-
-        return [*rows, (), *(row(line) for line in report(state.found, state.kept).splitlines())]
+        return [*rows, (), *_table(state.found, cells), *_kept(state, cells)]
     if not state.stage.is_over:
         rows.append(row((elapsed(int(state.elapsed(now) * 1e9)), "dim")))
     return [*rows, *(row(("  measured  ", "dim"), name) for name in state.names)]
+
+
+def _table(found: Ceilings, cells: int) -> list[Row]:
+    """Each rate with its spread, and below it how it was measured."""
+    name, spread = f"{'rate':<{NAME_CELLS}}", f"{'spread':>{SPREAD_CELLS}}"
+    rows = [row((f"{name}{'at most':>{RATE_CELLS}}{spread}", "bold"))]
+    for rate in found.rates:
+        value = f"{fmt.rate(rate.value, rate.unit):>{RATE_CELLS}}"
+        spread = f"{fmt.percent(rate.spread):>{SPREAD_CELLS}}"
+        rows.append(row(f"{rate.name.value:<{NAME_CELLS}}", value, (spread, "dim")))
+        rows += wrap(printable(rate.how), cells, "dim", "  ")
+    for missing in found.not_measured:
+        reason = f"{missing.name.value}: not measured: {missing.reason}"
+        rows += wrap(printable(reason), cells, "warn")
+    return rows
+
+
+def _kept(state: ProbeState, cells: int) -> list[Row]:
+    nowhere = "not kept: PERFTUI_CACHE is off, or others can write there"
+    text = printable(f"kept in {state.kept}") if state.kept else nowhere
+    return [(), *wrap(text, cells, "dim")]
 
 
 def result(state: ProbeState) -> Span:
@@ -48,4 +76,4 @@ def result(state: ProbeState) -> Span:
         return (f"measuring what this machine can do{last}", "")
     if state.found.is_disturbed:
         return ("measured, but other programs used the machine", "warn")
-    return (f"measured {several(len(state.found.rates), 'peak rate')} of this machine", "good")
+    return (f"measured {fmt.several(len(state.found.rates), 'peak rate')} of this machine", "good")

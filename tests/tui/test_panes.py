@@ -331,10 +331,10 @@ async def test_the_bar_takes_a_row_more_only_where_it_needs_one(tmp_path: Path) 
 
 async def test_the_smallest_screen_shows_a_finding(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), (60, 18)) as (app, pilot):
-        await until_shown(pilot, "~1.66x")
+        await until_shown(pilot, "≤1.66x")
         lines = text_of(app).splitlines()
         top = next(at for at, line in enumerate(lines) if "─ Findings (1) ─" in line)
-        assert "~1.66x" in lines[top + 1]
+        assert "≤1.66x" in lines[top + 1]
         assert any(line.startswith("╰") for line in lines[top + 3 :])
         await pilot.resize_terminal(60, 24)
         await until_shown(pilot, "epoch 1 step 199")

@@ -122,7 +122,7 @@ NETWORK = Entry(
 FINDINGS = Entry(
     "Findings",
     "The rules whose limits are exceeded, ordered by their cost per step. "
-    "Marks: !! critical, ! warning, · info, ok healthy. ~1.61x says that the training would be up "
+    "Marks: !! critical, ! warning, · info, ok healthy. ≤1.61x says that the training would be up "
     "to 1.61x faster without the finding: an estimate, not a promise.",
     "milliseconds per step; times faster",
     "the steady steps, without warm-up and without profiled steps",

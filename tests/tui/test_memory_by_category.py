@@ -18,6 +18,7 @@ from perftui.analysis.memory.over_time import Category, MemoryOverTime
 from perftui.run.layout import RunLayout
 from perftui_tui.charts.stacked import BLANK, highest_of_bins, row_of, stacked
 from perftui_tui.look.rows import plain, width
+from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.memory.categories import (
     AT_LEAST,
@@ -26,12 +27,13 @@ from perftui_tui.screens.memory.categories import (
     category_chart,
     peak_rows,
 )
+from perftui_tui.screens.memory.host import host_rows
 from tests.core.trace.memory_files import Allocator, snapshot
 from tests.facts_given import knowing
 from tests.traces.events import cpu, mark, memory, write
 from tests.tui.driving import in_ascii, opened, text_of, until, until_shown
 from tests.tui.full_machine import write_full_machine
-from tests.tui.recorded import START, write_run
+from tests.tui.recorded import NOW, START, write_run
 
 GIB, MIB = 1 << 30, 1 << 20
 SIZES = ((80, 24), (120, 40), (200, 50))
@@ -280,3 +282,12 @@ async def test_a_live_run_without_roles_shows_all_processes(tmp_path: Path) -> N
     async with opened(write_run(tmp_path, started_ns=START)) as (_, pilot):
         await pilot.press("7")
         await until_shown(pilot, "shared pages count once per process")
+
+
+def test_the_size_of_what_can_run_out_stands_under_capacity(tmp_path: Path) -> None:
+    snapshot = RunView(write_run(tmp_path), lambda: NOW, lambda: False).read()
+    head, *rows = (plain(line) for line in host_rows(snapshot, 100, 10))
+    assert head.split() == ["now", "highest", "capacity"]
+    machine = next(line for line in rows if line.startswith("machine in use"))
+    end = head.index("capacity") + len("capacity")
+    assert machine[:end].endswith("64.0 GiB")

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from perftui_tui.tables.columns import name_column
 from perftui_tui.tables.rows import (
     LEFT,
     RIGHT,
@@ -87,3 +88,13 @@ def test_a_click_finds_its_column():
 
 def test_cells_are_joined_with_one_blank():
     assert row_text(["aten::mm", "12"], [6, 4], [LEFT, RIGHT]) == "aten:…   12"
+
+
+def test_a_cut_name_still_tells_forward_from_backward():
+    names = [f"aten::_scaled_dot_product_flash_attention{end}" for end in ("", "_backward")]
+    column = name_column("op", names, "ops")
+    forward, backward = (
+        fit(column.text(row), 24, column.align, middle=column.middle) for row in (0, 1)
+    )
+    assert backward.endswith("_backward")
+    assert forward.endswith("attention")

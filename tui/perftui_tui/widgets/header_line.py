@@ -73,7 +73,7 @@ def current_name(current: str, cells: int) -> str:
 
 def _left(current: str, cells: int) -> Row:
     spans = (span for _, span in tabs(current, cells))
-    return row((app_name(cells), "accent"), *spans, current_name(current, cells), " ")
+    return row((app_name(cells), "accent"), *spans, f"{current_name(current, cells)} ")
 
 
 def app_name(cells: int) -> str:

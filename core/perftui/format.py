@@ -63,8 +63,8 @@ def source(file: str | None, line: int | None) -> str | None:
 
 
 def middle(text: str, width: int) -> str:
-    """The text in at most ``width`` characters; a longer one loses its middle, as its end tells it
-    apart from others as well as its beginning."""
+    """The text in at most ``width`` characters; a longer one loses its middle, as names differ
+    at the end as well as at the beginning."""
     if len(text) <= width:
         return text
     behind = max(width - 1, 0) * 2 // 5

@@ -176,7 +176,7 @@ def _lengthened(runs: tuple[tuple[int, object], ...]) -> list[object]:
 
 
 @pytest.mark.parametrize("loop", LOOPS, ids=[loop.name for loop in LOOPS])
-def test_each_step_is_told_with_its_phases(loop: Loop, outcomes: Outcomes) -> None:
+def test_each_step_is_reported_with_its_phases(loop: Loop, outcomes: Outcomes) -> None:
     pytest.importorskip(loop.needs)
     steps = outcomes.steps(loop.name)
 

@@ -1,4 +1,4 @@
-"""In which order findings are told."""
+"""In which order findings are reported."""
 
 from __future__ import annotations
 

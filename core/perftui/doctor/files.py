@@ -20,7 +20,7 @@ def read(root: Path, name: str) -> str | None:
 
 
 def capabilities(root: Path) -> int | None:
-    """The effective capabilities of this process as bits; None where they are not told."""
+    """The effective capabilities of this process as bits; None where they are not reported."""
     for line in (read(root, "proc/self/status") or "").splitlines():
         if line.startswith("CapEff:"):
             try:

@@ -39,7 +39,7 @@ class Interpreter(msgspec.Struct, frozen=True):
     compiled: bool
     """Whether it loads the agent's compiled part."""
     torch: str | None
-    """Version; empty where torch is there and does not tell, None where it is not there."""
+    """Version; empty where torch is there and does not report it, None where it is not there."""
     cuda: str | None
     """CUDA that torch was built for, ``12.8``."""
     hip: str | None

@@ -44,7 +44,7 @@ class Cores:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes; ``limit`` and ``used`` of the cgroup are None without limit or where not told."""
+    """Bytes; ``limit`` and ``used`` of the cgroup are None without limit or where not reported."""
 
     installed: int
     limit: int | None = None

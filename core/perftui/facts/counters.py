@@ -20,7 +20,7 @@ from perftui.telemetry.gpu.names import gpu_name, gpu_prefixes
 from perftui.trace.model import NONE, Int64, MemoryEvents
 
 _SAMPLING = 1_000_000_000
-"""Interval, ns, of a quantity of which there is a single sample: nobody can tell it from that."""
+"""Interval, ns, of a quantity with a single sample, which does not show it."""
 
 _CPU = 0
 """The CPU among the device types of PyTorch."""
@@ -54,7 +54,7 @@ def counters(facts: Facts) -> tuple[Counter, ...]:
     """What is known over the time of the trace, in drawing order; only what has a value in it.
 
     Of several ranks put together nothing: their machines and GPUs differ. Samples are placed by
-    the wall clock; where the trace does not tell its own, only what it holds itself is known.
+    the wall clock; where the trace does not give its own, only what it holds itself is known.
     """
     analysis = facts.analysis
     if analysis is None or analysis.ranks or not len(analysis.trace):

@@ -39,7 +39,7 @@ class AppliedPatch:
 
     @property
     def applied_ns(self) -> int:
-        """When it was written, ns since the epoch; 0 where its name does not tell."""
+        """When it was written, ns since the epoch; 0 where its name does not contain it."""
         time_part = self.patch_id.partition("-")[0]
         return int(time_part) if time_part.isdecimal() else 0
 

@@ -29,7 +29,7 @@ def stands_in_source(fix: str, change: CallChange | LineChange, facts: Facts) ->
 
 
 def _was_applied(fix: str, change: CallChange | LineChange, facts: Facts) -> bool:
-    """Whether our record says so; of a patch whose fix was not noted the title tells."""
+    """Whether our record says so; of a patch whose fix was not noted, the title decides."""
     if facts.run is None:
         return False
     began = facts.run.manifest.started_ns

@@ -93,7 +93,7 @@ class _Clock:
 
 
 def _driver() -> str | None:
-    """The version of NVIDIA's driver; None where NVML does not tell."""
+    """The version of NVIDIA's driver; None where NVML does not report it."""
     try:
         nvml, _ = open_nvml()
     except NoGpuError:

@@ -14,7 +14,7 @@ from perftui.trace.text import printable
 SCHEMA = 1
 
 NOTHING = 1.05
-"""Times as fast, below which a side has nothing to give: three runs tell no less."""
+"""Times as fast, below which a side has nothing to give: three runs show no less."""
 
 FROM = {
     Side.INPUT: "a faster data loader",

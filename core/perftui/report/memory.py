@@ -59,7 +59,7 @@ class Peak:
     they would not."""
     categories: Mapping[str, int] = field(default_factory=dict)
     """Bytes by what they are for, ``parameters`` and so on: they sum to ``bytes``; empty where
-    ``sites`` is, or where no stack tells."""
+    ``sites`` is, or where no stack shows it."""
 
 
 @dataclass(frozen=True)

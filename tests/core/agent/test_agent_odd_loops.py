@@ -152,7 +152,7 @@ for (x,) in DataLoader(TensorDataset(torch.ones(120, 4)), 4):
     assert run.notes("error") == []
 
 
-def test_a_mode_of_the_script_is_told_of_the_scripts_own_calls_only(train: Any) -> None:
+def test_a_mode_of_the_script_sees_only_calls_of_the_script(train: Any) -> None:
     source = """
 import torch
 from torch import nn

@@ -93,7 +93,7 @@ def test_arguments_and_results_are_those_of_the_original(
     assert told.heard == [("enter", given_, named), ("leave", given_, 7, result, True)]
 
 
-def test_the_end_of_what_is_let_pass_is_not_told() -> None:
+def test_the_end_of_what_is_let_pass_is_not_reported() -> None:
     told = CollectiveArguments(token=None)
     around = put_around(TORCH, add, told.enter, told.leave)
 
@@ -182,7 +182,7 @@ def through_finally(original: Callable[[int], int], leave: Callable[[], None]) -
 @pytest.mark.parametrize("handles", [False, True])
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("nested", [False, True])
-def test_what_is_raised_at_the_end_is_told_as_of_a_finally(
+def test_what_is_raised_at_the_end_is_reported_as_of_a_finally(
     handles: bool, fails: bool, nested: bool
 ) -> None:
     def original(number: int) -> int:
@@ -219,7 +219,7 @@ def test_what_is_raised_at_the_end_is_told_as_of_a_finally(
 
 @pytest.mark.parametrize("insists", [False, True])
 @pytest.mark.parametrize("times", [1, 2])
-def test_who_insists_is_told_of_an_end_again_where_a_handler_raised(
+def test_who_insists_is_notified_of_an_end_again_where_a_handler_raised(
     insists: bool, times: int
 ) -> None:
     heard: list[tuple[object, bool]] = []

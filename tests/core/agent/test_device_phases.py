@@ -232,7 +232,7 @@ def test_nothing_is_marked_or_asked_while_a_graph_is_captured(torch: Torch, mome
     assert phases.take() == [DeviceTimes(0, 1, 2, 3)]
 
 
-def test_a_phase_on_two_devices_is_not_told(torch: Torch) -> None:
+def test_a_phase_on_two_devices_is_not_reported(torch: Torch) -> None:
     phases = eager(torch)
     phases.begin(FORWARD)
     torch.cuda.device = 1
@@ -241,7 +241,7 @@ def test_a_phase_on_two_devices_is_not_told(torch: Torch) -> None:
     assert not phases.end_step(0)
 
 
-def test_a_phase_that_goes_on_past_the_step_is_not_told(torch: Torch) -> None:
+def test_a_phase_that_goes_on_past_the_step_is_not_reported(torch: Torch) -> None:
     phases = eager(torch)
     phase(phases, torch.cuda, FORWARD, 3)
     phases.begin(OPTIMIZER)

@@ -27,7 +27,7 @@ def pauses() -> Iterator[GcPauses]:
     listening.close()
 
 
-def test_a_long_pause_is_told_once(pauses: GcPauses) -> None:
+def test_a_long_pause_is_reported_once(pauses: GcPauses) -> None:
     kept = [[] for _ in range(MANY)]  # type: list[list[int]]
     pauses.take()
     gc.collect()
@@ -38,7 +38,7 @@ def test_a_long_pause_is_told_once(pauses: GcPauses) -> None:
     assert pauses.take() == []
 
 
-def test_pauses_of_other_threads_and_after_the_end_are_not_told(pauses: GcPauses) -> None:
+def test_pauses_of_other_threads_and_after_the_end_are_not_reported(pauses: GcPauses) -> None:
     kept = [[] for _ in range(MANY)]  # type: list[list[int]]
     pauses.take()
     elsewhere = Thread(target=gc.collect)

@@ -98,7 +98,7 @@ def test_the_loader_alone_is_timed_and_the_script_ends(train: Train, tmp_path: P
     assert note["ns"] >= 1e7
 
 
-def test_a_loader_without_batches_is_told(train: Train, tmp_path: Path) -> None:
+def test_a_loader_without_batches_is_reported(train: Train, tmp_path: Path) -> None:
     source = EPOCHS.format(arguments="").replace("return 48", "return 0")
     run = train(source, overrides=asked(tmp_path, LINE, loader_alone=0.01))
     assert run.code == 0

@@ -38,7 +38,7 @@ def test_each_step_is_the_sum_of_its_backward_passes(train: Train, how: str) -> 
     assert note["values"] == pytest.approx([float(line) for line in run.out.split()[:4]], abs=1e-6)
 
 
-def test_a_loss_that_is_no_number_is_told(train: Train) -> None:
+def test_a_loss_that_is_no_number_is_reported(train: Train) -> None:
     source = SOURCE.format(
         backward="(first * float('nan')).backward(); torch.nn.init.ones_(model.weight)"
     )

@@ -56,7 +56,7 @@ CHOSEN = {"nsys": True, "modules": True, "first_step": 5, "window_steps": 2}
 
 
 @pytest.mark.parametrize("rank", ["0", "1"])
-def test_nsys_is_told_of_the_steps_by_the_first_rank_and_of_their_parts_by_all(
+def test_nsys_is_notified_of_the_steps_by_the_first_rank_and_of_their_parts_by_all(
     train: Any, monkeypatch: Any, rank: str
 ) -> None:
     monkeypatch.setenv("LOCAL_RANK", rank)

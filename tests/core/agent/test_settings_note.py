@@ -51,7 +51,7 @@ def settings(run: Run) -> dict[str, Any]:
 
 
 @pytest.mark.subprocess
-def test_it_is_told_once_how_a_training_is_set_up(train: Train) -> None:
+def test_it_is_reported_once_how_a_training_is_set_up(train: Train) -> None:
     before = """
 torch.set_num_threads(2)
 torch.set_float32_matmul_precision("high")
@@ -119,7 +119,7 @@ os.environ.update(TORCHDYNAMO_VERBOSE="1", OMP_NUM_THREADS="3", API_TOKEN="secre
 
 
 @pytest.mark.subprocess
-def test_the_lines_that_set_something_are_told(train: Train) -> None:
+def test_the_lines_that_set_something_are_reported(train: Train) -> None:
     before = """
 if os.environ.get("NCCL_DEBUG"): print("never")
 os.environ["MKL_NUM_THREADS"] = "2"
@@ -156,7 +156,7 @@ def test_gradients_that_no_optimizer_uses_are_counted(train: Train) -> None:
 
 
 @pytest.mark.subprocess
-def test_what_is_in_use_around_the_model_alone_is_told(train: Train) -> None:
+def test_what_is_in_use_around_the_model_alone_is_reported(train: Train) -> None:
     around = "torch.autocast('cpu', torch.bfloat16), torch.autograd.set_detect_anomaly(True)"
     told = settings(train(training(around=around)))
     assert told["autocast"] == {"cpu": "bfloat16"}

@@ -54,7 +54,7 @@ def caught(raising: Callable[[], Any]) -> TimeoutError:
     [function, calls_another, Alarm().method, Alarm(), functools.partial(function, 1)],
     ids=["function", "deeper", "method", "object", "partial"],
 )
-def test_what_any_kind_of_handler_raises_is_told(handler: Callable[..., None]) -> None:
+def test_what_any_kind_of_handler_raises_is_reported(handler: Callable[..., None]) -> None:
     signal.signal(signal.SIGUSR1, handler)
     assert raised_by_handler(caught(lambda: signal.raise_signal(signal.SIGUSR1)))
 

@@ -44,7 +44,7 @@ def as_found() -> Iterator[None]:
     assert warnings.showwarning is show
 
 
-def test_each_operation_is_told_with_its_line_and_none_is_shown(
+def test_each_operation_is_reported_with_its_line_and_none_is_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     callers: list[str] = []
@@ -189,7 +189,7 @@ def test_other_threads_are_not_counted(torch: Any, hunt: tuple[SyncCounter, Cuda
     assert counts(hunt[0]) == {}
 
 
-def test_a_call_that_cannot_be_counted_succeeds_and_that_is_told(
+def test_a_call_that_cannot_be_counted_succeeds_and_that_is_reported(
     torch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Odd(torch.Tensor):  # type: ignore[misc, name-defined]

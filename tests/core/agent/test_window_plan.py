@@ -137,7 +137,7 @@ def test_all_windows_of_a_run_and_the_hooks_together_stay_within_the_budget(shar
 
 
 @pytest.mark.parametrize("hooks", [0, 2000])
-def test_steps_that_are_told_of_together_count_as_one_by_one(hooks: int) -> None:
+def test_steps_that_are_reported_together_count_as_one_by_one(hooks: int) -> None:
     """A step of 1 ms may cost 2 us: a fifth of the budget is gone before any window."""
     one_by_one, together = training(), training()
     for run in (one_by_one, together):
@@ -329,7 +329,7 @@ def test_where_calls_tell_no_window_begins_within_a_gap(turns: list[tuple[int, i
 
 
 @pytest.mark.parametrize("together", [1, 6, 36])
-def test_steps_that_are_told_of_together_count_for_the_length_of_runs(together: int) -> None:
+def test_steps_that_are_reported_together_count_for_the_length_of_runs(together: int) -> None:
     run = training(AgentOptions(overhead=0.5))
     for _ in range(200):
         run.kind = TRAIN

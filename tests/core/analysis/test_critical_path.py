@@ -51,7 +51,7 @@ def test_a_wait_for_the_device_leads_from_the_host_to_the_device() -> None:
     assert found[Link.HOST] == ms(3)
 
 
-def test_collectives_and_copies_are_told_apart() -> None:
+def test_collectives_and_copies_are_distinguished() -> None:
     story = TraceBuilder().step().launch("gemm", ms(2))
     at = story.now
     story.all_reduce(ms(3), starts=ms(2) + us(5)).copy("DtoH", ms(1), 4, starts=ms(5) + us(5))

@@ -84,7 +84,7 @@ def test_without_durations_launches_count_alike() -> None:
     assert kernel.duration_ratio is None
 
 
-def test_instances_of_a_template_are_told_apart() -> None:
+def test_instances_of_a_template_are_distinguished() -> None:
     kernels = table(("void f<1>(int)", 1, 1), ("void f<2>(int)", 1, 1))
     joined = join([launch("void f<(int)2>(int)"), launch("void f<(int)3>(int)")], kernels)
     assert rows(joined) == [(1, 1)]

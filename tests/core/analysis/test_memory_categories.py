@@ -139,7 +139,7 @@ def test_where_memory_runs_out_in_a_step_only_state_is_known_to_last(take: Any) 
     assert found[Category.OTHER] == 128
 
 
-def test_without_stacks_nothing_is_told_apart(take: Any) -> None:
+def test_without_stacks_nothing_is_distinguished(take: Any) -> None:
     training = Training()
     training.alloc(10, NO_STACK)
     training.free(training.alloc(5, NO_STACK))

@@ -86,7 +86,7 @@ def test_a_change_of_one_row_is_seen(path: Path, loads: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["-wal", "-journal"])
-def test_a_journal_beside_the_file_is_told_of_the_second_time_too(
+def test_a_journal_beside_the_file_is_reported_the_second_time_too(
     path: Path, loads: list[Path], suffix: str
 ) -> None:
     open_trace(path, later=at_once)

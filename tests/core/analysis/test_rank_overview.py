@@ -84,7 +84,7 @@ def test_they_come_before_what_the_rank_recorded(both: TraceAnalysis) -> None:
     ]  # fmt: skip
 
 
-def test_the_steps_of_each_rank_are_told_apart(both: TraceAnalysis) -> None:
+def test_the_steps_of_each_rank_are_distinguished(both: TraceAnalysis) -> None:
     assert both.ranks == (0, 1)
     for rank, durations in ((0, [100, 40]), (1, [200, 40])):
         steps = both.steps_of(rank)

@@ -39,7 +39,7 @@ def test_steps_and_their_phases_as_a_trace(tmp_path: Path) -> None:
     assert sorted(rows) == list(range(len(trace)))
 
 
-def test_those_of_several_ranks_are_told_apart(tmp_path: Path) -> None:
+def test_those_of_several_ranks_are_distinguished(tmp_path: Path) -> None:
     run = RunReader(write_ranks(tmp_path, 5, 65, 4, steps=30)).poll()
     found = recorded_steps(run)
     assert found is not None

@@ -151,7 +151,7 @@ def loop(kind: str, functor: str) -> str:
         (["void f<(int)4>(int)", "void f<4>(int)"], ["f", "f #2"]),
     ],
 )
-def test_kernels_of_one_table_are_told_apart(names: list[str], shown: list[str]) -> None:
+def test_kernels_of_one_table_are_distinguished(names: list[str], shown: list[str]) -> None:
     assert list(short_names(names).values()) == shown
 
 

@@ -74,7 +74,7 @@ def test_few_are_worth_a_word_and_fewer_are_not() -> None:
     assert found(diagnosed(copying(19)), "bucket-copies") is None
 
 
-def test_gradients_that_lie_in_buckets_are_not_told_to() -> None:
+def test_gradients_that_lie_in_buckets_are_not_advised_to() -> None:
     run = run_with(gradient_as_bucket_view=True)
     assert found(diagnosed(copying(60), run), "bucket-copies") is None
     assert found(diagnosed(reducing(100 * MIB)), "bucket-copies") is None
@@ -100,7 +100,7 @@ def test_a_hidden_bucket_costs_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["DistributedDataParallel.forward", "ProfilerStep"])
-def test_only_gradients_of_the_wrapper_are_told_of_its_buckets(name: str) -> None:
+def test_buckets_are_reported_only_for_gradients_of_the_wrapper(name: str) -> None:
     story = reducing(100 * MIB)
     story.spans = [
         span

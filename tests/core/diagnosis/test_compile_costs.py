@@ -27,7 +27,7 @@ def compiling(seconds: float, first: float = 5, steps: int = 60, **run: Any) -> 
     return run_of(joined(*parts), events=table.freeze(), **{"started_ns": 0, **run})
 
 
-def test_it_is_told_with_the_steps_that_would_pay() -> None:
+def test_it_is_reported_with_the_steps_that_would_pay() -> None:
     finding = said(compiling(4), "compile-not-paid")
     assert finding is not None
     assert finding.sentence == (
@@ -52,7 +52,7 @@ def test_only_of_a_short_run_that_is_over(story: dict[str, Any], has_finding: bo
     assert (said(compiling(**story), "compile-not-paid") is not None) is has_finding
 
 
-def test_without_compiling_before_the_steps_nothing_is_told() -> None:
+def test_without_compiling_before_the_steps_nothing_is_reported() -> None:
     assert said(run_of(step_table(60, {"forward": 100})), "compile-not-paid") is None
     late = compiling(4, first=0.1)
     assert said(late, "compile-not-paid") is None

@@ -181,7 +181,7 @@ def test_what_takes_little_to_make_is_only_mentioned() -> None:
     assert found(diagnosed(made("aten::arange", lasting=9)), "created-on-cpu") is None
 
 
-def test_the_time_in_which_tensors_are_made_is_told_once() -> None:
+def test_the_time_in_which_tensors_are_made_is_reported_once() -> None:
     rules = {each.rule for each in diagnosed(made("aten::normal_", lasting=600)).findings}
     assert "created-on-cpu" in rules
     assert "largest-part" not in rules

@@ -260,7 +260,7 @@ def beside(rest: float = 2, **sampled: float) -> Facts:
     return facts_of(settings(8), busy=8, own=8, **used, **sampled)
 
 
-def test_processes_that_the_script_started_are_told_where_they_take_cores() -> None:
+def test_processes_that_the_script_started_are_reported_where_they_take_cores() -> None:
     one = finding(beside(**{"processes.delayed": 40}), "own-process")
     assert one.sentence == (
         "Other processes that the script started take 2.0 of 8 cores: the training waits for a "

@@ -38,7 +38,7 @@ def last_position(
     return judged(facts, "dropped-results")
 
 
-def test_a_product_of_which_one_piece_is_used_is_told() -> None:
+def test_a_product_of_which_one_piece_is_used_is_reported() -> None:
     finding = last_position()
     assert finding is not None
     assert finding.sentence == (

@@ -64,7 +64,7 @@ def computing(of_float64: int, steps: int = 20) -> TraceBuilder:
     return training().repeat(steps, step)
 
 
-def test_the_time_is_told_with_the_line_and_half_of_it_is_lost() -> None:
+def test_the_time_is_reported_with_the_line_and_half_of_it_is_lost() -> None:
     finding = finding_of(computing(of_float64=300), "float64")
     assert finding.sentence == (
         "Kernels compute in float64 for 300 µs of each 1.0 ms step (30 %), most of it in "

@@ -163,5 +163,5 @@ def test_gradients_filled_with_zeros_are_worth_a_word(
         assert finding.place.operator == "aten::zero_"
 
 
-def test_zeros_that_no_zero_grad_fills_are_not_told() -> None:
+def test_zeros_that_no_zero_grad_fills_are_not_reported() -> None:
     assert found(diagnosed(zeroing(100, mark="prepare")), "zero-grad-memset") is None

@@ -115,7 +115,7 @@ def test_fifty_steps_are_the_fewest() -> None:
     )
 
 
-def test_memory_that_grows_is_told_though_it_costs_no_time() -> None:
+def test_memory_that_grows_is_reported_though_it_costs_no_time() -> None:
     steps = step_table(100, {"forward": 100})
     finding = told(run_of(steps, telemetry=memory(steps, 400, 700)), "memory-growth")
     assert (finding.severity, finding.cost_ns) == (Severity.WARNING, 0)

@@ -304,7 +304,7 @@ def test_batches_that_come_in_bursts() -> None:
     assert "input-bursty" in {one.rule for one in beside.abstentions}
 
 
-def test_rare_waits_are_told_by_when_they_come() -> None:
+def test_rare_waits_are_reported_by_when_they_come() -> None:
     kept = [worker(0, busy=0.3)]
     waits = joined(
         step_table(1, {"input_wait": 3000, "forward": 10, "loader_start": 1}),

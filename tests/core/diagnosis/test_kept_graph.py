@@ -52,7 +52,9 @@ def stories(
     return run_of(table.freeze(), events=events, cwd=str(tmp_path))
 
 
-def test_a_state_that_keeps_its_graph_through_a_story_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_state_that_keeps_its_graph_through_a_story_is_reported_with_its_line(
+    tmp_path: Path,
+) -> None:
     finding = told(stories(tmp_path), "kept-graph")
     assert finding.sentence == (
         "Backward grows from 10 ms to 80 ms and starts over, because train.py:5 keeps the graphs "

@@ -87,7 +87,7 @@ def test_without_workers_what_takes_the_time_is_a_fact() -> None:
     assert "workers busy" not in labels
 
 
-def test_what_workers_take_of_the_machine_is_a_fact_where_they_are_told_apart() -> None:
+def test_what_workers_take_of_the_machine_is_a_fact_where_they_are_distinguished() -> None:
     loader: dict[str, Any] = {"id": 1, "role": "train", "num_workers": 2}
     phases = {"input_wait": 4.0, "forward": 6.0}
     columns = {"processes.workers_cpu": 150.0, "processes.workers_read": 2048.0}

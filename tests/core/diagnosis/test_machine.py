@@ -226,7 +226,7 @@ def cards(*busy: float) -> Table:
     return telemetry_table(**{f"gpu{at}.utilization": value for at, value in enumerate(busy)})
 
 
-def test_gpus_that_nothing_runs_on_are_told() -> None:
+def test_gpus_that_nothing_runs_on_are_reported() -> None:
     one = judged("gpus-unused", settings(**A_GPU), telemetry=cards(90, 0, 0, 30), **ON_GPU)
     assert one is not None
     assert one.sentence == (
@@ -253,7 +253,7 @@ def test_gpus_are_not_called_unused_without_evidence(events: Events, telemetry: 
     assert judged("gpus-unused", events, telemetry=telemetry, **ON_GPU) is None
 
 
-def test_a_late_first_step_is_told_with_the_line_before_it() -> None:
+def test_a_late_first_step_is_reported_with_the_line_before_it() -> None:
     stacks = GrowingTable(STACK_COLUMNS, floats=False, text=STACK_TEXT)
     place = ["/p/train.py", 3, "scan", "os.py:1 walk", 1000 * MS, "", ""]
     stacks.extend([[-30_000 * MS, 20_000 * MS, 20, *place]])
@@ -269,7 +269,7 @@ def test_a_late_first_step_is_told_with_the_line_before_it() -> None:
     assert judged("slow-start", started_ns=-29_000 * MS) is None
 
 
-def test_a_start_that_a_long_run_pays_off_is_not_told() -> None:
+def test_a_start_that_a_long_run_pays_off_is_not_reported() -> None:
     """40 s before 40 steps, which are to be four fifths of the run."""
     for each, has_finding in ((3_975, True), (4_025, False)):
         run = make_run(40, {"forward": each}, started_ns=-40_000 * MS)

@@ -43,7 +43,7 @@ def told(facts: Facts) -> Finding | None:
     return judged(facts, RULE)
 
 
-def test_samples_that_go_backward_one_by_one_are_told_with_their_line() -> None:
+def test_samples_that_go_backward_one_by_one_are_reported_with_their_line() -> None:
     finding = told(passes(20))
     assert finding is not None
     assert finding.sentence == (

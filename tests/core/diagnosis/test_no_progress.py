@@ -38,7 +38,7 @@ def told(run: RunSnapshot) -> Finding | None:
 HUNG = Seen(4050, 30_000, 31, function="reduce", via="torch/distributed all_reduce")
 
 
-def test_a_hang_is_told_with_its_line() -> None:
+def test_a_hang_is_reported_with_its_line() -> None:
     run = waiting(45, Seen(3000, 900, 12), HUNG)
     finding = told(run)
     assert finding is not None
@@ -51,7 +51,7 @@ def test_a_hang_is_told_with_its_line() -> None:
     assert "healthy" not in [one.rule for one in judged(run).findings]
 
 
-def test_ranks_are_told_by_where_they_wait() -> None:
+def test_ranks_are_reported_by_where_they_wait() -> None:
     run = waiting(45, HUNG)
     others = [
         replace(run.ranks[0], rank=number, stacks=stacks_of(seen))
@@ -101,6 +101,6 @@ def test_a_run_that_is_over_does_not_wait(status: Status) -> None:
     assert told(waiting(45, HUNG, status=status)) is None
 
 
-def test_without_a_clock_or_a_step_nothing_is_told() -> None:
+def test_without_a_clock_or_a_step_nothing_is_reported() -> None:
     assert told(waiting(45, telemetry=None)) is None
     assert told(run_of(step_table(0, {}), status=Status.RUNNING, telemetry=until(90_000))) is None

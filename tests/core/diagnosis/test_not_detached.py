@@ -69,7 +69,7 @@ def gan(
     return judged(facts, "unused-gradients")
 
 
-def test_a_critic_whose_samples_are_not_detached_is_told() -> None:
+def test_a_critic_whose_samples_are_not_detached_is_reported() -> None:
     finding = gan()
     assert finding is not None
     assert finding.sentence == (
@@ -105,5 +105,5 @@ def test_a_small_generator_is_left_alone(beyond: float, severity: Severity | Non
         {"real": False},
     ],
 )
-def test_what_may_be_meant_is_not_told(other: dict[str, Any]) -> None:
+def test_what_may_be_meant_is_not_reported(other: dict[str, Any]) -> None:
     assert gan(**other) is None

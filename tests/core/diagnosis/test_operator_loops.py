@@ -32,7 +32,7 @@ def averaging(turns: int, each: float = 40, rest: float = 0) -> Facts:
     )
 
 
-def test_a_loop_over_parameters_is_told_with_its_line_and_its_turns() -> None:
+def test_a_loop_over_parameters_is_reported_with_its_line_and_its_turns() -> None:
     finding = judged(averaging(60), "per-parameter-loop")
     assert finding is not None
     assert finding.sentence == (
@@ -91,7 +91,7 @@ def recurrence(turns: int, *, weights: bool = False, long: float = 0) -> Facts:
     )
 
 
-def test_a_loop_over_time_steps_is_told_with_its_backward_pass() -> None:
+def test_a_loop_over_time_steps_is_reported_with_its_backward_pass() -> None:
     finding = judged(recurrence(100), "loop-of-indexing")
     assert finding is not None
     assert finding.sentence == (
@@ -107,7 +107,7 @@ def test_a_stack_of_layers_that_split_tensors_is_no_such_loop() -> None:
     assert judged(recurrence(24, weights=True), "loop-of-indexing") is None
 
 
-def test_a_layer_for_each_of_many_columns_is_told_though_each_has_weights() -> None:
+def test_a_layer_for_each_of_many_columns_is_reported_though_each_has_weights() -> None:
     finding = judged(recurrence(40, weights=True), "loop-of-indexing")
     assert finding is not None
     assert "aten::sigmoid, ...) 40 times for a slice of a tensor each" in finding.sentence
@@ -208,7 +208,7 @@ def with_python(pause: float) -> Facts:
     return trained(step, {"forward": 1 + pause / 100}, ("/p/model.py", 3, "forward"))
 
 
-def test_python_between_operators_is_told_with_its_line() -> None:
+def test_python_between_operators_is_reported_with_its_line() -> None:
     finding = judged(with_python(100), "python-bound")
     assert finding is not None
     assert finding.sentence == (

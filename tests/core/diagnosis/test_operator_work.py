@@ -150,7 +150,7 @@ def attending(lasting: float, *, fused: bool = False) -> Facts:
     return trained(step, {"forward": 9 + lasting / 1000}, *LINES)
 
 
-def test_attention_that_is_written_out_is_told() -> None:
+def test_attention_that_is_written_out_is_reported() -> None:
     finding = judged(attending(3_000), "unfused-attention")
     assert finding is not None
     assert finding.sentence == (
@@ -201,7 +201,7 @@ def floats(**figures: Any) -> dict[str, Any]:
     return {"optimizers": [SGD], "parameters": [{**FLOATS, **figures}]}
 
 
-def test_gradients_that_no_optimizer_uses_are_told() -> None:
+def test_gradients_that_no_optimizer_uses_are_reported() -> None:
     finding = judged(
         backward(note=floats(unused=40, unused_elements=3_000_000)), "unused-gradients"
     )
@@ -226,7 +226,7 @@ def dense(largest: int = 5_000_000, optimizer: float = 10) -> Finding | None:
     return judged(backward(note=floats(largest=largest), optimizer=optimizer), "dense-gradients")
 
 
-def test_a_dense_gradient_of_a_large_table_is_told() -> None:
+def test_a_dense_gradient_of_a_large_table_is_reported() -> None:
     finding = dense()
     assert finding is not None
     assert finding.sentence == (
@@ -266,7 +266,7 @@ def passes(metrics: float, times: int = 1, *, tensors: int = 60, noted: bool = T
     )
 
 
-def test_a_forward_pass_for_metrics_is_told_with_its_line() -> None:
+def test_a_forward_pass_for_metrics_is_reported_with_its_line() -> None:
     finding = judged(passes(metrics=5), "repeated-forward")
     assert finding is not None
     assert finding.sentence == (
@@ -276,7 +276,7 @@ def test_a_forward_pass_for_metrics_is_told_with_its_line() -> None:
     assert finding.cost_ns == 5 * MS
 
 
-def test_every_pass_but_that_of_backward_is_told() -> None:
+def test_every_pass_but_that_of_backward_is_reported() -> None:
     finding = judged(passes(2, times=2), "repeated-forward")
     assert finding is not None
     assert finding.cost_ns == 4 * MS
@@ -307,7 +307,7 @@ def test_without_a_window_nothing_is_said_of_operators() -> None:
     assert not silent & {one.rule for one in (*judgement.findings, *judgement.abstentions)}
 
 
-def test_a_model_of_float64_on_the_cpu_is_told() -> None:
+def test_a_model_of_float64_on_the_cpu_is_reported() -> None:
     finding = judged(forward(note=floats(dtype="float64")), "float64")
     assert finding is not None
     assert finding.sentence == (

@@ -62,7 +62,7 @@ def told(count: int, each: float = 2) -> Finding | None:
     return judged(passes(count, each), "evaluation")
 
 
-def test_many_forward_passes_in_each_step_are_told() -> None:
+def test_many_forward_passes_in_each_step_are_reported() -> None:
     finding = told(10)
     assert finding is not None
     assert finding.sentence == (

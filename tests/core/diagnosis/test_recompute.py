@@ -12,7 +12,7 @@ LINEAR = ("aten::linear", "aten::addmm")
 
 
 @pytest.mark.parametrize(("used", "is_free"), [(49, True), (50, False)])
-def test_it_is_told_with_the_memory_that_is_free(used: float, is_free: bool) -> None:
+def test_it_is_reported_with_the_memory_that_is_free(used: float, is_free: bool) -> None:
     story = busy_with(
         K(BF16, 300, LINEAR), K(BF16, 200, LINEAR, "backward"), K(BF16, 490, (), "backward")
     )

@@ -60,7 +60,7 @@ def losses(
     return trained(step, {"forward": 10, "backward": 8 + shared + again}, LINE)
 
 
-def test_losses_that_go_backward_one_by_one_are_told_with_their_line() -> None:
+def test_losses_that_go_backward_one_by_one_are_reported_with_their_line() -> None:
     finding = judged(losses(), "repeated-backward")
     assert finding is not None
     assert finding.sentence == (

@@ -199,7 +199,7 @@ def used_twice(
     return TraceBuilder().repeat(2, step)
 
 
-def test_layers_that_run_twice_with_the_same_input_are_told(tmp_path: Path) -> None:
+def test_layers_that_run_twice_with_the_same_input_are_reported(tmp_path: Path) -> None:
     finding = judged(facts_of(CENTRES, tmp_path, used_twice(), forward=20, backward=20), RULE)
     assert finding is not None
     assert finding.sentence == (

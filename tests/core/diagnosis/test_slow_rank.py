@@ -157,12 +157,12 @@ def test_ranks_that_wait_alike_are_told_what_they_exchange(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("share", "told"), [(8, False), (9, True)])
-def test_little_communication_is_not_told(share: float, told: bool) -> None:
+def test_little_communication_is_not_reported(share: float, told: bool) -> None:
     """Backward is 60 % of the step: 8 % of it are 4.8 % of the step, 9 % are 5.4 %."""
     assert (said(run_of(EVEN), "communication-exposed", window(share)) is not None) is told
 
 
-def test_gradients_that_are_reduced_for_each_micro_batch_are_told_apart() -> None:
+def test_gradients_that_are_reduced_for_each_micro_batch_are_distinguished() -> None:
     found = said(run_of(EVEN, EVEN), "reduce-each-micro-batch", window(40, micro_batches=4))
     assert found is not None
     assert found.cost_ns == 18 * MS

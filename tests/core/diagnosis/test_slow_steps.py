@@ -56,7 +56,7 @@ def test_steps_that_write_checkpoints_are_named_with_their_line() -> None:
     assert judged(saving(1000)).top == finding
 
 
-def test_checkpoints_that_take_less_are_told_as_such() -> None:
+def test_checkpoints_that_take_less_are_reported_as_such() -> None:
     finding = told(saving(45), "checkpoint")
     assert said(saving(45), "slow-steps") is None
     assert (finding.severity, source_of(finding)) == (Severity.WARNING, "/p/train.py:20")
@@ -291,7 +291,7 @@ def collecting(length: float, generation: int = 2) -> RunSnapshot:
     return run_of(step_table(60, {"forward": 50, "other": 50}), *seen, events=pauses(*rows))
 
 
-def test_full_collections_are_told_with_the_line_they_begin_at() -> None:
+def test_full_collections_are_reported_with_the_line_they_begin_at() -> None:
     finding = told(collecting(30), "gc-pauses")
     assert finding.sentence == (
         "Python's garbage collector takes 30 ms of each 100 ms step (30 %): 60 full collections "

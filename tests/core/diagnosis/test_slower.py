@@ -43,7 +43,7 @@ def slower(root: Path, step: float, **manifest: Any) -> Finding | None:
     return found(diagnosis(Facts(run(root, step, **manifest))), "slower-than-before")
 
 
-def test_it_is_told_with_what_has_changed(tmp_path: Path) -> None:
+def test_it_is_reported_with_what_has_changed(tmp_path: Path) -> None:
     for hour, step in ((1, 9.0), (2, 10.0), (3, 14.0)):
         keep(tmp_path / str(hour), step)
     finding = slower(tmp_path / "5", 12, torch_version="2.13.0", cpu_count=4)

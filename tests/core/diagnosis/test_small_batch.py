@@ -44,7 +44,7 @@ def judged(few: int, full: int = 0, blocks: int = 33, used: float = 20, **args: 
     return diagnosed(story(few, blocks, full, **args), run(used))
 
 
-def test_kernels_of_few_blocks_are_told_with_what_they_leave_empty() -> None:
+def test_kernels_of_few_blocks_are_reported_with_what_they_leave_empty() -> None:
     finding = found(judged(400, 400), "small-batch")
     assert finding is not None
     assert finding.sentence == (

@@ -419,7 +419,7 @@ def test_a_run_without_training_is_judged_by_the_steps_it_has(kind: str, subject
     assert found.sentence.startswith(f"{subject} spends ")
 
 
-def test_inference_that_computes_is_told_so() -> None:
+def test_inference_that_computes_is_reported_as_such() -> None:
     found = judged(steps=step_table(40, {"forward": 33, "other": 1}, kind="infer")).top
     assert found is not None
     assert found.rule == "compute-bound"

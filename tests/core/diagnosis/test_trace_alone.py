@@ -63,7 +63,7 @@ def test_stacks_of_the_trace_tell_the_line_while_the_gpu_idles() -> None:
     assert int(told[1]) == pytest.approx(75, abs=2)
 
 
-def test_without_stacks_no_line_is_told() -> None:
+def test_without_stacks_no_line_is_reported() -> None:
     story = training().repeat(4, lambda t: t.step().pause(us(800)).launch("gemm", us(200)).end())
     assert top(story).place is None
 
@@ -93,7 +93,7 @@ def test_python_that_takes_longer_than_waits_cost_stands_first() -> None:
     assert judged.findings[1].cost_ns < us(301)
 
 
-def test_copies_of_a_trace_without_steps_are_not_told_by_step() -> None:
+def test_copies_of_a_trace_without_steps_are_not_reported_by_step() -> None:
     def part(t: TraceBuilder) -> None:
         t.op("aten::to").copy("HtoD", us(300), 1 << 20, pinned=False, call=us(300)).close()
         t.launch("gemm", us(700), call=CALL).sync()
@@ -145,7 +145,7 @@ def test_less_of_it_and_what_is_no_operator_is_not(operator: str, lasting: float
 SLOW = ("aten::conv2d", "aten::_slow_conv2d_forward")
 
 
-def test_convolutions_that_onednn_does_none_of_are_told() -> None:
+def test_convolutions_that_onednn_does_none_of_are_reported() -> None:
     found = finding_of(plain((*SLOW, 2.5)), "onednn-off")
     assert found.sentence == (
         "Convolutions take 25 ms of the recorded 100 ms (25 %), none of them in oneDNN: it is "

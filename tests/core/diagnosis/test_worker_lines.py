@@ -153,7 +153,7 @@ def test_the_report_lists_the_lines_of_workers_apart() -> None:
     assert told["lines"][0]["line"] == 8
 
 
-def test_a_main_thread_seen_only_in_windows_is_told_of_those() -> None:
+def test_a_main_thread_seen_only_in_windows_is_reported_for_those() -> None:
     steps = step_table(100, {"forward": 100}, profiled=1)
     run = make_run(steps=steps)
     inside = main_table((0, 9_000, "", 8))

@@ -30,7 +30,7 @@ def died(root: Path, output: bytes | None, **run: Any) -> Finding | None:
     return found(diagnosis(Facts(make_run(root=root, **run))), "workers-died")
 
 
-def test_a_worker_without_shared_memory_is_told_with_torchs_words(tmp_path: Path) -> None:
+def test_a_worker_without_shared_memory_is_reported_with_torchs_words(tmp_path: Path) -> None:
     one = died(tmp_path, b"epoch 0\n" + ENDED + BUS * 2)
     assert one is not None
     assert one.sentence == (

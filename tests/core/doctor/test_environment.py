@@ -117,7 +117,7 @@ def test_an_interpreter_that_does_not_let_the_agent_in(
         ("echo hello", "not what was expected"),
     ],
 )
-def test_what_is_no_interpreter_is_told_with_its_reason(
+def test_what_is_no_interpreter_is_reported_with_its_reason(
     tmp_path: Path, script: str, why: str
 ) -> None:
     wrapper = tmp_path / "python"

@@ -166,7 +166,7 @@ def test_wsl_is_known_by_its_kernel(
     ("source", "state"),
     [("tsc", State.OK), ("kvm-clock", State.OK), ("hpet", State.WARN), (None, State.UNKNOWN)],
 )
-def test_a_slow_clock_is_told(tmp_path: Path, source: str | None, state: State) -> None:
+def test_a_slow_clock_is_reported(tmp_path: Path, source: str | None, state: State) -> None:
     root = tree(tmp_path, {} if source is None else {CLOCK: f"{source}\n"})
     assert clock_row(root).state is state
 
@@ -232,7 +232,9 @@ def test_programs_of_nvidia_are_not_missed(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.subprocess
-def test_an_nsys_that_is_too_old_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_nsys_that_is_too_old_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = tmp_path / "nsys"
     fake.write_text("#!/bin/sh\necho NVIDIA Nsight Systems version 2019.5.2\n")
     fake.chmod(0o755)

@@ -207,7 +207,7 @@ def test_steps_that_were_lost_are_not_counted_as_untrained() -> None:
     assert compare(before, whole).verdict is Verdict.INCONCLUSIVE
 
 
-def test_what_became_of_an_override_is_told_with_its_values() -> None:
+def test_what_became_of_an_override_is_reported_with_its_values() -> None:
     run = make_run(overrides=(FUSED_TRIED,), events=(note("applied", values={"fused": True}),))
     (applied,) = overrides(Facts(run))
     assert (applied.arrival, applied.why, applied.place) == (Arrival.APPLIED, "", "train.py:6")

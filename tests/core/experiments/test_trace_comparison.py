@@ -162,7 +162,7 @@ def test_what_steps_called_and_launched_sums_to_theirs(times: list[int], adds: i
 
 
 @pytest.mark.parametrize("make", [text, brief_text])
-def test_it_is_told_as_text(make: Callable[[Comparison], str]) -> None:
+def test_it_is_reported_as_text(make: Callable[[Comparison], str]) -> None:
     shown = make(compared(training(compute=ms(9)), training(compute=ms(4), adds=2)))
     assert "gpu compute" in shown
     assert all(len(line) <= 140 for line in shown.splitlines())
@@ -175,7 +175,7 @@ def test_it_is_told_as_text(make: Callable[[Comparison], str]) -> None:
         assert max(map(len, lines[at + 1 :])) <= 80
 
 
-def test_it_is_told_as_values_with_whole_names() -> None:
+def test_it_is_reported_as_values_with_whole_names() -> None:
     found = as_object(compared(training(), training(adds=1)))
     assert (found["steps_of"], found["table_steps"]) == ("trace", (24, 24))
     assert ADD in [one["name"] for one in found["kernels"]]

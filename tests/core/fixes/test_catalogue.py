@@ -194,7 +194,7 @@ def test_a_loader_that_is_only_likely_is_not_patched(script) -> None:
     assert options(finding, evidence)[0].why_not.startswith("the script creates several loaders")
 
 
-def test_one_of_two_loaders_that_train_is_told_as_half_a_fix(script) -> None:
+def test_one_of_two_loaders_that_train_is_reported_as_half_a_fix(script) -> None:
     script.write_text(SCRIPT + "later = DataLoader(more)\n")
     facts = {"num_workers": 0, "file": str(script), "start_method": "fork"}
     made = ({**facts, "id": 1, "line": 2}, {**facts, "id": 2, "line": 3})
@@ -210,7 +210,7 @@ def test_one_of_two_loaders_that_train_is_told_as_half_a_fix(script) -> None:
     )
 
 
-def test_a_default_that_others_read_is_told(script) -> None:
+def test_a_default_that_others_read_is_reported(script) -> None:
     script.write_text(OPTION + "valid = DataLoader(data, num_workers=args.workers)\n")
     option = workers(script)
     assert option.explanation.endswith(

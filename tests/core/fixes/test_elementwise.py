@@ -169,7 +169,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize(("why", "source"), KEPT.items(), ids=KEPT)
-def test_the_reason_is_told(why: str, source: str) -> None:
+def test_the_reason_is_reported(why: str, source: str) -> None:
     with pytest.raises(PatchRefusedError, match=why):
         changed(one_operator, source)
 

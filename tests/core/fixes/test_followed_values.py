@@ -439,7 +439,7 @@ TOLD = {
 
 
 @pytest.mark.parametrize(("source", "sentence"), TOLD.values(), ids=TOLD)
-def test_what_else_changes_or_is_left_is_told(path, source, sentence) -> None:
+def test_what_else_changes_or_is_left_is_reported(path, source, sentence) -> None:
     had = 1 if "'num_workers': 1" in source else None
     assert patch_of(path, source, had).notes == (sentence,)
 

@@ -111,7 +111,7 @@ def test_what_is_in_memory_has_no_disk(tmp_path: Path, monkeypatch: pytest.Monke
     assert "is in memory (tmpfs)" in found.reason
 
 
-def test_a_place_that_cannot_be_written_is_told(
+def test_a_place_that_cannot_be_written_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(**_: object) -> None:

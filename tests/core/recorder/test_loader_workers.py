@@ -78,7 +78,7 @@ def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Followed:
     return Followed(tmp_path / "spool", Clock(monkeypatch))
 
 
-def test_a_batch_is_told_with_its_parts(followed: Followed) -> None:
+def test_a_batch_is_reported_with_its_parts(followed: Followed) -> None:
     page, clock = followed.page(worker=3), followed.clock
     page.mark(FETCH)
     clock.now += 700

@@ -179,7 +179,7 @@ def sampled(layout: RunLayout, host: str, times: list[int], column: str = "cpu")
         ([], [1, 2], [1, 2]),
     ],
 )
-def test_each_moment_of_a_machine_is_told_once(
+def test_each_moment_of_a_machine_is_reported_once(
     tmp_path: Path, first: list[int], second: list[int], whole: list[int]
 ) -> None:
     layout = RunLayout(tmp_path)

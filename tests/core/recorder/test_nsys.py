@@ -203,7 +203,7 @@ def test_keys_reach_the_script_once_and_not_nsys(nsys: Any, tmp_path: Path, clos
     assert len(run_of(tmp_path).nsys_reports()) == 1
 
 
-def test_a_killed_script_is_told_as_killed(nsys: Any, run_script: Any) -> None:
+def test_a_killed_script_is_reported_as_killed(nsys: Any, run_script: Any) -> None:
     nsys()
     source = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     run = run_script(source, options=AgentOptions(nsys=True))

@@ -39,7 +39,7 @@ def test_it_is_declared_only_where_that_lets_pyspy_look(
     assert tracers.tracer(samples) == (os.getpid() if declared else 0)
 
 
-def test_the_agent_declares_the_process_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agent_declares_the_process_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[int, int]] = []
 
     class Libc:

@@ -66,7 +66,7 @@ def block(layout: RunLayout, title: str) -> list[str]:
     return [" ".join(line.split()) for line in found[1:]]
 
 
-def test_options_cost_and_why_windows_were_opened_are_told(tmp_path: Path) -> None:
+def test_options_cost_and_why_windows_were_opened_are_reported(tmp_path: Path) -> None:
     options = AgentOptions(shapes=True, modules=True, overhead=0.02)
     events = [window(11, 1, "warm"), window(20, 3, "slow"), window(25, 1, "a new reason")]
     layout = write_run(tmp_path, options, events)
@@ -92,7 +92,7 @@ def test_of_many_windows_the_first_and_the_newest_are_listed(tmp_path: Path) -> 
     ]
 
 
-def test_chosen_steps_are_told_as_they_were_asked_for(tmp_path: Path) -> None:
+def test_chosen_steps_are_reported_as_they_were_asked_for(tmp_path: Path) -> None:
     options = AgentOptions(first_step=100, window_steps=5, stacks=True, max_steps=200)
     layout = write_run(tmp_path, options, [])
 
@@ -101,7 +101,7 @@ def test_chosen_steps_are_told_as_they_were_asked_for(tmp_path: Path) -> None:
     )
 
 
-def test_memory_of_the_gpu_is_told_where_it_is_known(tmp_path: Path) -> None:
+def test_memory_of_the_gpu_is_reported_where_it_is_known(tmp_path: Path) -> None:
     known = {"allocated": 3 << 30, "reserved": 5 << 30, "peak_allocated": 4 << 30}
     layout = write_run(tmp_path, AgentOptions(), [], **known, alloc_retries=1, alloc_failures=0)
 
@@ -123,7 +123,7 @@ def test_memory_of_the_gpu_is_told_where_it_is_known(tmp_path: Path) -> None:
     }
 
 
-def test_memory_that_is_not_known_is_not_told(tmp_path: Path) -> None:
+def test_memory_that_is_not_known_is_not_reported(tmp_path: Path) -> None:
     layout = write_run(tmp_path, AgentOptions(), [])
 
     assert "GPU memory" not in render(make_report(load_subject(layout.root)))
@@ -135,7 +135,7 @@ def test_memory_that_is_not_known_is_not_told(tmp_path: Path) -> None:
     )
 
 
-def test_snapshots_and_reports_of_nsys_are_told_with_the_command_that_opens_them(
+def test_snapshots_and_reports_of_nsys_are_reported_with_the_command_that_opens_them(
     tmp_path: Path,
 ) -> None:
     events = [
@@ -204,7 +204,7 @@ cp {prepared} "$out"
 """
 
 
-def test_a_report_of_nsys_is_told_with_the_run_where_no_window_is(
+def test_a_report_of_nsys_is_reported_with_the_run_where_no_window_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layout = write_run(tmp_path / "runs", AgentOptions(nsys=True), [])

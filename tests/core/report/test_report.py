@@ -304,7 +304,7 @@ def test_a_run_that_never_trained_has_no_verdict() -> None:
     )
 
 
-def test_a_healthy_run_is_told_with_its_numbers() -> None:
+def test_a_healthy_run_is_reported_with_its_numbers() -> None:
     run = make_run(phases={"forward": 4, "backward": 6}, gpus=("H200",))
     text = render(make_report(Subject(run.root, run, busy(0.95).analysis())))
     assert "\nHEALTHY\n" in text

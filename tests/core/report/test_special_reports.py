@@ -141,7 +141,7 @@ def test_sizes_that_contradict_each_other_are_said(tmp_path: Path) -> None:
     assert "Fragmentation" not in special_report(path, Kind.MEMORY_SNAPSHOT, as_json=False)
 
 
-def test_requests_that_failed_are_told(tmp_path: Path) -> None:
+def test_requests_that_failed_are_reported(tmp_path: Path) -> None:
     tree = snapshot(three_lines())
     failed = {"action": "oom", "size": 7 * MIB, "stream": 0, "device_free": 3 * MIB, "frames": []}
     tree["device_traces"][0].append({**failed, "time_us": 1_700_000_000_000_900})

@@ -53,7 +53,7 @@ def test_a_trial_that_is_faster_tells_to_write_it() -> None:
     )
 
 
-def test_what_cannot_be_written_is_told_as_somebody_would_write_it() -> None:
+def test_what_cannot_be_written_is_reported_as_somebody_would_write_it() -> None:
     option = replace(OPTION, patch=None, override=Override("x", {}), advice="At a.py:3: f(x=2)")
     found = described("try", trial.as_object(option, make_run(), progress(2.0)))
     assert (found["advice"], found["next"]) == ("At a.py:3: f(x=2)", [])

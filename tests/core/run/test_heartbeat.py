@@ -105,7 +105,7 @@ def test_a_run_of_another_host_says_when_it_was_heard_of(tmp_path: Path) -> None
     assert RunReader(layout.root).poll().manifest.notes == ()
 
 
-def test_a_recorder_elsewhere_that_is_silent_is_told_of_until_it_is_heard_again(
+def test_a_recorder_elsewhere_that_is_silent_is_reported_until_it_is_heard_again(
     tmp_path: Path,
 ) -> None:
     layout = create_run_directory(tmp_path, "r")

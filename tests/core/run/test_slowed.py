@@ -67,7 +67,7 @@ def test_a_pace_that_changes_is_no_cost_of_windows() -> None:
     assert slowed(table, "train", NO_AGGREGATES) == Slowed(MS, 0.0)
 
 
-def test_a_known_cost_lies_within_what_is_told() -> None:
+def test_a_known_cost_lies_within_what_is_reported() -> None:
     """With errors of the normal distribution it should in 97.5 % of all cases."""
     chance = random.Random(5)  # noqa: S311 - nothing secret
     within = 0
@@ -90,6 +90,6 @@ def test_steps_that_are_no_longer_kept_count() -> None:
     assert found.certain == found.at_most == 9 * MS
 
 
-def test_nothing_is_told_without_steps_to_compare_with() -> None:
+def test_nothing_is_reported_without_steps_to_compare_with() -> None:
     assert slowed(steps([MS], [True]), "train", NO_AGGREGATES) == Slowed(0.0, 0.0)
     assert slowed(steps([MS] * 3, [False] * 3, "eval"), "train", NO_AGGREGATES) == Slowed(0.0, 0.0)

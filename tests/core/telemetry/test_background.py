@@ -155,7 +155,7 @@ def test_several_sources_are_one() -> None:
     assert source.sample(4.0) == [4.0, 4.0]
 
 
-def test_tasks_run_at_the_same_time_and_late_ones_are_told() -> None:
+def test_tasks_run_at_the_same_time_and_late_ones_are_reported() -> None:
     both = threading.Barrier(2, timeout=20)
     never = threading.Event()
 

@@ -192,7 +192,7 @@ PLACES = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_siz
 
 
 @given(st.lists(PLACES, max_size=5))
-def test_any_place_of_a_mount_is_told_as_it_is(places: list[str]) -> None:
+def test_any_place_of_a_mount_is_reported_as_it_is(places: list[str]) -> None:
     def escaped(place: str) -> bytes:
         return b"".join(
             b"\\%03o" % byte if byte in b" \t\n\\" or byte < 33 or byte > 126 else bytes([byte])

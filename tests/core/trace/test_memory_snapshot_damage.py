@@ -249,7 +249,7 @@ def test_code_is_refused_also_in_a_damaged_file(tmp_path: Path, code: bytes, at:
             load_memory_snapshot(path)
 
 
-def test_what_a_damaged_snapshot_cannot_tell_is_not_told(tmp_path: Path) -> None:
+def test_what_a_damaged_snapshot_cannot_tell_is_not_reported(tmp_path: Path) -> None:
     tree = snapshot(*busy(devices=2, calls=30))
     raw = pickle.dumps(tree)
     path = tmp_path / "snapshot.pickle"

@@ -148,7 +148,7 @@ def test_ranges_that_pytorch_marked_are_operators(path: Path) -> None:
     assert found == dict(texts.values())
 
 
-def test_only_ranges_of_nvtx_are_events_and_endless_ones_are_told(path: Path) -> None:
+def test_only_ranges_of_nvtx_are_events_and_endless_ones_are_reported(path: Path) -> None:
     rows = [
         nsys.pushed(10, 20, None, text_id=8, domain=3),
         nsys.pushed(5, None, "NCCL", kind=75, domain=3),
@@ -289,7 +289,7 @@ def test_columns_that_an_old_schema_lacks_are_done_without(path: Path) -> None:
     assert "deviceProperties" not in trace.metadata
 
 
-def test_times_that_make_no_sense_are_told(path: Path) -> None:
+def test_times_that_make_no_sense_are_reported(path: Path) -> None:
     rows = [nsys.kernel(100, 40), nsys.kernel(200, 300), (None, *nsys.kernel(1, 2)[1:])]
     trace = load(path, {"CUPTI_ACTIVITY_KIND_KERNEL": (nsys.KERNEL, rows)})
     assert trace.duration.tolist() == [0, 100]
@@ -307,7 +307,7 @@ def test_times_that_would_overflow_are_left_out_and_told(path: Path) -> None:
     ]
 
 
-def test_an_event_days_away_from_all_others_is_told(path: Path) -> None:
+def test_an_event_days_away_from_all_others_is_reported(path: Path) -> None:
     week = 7 * 24 * 3_600_000_000_000
     rows = [nsys.kernel(100, 140), nsys.kernel(200, 300), nsys.kernel(week, week + 5)]
     trace = load(path, {"CUPTI_ACTIVITY_KIND_KERNEL": (nsys.KERNEL, rows)})

@@ -73,7 +73,7 @@ def events(trace: Trace) -> Counter[Event]:
     return Counter((kinds[kind], start, duration) for kind, start, duration in rows)
 
 
-def test_a_page_that_is_lost_takes_rows_of_one_table_and_is_told(
+def test_a_page_that_is_lost_takes_rows_of_one_table_and_is_reported(
     tmp_path: Path, whole: bytes
 ) -> None:
     path = tmp_path / "a.sqlite"

@@ -92,7 +92,7 @@ def test_a_report_is_exported_and_loaded(
     assert not list(temporary.iterdir())
 
 
-def test_how_far_nsys_has_come_is_told(
+def test_how_far_nsys_has_come_is_reported(
     tmp_path: Path, report: Path, temporary: Path, install: Install
 ) -> None:
     prepared = nsys.write(tmp_path / "prepared.sqlite", nsys.small())
@@ -116,7 +116,7 @@ def test_how_far_nsys_has_come_is_told(
     assert read[-1] == prepared.stat().st_size
 
 
-def test_without_nsys_the_command_to_run_elsewhere_is_told(
+def test_without_nsys_the_command_to_run_elsewhere_is_reported(
     tmp_path: Path, report: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -133,7 +133,7 @@ def test_without_nsys_the_command_to_run_elsewhere_is_told(
     ]
 
 
-def test_a_failed_export_is_told_with_its_last_words(
+def test_a_failed_export_is_reported_with_its_last_words(
     report: Path, temporary: Path, install: Install
 ) -> None:
     install("echo first; echo 'the report is from a newer version' >&2; exit 3")
@@ -142,7 +142,9 @@ def test_a_failed_export_is_told_with_its_last_words(
     assert not list(temporary.iterdir())
 
 
-def test_an_export_that_never_came_is_told(report: Path, temporary: Path, install: Install) -> None:
+def test_an_export_that_never_came_is_reported(
+    report: Path, temporary: Path, install: Install
+) -> None:
     install("exit 0")
     with pytest.raises(TraceError, match="no output"):
         load_trace(report)
@@ -340,6 +342,6 @@ def test_what_was_used_longest_ago_gives_way(tmp_path: Path, cache: Path, called
     assert not place.exists()
 
 
-def test_a_missing_report_is_told(tmp_path: Path) -> None:
+def test_a_missing_report_is_reported(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no such file"):
         load_trace(tmp_path / "absent.nsys-rep")

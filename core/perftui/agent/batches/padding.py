@@ -49,7 +49,7 @@ def padding_of_ids(rows: Rows, size: int) -> Padding:
 
 
 def padding_of_mask(rows: Rows, size: int) -> Padding | None:
-    """Padding as an attention mask tells it, of zeros and ones in ``size`` bytes: zeros at the end
+    """Padding as an attention mask shows it, of zeros and ones in ``size`` bytes: zeros at the end
     of rows that begin with ones. None where ``rows`` are none."""
     zero, one = bytes(size), (1).to_bytes(size, "little")
     runs = [_run(row, size, zero, is_left=False) for row in rows]

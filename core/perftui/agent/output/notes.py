@@ -50,7 +50,7 @@ class Notes:
             if self._report_lost is not None:
                 self._report_lost(self._lost)
             elif self._lost == 1:
-                # A spool that is gone belongs to a recorder that is: there is nobody to tell.
+                # A spool that is gone belongs to a recorder that is: there is nobody to report to.
                 with suppress(OSError):
                     ControlPage(Spool(self.path.parent).control).count_unheard()
 

@@ -48,7 +48,7 @@ class Overrides:
         return args, kwargs
 
     def end(self, session: Session, made: Any) -> None:
-        """Tell what became of each override that is meant for the loader."""
+        """Report what became of each override that is meant for the loader."""
         site, outcome = session.loaders.origins.get(made, (None, None))
         if outcome is None:
             return

@@ -1,4 +1,4 @@
-"""Leaves one side of a training out for one run, to tell what it costs: the loader, or the output.
+"""Leaves one side of a training out for one run, to measure its cost: the loader, or the output.
 
 Such a run trains nothing of use; only how long its steps take is looked at.
 """

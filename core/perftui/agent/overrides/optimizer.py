@@ -69,7 +69,7 @@ class Overrides:
         return self._limits.why_not(self._torch, self._kind, kind, name, value, given)
 
     def end(self, session: Session, made: Any) -> None:
-        """Tell what became of each override that is meant for the optimizer."""
+        """Report what became of each override that is meant for the optimizer."""
         site, outcome = self._making.pop(id(made), (None, None))
         if outcome is None:
             return

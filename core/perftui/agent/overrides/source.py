@@ -1,4 +1,4 @@
-"""Tells whether the patch of a trial was run in place of the file (see ``patched_main``)."""
+"""Reports whether the patch of a trial was run in place of the file (see ``patched_main``)."""
 
 from __future__ import annotations
 

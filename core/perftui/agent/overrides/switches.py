@@ -66,7 +66,7 @@ SWITCHES = {
 
 
 def watch(torch: Any, session: Session, requests: list[Request]) -> None:
-    """Change what is asked for, keep it so, and tell what is in force."""
+    """Change what is asked for, keep it so, and report what is in force."""
     # Of two that name one switch, the later decides.
     deciding = {name: request for request in requests for name in request.arguments}
     for request in requests:
@@ -89,6 +89,6 @@ def watch(torch: Any, session: Session, requests: list[Request]) -> None:
 def change(
     session: Session, request: Request, held: list[HeldSwitch], refused: dict[str, str]
 ) -> None:
-    """Change the switches of ``request``, and tell."""
+    """Change the switches of ``request``, and report."""
     values = {one.name: one.change() for one in held}
     session.overrides.report(request.note(refused, values))

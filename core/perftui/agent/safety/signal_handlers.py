@@ -1,4 +1,4 @@
-"""Tells what the script's signal handlers raise from errors of the agent, and bears it.
+"""Distinguishes what the script's signal handlers raise from errors of the agent, and bears it.
 
 A handler runs wherever the main thread happens to be: an alarm that raises ``TimeoutError``, or
 torch's own handler for a worker that died, may do so in the middle of a hook.

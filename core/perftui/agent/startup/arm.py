@@ -34,7 +34,7 @@ def arm(torch: Any, spool: str) -> Session:
     try:
         _listen(torch, session, requests, options.tracer)
     except BaseException:
-        # Half of the hooks would tell a story that is wrong; those that are set let all pass.
+        # Half of the hooks would record wrong figures; those that are set let all pass.
         session.switch_off()
         raise
     if options.spares_files and options.spared:

@@ -19,7 +19,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 MODULE = "_perftui_patched"
-"""Module that tells the agent which patched files have been run."""
+"""Module that reports to the agent which patched files have been run."""
 
 
 class Patched(ModuleType):

@@ -1,4 +1,4 @@
-"""Tells whether the script changes its weights without any optimizer of torch."""
+"""Detects whether the script changes its weights without any optimizer of torch."""
 
 from __future__ import annotations
 

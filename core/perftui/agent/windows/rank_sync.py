@@ -64,7 +64,7 @@ class RankSync:
         return at_once
 
     def pay(self, budget: Budget) -> None:
-        """Tell the others what windows have cost here."""
+        """Report to the others what windows have cost here."""
         if self.is_one_of_many:
             self._control.raise_cost(self._cost_before + budget.windows)
 

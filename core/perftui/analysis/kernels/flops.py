@@ -23,7 +23,7 @@ class Work:
     flops: int
     """Operations of matrix products, convolutions and attention; 0 for other operators."""
     bytes: int
-    """0 where the sizes do not tell: of what only looks up some of its input, for example."""
+    """0 where the sizes do not show it: of what only looks up some of its input, for example."""
 
 
 def work_of(operator: str, arguments: Mapping[str, Any]) -> Work | None:

@@ -1,4 +1,4 @@
-"""Memory by category over the history of a snapshot, told by the stacks of its allocations."""
+"""Memory by category over the history of a snapshot, by the stacks of its allocations."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _PYTHON = re.compile(r"\.py$|^<(?!frozen )")
 def memory_of_snapshot(snapshot: MemorySnapshot, device: int) -> MemoryOverTime | None:
     """Memory as the program asked for it on one device; None without a history.
 
-    The innermost call of a stack that shows it tells the phase: torch's optimizers (also what wraps
+    The innermost call of a stack that shows one is the phase: torch's optimizers (also what wraps
     the step of the script's own), a call of a module, one that moves it or makes it, and else the
     script, which counts as forward. An autograd call anywhere in the stack is backward, as a
     checkpoint calls modules again there. autograd's threads run no Python: where other allocations
-    have Python stacks, one without any frame is theirs. Without stacks nothing is told apart.
+    have Python stacks, one without any frame is theirs. Without stacks nothing is distinguished.
 
     The thread that trains takes the snapshot, after the phase that was last; only as memory runs
     out it is taken within it.

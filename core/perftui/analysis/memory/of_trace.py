@@ -1,4 +1,4 @@
-"""Memory by category over a trace, told by the operators in which it was taken."""
+"""Memory by category over a trace, by the operators that allocated it."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from perftui.trace.model import NONE, Int64
 
 
 class Category(enum.IntEnum):
-    """What memory is for; ``by_lifetime`` says how each is told."""
+    """What memory is for; ``by_lifetime`` says how each is recognised."""
 
     BEFORE = 0
     """Held when the recording began: what for is not known."""

@@ -20,7 +20,7 @@ MOSTLY = 0.5
 @fact
 def loader_end(facts: Facts) -> int:
     """ns of the mean step that ending loaders take, all of it in ``other``; 0 where that is less
-    than ``MOSTLY`` of ``other``, or too few samples tell."""
+    than ``MOSTLY`` of ``other``, or there are too few samples."""
     (outside, _), step = stack_samples(facts), step_breakdown(facts)
     if step is None or "via" not in outside or not len(outside):
         return 0

@@ -38,7 +38,7 @@ _CAUSES = {
     "killed": _KILLED,
     "ended": _ENDED,
 }
-"""Beginnings of messages by what they tell, the one that names a cause first."""
+"""Beginnings of messages by what they report, the one that names a cause first."""
 
 _ANY = re.compile(b"|".join(b"(%s)" % b"|".join(texts) for texts in _CAUSES.values()))
 _NAMES = tuple(_CAUSES)

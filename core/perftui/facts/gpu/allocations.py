@@ -69,7 +69,7 @@ def allocations(analysis: TraceAnalysis) -> Allocations:
 @fact
 def empty_cache_lines(facts: Facts) -> LinesByTime | None:
     """Where the main thread emptied the allocator's cache in the steady steps, as a share of all
-    of them; None where too few samples tell, or none found it so."""
+    of them; None with too few samples, or where none found it so."""
     outside, _ = stack_samples(facts)
     held = steady_held(facts)
     if not len(outside):

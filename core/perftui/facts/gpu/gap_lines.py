@@ -37,7 +37,7 @@ class GapLines:
 @fact
 def gap_lines(facts: Facts) -> tuple[GapLines, ...]:
     """Where the main thread was while the GPU idled in the window, by cause, most idle first, as
-    far as the stack samples tell."""
+    far as the stack samples show."""
     if facts.analysis is None:
         return ()
     samples = stack_samples(facts)

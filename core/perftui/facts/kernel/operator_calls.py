@@ -115,7 +115,7 @@ def searching_calls(convolutions: StepKernels) -> SearchingCalls | None:
 
 def alike_in_steps(found: StepKernels) -> bool:
     """Whether each of several steps launched the same kernels equally often: their sizes are fixed,
-    as far as names tell; where input sizes were recorded, they are the same as well."""
+    as far as names show; where input sizes were recorded, they are the same as well."""
     trace, steps = found.analysis.trace, found.steps
     if steps <= 1 or not len(found) or len(found) % steps:
         return False

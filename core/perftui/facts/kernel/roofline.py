@@ -46,7 +46,7 @@ class RoofedCall:
     flops: int
     """0 for what is no matrix product, convolution or attention."""
     bytes: int
-    """Each input read once and the output written once; 0 where the sizes do not tell."""
+    """Each input read once and the output written once; 0 where the sizes do not show it."""
     roof: int
     """ns that they would take at least; 0 where the card's rate in that precision is not known."""
     is_memory_bound: bool

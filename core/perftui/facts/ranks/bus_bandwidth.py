@@ -52,7 +52,7 @@ def bus_bandwidth(analysis: TraceAnalysis) -> BusBandwidth:
 
     Raises:
         NotApplicableError: no such collectives are in the trace.
-        UnknownError: the trace does not tell sizes, or the card's link is not listed.
+        UnknownError: the trace has no sizes, or the card's link is not listed.
     """
     calls = collective_calls(analysis)
     if not (calls.size > 0).any():

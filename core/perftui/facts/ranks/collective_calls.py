@@ -38,9 +38,9 @@ class CollectiveCalls:
     kind: tuple[str, ...]
     """``all-reduce`` and the like; empty for what is none of those that are distinguished."""
     size: Int64
-    """Bytes; NONE where the trace does not tell."""
+    """Bytes; NONE where the trace does not record them."""
     ranks: Int64
-    """Ranks that take part; NONE where that is not told."""
+    """Ranks that take part; NONE where that is not recorded."""
     of_norm: Mask
     """Those of synchronised batch normalisation."""
     _times: tuple[Int64, Int64] = field(repr=False)

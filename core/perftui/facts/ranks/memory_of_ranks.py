@@ -19,7 +19,7 @@ class MemoryOfRanks:
     least: int
     least_bytes: int
     share: float | None
-    """What PyTorch held on the fullest rank, of its GPU, 0 to 1; None where no sample tells how
+    """What PyTorch held on the fullest rank, of its GPU, 0 to 1; None where no sample shows how
     much memory that has."""
 
     @property

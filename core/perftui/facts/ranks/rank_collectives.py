@@ -1,4 +1,4 @@
-"""The collectives of one rank's trace, as far as they tell who of several ranks comes late."""
+"""The collectives of one rank's trace, as far as they show which rank comes late."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class SlowRank:
     """The part of its step that is longer by most; empty where that is not known."""
     part_lag: int
     collectives: Mapping[int, int] = field(default_factory=dict)
-    """By rank the mean time of a step in collectives, ns; empty where no windows tell."""
+    """By rank the mean time of a step in collectives, ns; empty without windows."""
 
 
 @fact
@@ -64,7 +64,7 @@ def slow_rank(facts: Facts) -> SlowRank | None:
 @fact
 def slow_line(facts: Facts) -> LineShare | None:
     """The line at which the slow rank is longer than the others by most, in the part in which it
-    falls behind; None where too few samples tell."""
+    falls behind; None with too few samples."""
     slow = slow_rank(facts)
     if slow is None or not slow.part or facts.run is None:
         return None

@@ -40,7 +40,7 @@ class Evaluation:
     """No line of the script has ``no_grad`` or ``inference_mode``, as far as it can be read."""
     lines: LinesByTime | None
     """Where the main thread was meanwhile, without the lines of the model that training also
-    calls; None where too few samples tell."""
+    calls; None with too few samples."""
 
 
 @fact

@@ -37,7 +37,7 @@ class GcPauses:
     steps: int
     """Steps with a full collection."""
     lines: LinesByTime | None
-    """Where the main thread was in them; None where too few samples tell."""
+    """Where the main thread was in them; None with too few samples."""
 
 
 @fact

@@ -30,7 +30,7 @@ def runs_own_profiler(facts: Facts) -> bool:
 @fact
 def profiler_lines(facts: Facts) -> LinesByTime | None:
     """Where the main thread was in a profiler's own code in the steady steps, as a share of all of
-    them; None where too few samples tell, or none found it there."""
+    them; None with too few samples, or where none found it there."""
     outside, _ = stack_samples(facts)
     if not len(outside):
         return None

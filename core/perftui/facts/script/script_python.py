@@ -58,7 +58,7 @@ class ScriptPython:
     sees_operators: bool
     """Whether operators in the script's own code are left out of it."""
     at: ScriptFunction | None
-    """The function; None where too few samples tell."""
+    """The function; None with too few samples."""
 
 
 _IDLE = (GapCause.PYTHON.value, GapCause.CPU_OPERATORS.value, OTHER)
@@ -179,7 +179,7 @@ def _inside(facts: Facts, found: Moments | None, phase: str) -> int:
 
 
 def longest_function(found: Moments, chosen: Mask) -> ScriptFunction | None:
-    """Where most of the ``chosen`` samples are; None where too few tell."""
+    """Where most of the ``chosen`` samples are; None with too few."""
     if found.count(chosen) < FEWEST_MOMENTS:
         return None
     groups: dict[tuple[str, str, int], list[int]] = {}

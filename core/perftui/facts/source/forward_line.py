@@ -44,7 +44,7 @@ def operator_lines(facts: Facts) -> LinesByTime | None:
 
 @fact
 def optimizer_lines(facts: Facts) -> LinesByTime | None:
-    """Lines that call the optimizer, by time; None where too few samples tell."""
+    """Lines that call the optimizer, by time; None with too few samples."""
     return _chosen(facts, lambda stacks: _at(stacks, OPTIMIZER, _OPTIMIZER))
 
 

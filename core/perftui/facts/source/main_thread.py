@@ -46,7 +46,7 @@ def is_without_steps(facts: Facts) -> bool:
 
 @fact
 def main_thread(facts: Facts) -> LinesByTime | None:
-    """Where the main thread was over the steady steps; None where too few samples tell."""
+    """Where the main thread was over the steady steps; None with too few samples."""
     outside, _ = stack_samples(facts)
     return _enough(outside, steady_held(facts))
 
@@ -54,7 +54,7 @@ def main_thread(facts: Facts) -> LinesByTime | None:
 @fact
 def window_thread(facts: Facts) -> LinesByTime | None:
     """Where it was over the steps in which a window was open, or which follow one, seen from
-    inside; None where too few samples tell, and where it was seen from outside."""
+    inside; None with too few samples, and where it was seen from outside."""
     (outside, inside), steps = stack_samples(facts), facts.steps
     if len(outside) or "profiled" not in steps:
         return None

@@ -45,7 +45,7 @@ def time_by_words(found: Moments, chosen: Mask) -> Counter[str]:
 @fact
 def waiting(facts: Facts) -> float:
     """Share of the steady steps, 0 to 1, in which the script waits by itself: it sleeps, or for a
-    subprocess or the network, as far as samples tell."""
+    subprocess or the network, as far as samples show."""
     found = moments(facts)
     if found is None or not found.covered:
         return 0.0

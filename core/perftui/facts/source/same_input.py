@@ -3,7 +3,7 @@
 The script is read from its first line on, into its own functions and methods, and each value gets
 a name: what a call returns a new one, what is only handed on keeps its own. Two calls of the same
 object with values of the same names, before one backward pass, are the same call. Whatever the
-text alone does not tell (branches, what loops do, results of other people's code) gets new names,
+text alone does not show (branches, what loops do, results of other people's code) gets new names,
 so that nothing is taken to be the same that may differ.
 """
 
@@ -135,7 +135,7 @@ class _Reader:
             self._depth -= 1
 
     def _backward(self) -> None:
-        """What was called twice until here is told, the outermost of calls within each other."""
+        """What was called twice until here is reported, the outermost of nested calls."""
         self._backwards += 1
         calls, self._values.calls = self._values.calls, []
         inputs: dict[str, set[tuple[str, ...]]] = {}

@@ -83,7 +83,7 @@ class JudgedStep:
 
     @property
     def hides_forward(self) -> bool:
-        """Whether the script's own code holds the forward pass, of which nothing tells how long it
+        """Whether the script's own code holds the forward pass, of which nothing shows how long it
         is: no module is called, and no window shows the operators."""
         of = self.of
         return not self.sees_operators and bool(of.part(BACKWARD)) and not of.part(FORWARD)

@@ -24,12 +24,12 @@ SPACING = 5.0
 of a core, and workers may live for less than a second."""
 
 FIRST_TIMES, MOST_RATE = 4, 100
-"""A first look at a training takes so many times the usual samples, though no more than that a
+"""A first profile of a training takes so many times the usual samples, though no more than that a
 second: who tries a few seconds of it wants to see lines. It costs 1 % of a core meanwhile."""
 
 
 def first_rate(rate: int) -> int:
-    """Samples a second of a first look, where ``rate`` is usual."""
+    """Samples a second of a first profile, where ``rate`` is usual."""
     return max(rate, min(rate * FIRST_TIMES, MOST_RATE))
 
 

@@ -40,7 +40,7 @@ class QuotaSource:
 
     The kernel adds up the time for which it held back a group on each core, which may be more than
     all the time there was. Nor was it held back longer than the periods in which its quota was used
-    up: the lesser is told.
+    up: the lesser is reported.
     """
 
     def __init__(

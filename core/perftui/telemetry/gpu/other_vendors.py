@@ -18,7 +18,7 @@ DISPLAY = "0x03", "0x12"
 
 
 def other_vendors(root: Path = PCI_DEVICES) -> frozenset[str]:
-    """Vendors of this machine's GPUs, besides NVIDIA; empty where the system does not tell."""
+    """Vendors of this machine's GPUs, besides NVIDIA; empty where the system lists none."""
     found = {VENDORS.get(_text(one / "vendor")) for one in _displays(root)}
     if sys.platform == "darwin" and platform.machine() == "arm64":
         found.add("Apple")

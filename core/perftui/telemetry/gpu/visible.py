@@ -17,7 +17,7 @@ def visible_gpus(
 
     ``gpus`` are those that are sampled; ``uuids`` those of the training's devices as torch reports
     them, None where it does not; ``environment`` has the training's variables. None stands for a
-    GPU that cannot be told, or for all of them.
+    GPU that cannot be identified, or for all of them.
     """
     if uuids is not None:
         return tuple(_by_uuid(gpus, uuid, environment) for uuid in uuids)

@@ -31,7 +31,7 @@ class Metric:
     column: Column
     value: Value
     needs: Counter = _CPU
-    """What a process must tell for it."""
+    """What a process must report for it."""
 
 
 def _rate(counter: Counter, role: str = "", factor: float = 1.0) -> Value:

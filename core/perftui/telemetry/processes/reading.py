@@ -1,4 +1,4 @@
-"""Counters of one process at one moment, and who can tell them."""
+"""Counters of one process at one moment, and where they are read."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple, Protocol
 
 
 class ProcessReading(NamedTuple):
-    """Counters of a process so far; None where the platform does not count or does not tell.
+    """Counters of a process so far; None where the platform does not count or does not report.
 
     No data class: hundreds are made for each sample, and making one takes five times as long.
     """
 
     pid: int
     started: float
-    """When it began, in any unit: with the pid it tells a process from one that had its number."""
+    """When it began, in any unit: a pid alone may be that of an earlier process."""
     cpu: float
     """Seconds of user and system time."""
     rss: float

@@ -32,7 +32,7 @@ class ProcessTree:
             self._find(now)
         found = self._read()
         if self.main and all(one.identity != self.main.identity for one in found):
-            # Nobody tells any more what it had started.
+            # What it had started is not known any more.
             self.main = None
             self._find(now)
             found = self._read()

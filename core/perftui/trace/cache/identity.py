@@ -20,7 +20,7 @@ SIZE = 32
 
 
 def file_identity(path: Path) -> bytes | None:
-    """Tells apart files, and states of one file, without reading all of it.
+    """Distinguishes files, and states of one file, without reading all of it.
 
     Its size, the times of its last changes, its inode and the first and last 64 KiB. The time of
     the inode's change is among them because programs that copy set the other one back. None for

@@ -54,7 +54,7 @@ static void merge(const times *of, int32_t *rows, int64_t left, int64_t n, int32
 }
 
 /* Puts n rows in order of start, the longest first; equal ones stay as they are. Profilers write
-   most in order: such stretches are looked at and left. `spare` has room for n rows. */
+   most in order: such runs are checked and left. `spare` has room for n rows. */
 void perftui_sort(int64_t n, const int64_t *start, const int64_t *duration, int32_t *rows,
                   int32_t *spare) {
     const times of = {start, duration};

@@ -171,7 +171,7 @@ class Columns:
         on_device: npt.NDArray[np.bool_],
         event_of: Callable[[int], Event],
     ) -> None:
-        """Tell the tracks' table of rows on devices, as long as it does not know their place."""
+        """Notify the tracks' table of rows on devices, as long as it does not know their place."""
         for track in _distinct(tracks[on_device]):
             if self.tracks.is_placed(track):
                 continue

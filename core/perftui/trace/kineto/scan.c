@@ -2,7 +2,7 @@
 
    Only what PyTorch ordinarily writes is read here. At the first thing out of the ordinary (text that
    is no JSON, a time as text, an id that is no integer, an event without its category) the whole
-   stretch of text is refused, and Python reads it. So both give the same, and this stays small. */
+   range of text is refused, and Python reads it. So both give the same, and this stays small. */
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-"""Tells the files of Nsight Systems from all others, before anything of them is read."""
+"""Distinguishes the files of Nsight Systems from all others, before anything of them is read."""
 
 from __future__ import annotations
 

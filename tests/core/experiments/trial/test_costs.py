@@ -45,13 +45,13 @@ def test_a_step_that_is_no_shorter_makes_up_for_nothing(step: tuple[int, int]) -
     assert costs.sentences == ("starts 38 s later",)
 
 
-def test_a_start_that_is_about_the_same_is_not_told() -> None:
+def test_a_start_that_is_about_the_same_is_not_reported() -> None:
     assert costs_of(runs((30, 20), (5.0, 5.9))).sentences == ()
     assert costs_of(runs((30, 20), (43.0, 5.0))).sentences == ()
 
 
 @pytest.mark.parametrize(("is_gpu", "of"), [(True, "the GPU"), (False, "all processes")])
-def test_memory_is_told_where_it_differs(is_gpu: bool, of: str) -> None:
+def test_memory_is_reported_where_it_differs(is_gpu: bool, of: str) -> None:
     more = costs_of(runs((30, 20), memory=(1.2, 1.5), is_gpu=is_gpu))
     assert more.sentences == (f"peak memory of {of} 1.1 GiB -> 1.4 GiB",)
     assert costs_of(runs((30, 20), memory=(1.2, 1.22), is_gpu=is_gpu)).sentences == ()

@@ -51,13 +51,13 @@ def test_the_clock_is_that_of_the_slowest_card() -> None:
     assert clock(facts(Card("gpu0"))) is None
 
 
-def test_it_is_told_of_how_many_runs() -> None:
+def test_it_is_reported_for_how_many_runs() -> None:
     made = runs((Arm.BEFORE, "", None), (Arm.AFTER, "a", None), (Arm.AFTER, "b", None))
     assert disturbance_notes(made) == ("b (in 2 of 3 runs)",)
     assert disturbance_notes(runs((Arm.BEFORE, "", None))) == ()
 
 
-def test_clocks_that_differ_between_the_arms_are_told() -> None:
+def test_clocks_that_differ_between_the_arms_are_reported() -> None:
     apart = runs((Arm.BEFORE, "", 0.9), (Arm.AFTER, "", 0.6), (Arm.BEFORE, "", 0.9))
     assert disturbance_notes(apart) == (
         "the GPU's clock was 90 % of its maximum before and 60 % after the change",

@@ -24,7 +24,7 @@ LEAST_IDLE = 0.5
 """Cores that have to idle for more threads to help."""
 
 MUCH_CONVOLVING = 0.25
-"""Share of the step in convolutions of other code from which on a trace alone tells that oneDNN is
+"""Share of the step in convolutions of other code from which on a trace alone shows that oneDNN is
 not used: small ones are quicker without it."""
 
 

@@ -20,7 +20,7 @@ from perftui.facts.source.part_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
 
 BUCKET = 25 << 20
-"""Bytes that DDP collects for one all-reduce unless told otherwise (bucket_cap_mb=25)."""
+"""Bytes that DDP collects for one all-reduce by default (bucket_cap_mb=25)."""
 
 ALL = 0.9
 """Share of the bytes of a step in one bucket, from which on the others do not matter."""

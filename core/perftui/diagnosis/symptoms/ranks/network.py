@@ -50,7 +50,7 @@ def _slow(facts: Facts) -> Lost | None:
         ),
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
-        # In a trace alone nothing tells whether the ranks share a machine, or one comes late.
+        # In a trace alone nothing shows whether the ranks share a machine, or one comes late.
         worst=Severity.CRITICAL if facts.run else Severity.INFO,
         unproven="the bandwidth that nccl-tests measures on this machine",
     )

@@ -22,7 +22,7 @@ from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.columns import phase_name
 
 MANY = 10
-"""Collectives of a step from which on their number is told."""
+"""Collectives of a step from which on their number is reported."""
 
 OVERLAP_LOW = 0.3
 """Share of communication that computing hides, below which it is reported; nsys-ai."""

@@ -12,7 +12,7 @@ from perftui.facts.source.lines import LineShare
 from perftui.facts.step.silence import last_lines, silence
 
 LEAST = 30_000_000_000
-"""ns without a step below which nobody is told: evaluation and checkpoints take as long."""
+"""ns without a step below which nothing is reported: evaluation and checkpoints take as long."""
 
 LONGER = 2
 """Times the longest step, or pause between two, that there has been: what comes in every epoch is

@@ -1,6 +1,8 @@
 """How a run is read: as often as is useful, through what passes, and never left half told."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,15 +10,19 @@ from pathlib import Path
 import pytest
 from textual.message import Message
 
+from perftui.diagnosis.model import Diagnosis
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status, read_manifest, write_manifest
 from perftui_tui.app import PerftuiApp
+from perftui_tui.panes.verdict import verdict
 from perftui_tui.reading import run_source as source
+from perftui_tui.reading.messages import SnapshotReceived
 from perftui_tui.reading.output_source import OutputSource
 from perftui_tui.reading.output_tail import OutputTail
 from perftui_tui.reading.run_view import RunView
+from perftui_tui.reading.snapshot import Snapshot
 from tests.tui.driving import opened, text_of, until, until_shown
-from tests.tui.recorded import START, step_rows, write_run
+from tests.tui.recorded import ENDED, NOW, START, step_rows, write_run
 from tests.tui.traces import even_steps
 
 
@@ -163,3 +169,49 @@ def test_the_first_window_is_announced_while_it_is_read(tmp_path: Path) -> None:
     assert (announced.analysis, announced.is_reading, view.unfinished) == (None, True, True)
     read = view.read()
     assert (read.analysis is not None, read.is_reading, view.unfinished) == (True, False, False)
+
+
+def test_a_run_is_shown_before_what_judges_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "JUDGE", "not.loaded")
+    received: list[Snapshot] = []
+
+    def post(message: Message) -> bool:
+        assert isinstance(message, SnapshotReceived)
+        received.append(message.snapshot)
+        # The judged one waits until this one is drawn.
+        assert len(received) == 1 or reading.is_drawn.is_set()
+        reading.is_drawn.set()
+        return True
+
+    reading = source.RunSource(write_run(tmp_path, **ENDED), post, lambda: NOW)
+    reading.read()
+    first, *others = received
+    assert not first.is_judged
+    assert all(one.is_judged for one in others)
+    # What needs no judging is the same.
+    for name in ("phase", "title", "breakdown", "step_ms", "train_steps", "rank_number"):
+        assert getattr(first, name) == getattr(others[-1], name), name
+    assert first.diagnosis == Diagnosis()
+    assert verdict(first) == ((" READING    ", "accent"), "the recording is being judged")
+
+
+def test_a_run_that_cannot_be_read_is_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "JUDGE", "not.loaded")
+    posted: list[Message] = []
+    reading = source.RunSource(tmp_path / "nowhere", lambda one: not posted.append(one))
+    reading._look_first()
+    assert posted == []
+
+
+@pytest.mark.subprocess
+def test_what_is_loaded_for_the_first_look_judges_nothing() -> None:
+    code = "import sys, perftui_tui.reading.first_look; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "perftui.run.reader" in loaded
+    heavy = ("perftui.diagnosis.symptoms", "perftui.fixes.catalogue", "perftui.analysis.model")
+    assert not [one for one in loaded if one.startswith(heavy)]

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import update_wrapper
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from perftui.analysis.model import TraceAnalysis
 from perftui.facts.place import Place, SourceLine
 from perftui.run.aggregates import NO_AGGREGATES
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.table import Table
+
+if TYPE_CHECKING:
+    # Of a run that is not judged yet nothing is analysed.
+    from perftui.analysis.model import TraceAnalysis
 
 T = TypeVar("T")
 

@@ -98,12 +98,15 @@ def _newest(runs: Path) -> Target:
 def _inside(directory: Path, rank: int | None) -> Target:
     """The run that ``directory`` is or holds, else a trace in it."""
     from perftui.run.history import newest_run
+
+    run = newest_run(directory)
+    return Target(run) if run is not None else _trace_inside(directory, rank)
+
+
+def _trace_inside(directory: Path, rank: int | None) -> Target:
     from perftui.trace.errors import TraceError
     from perftui.trace.multi_rank.choice import choose_rank
 
-    run = newest_run(directory)
-    if run is not None:
-        return Target(run)
     try:
         chosen = choose_rank(directory, rank)
     except TraceError as error:

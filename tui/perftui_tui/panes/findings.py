@@ -5,7 +5,7 @@ from __future__ import annotations
 from perftui.diagnosis.model import Finding, Severity
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
-from perftui_tui.panes.verdict import READING
+from perftui_tui.panes.verdict import JUDGING, READING
 from perftui_tui.reading.snapshot import Phase, Snapshot
 
 MARKS: dict[Severity, Span] = {
@@ -57,6 +57,8 @@ def _notes(snapshot: Snapshot) -> set[str]:
 def _nothing_yet(snapshot: Snapshot) -> str:
     if snapshot.is_memory_alone:
         return "no findings: a memory snapshot alone is not judged"
+    if not snapshot.is_judged:
+        return JUDGING
     if snapshot.is_reading:
         return READING
     if snapshot.phase.is_live:

@@ -13,6 +13,7 @@ from perftui_tui.reading.snapshot import Phase, Snapshot
 LABEL_WIDTH = 12
 
 READING = "the profiled window is being read and will then be judged"
+JUDGING = "the recording is being judged"
 
 _WORDS = {Severity.HEALTHY: ("HEALTHY", "good"), Severity.INFO: ("NOTE", "warn")}
 """How bad a finding is, in a word; all others are bottlenecks."""
@@ -24,15 +25,19 @@ def label(text: str, style: str) -> Span:
 
 
 def waits_for_window(snapshot: Snapshot) -> bool:
-    """Whether a window that is being read may yet show what the steps do not: nothing was found, or
-    all seems well."""
+    """Whether nothing is judged yet, or a window that is being read may yet show what the steps do
+    not: nothing was found, or all seems well."""
     top = snapshot.diagnosis.top
+    if not snapshot.is_judged:
+        return True
     return snapshot.is_reading and (top is None or top.severity is Severity.HEALTHY)
 
 
 def verdict(snapshot: Snapshot) -> tuple[Span, str]:
     """The first finding, or why there is none: a label and a sentence."""
     top = snapshot.diagnosis.top
+    if not snapshot.is_judged:
+        return label("READING", "accent"), JUDGING
     if waits_for_window(snapshot):
         return label("READING", "accent"), READING
     if top is not None and top.rule == COMPUTE_BOUND_ID:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,13 @@ DUTY = 0.05
 steps takes half a second to read and judge, so it is read every ten seconds."""
 
 LONGEST_POLL_SECONDS = 15.0
+
+JUDGE = "perftui_tui.reading.run_view"
+"""The module that loads all rules and fixes: 0.2 to 0.6 s, on slow machines as much as all that the
+first frame needs."""
+
+DRAWN_SECONDS = 1.0
+"""How long to wait at most until the first frame is drawn."""
 
 TRIES = 5
 """Failed reads in a row before it is reported: a network disk comes back."""
@@ -42,6 +50,7 @@ class RunSource(ReadingThread):
 
     def read(self) -> None:
         """Post a picture for each read."""
+        self._look_first()
         from perftui_tui.reading.run_view import RunView
 
         view = RunView(self.path, self._clock, self.stopped.is_set, self._rank_number)
@@ -55,6 +64,22 @@ class RunSource(ReadingThread):
             if not view.unfinished:
                 self.stopped.wait(pause_after(min(cost, before)))
             before = cost
+
+    def _look_first(self) -> None:
+        """Post the run before it is judged, where all that judges has yet to be loaded: the first
+        frame does not wait for that, nor is it slowed by it."""
+        if JUDGE in sys.modules:
+            return
+        from perftui.run.manifest import ManifestError
+        from perftui_tui.reading.first_look import first_look
+
+        try:
+            snapshot = first_look(self.path, self._clock(), self._rank_number)
+        except (ManifestError, OSError):
+            # Every read after this one meets it too, and reports it.
+            return
+        self.report(SnapshotReceived(snapshot))
+        self.is_drawn.wait(DRAWN_SECONDS)
 
     def _post_one(self, view: RunView) -> bool:
         """Post a picture; whether another may follow."""

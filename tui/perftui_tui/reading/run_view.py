@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.experiments.trial.proof import Proof, read_proof
@@ -23,16 +22,13 @@ from perftui.facts.notes import problems as problems_of
 from perftui.facts.ranks.rank_table import rank_table
 from perftui.facts.source.main_thread import main_thread, window_thread
 from perftui.facts.step.own_cost import recording_cost
-from perftui.facts.step.step_breakdown import run_breakdown
-from perftui.facts.step.steps import step_breakdown, step_count, step_kind
 from perftui.fixes.model import FixOption
 from perftui.run.layout import trials_of
 from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
-from perftui.run.table import Table
 from perftui_tui.reading.allocations import NOTHING, AllocationReader
+from perftui_tui.reading.first_look import unjudged
 from perftui_tui.reading.fix_lookup import FixLookup
-from perftui_tui.reading.snapshot import Snapshot, phase_of
-from perftui_tui.reading.step_breakdown import DrawnStep
+from perftui_tui.reading.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
@@ -42,9 +38,6 @@ DRAWN: tuple[Fact[Any], ...] = (
     *(syncs, gpu_memory, memory_over_time, recording_cost, rank_table, busy_host),
 )
 """Facts that screens ask for: worked out on the reading thread, so that drawing finds them."""
-
-RECENT_STEPS = 4000
-"""Steps that are charted: minutes of a quick training."""
 
 
 def read_once(root: Path) -> Snapshot:
@@ -173,25 +166,13 @@ def picture(
     found = diagnosis(facts)
     for fact in DRAWN:
         fact.or_none(facts)
-    train = rank.steps.where(rank.steps["kind"] == step_kind(facts)) if rank else None
-    return Snapshot(
-        source=run.root,
-        phase=phase_of(run.manifest),
-        title=run.manifest.script,
-        now_ns=now_ns,
+    return replace(
+        unjudged(run, facts, rank_number, now_ns),
         as_of=as_of,
+        is_judged=True,
         is_reading=is_reading,
-        run=run,
-        rank_number=rank_number,
         analysis=analysis,
-        facts=facts,
         diagnosis=found,
-        breakdown=_breakdown(facts, train),
-        step_ms=tuple(ns / 1e6 for ns in train["duration"][-RECENT_STEPS:].tolist())
-        if train is not None
-        else (),
-        train_steps=step_count(facts),
-        train=train,
         problems=(*problems, *((memory.problem,) if memory.problem else ()), *problems_of(run)),
         allocations=memory.report,
         history=memory.over_time,
@@ -205,13 +186,3 @@ def _proofs(root: Path, options: dict[str, tuple[FixOption, ...]]) -> dict[str, 
     directory = trials_of(root)
     fixes = {option.fix for found in options.values() for option in found}
     return {fix: proof for fix in fixes if (proof := read_proof(directory, fix))}
-
-
-def _breakdown(facts: Facts, train: Table | None) -> DrawnStep | None:
-    steady = step_breakdown(facts)
-    if steady is not None:
-        return DrawnStep(steady, f"{steady.count} steady steps")
-    if train is None:
-        return None
-    share = run_breakdown(train, np.ones(len(train), dtype=np.bool_))
-    return DrawnStep(share, f"{share.count} steps, warming up") if share else None

@@ -63,6 +63,8 @@ class Snapshot:
     now_ns: int
     as_of: int | None = None
     """The earlier time that is played, ns since the epoch; None for what is known now."""
+    is_judged: bool = True
+    """Whether the diagnosis is worked out; a run is shown for some tenths of a second before."""
     is_reading: bool = False
     """Whether the first profiled window is being read: what it shows is not judged yet."""
     run: RunSnapshot | None = None

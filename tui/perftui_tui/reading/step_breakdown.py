@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perftui.analysis.steps.detection import step_source
 from perftui.run.columns import phase_name
 
 if TYPE_CHECKING:
@@ -100,6 +99,8 @@ def _basis(found: TraceSteps) -> str:
     marked = len(found.analysis.steps)
     if not marked:
         return "no steps marked in it"
+    from perftui.analysis.steps.detection import step_source
+
     by = step_source(found.analysis.trace, found.analysis.steps)
     where = f"derived from the {by}" if by else "in the trace"
     if found.steps < marked:

@@ -25,6 +25,8 @@ class ReadingThread:
         self.stopped = threading.Event()
         self.first: Message | None = None
         """The first message that was posted."""
+        self.is_drawn = threading.Event()
+        """Set by the app once the first message is on screen."""
         self._has_reported = threading.Event()
         self._post = post
         self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)

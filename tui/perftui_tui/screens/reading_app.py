@@ -180,6 +180,7 @@ class ReadingApp(NavigatingApp):
             word = source.first_message(FIRST_MESSAGE_SECONDS)
             if isinstance(word, messages.SnapshotReceived):
                 self.on_snapshot_received(word)
+            self.call_after_refresh(source.is_drawn.set)
 
     def _terminal_is_behind(self) -> bool:
         """Whether frames still wait to be written: on a slow link another would delay the keys."""

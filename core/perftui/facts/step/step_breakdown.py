@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perftui.analysis.model import StepParts
 from perftui.facts.rounding import whole_quotients
 from perftui.facts.step.steady import Mask
 from perftui.run.aggregates import NO_AGGREGATES, Aggregates, consistent_rows
 from perftui.run.columns import PHASES
 from perftui.run.histogram import Weighed
 from perftui.run.table import Table
+
+if TYPE_CHECKING:
+    from perftui.analysis.model import StepParts
 
 
 @dataclass(frozen=True)

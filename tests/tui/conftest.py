@@ -19,8 +19,8 @@ parse_once()
 
 @pytest.fixture(autouse=True)
 def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read four times a second: a person waits longer, and to read and draw costs 30 ms of CPU."""
-    monkeypatch.setattr("perftui_tui.reading.run_source.POLL_SECONDS", 0.25)
+    """Read ten times a second: a test need not wait as long as a person does."""
+    monkeypatch.setattr("perftui_tui.reading.run_source.POLL_SECONDS", 0.1)
     monkeypatch.setattr("perftui_tui.reading.output_source.POLL_SECONDS", 0.05)
     monkeypatch.setattr("perftui_tui.actions.experiment.TICK", 0.05)
 

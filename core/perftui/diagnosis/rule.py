@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.step.step_breakdown import StepBreakdown
+
+if TYPE_CHECKING:
+    from perftui.analysis.model import GapCause
 
 MOST_OF_HINT = 0.99
 """Share that a rule which never warns does not come to."""

@@ -25,10 +25,8 @@ LOW_SHARE = 0.5
 
 def last_step(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     """A row of phases, one for each device, and one or two that name the longest gaps."""
-    from perftui.analysis.timeline.step_columns import step_columns
-
     columns = cells - NAME_WIDTH
-    step = step_columns(snapshot.analysis, columns) if snapshot.analysis is not None else None
+    step = _columns(snapshot, columns)
     if step is None:
         return [crop(row((_why_absent(snapshot), "dim")), cells)]
     gap_rows = 1 if step.gaps else 0
@@ -37,6 +35,14 @@ def last_step(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     if gap_rows and len(rows) < height:
         rows.append(_gaps(step, columns))
     return [crop(line, cells) for line in rows[:height]]
+
+
+def _columns(snapshot: Snapshot, columns: int) -> StepColumns | None:
+    if snapshot.analysis is None:
+        return None
+    from perftui.analysis.timeline.step_columns import step_columns
+
+    return step_columns(snapshot.analysis, columns)
 
 
 def _why_absent(snapshot: Snapshot) -> str:

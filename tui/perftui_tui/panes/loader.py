@@ -74,9 +74,9 @@ def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
 
 
 def _word(share: float) -> str:
-    from perftui.diagnosis.symptoms.data_loader.data import BOUND
+    from perftui.diagnosis.symptoms.data_loader.wait_limits import WAIT_LIMITS
 
-    return "HIGH" if share >= BOUND.limits.warning else "OK"
+    return "HIGH" if share >= WAIT_LIMITS.warning else "OK"
 
 
 def queue_notes(snapshot: Snapshot, facts: LoaderFacts | None) -> list[str]:

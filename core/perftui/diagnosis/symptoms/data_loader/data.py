@@ -9,7 +9,6 @@ from perftui.diagnosis.symptoms.data_loader import data_figures as figures
 from perftui.diagnosis.symptoms.data_loader.data_waiting import (
     AT_EPOCHS,
     FIRST_READING,
-    LIMITS,
     WAIT,
     WORKERS_IDLE,
     busy,
@@ -17,6 +16,7 @@ from perftui.diagnosis.symptoms.data_loader.data_waiting import (
     unproven,
     workers,
 )
+from perftui.diagnosis.symptoms.data_loader.wait_limits import WAIT_LIMITS
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.data_loader.batch_place import batch_lines, batch_place, loader_place
 from perftui.facts.data_loader.files_read import is_first_reading
@@ -63,7 +63,7 @@ def _in_main_thread(facts: Facts) -> Lost | None:
 
 def _bound(facts: Facts) -> Lost | None:
     wait = input_wait(facts)
-    if wait.wait < LIMITS.warning * wait.of.mean:
+    if wait.wait < WAIT_LIMITS.warning * wait.of.mean:
         return None
     cold = is_first_reading(facts)
     none_better = "" if _is_rare(facts, wait) else better_without_workers(facts)
@@ -71,7 +71,7 @@ def _bound(facts: Facts) -> Lost | None:
         wait.wait,
         wait.of,
         f"{wait.sentence}{_because(facts, wait)}{none_better}.",
-        (*figures.wait(wait, facts, LIMITS), *figures.loader_of_workers(facts)),
+        (*figures.wait(wait, facts, WAIT_LIMITS), *figures.loader_of_workers(facts)),
         place=loader_place(facts) if none_better else batch_place(facts),
         fixes=_fixes_of_workers(facts, wait),
         worst=Severity.INFO if _are_idle(facts) and busy_host(facts) else Severity.CRITICAL,
@@ -151,7 +151,7 @@ MAIN_THREAD = Rule(
     lost=_in_main_thread,
     limits=Limits(
         0.05,
-        LIMITS.critical,
+        WAIT_LIMITS.critical,
         "The wait is certainly avoidable, hence a low limit; the TensorBoard plugin reports the "
         "data loader from 5 %, TraceML and xprof from 20 %.",
     ),
@@ -168,7 +168,7 @@ BOUND = Rule(
         "lines where they spend their time, and the disk."
     ),
     lost=_bound,
-    limits=LIMITS,
+    limits=WAIT_LIMITS,
     claims=WAIT,
     fixes=("loader-workers", "loader-pin", "loader-no-workers"),
     answer="more workers, pinned memory, cheaper transforms",

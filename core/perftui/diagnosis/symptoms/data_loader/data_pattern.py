@@ -9,7 +9,6 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
 from perftui.diagnosis.symptoms.data_loader.data_waiting import (
     AT_EPOCHS,
-    LIMITS,
     SATURATED,
     WAIT,
     busy,
@@ -17,6 +16,7 @@ from perftui.diagnosis.symptoms.data_loader.data_waiting import (
     waits_for_workers,
     workers,
 )
+from perftui.diagnosis.symptoms.data_loader.wait_limits import WAIT_LIMITS
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.data_loader.batch_place import loader_place
 from perftui.facts.data_loader.input_wait import InputWait
@@ -138,7 +138,7 @@ HANDOVER = Rule(
         "collate function, or use num_workers=0 if the data is already in memory."
     ),
     lost=_handover,
-    limits=LIMITS,
+    limits=WAIT_LIMITS,
     claims=WAIT,
     fixes=("loader-no-workers",),
     answer="stack tensors in collate; num_workers=0 for data in memory",
@@ -153,7 +153,7 @@ UNEVEN = Rule(
         "prefetch_factor, or pass in_order=False."
     ),
     lost=_uneven,
-    limits=LIMITS,
+    limits=WAIT_LIMITS,
     claims=WAIT,
     fixes=("loader-prefetch",),
     answer="even samples, prefetch_factor, in_order=False",
@@ -167,7 +167,7 @@ BURSTY = Rule(
         "a shard has been read. A deeper queue (prefetch_factor) bridges the gaps."
     ),
     lost=_bursty,
-    limits=LIMITS,
+    limits=WAIT_LIMITS,
     claims=WAIT,
     fixes=("loader-prefetch",),
     answer="prefetch_factor, smaller shards",

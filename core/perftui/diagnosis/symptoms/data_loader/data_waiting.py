@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost
+from perftui.diagnosis.rule import Claim, Lost
 from perftui.diagnosis.symptoms.data_loader import data_figures as figures
+from perftui.diagnosis.symptoms.data_loader.wait_limits import WAIT_LIMITS
 from perftui.facts.data_loader.batch_place import batch_place
 from perftui.facts.data_loader.input_wait import InputWait, input_wait
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
@@ -16,12 +17,6 @@ from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import has_gpu
 
 WAIT = Claim(idle=GapCause.INPUT_WAIT, phase="input_wait")
-
-LIMITS = Limits(
-    0.10,
-    0.20,
-    "TraceML warns at 10 %, xprof at 5 %; both call 20 % input-bound.",
-)
 
 FIRST_READING = "files were read for the first time: the latest third of the steps hardly waits"
 """Why a wait is no fault of the training's."""
@@ -43,7 +38,7 @@ def waits_for_workers(facts: Facts) -> InputWait | None:
     wait, feeds = input_wait.or_none(facts), training_loader(facts)
     if wait is None or feeds is None or not feeds.num_workers or not wait.of.of_run:
         return None
-    return wait if wait.wait >= LIMITS.warning * wait.of.mean else None
+    return wait if wait.wait >= WAIT_LIMITS.warning * wait.of.mean else None
 
 
 def workers(facts: Facts) -> int:
@@ -70,7 +65,7 @@ def lost_to_workers(
         wait.wait,
         wait.of,
         f"{wait.sentence}: {because}.",
-        (*figures.wait(wait, facts, LIMITS), *more, *figures.loader_of_workers(facts)),
+        (*figures.wait(wait, facts, WAIT_LIMITS), *more, *figures.loader_of_workers(facts)),
         place=batch_place(facts),
         fixes=data_fixes(wait, facts) if fixes is None else fixes,
         unproven=unproven(wait),

@@ -9,7 +9,6 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
 from perftui.diagnosis.symptoms.data_loader.data_waiting import (
     FIRST_READING,
-    LIMITS,
     WAIT,
     WORKERS_IDLE,
     busy,
@@ -17,6 +16,7 @@ from perftui.diagnosis.symptoms.data_loader.data_waiting import (
     waits_for_workers,
     workers,
 )
+from perftui.diagnosis.symptoms.data_loader.wait_limits import WAIT_LIMITS
 from perftui.facts.cpu.machine import busy_host, machine_use, ranks_here
 from perftui.facts.data_loader.batch_place import batch_lines
 from perftui.facts.data_loader.files_read import is_first_reading, reading
@@ -175,7 +175,7 @@ OVERSUBSCRIBED = Rule(
         "cv2.setNumThreads(0) in worker_init_fn), make the same batches with less waiting."
     ),
     lost=_oversubscribed,
-    limits=LIMITS,
+    limits=WAIT_LIMITS,
     claims=WAIT,
     fixes=("worker-threads", "loader-no-workers"),
     answer="one thread per worker, fewer workers",
@@ -190,7 +190,7 @@ COMPUTING_WORKERS = Rule(
         "or do that work once before the training."
     ),
     lost=_computing,
-    limits=LIMITS,
+    limits=WAIT_LIMITS,
     claims=WAIT,
     fixes=("loader-workers", "loader-pin"),
     answer="more workers up to the free cores, then a cheaper transform",
@@ -205,7 +205,7 @@ DISK = Rule(
         "wait."
     ),
     lost=_disk,
-    limits=LIMITS,
+    limits=WAIT_LIMITS,
     claims=WAIT,
     fixes=("loader-workers", "loader-pin"),
     answer="a local copy, larger files, more workers waiting in parallel",

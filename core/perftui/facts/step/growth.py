@@ -101,6 +101,8 @@ def growing_steps(facts: Facts) -> GrowingSteps | None:
     if len(rows) < FEWEST_STEPS:
         raise UnknownError(f"{len(rows)} of {FEWEST_STEPS} steady steps so far")
     whole = trend(rows["duration"])
+    if whole.tau < MONOTONE:
+        return None
     parts = {phase: trend(rows[phase]) for phase in PHASES}
     phase = max(parts, key=lambda name: parts[name].last - parts[name].first)
     part = parts[phase]
@@ -110,7 +112,7 @@ def growing_steps(facts: Facts) -> GrowingSteps | None:
     least = max(ALONE * rest.growth, LEAST if is_most else 0.0)
     is_alone = part.growth >= least and added >= 0.5 * (whole.last - whole.first)
     is_clear = is_alone or whole.last >= (1 + FAR) * _at_begin(whole, rows)
-    if whole.tau < MONOTONE or part.tau < MONOTONE or added <= 0 or not is_clear:
+    if part.tau < MONOTONE or added <= 0 or not is_clear:
         return None
     grown, taken = (part, rows[phase]) if is_alone else (whole, rows["duration"])
     above = taken - _at_begin(grown, rows)

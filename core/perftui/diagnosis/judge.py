@@ -72,6 +72,7 @@ def _finding(rule: Rule, lost: Lost, found: Severity) -> Finding:
         place=lost.place,
         parts=lost.parts or rule.claims.parts,
         fixes=rule.fixes if lost.fixes is None else lost.fixes,
+        is_least=lost.is_least,
     )
     if lost.of is None:
         return finding

@@ -93,6 +93,8 @@ class Finding:
     steps: int = 0
     """Steady steps that cost and confidence rest on; 0 where they rest on all of a trace that marks
     no steps, or, without a ``step_ns``, on samples of the machine."""
+    is_least: bool = False
+    """Whether more may be lost than ``cost_ns``."""
 
     @property
     def headline(self) -> str:
@@ -112,6 +114,21 @@ class Finding:
         """Times faster if the whole cost went away (Amdahl); None where that is not known."""
         left = self.step_ns - self.cost_ns
         return self.step_ns / left if self.cost_ns and left > 0 else None
+
+    @property
+    def gain(self) -> str:
+        """``up to 2.04x faster``, or where more may be lost ``2.04x faster or more``; empty where
+        the gain is not known."""
+        best = self.best_speedup
+        if best is None:
+            return ""
+        return f"{best:.2f}x faster or more" if self.is_least else f"up to {best:.2f}x faster"
+
+    @property
+    def gain_mark(self) -> str:
+        """The same for a column: ``≤2.04x`` or ``≥2.04x``."""
+        best = self.best_speedup
+        return "" if best is None else f"{'≥' if self.is_least else '≤'}{best:.2f}x"
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,8 @@ class Lost:
     """How bad it is at most, whatever its share."""
     doubt: str = ""
     """Why the rule cannot judge after all, should the share reach its limits."""
+    is_least: bool = False
+    """Whether more than ``cost_ns`` may be lost: it counts what was seen, which is not all."""
     unproven: str = ""
     """What would have to be known for more than medium confidence; empty where nothing is."""
 

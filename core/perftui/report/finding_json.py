@@ -27,6 +27,7 @@ def finding_object(finding: Finding, report: Report) -> FindingOutput:
         "cost_ns": finding.cost_ns,
         "step_ns": finding.step_ns,
         "share": finding.share,
+        "cost_is_least": finding.is_least,
         "best_speedup": finding.best_speedup,
         "confidence": finding.confidence,
         "would_raise_confidence": finding.would_raise_confidence,

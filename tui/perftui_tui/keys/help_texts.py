@@ -123,7 +123,7 @@ FINDINGS = Entry(
     "Findings",
     "The rules whose limits are exceeded, ordered by their cost per step. "
     "Marks: !! critical, ! warning, · info, ok healthy. ≤1.61x says that the training would be up "
-    "to 1.61x faster without the finding: an estimate, not a promise.",
+    "to 1.61x faster without the finding: an estimate, not a promise. ≥: the cost may be higher.",
     "milliseconds per step; times faster",
     "the steady steps, without warm-up and without profiled steps",
 )

@@ -10,8 +10,8 @@ from textual.color import Color
 from textual.filter import LineFilter
 
 ASCII_GLYPHS = str.maketrans(
-    "▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░┤≤–µ↳°┌┐└┘┬├┴┼",
-    "..:-=+*#||||###|--++++*~.>x><v^.|<-u>'+++++|++",
+    "▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░┤≤≥–µ↳°┌┐└┘┬├┴┼",
+    "..:-=+*#||||###|--++++*~.>x><v^.|<>-u>'+++++|++",
 )
 """What a terminal font without block characters shows instead of the characters of our rows."""
 

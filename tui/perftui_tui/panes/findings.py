@@ -21,9 +21,8 @@ LEGEND = "  ".join(f"{MARKS[each][0].strip()} {each.name.lower()}" for each in S
 
 def headlines(finding: Finding, cells: int) -> list[Row]:
     """One finding: mark, gain, confidence, and its whole sentence, wrapped under itself."""
-    speedup = f"≤{finding.best_speedup:.2f}x" if finding.best_speedup else ""
     confidence = (f"{finding.confidence.value:<7}", "dim")
-    before = (MARKS[finding.severity], (f" {speedup:>7} ", "bold"), confidence)
+    before = (MARKS[finding.severity], (f" {finding.gain_mark:>7} ", "bold"), confidence)
     first, *rest = wrap(finding.headline, cells, "", " " * width(before)) or [row("", "")]
     return [(*before, *first[1:]), *rest]
 

@@ -57,9 +57,17 @@ class FindingOutput(TypedDict):
         ),
     ]
     share: Annotated[float, Meta(description="Cost as a share of the step, 0 to 1.")]
+    cost_is_least: Annotated[
+        bool, Meta(description="Whether more may be lost: the cost counts what was seen.")
+    ]
     best_speedup: Annotated[
         float | None,
-        Meta(description="Speed-up if the whole cost went away: an upper bound, not a promise."),
+        Meta(
+            description=(
+                "Speed-up if the whole cost went away: an upper bound, not a promise; a lower one "
+                "if `cost_is_least`."
+            )
+        ),
     ]
     confidence: Confidence
     would_raise_confidence: Annotated[str, Meta(description="In words; empty if nothing would.")]

@@ -130,9 +130,8 @@ def _cost(finding: Finding, cells: int) -> list[Row]:
         whole = f"each {step} step" if finding.steps else f"the recorded {step}"
         part = share(finding.cost_ns, finding.step_ns)
         rows.append(row(f"  {format_ns(finding.cost_ns)} of {whole} ({part})"))
-    if finding.best_speedup:
-        best = f"  up to {finding.best_speedup:.2f}x faster without it"
-        rows.append(row((best, "good")))
+    if finding.gain:
+        rows.append(row((f"  {finding.gain} without it", "good")))
     rows.append(row(f"  confidence {finding.confidence.value}", (_basis(finding), "dim")))
     if finding.would_raise_confidence:
         rows += wrap(f"more certain with: {finding.would_raise_confidence}", cells, "dim", "  ")

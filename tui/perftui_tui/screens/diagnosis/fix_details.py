@@ -53,8 +53,8 @@ def _figures(
     figures: list[Span] = []
     if proof is not None:
         figures.append((proof.headline, _style(proof)))
-    elif option.is_possible and finding.best_speedup:
-        figures.append((f"up to {finding.best_speedup:.2f}x faster", ""))
+    elif option.is_possible and finding.gain:
+        figures.append((finding.gain, ""))
     if option.risks and not is_chosen:
         figures.append((f"risk: {', '.join(each.value for each in option.risks)}", "warn"))
     if option.file and option.line:

@@ -84,8 +84,7 @@ def _measured(word: str, proof: Proof) -> Row:
 
 
 def _do_this(option: FixOption, top: Finding) -> Row:
-    gain = top.best_speedup
-    best = (f"   up to {gain:.2f}x faster", "good") if gain else ("", "")
+    best = (f"   {top.gain}", "good") if top.gain else ("", "")
     keys: tuple[str | Span, ...] = ("  ", _key("overview.why"), " why")
     if option.is_triable:
         keys = ("  ", _key("overview.try_fix"), " try it", *keys)

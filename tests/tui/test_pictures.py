@@ -53,12 +53,14 @@ def settled(screen: str, *keys: str) -> Callable[[Pilot[None]], Any]:
     async def run(pilot: Pilot[None]) -> None:
         app = pilot.app
         assert isinstance(app, PerftuiApp)
-        await until(pilot, lambda: app.snapshot is not None, "a snapshot")
+        await until(pilot, lambda: app.snapshot and app.snapshot.is_judged, "a judged snapshot")
         if app.target.is_dir():
             await until(pilot, lambda: app.output.lines, "the output")
         app.action_show(screen)
         await until(pilot, lambda: app.current_mode == screen, screen)
         await pilot.press(*keys)
+        if screen == "runs":
+            await until(pilot, lambda: "reading" not in text_of(app), "what each run came to")
         await pilot.pause(0.3)
         await pilot.pause()
 

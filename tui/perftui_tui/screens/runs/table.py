@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -37,7 +38,8 @@ def run_table(runs: RunList, shown: Path) -> TableData:
         [one.summary.mean or -1 if one.summary else -1 for one in listed], dtype=np.int64
     )
     columns = (
-        name_column("run", titles, "runs"),
+        # The name that a person gave stands in front.
+        replace(name_column("run", titles, "runs"), middle=False),
         Column("started", started, lambda row: _clock(started[row]), 16, LEFT, optional=2),
         text_column("script", [_script(one) for one in listed], 16, 4),
         text_column("status", [_status(one) for one in listed], 11, 0),

@@ -1,4 +1,4 @@
-"""Samples of the machine that a rank runs on."""
+"""What was sampled and noted of the machine that a rank runs on."""
 
 from __future__ import annotations
 
@@ -16,3 +16,9 @@ def host_of(facts: Facts) -> str:
 def samples(facts: Facts) -> Table:
     """Telemetry of the rank's host, without columns where none was recorded."""
     return facts.run.telemetry.get(host_of(facts), Table()) if facts.run else Table()
+
+
+def noted_of_host(facts: Facts, name: str) -> object:
+    """What the run noted of the rank's host as ``name``, one of ``BY_HOST``; None where nothing."""
+    noted = facts.manifest.profile.get(name) if facts.manifest else None
+    return noted.get(host_of(facts)) if isinstance(noted, dict) else None

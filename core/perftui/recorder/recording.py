@@ -83,7 +83,6 @@ class Recording:
         self._left: set[int] = set()
         """Processes of the command that lived when it had ended, but for those already reported."""
         self._is_ending = threading.Event()
-        self._stop_reason: StopReason | None = None
         self._git = threading.Thread(target=self._ask_git, name="git", daemon=True)
 
     def command(self, restore: Callable[[], None]) -> Command:
@@ -127,9 +126,8 @@ class Recording:
         Raises:
             ValueError: there is no such reason.
         """
-        if reason is not None and self._stop_reason is None:
-            self._stop_reason = StopReason(reason)
-            self.manifest.update(stop_reason=self._stop_reason)
+        if reason is not None and self.manifest.current.stop_reason is None:
+            self.manifest.update(stop_reason=StopReason(reason))
 
     def fail(self, message: str) -> None:
         """The training could not be started."""

@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from perftui import format as fmt
-from perftui.probe.model import Ceilings, Rate
+from perftui.probe.model import Ceilings, NotMeasured, Rate
 from perftui.report.blocks import wrapped
 from perftui.report.outputs.probe import ProbeOutput
 from perftui.trace.text import printable
@@ -29,15 +29,26 @@ def text(found: Ceilings, kept: Path | None) -> str:
     for rate in found.rates:
         lines += _row(rate)
     for one in found.not_measured:
-        lines += wrapped(printable(f"{one.name.value}: not measured: {one.reason}"))
+        lines += wrapped(missing_text(one))
     if found.is_disturbed:
         lines += wrapped(
             f"Other programs used {found.others:.1f} of {found.cores} cores meanwhile: measure "
             "again on an idle machine."
         )
-    nowhere = "not kept: PERFTUI_CACHE is off, or others can write there"
-    lines.append(printable(f"kept in {kept}") if kept else nowhere)
+    lines.append(kept_text(kept))
     return "\n".join(lines) + "\n"
+
+
+def missing_text(one: NotMeasured) -> str:
+    """What could not be measured, and why."""
+    return printable(f"{one.name.value}: not measured: {one.reason}")
+
+
+def kept_text(kept: Path | None) -> str:
+    """Where the rates are kept."""
+    if kept is None:
+        return "not kept: PERFTUI_CACHE is off, or others can write there"
+    return printable(f"kept in {kept}")
 
 
 def as_object(found: Ceilings, kept: Path | None) -> ProbeOutput:

@@ -82,8 +82,8 @@ def _heading(report: Report) -> Iterator[str]:
 def _status(manifest: Manifest) -> str:
     if manifest.message:
         return manifest.message
-    if manifest.was_stopped and manifest.stop_reason is not None:
-        return f"{manifest.stop_reason.text} (code {manifest.exit_code})"
+    if manifest.stopped:
+        return f"{manifest.stopped} (code {manifest.exit_code})"
     if manifest.status is Status.EXITED:
         return f"exited with code {manifest.exit_code}"
     if manifest.status is Status.KILLED:

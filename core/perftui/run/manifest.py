@@ -177,16 +177,16 @@ class Manifest:
     @property
     def state(self) -> str:
         """The status in a word or two: ``running``, ``exited 0``, ``stopped``."""
-        if self.was_stopped:
+        if self.stopped:
             return "stopped"
         code = "" if self.exit_code is None else f" {self.exit_code}"
         return f"{self.status.value}{code}"
 
     @property
-    def was_stopped(self) -> bool:
-        """Whether it ended because perftui was asked to stop it."""
-        ended = self.status in (Status.EXITED, Status.KILLED)
-        return ended and self.stop_reason is not None and self.exit_code != 0
+    def stopped(self) -> str:
+        """Why it ended where perftui was asked to stop it, ``stopped for a trial``; else empty."""
+        ended = self.status in (Status.EXITED, Status.KILLED) and self.exit_code != 0
+        return self.stop_reason.text if ended and self.stop_reason is not None else ""
 
     @property
     def patched(self) -> tuple[Expected, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,21 +18,22 @@ class NewProofs:
     Written on the thread of a trial, read by the app."""
 
     def __init__(self) -> None:
-        self._proofs: dict[Path, dict[str, Proof]] = defaultdict(dict)
-        self._options: dict[Path, dict[str, FixOption]] = defaultdict(dict)
+        self._proofs: dict[Path, dict[str, Proof]] = {}
+        self._options: dict[Path, dict[str, FixOption]] = {}
 
     def add(self, root: Path, proof: Proof) -> None:
         """Note what was proven of a fix of the run at ``root``."""
-        self._proofs[root] = {**self._proofs[root], proof.fix: proof}
+        self._proofs[root] = {**self._proofs.get(root, {}), proof.fix: proof}
 
     def change(self, root: Path, option: FixOption) -> None:
         """Note what a fix of the run at ``root`` changes now: as many workers as runs have shown to
         be best."""
-        self._options[root] = {**self._options[root], option.fix: option}
+        self._options[root] = {**self._options.get(root, {}), option.fix: option}
 
     def on(self, snapshot: Snapshot) -> Snapshot:
         """``snapshot`` with what was proven since it was read."""
-        proofs, changed = self._proofs[snapshot.source], self._options[snapshot.source]
+        proofs = self._proofs.get(snapshot.source, {})
+        changed = self._options.get(snapshot.source, {})
         if not proofs and not changed:
             return snapshot
         options = {

@@ -122,12 +122,10 @@ class Tuning(Experiment[TuningState]):
 
     def _trial(self, event: Trying) -> TrialState | None:
         """The fix that is tried, with its pairs so far."""
-        from perftui.experiments.trial.progress import NO_PAIRS
-
         state, now = self.state, self.clock()
         if state is None:
             return None
-        if state.trial is None or event.progress is NO_PAIRS:
+        if state.trial is None:
             return TrialState(
                 event.option,
                 state.steps,

@@ -46,8 +46,7 @@ def farewell(
         return 2
     log(_outcome(manifest))
     failed = manifest.status.is_over and bool(manifest.exit_code or manifest.message)
-    failed = failed and not manifest.was_stopped
-    if failed and not is_replay:
+    if failed and not manifest.stopped and not is_replay:
         _repeat_output(RunLayout(root).output)
     for word, what in achieved:
         log(f"  {word:<7} {printable(what)}")
@@ -86,8 +85,8 @@ def _outcome(manifest: Manifest) -> str:
             f"perftui: the recorder of {script} died, and the script's terminal with it; "
             "everything before that is saved"
         )
-    if manifest.was_stopped and manifest.stop_reason is not None:
-        return f"perftui: {script} was {manifest.stop_reason.text} (exit code {manifest.exit_code})"
+    if manifest.stopped:
+        return f"perftui: {script} was {manifest.stopped} (exit code {manifest.exit_code})"
     if manifest.status is Status.KILLED:
         return f"perftui: {script} was killed by a signal (exit code {manifest.exit_code})"
     return f"perftui: {script} ended with exit code {manifest.exit_code}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from perftui_tui.commands.line import CommandLine, UsageError
@@ -17,6 +16,7 @@ def runs(line: CommandLine) -> int:
     """
     from perftui.run.history import list_runs, recorded_where
     from perftui.trace.text import printable
+    from perftui_tui.look.format import date_and_time
 
     directory = _directory(line)
     entries = list_runs(directory)
@@ -28,7 +28,7 @@ def runs(line: CommandLine) -> int:
             print(printable(f"{entry.run_id:<40} {'damaged':<14} {entry.problem or ''}"))
             continue
         manifest = entry.manifest
-        started = time.strftime("%Y-%m-%d %H:%M", time.localtime(manifest.started_ns / 1e9))
+        started = date_and_time(manifest.started_ns)
         name = f"  {manifest.name}" if manifest.name else ""
         line_of_run = f"{entry.run_id:<40} {manifest.state:<14} {started}  {manifest.script}{name}"
         elsewhere = f"  ({where})" if (where := recorded_where(entry)) else ""

@@ -11,6 +11,9 @@ from perftui_tui.reading.experiment_state import ExperimentState, Stage
 
 CLOSE, STOP = "close", "stop"
 
+ITS_TRAINING = " and its training"
+"""What ends with a trial or a tuning."""
+
 State = TypeVar("State", bound=ExperimentState)
 Rows = Callable[[State, float, int], list[Row]]
 """What is shown of a state: at a time, so many cells wide."""
@@ -45,12 +48,13 @@ class ExperimentDialog(ChoiceDialog, Generic[State]):
         self.change(self._rows_of(state, now, self.cells), self._choices_of(state))
 
 
-def while_it_runs(name: str, stage: Stage) -> tuple[Choice, ...]:
-    """What can be done with one that is not over; ``name`` says what it is."""
-    hide = Choice(("escape", "enter", "q"), f"close this; the {name} goes on", CLOSE)
+def while_it_runs(what: str, stage: Stage, beside: str = "") -> tuple[Choice, ...]:
+    """What can be done with one that is not over: ``what`` goes on, ``the trial``, or is stopped
+    with what is ``beside`` it."""
+    hide = Choice(("escape", "enter", "q"), f"close this; {what} goes on", CLOSE)
     if stage is Stage.STOPPING:
         return (hide,)
-    return hide, Choice(("s",), f"stop the {name} and its training", STOP)
+    return hide, Choice(("s",), f"stop {what}{beside}", STOP)
 
 
 AFTERWARDS = Choice(("escape", "enter", "q"), "close", CLOSE)

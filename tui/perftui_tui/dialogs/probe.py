@@ -6,9 +6,8 @@ import shlex
 from pathlib import Path
 
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose, yes_or_no
-from perftui_tui.dialogs.experiment import AFTERWARDS, CLOSE, STOP, ExperimentDialog
+from perftui_tui.dialogs.experiment import AFTERWARDS, ExperimentDialog, while_it_runs
 from perftui_tui.panes.probe import probe_rows
-from perftui_tui.reading.experiment_state import Stage
 from perftui_tui.reading.probe_state import ProbeState
 
 WHAT = (
@@ -37,7 +36,4 @@ def choices_of(state: ProbeState) -> tuple[Choice, ...]:
     """What can be done with a measurement."""
     if state.stage.is_over:
         return (AFTERWARDS,)
-    hide = Choice(("escape", "enter", "q"), "close this; measuring goes on", CLOSE)
-    if state.stage is Stage.STOPPING:
-        return (hide,)
-    return hide, Choice(("s",), "stop measuring", STOP)
+    return while_it_runs("measuring", state.stage)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from perftui.experiments.trial.verdict import Outcome
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog
-from perftui_tui.dialogs.experiment import AFTERWARDS, ExperimentDialog, while_it_runs
+from perftui_tui.dialogs.experiment import AFTERWARDS, ITS_TRAINING, ExperimentDialog, while_it_runs
 from perftui_tui.panes.proof import proof_rows
 from perftui_tui.panes.trial import USUAL_CELLS, trial_rows
 from perftui_tui.reading.trial_state import TrialState
@@ -30,7 +30,7 @@ def proof_dialog(proof: Proof) -> ChoiceDialog:
 def choices_of(state: TrialState) -> tuple[Choice, ...]:
     """What can be done with a trial."""
     if not state.stage.is_over:
-        return while_it_runs("trial", state.stage)
+        return while_it_runs("the trial", state.stage, ITS_TRAINING)
     verdict = state.verdict
     is_faster = verdict is not None and verdict.outcome is Outcome.FASTER
     if is_faster and state.option.patch is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
-from perftui_tui.dialogs.experiment import AFTERWARDS, ExperimentDialog, while_it_runs
+from perftui_tui.dialogs.experiment import AFTERWARDS, ITS_TRAINING, ExperimentDialog, while_it_runs
 from perftui_tui.keys.keymap import hint
 from perftui_tui.panes.tuning import tuning_rows
 from perftui_tui.reading.tuning_state import TuningState
@@ -58,7 +58,7 @@ def tuning_dialog(state: TuningState, now: float) -> ExperimentDialog[TuningStat
 def choices_of(state: TuningState) -> tuple[Choice, ...]:
     """What can be done with a tuning."""
     if not state.stage.is_over:
-        return while_it_runs("tuning", state.stage)
+        return while_it_runs("the tuning", state.stage, ITS_TRAINING)
     choices = [AFTERWARDS]
     if state.kept and state.journal is not None and state.journal.is_recorded:
         choices.append(Choice(("o",), "open the run recorded with all kept fixes", OPEN))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 
 from perftui_tui.look.units import MISSING, format_bytes, format_count, format_ns, significant
@@ -56,6 +57,11 @@ def fine_percent(value: float) -> str:
     if 0 < value < 0.05:
         return "<0.1 %"
     return f"{value:.1f} %" if value < 9.95 else percent(value)
+
+
+def date_and_time(ns: int) -> str:
+    """``2026-11-27 17:18``: local time of ``ns`` since the epoch."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(ns / 1e9))
 
 
 def elapsed(ns: int) -> str:

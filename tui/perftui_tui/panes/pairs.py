@@ -56,11 +56,7 @@ def running(state: TrialState) -> str:
     run = state.run
     if run is None:
         return "starting"
-    if run.purpose == "workers":
-        return run.text
-    if run.purpose == "warm-up":
-        return "warm-up run"
-    return f"pair {run.pair} of {state.look}"
+    return run.before_pairs or f"pair {run.pair} of {state.look}"
 
 
 def bar_rows(state: TrialState, cells: int) -> list[Row]:

@@ -36,7 +36,15 @@ def probe_rows(state: ProbeState, now: float, cells: int) -> list[Row]:
     if state.problem and state.stage is not Stage.FAILED:
         rows += wrap(state.problem, cells, "warn")
     if state.found is not None:
-        return [*rows, (), *_table(state.found, cells), *_kept(state, cells)]
+        from perftui.report.probe import kept_text
+
+        return [
+            *rows,
+            (),
+            *_table(state.found, cells),
+            (),
+            *wrap(kept_text(state.kept), cells, "dim"),
+        ]
     if not state.stage.is_over:
         rows.append(row((elapsed(int(state.elapsed(now) * 1e9)), "dim")))
     return [*rows, *(row(("  measured  ", "dim"), name) for name in state.names)]
@@ -44,6 +52,8 @@ def probe_rows(state: ProbeState, now: float, cells: int) -> list[Row]:
 
 def _table(found: Ceilings, cells: int) -> list[Row]:
     """Each rate with its spread, and below it how it was measured."""
+    from perftui.report.probe import missing_text
+
     name, spread = f"{'rate':<{NAME_CELLS}}", f"{'spread':>{SPREAD_CELLS}}"
     rows = [row((f"{name}{'at most':>{RATE_CELLS}}{spread}", "bold"))]
     for rate in found.rates:
@@ -52,15 +62,8 @@ def _table(found: Ceilings, cells: int) -> list[Row]:
         rows.append(row(f"{rate.name.value:<{NAME_CELLS}}", value, (spread, "dim")))
         rows += wrap(printable(rate.how), cells, "dim", "  ")
     for missing in found.not_measured:
-        reason = f"{missing.name.value}: not measured: {missing.reason}"
-        rows += wrap(printable(reason), cells, "warn")
+        rows += wrap(missing_text(missing), cells, "warn")
     return rows
-
-
-def _kept(state: ProbeState, cells: int) -> list[Row]:
-    nowhere = "not kept: PERFTUI_CACHE is off, or others can write there"
-    text = printable(f"kept in {state.kept}") if state.kept else nowhere
-    return [(), *wrap(text, cells, "dim")]
 
 
 def result(state: ProbeState) -> Span:

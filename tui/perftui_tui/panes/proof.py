@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from perftui_tui.charts.interval import interval_rows
+from perftui_tui.look.format import date_and_time
 from perftui_tui.look.rows import Row, row, wrap
 from perftui_tui.panes.pairs import BAR_CELLS, STYLES, pair_table
 
@@ -25,8 +25,7 @@ def proof_rows(proof: Proof, cells: int) -> list[Row]:
         interval = (proof.low, proof.ratio, proof.high)
         rows += interval_rows(ratios, interval, min(BAR_CELLS, cells))
         rows += wrap(CONFIDENCE_TEXT, cells, "dim")
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(proof.measured_ns / 1e9))
-    rows.append(row((f"measured {when}", "dim")))
+    rows.append(row((f"measured {date_and_time(proof.measured_ns)}", "dim")))
     for note in proof.notes:
         rows += wrap(note, cells, "warn")
     return [*rows, (), *pair_table([(one.before_ns, one.after_ns) for one in proof.pairs])]

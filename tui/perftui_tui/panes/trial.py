@@ -67,9 +67,8 @@ def result(state: TrialState) -> Span:
         return (f"stopped after {fmt.several(len(state.pairs), 'pair')}{said}", "warn")
     if verdict is None:
         return (state.run.text if state.run else "starting the first run", "")
-    if state.stage is Stage.RUNNING:
-        return (verdict.while_running, STYLES.get(verdict.outcome.value, "bold"))
-    return (verdict.headline, STYLES.get(verdict.outcome.value, "bold"))
+    text = verdict.while_running if state.stage is Stage.RUNNING else verdict.headline
+    return (text, STYLES.get(verdict.outcome.value, "bold"))
 
 
 def _outcome(state: TrialState, cells: int) -> list[Row]:

@@ -36,10 +36,8 @@ def waits_for_window(snapshot: Snapshot) -> bool:
 def verdict(snapshot: Snapshot) -> tuple[Span, str]:
     """The first finding, or why there is none: a label and a sentence."""
     top = snapshot.diagnosis.top
-    if not snapshot.is_judged:
-        return label("READING", "accent"), JUDGING
     if waits_for_window(snapshot):
-        return label("READING", "accent"), READING
+        return label("READING", "accent"), READING if snapshot.is_judged else JUDGING
     if top is not None and top.rule == COMPUTE_BOUND_ID:
         return label("COMPUTING", "accent"), top.headline
     if top is not None:
@@ -77,8 +75,8 @@ def _ended(snapshot: Snapshot) -> tuple[str, str, str] | None:
         return "FAILED", "bad", "the script could not be started"
     if phase is Phase.FAILED:
         return "FAILED", "bad", f"the script ended with exit code {code} {_how_far(snapshot)}"
-    if phase is Phase.STOPPED and manifest is not None and manifest.stop_reason is not None:
-        return "STOPPED", "warn", f"{manifest.stop_reason.text} {_how_far(snapshot)}"
+    if phase is Phase.STOPPED and manifest is not None:
+        return "STOPPED", "warn", f"{manifest.stopped} {_how_far(snapshot)}"
     if phase is Phase.KILLED:
         return (
             "KILLED",

@@ -6,8 +6,6 @@ the first frame needs.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from perftui.facts.fact import Facts
@@ -22,14 +20,14 @@ RECENT_STEPS = 4000
 """Steps that are charted: minutes of a quick training."""
 
 
-def first_look(root: Path, now_ns: int, rank_number: int = 0) -> Snapshot:
-    """The run at ``root`` as it is, without a window and not judged.
+def first_look(reader: RunReader, now_ns: int, rank_number: int = 0) -> Snapshot:
+    """The run of ``reader`` as it is, without a window and not judged.
 
     Raises:
         ManifestError: it is not a readable run.
         OSError: it cannot be read.
     """
-    run = RunReader(root).poll()
+    run = reader.poll()
     return unjudged(run, Facts(run, None, rank_number), rank_number, now_ns)
 
 

@@ -11,6 +11,7 @@ from perftui_tui.reading.messages import SnapshotReceived, SourceFailed
 from perftui_tui.reading.thread import Clock, Post, ReadingThread
 
 if TYPE_CHECKING:
+    from perftui.run.reader import RunReader
     from perftui_tui.reading.run_view import RunView
 
 POLL_SECONDS = 1.0
@@ -50,10 +51,10 @@ class RunSource(ReadingThread):
 
     def read(self) -> None:
         """Post a picture for each read."""
-        self._look_first()
+        reader = self._look_first()
         from perftui_tui.reading.run_view import RunView
 
-        view = RunView(self.path, self._clock, self.stopped.is_set, self._rank_number)
+        view = RunView(self.path, self._clock, self.stopped.is_set, self._rank_number, reader)
         before = 0.0
         while not self.stopped.is_set():
             began = time.thread_time()
@@ -65,21 +66,24 @@ class RunSource(ReadingThread):
                 self.stopped.wait(pause_after(min(cost, before)))
             before = cost
 
-    def _look_first(self) -> None:
+    def _look_first(self) -> RunReader | None:
         """Post the run before it is judged, where all that judges has yet to be loaded: the first
-        frame does not wait for that, nor is it slowed by it."""
+        frame does not wait for that, nor is it slowed by it. Returns what has read it."""
         if JUDGE in sys.modules:
-            return
+            return None
         from perftui.run.manifest import ManifestError
+        from perftui.run.reader import RunReader
         from perftui_tui.reading.first_look import first_look
 
+        reader = RunReader(self.path)
         try:
-            snapshot = first_look(self.path, self._clock(), self._rank_number)
+            snapshot = first_look(reader, self._clock(), self._rank_number)
         except (ManifestError, OSError):
             # Every read after this one meets it too, and reports it.
-            return
+            return None
         self.report(SnapshotReceived(snapshot))
         self.is_drawn.wait(DRAWN_SECONDS)
+        return reader
 
     def _post_one(self, view: RunView) -> bool:
         """Post a picture; whether another may follow."""

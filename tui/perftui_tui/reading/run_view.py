@@ -54,6 +54,8 @@ def read_once(root: Path) -> Snapshot:
 class RunView:
     """Reads the run at ``root`` again and again, and caches the analysis of its newest window.
 
+    ``reader`` is one of that run that has begun to read it.
+
     Raises:
         ManifestError: on ``read``, where the directory is not a readable run.
     """
@@ -64,9 +66,10 @@ class RunView:
         clock: Callable[[], int],
         cancelled: Callable[[], bool],
         rank_number: int = 0,
+        reader: RunReader | None = None,
     ) -> None:
         self._rank_number = rank_number
-        self._reader = RunReader(root)
+        self._reader = reader or RunReader(root)
         self._clock = clock
         self._cancelled = cancelled
         self._rank: int | None = None

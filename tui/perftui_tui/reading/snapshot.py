@@ -154,7 +154,7 @@ def phase_of(manifest: Manifest) -> Phase:
     """The phase of the run with this manifest."""
     from perftui.run.manifest import Status
 
-    if manifest.was_stopped:
+    if manifest.stopped:
         return Phase.STOPPED
     if manifest.status is Status.EXITED:
         return Phase.ENDED if manifest.exit_code == 0 else Phase.FAILED

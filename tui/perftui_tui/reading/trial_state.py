@@ -58,8 +58,8 @@ class TrialState(ExperimentState):
     @property
     def makes_blocks(self) -> bool:
         """Whether pairs are blocks within runs now."""
-        by_pairs = self.run is not None and self.run.purpose in ("warm-up", "pair")
-        return self.pairs_of_run is not None and not by_pairs
+        of_runs = self.run is not None and self.run.is_of_runs
+        return self.pairs_of_run is not None and not of_runs
 
     def begin_run(self, following: NextRun, now: float) -> TrialState:
         """The trial once the run before is over and the ``following`` begins."""

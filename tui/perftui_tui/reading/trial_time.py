@@ -35,10 +35,8 @@ def _mean(state: TrialState, *, is_for_workers: bool) -> float | None:
 
 def _runs_to_look(state: TrialState) -> int:
     """Runs until the next look without those that try numbers of workers; a running one counts."""
-    purposes = [run.purpose for run, _ in state.made]
     if not state.makes_blocks:
-        made = purposes.count(Purpose.WARM_UP) + purposes.count(Purpose.PAIR)
-        return runs_of(state.look) - made
+        return runs_of(state.look) - sum(run.is_of_runs for run, _ in state.made)
     one_more = state.run is not None and state.run.purpose is Purpose.LOSSES
-    made = purposes.count(Purpose.BLOCKS)
+    made = sum(run.purpose is Purpose.BLOCKS for run, _ in state.made)
     return runs_of(state.look, state.pairs_of_run) - made + one_more

@@ -38,12 +38,24 @@ class NextRun:
     """At most so many runs follow that try other numbers of workers."""
 
     @property
+    def is_of_runs(self) -> bool:
+        """Whether pairs are made of runs by now, not of blocks within them."""
+        return self.purpose in (Purpose.WARM_UP, Purpose.PAIR)
+
+    @property
+    def before_pairs(self) -> str:
+        """What it is for in a few words, where it belongs to no pair; else empty."""
+        if self.purpose is Purpose.WORKERS:
+            return f"trying {fmt.several(self.workers, 'worker')}"
+        return "warm-up run" if self.purpose is Purpose.WARM_UP else ""
+
+    @property
     def text(self) -> str:
         """What it is, for a person."""
         if self.purpose is Purpose.WORKERS:
-            return f"trying {fmt.several(self.workers, 'worker')}"
+            return self.before_pairs
         if self.purpose is Purpose.WARM_UP:
-            return "warm-up run, not counted"
+            return f"{self.before_pairs}, not counted"
         if self.purpose is Purpose.PAIR:
             way = "with" if self.arm is Arm.AFTER else "without"
             return f"pair {self.pair}, the run {way} the fix"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from perftui.facts.fact import Facts, fact
-from perftui.facts.samples import host_of
+from perftui.facts.samples import noted_of_host
 from perftui.format import middle
 from perftui.run.manifest import OTHER_PROGRAMS
 from perftui.trace.text import printable
@@ -37,10 +37,7 @@ class Program:
 def other_programs(facts: Facts) -> tuple[Program, ...]:
     """The busiest programs beside the run on the rank's host, busiest first; empty where none was
     seen, as in a container."""
-    if facts.manifest is None or facts.rank is None:
-        return ()
-    noted = facts.manifest.profile.get(OTHER_PROGRAMS)
-    host = noted.get(host_of(facts)) if isinstance(noted, dict) else None
+    host = noted_of_host(facts, OTHER_PROGRAMS) if facts.rank else None
     cores = host.get("cores") if isinstance(host, dict) else None
     pids = host.get("pids") if isinstance(host, dict) else None
     # Older recordings have no process numbers.

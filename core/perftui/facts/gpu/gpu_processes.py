@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perftui.facts.fact import Facts, fact
+from perftui.facts.samples import noted_of_host
 from perftui.format import middle
 from perftui.run.manifest import GPU_PROCESSES
 from perftui.trace.text import printable
@@ -37,10 +38,7 @@ class GpuProcess:
 def gpu_processes(facts: Facts) -> Mapping[str, tuple[GpuProcess, ...]]:
     """By what the columns of each GPU of the rank's host begin with, the largest first; empty where
     none was seen, as in a container with numbers of its own."""
-    if facts.manifest is None or facts.rank is None:
-        return {}
-    noted = facts.manifest.profile.get(GPU_PROCESSES)
-    host = noted.get(facts.rank.host or facts.manifest.host) if isinstance(noted, dict) else None
+    host = noted_of_host(facts, GPU_PROCESSES) if facts.rank else None
     if not isinstance(host, dict):
         return {}
     lists = {prefix: found for prefix, found in host.items() if isinstance(found, list)}

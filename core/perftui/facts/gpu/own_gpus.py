@@ -9,6 +9,7 @@ from contextlib import suppress
 import msgspec
 
 from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.samples import noted_of_host
 from perftui.facts.settings import Devices, Settings, settings
 from perftui.run.manifest import GPU_DEVICES, NOT_SAMPLED
 from perftui.telemetry.gpu.names import Gpu
@@ -51,7 +52,7 @@ def _numbers(known: Settings, devices: Devices) -> Iterator[int]:
 def sampled_gpus(facts: Facts) -> list[Gpu]:
     """The GPUs that were found on the rank's host; none where the run does not list them."""
     with suppress(msgspec.ValidationError):
-        return msgspec.convert(_of_host(facts, GPU_DEVICES) or [], list[Gpu])
+        return msgspec.convert(noted_of_host(facts, GPU_DEVICES) or [], list[Gpu])
     return []
 
 
@@ -59,13 +60,5 @@ def sampled_gpus(facts: Facts) -> list[Gpu]:
 def not_sampled(facts: Facts) -> dict[str, str]:
     """Why a metric of the rank's host is not sampled, by its name, or that of a device."""
     with suppress(msgspec.ValidationError):
-        return msgspec.convert(_of_host(facts, NOT_SAMPLED) or {}, dict[str, str])
+        return msgspec.convert(noted_of_host(facts, NOT_SAMPLED) or {}, dict[str, str])
     return {}
-
-
-def _of_host(facts: Facts, name: str) -> object:
-    if facts.manifest is None:
-        return None
-    noted = facts.manifest.profile.get(name)
-    host = (facts.rank.host if facts.rank else "") or facts.manifest.host
-    return noted.get(host) if isinstance(noted, dict) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from perftui.fixes.model import FixOption
 from perftui_tui.dialogs.choice import Prose, labelled
 from perftui_tui.dialogs.fix import diff_rows, risk
 from perftui_tui.keys.keymap import hint
+from perftui_tui.look.format import date_and_time
 from perftui_tui.look.rows import Row, Span, crop, fold, row, with_fitting, wrap
 from perftui_tui.reading.snapshot import Snapshot
 
@@ -89,7 +89,7 @@ def _option(option: FixOption, proof: Proof | None, written: str | None, cells: 
 
 def _proof(proof: Proof, cells: int) -> list[Row]:
     """On how many pairs the result rests, from when it is, and what disturbed it."""
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(proof.measured_ns / 1e9))
+    when = date_and_time(proof.measured_ns)
     label = f"{INDENT}Proof "
     sure = f", {fmt.percent(CONFIDENCE)} confidence" if proof.ratio is not None else ""
     pairs = fmt.several(len(proof.pairs), "pair")

@@ -66,19 +66,21 @@ def _with_other_fix(line: Row, snapshot: Snapshot, cells: int) -> Row:
 
 def _tried_or_to_do(possible: list[FixOption], top: Finding, snapshot: Snapshot) -> Row:
     """The first fix that is proven to gain, or was not tried; else what came of the first."""
+    useless: list[Proof] = []
     for option in possible:
         proof = snapshot.proof(option)
         if proof is None:
             return _do_this(option, top)
         if proof.is_faster or not proof.is_decided:
-            return _measured("PROVEN" if proof.is_faster else "TRIED", proof)
-    proof = snapshot.proof(possible[0])
-    return _do_this(possible[0], top) if proof is None else _measured("TRIED", proof)
+            return _measured(proof)
+        useless.append(proof)
+    return _measured(useless[0])
 
 
-def _measured(word: str, proof: Proof) -> Row:
-    style = "good" if proof.is_faster else "warn"
-    more = " write it" if proof.is_faster else " more"
+def _measured(proof: Proof) -> Row:
+    word, style, more = "TRIED", "warn", " more"
+    if proof.is_faster:
+        word, style, more = "PROVEN", "good", " write it"
     title, gain = (proof.title, "bold"), (f"   {proof.headline}", style)
     return row(label(word, "accent"), " ", title, gain, "  ", _screen("diagnosis"), more)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -12,7 +11,7 @@ from textual.binding import BindingType
 
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import bindings
-from perftui_tui.look.format import share
+from perftui_tui.look.format import date_and_time, share
 from perftui_tui.look.units import MISSING, format_count, format_ns
 from perftui_tui.tables.columns import name_column, text_column
 from perftui_tui.tables.rows import LEFT, Column, TableData
@@ -74,7 +73,7 @@ def _started(one: Listed) -> int:
 def _clock(started: int) -> str:
     if not started:
         return MISSING
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(started / 1e9))
+    return date_and_time(started)
 
 
 def _script(one: Listed) -> str:

@@ -27,6 +27,17 @@ def rough_time(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"
 
 
+def rough_range(fewest: float, most: float) -> str:
+    """Seconds as ``2 to 5 min``, ``50 s to 2 min``; ``2 min`` where both are the same."""
+    low, high = rough_time(fewest), rough_time(most)
+    if low == high:
+        return low
+    for unit in (" s", " min", " h"):
+        if low.endswith(unit) and high.endswith(unit) and low.count(" ") == high.count(" ") == 1:
+            return f"{low.removesuffix(unit)} to {high}"
+    return f"{low} to {high}"
+
+
 def size(count: float) -> str:
     """``78.1 GiB``, ``512 MiB``, ``12 B``."""
     for unit_size, unit in _SIZES:

@@ -1,14 +1,34 @@
 """The figures of two runs as rows: what is judged, and what is too small to be."""
 
+from pathlib import Path
+
+from perftui.experiments.comparison import compare
+from perftui.experiments.trial.proof import Proof
+from perftui.experiments.trial.verdict import Outcome
+from perftui.facts.fact import Facts
+from perftui.run.reader import RunReader
 from perftui_tui.look.format import milliseconds, per_second
 from perftui_tui.look.rows import plain
 from perftui_tui.look.units import format_ns
-from perftui_tui.screens.compare.figures import Line, _line
-from tests.tui.recorded import MS
+from perftui_tui.screens.compare.figures import Line, _line, comparison
+from tests.tui.recorded import MS, write_run
+
+
+def test_what_pairs_of_runs_came_to_counts_for_more(tmp_path: Path) -> None:
+    runs = [Facts(RunReader(write_run(tmp_path / name)).poll()) for name in ("one", "other")]
+    said = "2.00x faster (1.90 to 2.10)"
+    proof = Proof("loader-workers", "num_workers 0 -> 4", Outcome.FASTER, said, (), 1, 2.0)
+    lines = [plain(line).rstrip() for line in comparison(compare(*runs), 80, proof)]
+    assert lines[:3] == [
+        "num_workers 0 -> 4: 2.00x faster (1.90 to 2.10) by pairs of runs",
+        "These two runs alone say:",
+        " NO CLEAR DIFFERENCE",
+    ]
+    assert plain(comparison(compare(*runs), 80)[0]).rstrip() == " NO CLEAR DIFFERENCE"
 
 
 def drawn(line: Line) -> str:
-    return plain(_line(line, 100))
+    return plain(_line(line, 100, judges=True))
 
 
 def test_a_part_too_small_to_matter_shows_its_change_and_no_bar() -> None:
@@ -46,3 +66,8 @@ def test_a_short_part_is_not_said_to_take_no_time() -> None:
         "0.01",
         "0.03",
     ]
+
+
+def test_what_cannot_be_concluded_is_not_called_better() -> None:
+    text = plain(_line(Line("data loader wait", 100 * MS, 2 * MS, format_ns), 100, judges=False))
+    assert text.endswith("-98 %")

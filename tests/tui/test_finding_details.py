@@ -22,7 +22,7 @@ def said(finding: Finding) -> str:
     """The details of ``finding`` in a diagnosis that had 500 steady steps of a run to look at."""
     diagnosis = Diagnosis((finding,), steady_steps=500)
     snapshot = Snapshot(Path("run"), Phase.LIVE, "train.py", 0, diagnosis=diagnosis)
-    return "\n".join(plain(line) for line in details(snapshot, finding, (), 0, None, 80))
+    return "\n".join(plain(line) for line in details(snapshot, finding, (), 0, 80))
 
 
 def test_confidence_is_said_to_rest_on_the_steps_it_rests_on() -> None:
@@ -87,7 +87,7 @@ def test_a_fix_that_is_refused_is_not_said_to_have_no_risk(tmp_path: Path) -> No
     snapshot = RunView(write_run(tmp_path, cpu_count=1), lambda: NOW, lambda: False).read()
     top = snapshot.diagnosis.top
     assert top is not None
-    lines = [plain(line) for line in details(snapshot, top, snapshot.fixes(top), 0, None, 80)]
+    lines = [plain(line) for line in details(snapshot, top, snapshot.fixes(top), 0, 80)]
     assert "     no core is free for more workers (of 1 core)" in lines
     assert not any("Risk" in line for line in lines)
 
@@ -112,7 +112,7 @@ def test_rules_that_could_not_judge_do_not_speak_for_those_that_could() -> None:
 def test_details_without_a_finding_begin_at_the_top() -> None:
     diagnosis = Diagnosis(abstentions=(Abstention("sync-bound", "no window"),), steady_steps=5)
     snapshot = Snapshot(Path("run"), Phase.LIVE, "train.py", 0, diagnosis=diagnosis)
-    rows = [plain(line) for line in details(snapshot, None, (), 0, None, 80)]
+    rows = [plain(line) for line in details(snapshot, None, (), 0, 80)]
     assert rows[0] == "Not judged, and why"
 
 

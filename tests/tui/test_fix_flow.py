@@ -85,13 +85,38 @@ async def test_a_fix_is_not_offered_a_second_time(ended: Path, script: Path) -> 
         await until_shown(pilot, "train.py written")
         fixed = script.read_bytes()
         await pilot.press("w")
-        await until_shown(pilot, "already has this fix")
+        await until_shown(pilot, "written already: u undoes it")
         assert "Write the fix?" not in text_of(app)
         assert script.read_bytes() == fixed
-        script.write_bytes(fixed + b"# mine\n")
+
+
+async def test_a_source_that_was_changed_meanwhile_is_not_written(
+    ended: Path, script: Path
+) -> None:
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await show_diagnosis(app, pilot)
+        script.write_bytes(script.read_bytes() + b"# mine\n")
         await pilot.press("w")
         await until_shown(pilot, "has changed since")
         assert "Write the fix?" not in text_of(app)
+
+
+async def test_a_written_fix_is_the_first_thing_said_until_it_is_undone(
+    ended: Path, script: Path
+) -> None:
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await show_diagnosis(app, pilot)
+        await pilot.press("w")
+        await until_shown(pilot, "Write the fix?")
+        await pilot.press("enter")
+        await until_shown(pilot, "written to the source: u undoes it, r runs it")
+        await pilot.press("1")
+        await until_shown(pilot, "WRITTEN     num_workers 0 -> 4  4 run it again or undo it")
+        assert "written: num_workers 0 -> 4" in text_of(app)
+        await pilot.press("4", "u")
+        await until_shown(pilot, "w writes it")
+        await pilot.press("1")
+        await until_shown(pilot, "DO THIS     num_workers 0 -> 4")
 
 
 async def test_a_fix_written_during_a_run_can_still_be_undone(tmp_path: Path, script: Path) -> None:

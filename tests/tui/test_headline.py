@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
+from perftui.experiments.trial.proof import Proof, ProvenPair
+from perftui.experiments.trial.verdict import Outcome
 from perftui.fixes.model import FixOption
 from perftui.run.manifest import Status, StopReason
 from perftui_tui.look.rows import plain
@@ -68,6 +70,31 @@ def test_the_first_fix_that_can_be_done_is_advised(tmp_path: Path) -> None:
     assert "DO THIS     write a cache" in words(snapshot)
     listed = "\n".join(plain(line) for line in findings(snapshot, 80, 0))
     assert "fix: write a cache" in listed
+
+
+def test_a_proven_fix_of_a_later_finding_is_named_until_it_is_written(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path)
+    (found,), (option,) = snapshot.diagnosis.findings, *snapshot.options.values()
+    busy = replace(found, rule="busy-host", sentence="Other programs use the cores.", place=None)
+    snapshot = replace(snapshot, diagnosis=Diagnosis((busy, found), steady_steps=199))
+    assert "enter why, and what to do   a try num_workers" in words(snapshot)
+    pairs = (ProvenPair(300_000_000, 150_000_000),)
+    result = Proof(
+        option.fix, option.title, Outcome.FASTER, "2.00x faster (1.90 to 2.10)", pairs, 1, 2.0
+    )
+    proven = replace(snapshot, proofs={option.fix: result})
+    assert f"PROVEN      {option.title}   2.00x faster (1.90 to 2.10)  4 write it" in words(proven)
+    listed = "\n".join(plain(line) for line in findings(proven, 100, 0))
+    assert f"fix: {option.title}   2.00x faster (1.90 to 2.10)" in listed
+    assert "!!   2.00x high" in listed
+    done = replace(option, is_written=True)
+    written = replace(proven, options={found.rule: (done,)})
+    for cells, keys in ((120, "run it again or undo it"), (80, "run it again")):
+        expected = f"WRITTEN     {option.title}   2.00x faster (1.90 to 2.10)  4 {keys}"
+        assert expected in words(written, cells)
+    assert f"written: {option.title}   2.00x faster" in "\n".join(
+        plain(line) for line in findings(written, 100, 0)
+    )
 
 
 def test_without_evidence_of_what_computes_nothing_is_called_healthy(tmp_path: Path) -> None:

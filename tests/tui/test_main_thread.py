@@ -21,7 +21,7 @@ RARE = LineShare("/home/a/train.py", 12, "main", "p/train.py:12 main", MS)
 
 
 def shown(snapshot: Snapshot) -> list[str]:
-    return [plain(line).rstrip() for line in details(snapshot, None, (), 0, None, 80)]
+    return [plain(line).rstrip() for line in details(snapshot, None, (), 0, 80)]
 
 
 def snapshot_with(thread: LinesByTime | None, *gaps: GapLines) -> Snapshot:

@@ -273,10 +273,10 @@ def test_the_cost_of_recording_is_shown(tmp_path: Path) -> None:
     ("taken", "at_most", "limit", "text", "style"),
     [
         (3, 4, 0.005, "perftui 0.3 %, limit 0.5 %", "dim"),
-        (3, 21, 0.005, "perftui at most 2.1 %, limit 0.5 %", "dim"),
+        (3, 21, 0.005, "perftui 0.3 to 2.1 %, limit 0.5 %", "dim"),
         (12, 21, 0.01, "perftui 1.2 %, limit 1 %", "warn"),
         (120, 120, 0.01, "perftui 12 %, limit 1 %", "warn"),
-        (2, 14, 0.0025, "perftui at most 1.4 %, limit 0.25 %", "dim"),
+        (2, 14, 0.0025, "perftui 0.2 to 1.4 %, limit 0.25 %", "dim"),
     ],
 )
 def test_the_cost_of_recording_stands_whole_beside_its_limit(

@@ -59,7 +59,7 @@ def test_nothing_is_known_before_the_first_pair() -> None:
     assert lines[:3] == [
         "num_workers 0 -> 4",
         "starting the first run",
-        "0:10 so far; about 2 min to pair 6",
+        "0:10 so far; about 2 min to pair 6, 14 if not clear",
     ]
     assert "80 steps" in " ".join(lines)
     assert not any("ratio" in line for line in lines)

@@ -31,6 +31,7 @@ class Risk(str, enum.Enum):
     NORMS = "gradient norms over all parameters change"
     DROPOUT = "dropout drops different values"
     DRAWS = "draws different random numbers, including initial weights"
+    UNCHECKED = "a gradient that becomes NaN no longer raises an error"
     CORES = "may slow the step: too few cores are idle"
 
     @property
@@ -120,6 +121,8 @@ class FixOption:
     @property
     def why_not_tried(self) -> str:
         """Why it cannot be tried, for a person."""
+        if self.is_written:
+            return "it is written already: run the training again"
         if self.patch is not None:
             return "the command does not name the script by its path: the fix can only be written"
         return self.why_not or "it can only be made by hand"

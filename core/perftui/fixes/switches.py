@@ -96,6 +96,7 @@ def _anomaly(facts: Facts) -> CallChange | None:
         "anomaly detection off",
         "torch.autograd.set_detect_anomaly(False), or no detect_anomaly()",
         written={"mode": False},
+        risks=(Risk.UNCHECKED,),
     )
 
 
@@ -147,8 +148,7 @@ ANOMALY = Fix(
     what="turn off anomaly detection",
     explanation=(
         "Stacks of operators are not recorded, and gradients are not checked for NaN. The "
-        "training computes the same results, but no longer raises an error if a gradient becomes "
-        "NaN."
+        "training computes the same results."
     ),
     change=_anomaly,
 )

@@ -60,7 +60,7 @@ class Host(Protocol):
         """Draw the current state again."""
 
     def show_proofs(self) -> None:
-        """Draw what was proven meanwhile."""
+        """Draw what was proven or written meanwhile."""
 
     def refresh_bar(self) -> None:
         """Draw the position in a run that is played again."""

@@ -21,6 +21,12 @@ class NewProofs:
         self._proofs: dict[Path, dict[str, Proof]] = {}
         self._options: dict[Path, dict[str, FixOption]] = {}
 
+    @property
+    def every(self) -> list[Proof]:
+        """All that was proven in this session, in the order of the runs and fixes that were tried
+        first."""
+        return [proof for proofs in self._proofs.values() for proof in proofs.values()]
+
     def add(self, root: Path, proof: Proof) -> None:
         """Note what was proven of a fix of the run at ``root``."""
         self._proofs[root] = {**self._proofs.get(root, {}), proof.fix: proof}
@@ -30,14 +36,20 @@ class NewProofs:
         be best."""
         self._options[root] = {**self._options.get(root, {}), option.fix: option}
 
-    def on(self, snapshot: Snapshot) -> Snapshot:
-        """``snapshot`` with what was proven since it was read."""
+    def on(self, snapshot: Snapshot, written: str | None = None) -> Snapshot:
+        """``snapshot`` with what was proven since it was read, and with the fix that is ``written``
+        to the source marked as such."""
         proofs = self._proofs.get(snapshot.source, {})
         changed = self._options.get(snapshot.source, {})
-        if not proofs and not changed:
-            return snapshot
         options = {
-            rule: tuple(changed.get(option.fix, option) for option in found)
+            rule: tuple(_marked(changed.get(option.fix, option), written) for option in found)
             for rule, found in snapshot.options.items()
         }
         return replace(snapshot, options=options, proofs={**snapshot.proofs, **proofs})
+
+
+def _marked(option: FixOption, written: str | None) -> FixOption:
+    """What was written before the run was read has no patch, and stays marked."""
+    if option.patch is None:
+        return option
+    return replace(option, is_written=option.fix == written)

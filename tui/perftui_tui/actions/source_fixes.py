@@ -26,6 +26,8 @@ class Written:
     option: FixOption
     root: Path
     """The run that showed what to change."""
+    gain: str
+    """What was measured of it before; empty where nothing was."""
 
 
 class SourceFixes:
@@ -36,15 +38,18 @@ class SourceFixes:
         self.written: Written | None = None
         """What ``undo`` takes back, where it was written in this session."""
 
-    @property
-    def fix(self) -> str | None:
-        """Identifier of the fix that was written in this session."""
-        return self.written.option.fix if self.written else None
+    def fix_of(self, root: Path) -> str | None:
+        """Identifier of the fix of the run at ``root`` that was written in this session."""
+        written = self.written
+        return written.option.fix if written is not None and written.root == root else None
 
     def write(self, option: FixOption | None, gain: str = "") -> None:
         """Show the diff of ``option`` with its measured ``gain``, and write it on yes."""
         if option is None or option.patch is None:
             self._app.warn((option.why_not or option.advice) if option else "no fix is chosen")
+            return
+        if option.is_written:
+            self._app.warn(hint("it is written already: {diagnosis.undo_fix} undoes it"))
             return
         chosen, patch = option, option.patch
         self._app.on_thread(lambda: self._offer(chosen, patch, gain))
@@ -67,7 +72,9 @@ class SourceFixes:
         from perftui.fixes.apply import check_unchanged
 
         check_unchanged(patch)
-        self._ask(lambda: WriteDialog(option, patch, gain), lambda: self._write(option, patch))
+        self._ask(
+            lambda: WriteDialog(option, patch, gain), lambda: self._write(option, patch, gain)
+        )
 
     def _ask(self, dialog: Callable[[], ChoiceDialog], work: Callable[[], None]) -> None:
         """Show a dialog from a thread, and do the work on one where the answer is yes."""
@@ -78,13 +85,13 @@ class SourceFixes:
 
         self._app.call_from_thread(lambda: self._app.ask(dialog(), answered))
 
-    def _write(self, option: FixOption, patch: Patch) -> None:
+    def _write(self, option: FixOption, patch: Patch, gain: str) -> None:
         from perftui.fixes.apply import apply_patch, patch_store
 
         root = self._app.target
         store = patch_store(root)
         applied = apply_patch(patch, store, option.title, option.fix)
-        self.written = Written(applied, store, option, root)
+        self.written = Written(applied, store, option, root, gain)
         keys = hint("{diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it again")
         self._done(f"{patch.path.name} written; {keys}")
 
@@ -110,6 +117,6 @@ class SourceFixes:
     def _done(self, text: str) -> None:
         def report() -> None:
             self._app.notify(text, markup=False)
-            self._app.refresh_screen()
+            self._app.show_proofs()
 
         self._app.call_from_thread(report)

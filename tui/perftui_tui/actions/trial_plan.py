@@ -17,7 +17,8 @@ class TrialPlan:
     steps: int | None
     run_seconds: float | None
     label: str
-    """How many runs at least, and how long about; empty where there can be none."""
+    """How many runs, and how long about, from the fewest to the most; empty where there can be
+    none."""
     note: str
     """What else to know of it, or why there can be none."""
     why_not: str = ""
@@ -93,16 +94,13 @@ def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
     fewest, most = runs_of(LOOKS[0][0], of_run), runs_of(LOOKS[-1][0], of_run)
     numbers = len(counts_for(facts, option)) if option else 0
     # Twice as many workers that bring nothing more end the search.
-    first = fewest + min(2, numbers)
-    takes = f", about {fmt.rough_time(first * seconds)}" if seconds else ""
+    first, last = fewest + min(2, numbers), most + numbers
+    takes = f", about {fmt.rough_range(first * seconds, last * seconds)}" if seconds else ""
     how = f"{steps:,} steps, with the fix and without in turn"
     if blocks:
         how = f"{steps:,} steps that switch it on and off every {blocks.steps:,} steps"
-    note = (
-        f"To prove it, runs of {how}: at least {fewest} and at most {most}, until the result is "
-        "clear."
-    )
+    note = f"To prove it, runs of {how}, until the result is clear."
     if numbers:
         note += f" First up to {fmt.several(numbers, 'run')} to find the best number of workers."
-    label = f"{fmt.several(first, 'run')} or more{takes}"
+    label = f"{first} to {last} runs{takes}"
     return TrialPlan(steps, seconds, label, note, "", of_run, numbers)

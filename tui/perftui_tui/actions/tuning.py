@@ -122,6 +122,8 @@ class Tuning(Experiment[TuningState]):
 
     def _trial(self, event: Trying) -> TrialState | None:
         """The fix that is tried, with its pairs so far."""
+        from perftui.experiments.tune.tune import PAIRS
+
         state, now = self.state, self.clock()
         if state is None:
             return None
@@ -131,6 +133,7 @@ class Tuning(Experiment[TuningState]):
                 state.steps,
                 state.run_seconds,
                 progress=event.progress,
+                most_pairs=PAIRS,
                 root=state.root,
                 began=now,
             )

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui_tui.dialogs.fix import NOT_MEASURED
+
 if TYPE_CHECKING:
-    from perftui_tui.actions.trials import Trials
     from perftui_tui.app import PerftuiApp
 
 
 def achieved(app: PerftuiApp) -> Iterator[tuple[str, str]]:
     """A word and what it is about, a pair for each."""
-    yield from _measured(app.trials)
-    written = app.source_fixes.written
-    if written is not None:
-        yield "wrote", written.applied.path
-        yield "undo", f"perftui undo {shlex.quote(str(written.root))}"
-
-
-def _measured(trials: Trials) -> Iterator[tuple[str, str]]:
-    tried, tuned = trials.pairs.state, trials.tuning.state
-    if tried is not None and tried.verdict is not None and tried.verdict.estimate is not None:
-        yield "tried", f"{tried.option.title}: {tried.verdict.headline}"
+    trials, written = app.trials, app.source_fixes.written
+    for proof in trials.proofs.every:
+        # What was written is named below, with the same figures.
+        if written is None or proof.title != written.option.title:
+            yield "tried", f"{proof.title}: {proof.headline}"
+    tuned = trials.tuning.state
     if tuned is not None and tuned.files:
         gain = f": {tuned.final.verdict.headline}" if tuned.final is not None else ""
         yield "tuned", f"{', '.join(tuned.files)} written{gain}"
-        yield "undo", f"perftui undo {shlex.quote(str(tuned.root))}"
+        yield "undo", undo_command(tuned.root, tuned.files)
+    if written is not None:
+        gain = written.gain or NOT_MEASURED
+        yield "wrote", f"{written.applied.path}: {written.option.title}, {gain}"
+        yield "undo", undo_command(written.root, [Path(written.applied.path).name])
+
+
+def undo_command(root: Path, files: Sequence[str]) -> str:
+    """The command that takes back what was written beside the run at ``root``, with what it does
+    as a comment of the shell."""
+    return f"perftui undo {shlex.quote(str(root))}  # restores {', '.join(files)}"

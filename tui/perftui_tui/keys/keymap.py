@@ -30,7 +30,7 @@ def useless_actions(snapshot: Snapshot | None) -> frozenset[str]:
     options = [option for found in snapshot.options.values() for option in found]
     if not any(option.is_triable for option in options):
         useless |= {"try_fix", "tune"}
-    if not any(option.patch for option in options):
+    if not any(option.patch and not option.is_written for option in options):
         useless |= {"write_fix"}
     has_gaps = snapshot.analysis is not None and bool(snapshot.analysis.gaps)
     return useless if has_gaps else useless | {"show_gap"}

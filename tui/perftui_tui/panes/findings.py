@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from perftui.diagnosis.model import Finding, Severity
+from perftui.fixes.model import FixOption
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
 from perftui_tui.panes.verdict import JUDGING, READING
@@ -19,10 +22,18 @@ LEGEND = "  ".join(f"{MARKS[each][0].strip()} {each.name.lower()}" for each in S
 """What the marks mean; that of a healthy run speaks for itself."""
 
 
-def headlines(finding: Finding, cells: int) -> list[Row]:
-    """One finding: mark, gain, confidence, and its whole sentence, wrapped under itself."""
+FIX_INDENT = 18
+"""Cells before the fix of a finding: as far in as its sentence."""
+
+
+def headlines(finding: Finding, snapshot: Snapshot, cells: int) -> list[Row]:
+    """One finding: mark, gain, confidence, and its whole sentence, wrapped under itself.
+
+    The gain is the one that a fix of it was measured to have, where one is proven."""
     confidence = (f"{finding.confidence.value:<7}", "dim")
-    before = (MARKS[finding.severity], (f" {finding.gain_mark:>7} ", "bold"), confidence)
+    measured = snapshot.measured_gain(finding)
+    gain = (finding.gain_mark, "bold") if measured is None else (f"{measured:.2f}x", "good")
+    before = (MARKS[finding.severity], (f" {gain[0]:>7} ", gain[1]), confidence)
     first, *rest = wrap(finding.headline, cells, "", " " * width(before)) or [row("", "")]
     return [(*before, *first[1:]), *rest]
 
@@ -31,18 +42,30 @@ def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     """Two rows for each finding: the sentence, and the best fix."""
     rows: list[Row] = []
     for finding in snapshot.diagnosis.findings:
-        rows += headlines(finding, cells)
+        rows += headlines(finding, snapshot, cells)
         options = snapshot.fixes(finding)
         if options:
-            best = next((option for option in options if option.is_possible), options[0])
-            text = best.title if best.is_possible else f"{best.title} is not possible here"
-            rows.append(crop(row((" " * 18 + "fix: ", "dim"), text), cells))
+            rows.append(crop(row(" " * FIX_INDENT, *_best_fix(options, snapshot)), cells))
     if not rows:
         rows = [row((_nothing_yet(snapshot), "dim"))]
     notes = _notes(snapshot)
     for problem in snapshot.problems:
         rows += wrap(problem, cells, "dim" if problem in notes else "warn")
     return rows[:height] if height else rows
+
+
+def _best_fix(options: Sequence[FixOption], snapshot: Snapshot) -> list[Span]:
+    """The fix that was written, or is proven to gain, or else the best that is possible here."""
+    proofs = {option.fix: snapshot.proof(option) for option in options}
+    written = (option for option in options if option.is_written)
+    faster = (one for one in options if (found := proofs[one.fix]) and found.is_faster)
+    possible = (option for option in options if option.is_possible)
+    best = next(iter([*written, *faster, *possible]), options[0])
+    if not best.is_written and not best.is_possible:
+        return [("fix: ", "dim"), (f"{best.title} is not possible here", "")]
+    found = proofs[best.fix]
+    gain = [(f"   {found.headline}", "good" if found.is_faster else "warn")] if found else []
+    return [("written: " if best.is_written else "fix: ", "dim"), (best.title, ""), *gain]
 
 
 def _notes(snapshot: Snapshot) -> set[str]:

@@ -13,7 +13,7 @@ NAME_WIDTH = 10
 READING_WIDTH = 19
 LONGEST_NOTES = 76
 FIRST_CELLS = 35
-"""Of ``perftui at most 0.25 %, limit 0.25 %``: beside a row of 80 cells what it took fits whole."""
+"""Of ``perftui 0.25 to 1.5 %, limit 0.25 %``: beside a row of 80 cells what it took fits whole."""
 
 SHORTEST_CHART = 8
 AXIS_WIDTH = 6

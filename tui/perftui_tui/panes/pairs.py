@@ -35,14 +35,16 @@ def so_far(state: TrialState) -> Span:
     return (f"{ratio_text(middle_of(state))} so far", "bold")
 
 
-def rest(state: TrialState, now: float) -> str:
-    """About how long it takes until the result is looked at next."""
+def rest(state: TrialState, now: float, *, is_whole: bool = False) -> str:
+    """About how long it takes until the result is looked at next; ``is_whole`` where there is room
+    for how many pairs it may take then."""
     from perftui_tui.reading.trial_time import seconds_left
 
     left = seconds_left(state, now)
     if left is None:
         return "time left is known after the first run"
-    return f"about {fmt.rough_time(left)} to pair {state.look}"
+    most = f", {state.last_look} if not clear" if state.look < state.last_look else ""
+    return f"about {fmt.rough_time(left)} to pair {state.look}{most if is_whole else ''}"
 
 
 def figures(state: TrialState, now: float) -> list[Span]:

@@ -96,7 +96,7 @@ def _time(state: TrialState, now: float) -> str:
         return f"{fmt.several(len(state.pairs), 'pair')} in {clock}"
     if state.stage is not Stage.RUNNING:
         return clock
-    return f"{clock} so far; {rest(state, now)}"
+    return f"{clock} so far; {rest(state, now, is_whole=True)}"
 
 
 def _first(state: TrialState) -> str:

@@ -113,6 +113,12 @@ class Snapshot:
         found = self.proofs.get(option.fix)
         return found if found is not None and found.title == option.title else None
 
+    def measured_gain(self, finding: Finding) -> float | None:
+        """How many times as fast the first fix of ``finding`` that is proven to gain makes a step;
+        None where none is."""
+        proofs = (self.proof(option) for option in self.fixes(finding))
+        return next((one.ratio for one in proofs if one is not None and one.is_faster), None)
+
     @property
     def is_memory_alone(self) -> bool:
         """Whether a snapshot of GPU memory is shown, and no times are known."""

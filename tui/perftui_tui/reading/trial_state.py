@@ -28,6 +28,8 @@ class TrialState(ExperimentState):
     progress: Progress | None = None
     numbers_of_workers: int = 0
     """At most so many numbers of workers are tried first, in runs of their own."""
+    most_pairs: int | None = None
+    """Pairs after which it ends, clear or not; None for as many as a trial has at most."""
     run: NextRun | None = None
     """The run that is made now; None before the first."""
     run_began: float = 0.0
@@ -54,6 +56,13 @@ class TrialState(ExperimentState):
         in_blocks = self.progress is not None and self.progress.block_steps is not None
         count = 0 if in_blocks and not self.makes_blocks else len(self.pairs)
         return next_look(count) or count
+
+    @property
+    def last_look(self) -> int:
+        """The number of pairs after which it ends at the latest."""
+        from perftui.experiments.trial.paired import LOOKS
+
+        return self.most_pairs or LOOKS[-1][0]
 
     @property
     def makes_blocks(self) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perftui_tui.actions.playback import Playback
     from perftui_tui.actions.rank_traces import RankTraces
     from perftui_tui.actions.recorder_requests import RecorderRequests
+    from perftui_tui.actions.source_fixes import SourceFixes
     from perftui_tui.actions.trials import Trials
 
 
@@ -45,6 +46,7 @@ class ReadingApp(NavigatingApp):
     """Whether new snapshots are received but not shown."""
 
     requests: RecorderRequests
+    source_fixes: SourceFixes
     trials: Trials
     rank_traces: RankTraces
     playback: Playback
@@ -220,11 +222,13 @@ class ReadingApp(NavigatingApp):
             self.screen.loading_progress(message.path, message.done)
 
     def validate_snapshot(self, snapshot: Snapshot | None) -> Snapshot | None:
-        """Add what was proven since it was read."""
-        return self.trials.proofs.on(snapshot) if snapshot is not None else None
+        """Add what was proven and written since it was read."""
+        if snapshot is None:
+            return None
+        return self.trials.proofs.on(snapshot, self.source_fixes.fix_of(snapshot.source))
 
     def show_proofs(self) -> None:
-        """Draw what was proven meanwhile."""
+        """Draw what was proven or written meanwhile."""
         self.snapshot = self.snapshot
 
     def watch_snapshot(self) -> None:

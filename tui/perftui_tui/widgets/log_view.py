@@ -197,15 +197,17 @@ class LogTail(RowView):
 
     BORDER_TITLE = "Log"
     _output = Output()
-    _empty = ""
+    _empty = _end = ""
 
-    def show(self, output: Output, empty: str) -> None:
-        """Draw the end of ``output``, or ``empty`` where there is none."""
-        self._output, self._empty = output, empty
+    def show(self, output: Output, empty: str, end: str = "") -> None:
+        """Draw the end of ``output``, or ``empty`` where there is none, and ``end`` below it."""
+        self._output, self._empty, self._end = output, empty, end
         self._redraw()
 
     def _redraw(self) -> None:
         size, lines = self.content_size, self._output.lines
         if size.width and size.height:
-            newest = [crop(row(line), size.width) for line in lines[-size.height :]]
-            self.rows = newest or [row((self._empty, "dim"))]
+            rows = [row(line) for line in lines] or [row((self._empty, "dim"))]
+            if self._end:
+                rows.append(row((self._end, "warn")))
+            self.rows = [crop(line, size.width) for line in rows[-size.height :]]

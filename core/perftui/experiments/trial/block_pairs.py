@@ -114,7 +114,7 @@ class _SoFar:
             tuple(self.pairs),
             verdict,
             floor,
-            notes=disturbance_notes(self.runs),
+            notes=(*disturbance_notes(self.runs), *verdict.notes),
             losses=checked,
             block_steps=self.plan.steps,
         )

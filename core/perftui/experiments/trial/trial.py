@@ -143,9 +143,8 @@ def _progress(
     else:
         disturbed = any(run.disturbed for run in runs)
         verdict = judge([pair.ratio for pair in pairs], floor or 0.0, disturbed=disturbed)
-    return Progress(
-        tuple(pairs), verdict, floor, changes, disturbance_notes(runs), checked, costs_of(runs)
-    )
+    notes = (*disturbance_notes(runs), *verdict.notes)
+    return Progress(tuple(pairs), verdict, floor, changes, notes, checked, costs_of(runs))
 
 
 def _other_losses(checked: LossCheck) -> str:

@@ -20,6 +20,10 @@ NEARLY_SAME = 0.05
 """An interval within this much of 1 after the last pair is no difference; the verdict then reports
 the difference that may remain."""
 
+WIDE = 2.0
+"""Upper over lower end of an interval from which on its lower end is said first: that much is
+certain, and the middle may be far off."""
+
 
 class Outcome(str, enum.Enum):
     """The verdict of a trial."""
@@ -45,6 +49,13 @@ class TrialVerdict:
     """Pairs until the result is looked at again; 0 where nothing more will come of it."""
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of the estimate, for a person."""
+        if self.outcome not in (Outcome.FASTER, Outcome.SLOWER) or not _is_wide(self.estimate):
+            return ()
+        return ("the interval is wide, as the runs differed much; a quieter machine narrows it",)
+
+    @property
     def while_running(self) -> str:
         """The headline, with what is still needed."""
         more = self.more_pairs
@@ -65,10 +76,10 @@ def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = Fals
     least = 1 + max(LEAST_GAIN, floor / math.sqrt(found.pairs))
     interval = f"({found.low:.2f} to {found.high:.2f})"
     if found.low > least:
-        return TrialVerdict(Outcome.FASTER, f"{found.ratio:.2f}x faster {interval}", found)
+        return TrialVerdict(Outcome.FASTER, _decided("faster", found), found)
     if found.high < 1 / least:
-        slower = f"{1 / found.ratio:.2f}x slower ({1 / found.high:.2f} to {1 / found.low:.2f})"
-        return TrialVerdict(Outcome.SLOWER, slower, found)
+        turned = Estimate(1 / found.ratio, 1 / found.high, 1 / found.low, found.pairs)
+        return TrialVerdict(Outcome.SLOWER, _decided("slower", turned), found)
     if found.low >= 1 / (1 + SAME) and found.high <= 1 + SAME:
         return TrialVerdict(Outcome.NO_DIFFERENCE, f"no difference {interval}", found)
     most = max(found.high, 1 / found.low) - 1
@@ -83,6 +94,18 @@ def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = Fals
 def is_decided(verdict: TrialVerdict) -> bool:
     """Whether more pairs are not worth their time."""
     return verdict.outcome is not Outcome.INCONCLUSIVE
+
+
+def _decided(word: str, found: Estimate) -> str:
+    """``2.10x faster (2.00 to 2.20)``."""
+    low, ratio, high = found.low, found.ratio, found.high
+    if _is_wide(found):
+        return f"at least {low:.2f}x {word}, likely {ratio:.2f}x (up to {high:.2f}x)"
+    return f"{ratio:.2f}x {word} ({low:.2f} to {high:.2f})"
+
+
+def _is_wide(found: Estimate | None) -> bool:
+    return found is not None and found.high >= WIDE * found.low
 
 
 def _unclear(found: Estimate, interval: str, disturbed: bool) -> str:

@@ -87,7 +87,7 @@ class OwnCostText:
     """What recording took, in the words of every screen and report."""
 
     text: str
-    """``perftui 0.3 %, limit 1 %``; ``perftui at most 1.1 %, limit 1 %`` where it may be over the
+    """``perftui 0.3 %, limit 1 %``; ``perftui 0.3 to 1.1 %, limit 1 %`` where it may be over the
     limit or not, as steps differ from each other anyway; no limit where none was set."""
     is_over: bool
     """Whether it is more than the limit for certain."""
@@ -103,12 +103,14 @@ def own_cost_text(facts: Facts) -> OwnCostText | None:
     if limit is None:
         return OwnCostText(cost_text(taken), is_over=False)
     if taken <= limit < most:
-        return OwnCostText(cost_text(most, limit, is_bound=True), is_over=False)
+        return OwnCostText(cost_text(taken, limit, most), is_over=False)
     return OwnCostText(cost_text(taken, limit), is_over=taken > limit)
 
 
-def cost_text(taken: float, limit: float | None = None, *, is_bound: bool = False) -> str:
-    """Shares of 0 to 1 as ``perftui 0.3 %, limit 1 %``; ``is_bound`` of what was taken at most."""
+def cost_text(taken: float, limit: float | None = None, most: float | None = None) -> str:
+    """Shares of 0 to 1 as ``perftui 0.3 %, limit 1 %``; ``perftui 0.3 to 1.1 %, limit 1 %`` where
+    it may be ``most`` as well."""
     shown = "<0.1 %" if 0 < taken < _SHOWN_FROM else fmt.percent(taken)
-    most = "at most " if is_bound else ""
-    return f"perftui {most}{shown}" + ("" if limit is None else f", limit {100 * limit:g} %")
+    if most is not None:
+        shown = f"{shown.removesuffix(' %')} to {fmt.percent(most)}"
+    return f"perftui {shown}" + ("" if limit is None else f", limit {100 * limit:g} %")

@@ -36,3 +36,14 @@ def test_without_steps_nothing_is_known(tmp_path: Path) -> None:
 )
 def test_a_rough_time_is_said_roughly(seconds: float, words: str) -> None:
     assert fmt.rough_time(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("fewest", "most", "words"),
+    [
+        *((100, 290, "2 to 5 min"), (20, 40, "20 to 40 s"), (40, 120, "40 s to 2 min")),
+        *((120, 121, "2 min"), (600, 4800, "10 min to 1 h 20 min"), (3600, 7200, "1 to 2 h")),
+    ],
+)
+def test_a_range_of_times_has_its_unit_once(fewest: float, most: float, words: str) -> None:
+    assert fmt.rough_range(fewest, most) == words

@@ -98,6 +98,17 @@ def test_an_unclear_result_says_that_runs_were_disturbed() -> None:
     assert "disturbed" not in judge([2.0, 2.1, 2.2, 2.3, 2.05, 2.15], disturbed=True).headline
 
 
+def test_a_wide_interval_says_first_what_is_certain() -> None:
+    pairs = [1.1, 2.0, 3.5, 4.0, 9.0, 12.0]
+    said = judge(pairs)
+    assert said.headline == "at least 1.10x faster, likely 3.74x (up to 12.00x)"
+    assert "a quieter machine narrows it" in said.notes[0]
+    turned = judge([1 / one for one in pairs])
+    assert turned.headline == "at least 1.10x slower, likely 3.74x (up to 12.00x)"
+    assert not judge([2.0, 2.1, 2.2, 2.3, 2.05, 2.15]).notes
+    assert not judge([0.1, 0.3, 1.1, 2.0, 4.0, 9.0]).notes
+
+
 def test_a_gain_within_what_the_machine_does_by_itself_is_none() -> None:
     pairs = [1.04, 1.05, 1.06, 1.045, 1.055, 1.05]
     assert judge(pairs).outcome is Outcome.FASTER

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from perftui.experiments.comparison import Comparison, PhaseChange, Verdict
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.run.columns import phase_name
 from perftui_tui.look.format import per_second, share
-from perftui_tui.look.rows import Row, crop, row, wrap
+from perftui_tui.look.rows import Row, crop, fold, row, wrap
 from perftui_tui.look.units import format_ns
+
+if TYPE_CHECKING:
+    from perftui.experiments.trial.proof import Proof
 
 NAME_WIDTH = 16
 VALUE_WIDTH = 11
@@ -55,15 +59,27 @@ class Line:
         return self.after / self.before - 1
 
 
-def comparison(result: Comparison, cells: int) -> list[Row]:
-    """The verdict, then one row for each figure, then the limits of the comparison."""
-    rows = _verdict(result, cells)
+def comparison(result: Comparison, cells: int, proof: Proof | None = None) -> list[Row]:
+    """The verdict, then one row for each figure, then the limits of the comparison.
+
+    ``proof`` is what pairs of runs came to for the change that the second run has: that counts for
+    more than one run each."""
+    rows = [*_proven(proof, cells), *_verdict(result, cells)]
     head = f"{'':<{NAME_WIDTH}}{'before':>{VALUE_WIDTH}}{'after':>{VALUE_WIDTH}}{'change':>9}"
     rows.append(row((head, "dim")))
-    rows += [crop(_line(line, cells), cells) for line in _lines(result)]
+    judges = result.verdict is not Verdict.INCONCLUSIVE
+    rows += [crop(_line(line, cells, judges=judges), cells) for line in _lines(result)]
     for note in result.notes:
         rows += wrap(note, cells, "dim")
     return rows
+
+
+def _proven(proof: Proof | None, cells: int) -> list[Row]:
+    if proof is None:
+        return []
+    style = "good" if proof.is_faster else "warn"
+    said = row((f"{proof.title}: ", "bold"), (proof.headline, style), " by pairs of runs")
+    return [*fold(said, cells), row(("These two runs alone say:", "dim"))]
 
 
 def _verdict(result: Comparison, cells: int) -> list[Row]:
@@ -111,7 +127,8 @@ def _of(step: StepBreakdown | None, field: str) -> float | None:
     return float(getattr(step, field)) if step else None
 
 
-def _line(line: Line, cells: int) -> Row:
+def _line(line: Line, cells: int, *, judges: bool) -> Row:
+    """A figure before and after; ``judges`` where a change may be called better or worse."""
     before, after = (
         "–" if value is None else line.show(value) for value in (line.before, line.after)
     )
@@ -121,8 +138,10 @@ def _line(line: Line, cells: int) -> Row:
         return row(left)
     if not line.matters:
         return row(left, (f"{_difference(line):>{CHANGE_WIDTH}}", "dim"))
-    word, style = _judge(change, line.lower_is_better)
     by = f"{100 * change:+.0f} %" if change < MANY_TIMES else _difference(line)
+    if not judges:
+        return row(left, (f"{by:>{CHANGE_WIDTH}}", "dim"))
+    word, style = _judge(change, line.lower_is_better)
     room = cells - len(left) - CHANGE_WIDTH - WORD_WIDTH - 3
     bar = _bar(change, max(0, room))
     return row(left, f"{by:>{CHANGE_WIDTH}} ", (f" {word:<{WORD_WIDTH}}", style), (bar, style))

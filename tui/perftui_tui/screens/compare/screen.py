@@ -27,6 +27,7 @@ from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
+    from perftui.experiments.trial.proof import Proof
     from perftui_tui.charts.run_charts import Chart
 
 NOTHING = (
@@ -118,7 +119,7 @@ class CompareScreen(RunScreen):
             return
         found = compare(*known)
         parts.rows = breakdown_rows(pair, found, parts.size.width)
-        rows = comparison(found, cells)
+        rows = comparison(found, cells, self._proof(pair))
         waits = any(map(lacks_tables, known))
         if waits:
             self._work_out(known)
@@ -158,6 +159,13 @@ class CompareScreen(RunScreen):
         if before is None or before.source == snapshot.source:
             return None
         return (snapshot, before) if self.swapped else (before, snapshot)
+
+    def _proof(self, pair: tuple[Snapshot, Snapshot]) -> Proof | None:
+        """What pairs of runs came to for the change that is compared, where it was tried so."""
+        change, first = self.session.trials.change, pair[0]
+        if self.swapped or change is None or change.option is None:
+            return None
+        return self.session.trials.proofs.on(first).proof(change.option)
 
     def charts(self) -> tuple[Chart, ...]:
         """Both runs in one chart, before the charts of the run on screen."""

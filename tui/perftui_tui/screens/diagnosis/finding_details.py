@@ -42,7 +42,7 @@ def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
     rows: list[Row] = []
     for at, finding in enumerate(found):
         mark = (SELECTED, "accent") if at == selected else BLANK
-        first, *rest = headlines(finding, cells - 1)
+        first, *rest = headlines(finding, snapshot, cells - 1)
         rows += [(mark, *first), *((BLANK, *line) for line in rest)]
     if not rows:
         why = snapshot.diagnosis.progress or "nothing was found"
@@ -59,21 +59,20 @@ def details(
     finding: Finding | None,
     options: Sequence[FixOption],
     chosen: int,
-    written: str | None,
     cells: int,
 ) -> list[Row]:
-    """Everything about ``finding``, to be scrolled; ``written`` is the fix in the source."""
+    """Everything about ``finding``, to be scrolled."""
     rows: list[Row] = []
     if finding is not None:
         rows += wrap(finding.headline, cells, "bold")
-        rows += [row(("Cost", "bold")), *_cost(finding, cells)]
+        rows += [row(("Cost", "bold")), *_cost(finding, snapshot.measured_gain(finding), cells)]
         answer = answer_to(finding.rule)
         if answer:
             rows += [row(("What to do", "bold")), *wrap(f"{answer}.", cells, "", "  ")]
         if snapshot.run is None:
             rows += [row(("Fix", "bold")), *wrap(NO_FIX_FOR_A_TRACE, cells, "dim", "  ")]
         else:
-            rows += fix_rows(snapshot, finding, options, chosen, written, cells)
+            rows += fix_rows(snapshot, finding, options, chosen, cells)
         rows += _evidence(finding.facts, cells)
     more = [*_main_thread(snapshot, cells), *_syncs(snapshot, cells), *_not_judged(snapshot, cells)]
     # Each of these begins with a blank row.
@@ -123,7 +122,7 @@ def _syncs(snapshot: Snapshot, cells: int) -> list[Row]:
     return rows if found.calls else [*rows, row(("  none", "dim"))]
 
 
-def _cost(finding: Finding, cells: int) -> list[Row]:
+def _cost(finding: Finding, measured: float | None, cells: int) -> list[Row]:
     rows = []
     if finding.cost_ns:
         step = format_ns(finding.step_ns)
@@ -131,7 +130,9 @@ def _cost(finding: Finding, cells: int) -> list[Row]:
         part = share(finding.cost_ns, finding.step_ns)
         rows.append(row(f"  {format_ns(finding.cost_ns)} of {whole} ({part})"))
     if finding.gain:
-        rows.append(row((f"  {finding.gain} without it", "good")))
+        gain = f"  {finding.gain} without it"
+        more = "" if measured is None else f", as estimated; a fix was measured at {measured:.2f}x"
+        rows.append(row((f"{gain}{more}", "good")))
     rows.append(row(f"  confidence {finding.confidence.value}", (_basis(finding), "dim")))
     if finding.would_raise_confidence:
         rows += wrap(f"more certain with: {finding.would_raise_confidence}", cells, "dim", "  ")

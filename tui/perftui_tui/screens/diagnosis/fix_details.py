@@ -27,10 +27,9 @@ def fix_rows(
     finding: Finding,
     options: Sequence[FixOption],
     chosen: int,
-    written: str | None,
     cells: int,
 ) -> list[Row]:
-    """Each fix with its gain, the chosen one in full; ``written`` is the fix in the source."""
+    """Each fix with its gain, the chosen one in full."""
     if not options:
         return [row(("Fix", "bold")), row(("  no known fix for this", "dim"))]
     chosen = min(chosen, len(options) - 1)
@@ -42,7 +41,7 @@ def fix_rows(
         title = crop(row((f" {mark} {option.title}", style)), cells)
         rows.append(with_fitting(title, _figures(finding, option, proof, at == chosen), cells))
         if at == chosen:
-            rows += _option(option, proof, written, cells)
+            rows += _option(option, proof, cells)
     return rows
 
 
@@ -62,8 +61,7 @@ def _figures(
     return figures
 
 
-def _option(option: FixOption, proof: Proof | None, written: str | None, cells: int) -> list[Row]:
-    is_written = written == option.fix
+def _option(option: FixOption, proof: Proof | None, cells: int) -> list[Row]:
     rows = wrap(option.explanation, cells, "", INDENT)
     if option.is_possible:
         rows += labelled(risk(option.risks, INDENT), cells)
@@ -73,11 +71,11 @@ def _option(option: FixOption, proof: Proof | None, written: str | None, cells: 
         label = f"{INDENT}Proof "
         rows += labelled(Prose("none yet", "dim", " " * len(label), label), cells)
     can = ["{diagnosis.try_fix} tries it"] if option.is_triable else []
-    if option.patch and not is_written:
+    if option.patch and not option.is_written:
         can.append("{diagnosis.write_fix} writes it")
     if can:
         rows.append(row(INDENT, (hint("  ".join(can)), "accent")))
-    if is_written:
+    if option.is_written:
         text = "written to the source: {diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it"
         rows.append(row(INDENT, (hint(text), "good")))
     elif option.why_not:

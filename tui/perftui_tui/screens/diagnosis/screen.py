@@ -129,10 +129,8 @@ class DiagnosisScreen(RunScreen):
         detailed = self.query_one("#finding-details", RowView)
         listed.rows = listing(snapshot, self._at, listed.content_size.width)
         listed.entitle("Findings, by what they cost", LEGEND if self._findings else "")
-        written, cells = self.session.source_fixes.fix, detailed.content_size.width - 1
-        detailed.rows = details(
-            snapshot, self.finding, self._options, self._chosen_at, written, cells
-        )
+        cells = detailed.content_size.width - 1
+        detailed.rows = details(snapshot, self.finding, self._options, self._chosen_at, cells)
         useless = self.useless_actions()
         fixes = "   ".join(
             f"{shown_key(f'diagnosis.{action}')} {label}"
@@ -156,9 +154,12 @@ class DiagnosisScreen(RunScreen):
 
     def _show_selected(self) -> None:
         """Scroll the list to the selected finding."""
+        if self.snapshot is None:
+            return
         listed = self.query_one("#finding-list", RowView)
         cells = listed.content_size.width - 1
-        heights = [len(headlines(finding, cells)) for finding in self._findings]
+        shown = self.snapshot
+        heights = [len(headlines(finding, shown, cells)) for finding in self._findings]
         top = sum(heights[: self._at])
         height = heights[self._at] if heights else 1
         listed.scroll_to_region(Region(0, top, 1, height), animate=False)

@@ -39,6 +39,8 @@ def _sentence(name: Span, text: str, cells: int) -> list[Row]:
 
 
 def _answer(top: Finding, snapshot: Snapshot, cells: int) -> Row:
+    if (done := _done(snapshot, cells)) is not None:
+        return done
     options = snapshot.fixes(top)
     if options:
         possible = [option for option in options if option.is_possible]
@@ -47,6 +49,26 @@ def _answer(top: Finding, snapshot: Snapshot, cells: int) -> Row:
         return row(label("NEXT", "dim"), " nothing stands out; ", _screen("ops"), " shows the ops")
     line = row(label("DO THIS", "accent"), " ", _key("overview.why"), " why, and what to do")
     return _with_other_fix(line, snapshot, cells)
+
+
+def _done(snapshot: Snapshot, cells: int) -> Row | None:
+    """What was written of the fixes of any finding, or else is proven to gain."""
+    found = snapshot.diagnosis.findings
+    every = [option for finding in found for option in snapshot.fixes(finding)]
+    for option in every:
+        if option.is_written:
+            return _written(option, snapshot.proof(option), cells)
+    proofs = (snapshot.proof(option) for option in every if option.is_possible)
+    proven = next((proof for proof in proofs if proof is not None and proof.is_faster), None)
+    return _measured(proven) if proven is not None else None
+
+
+def _written(option: FixOption, proof: Proof | None, cells: int) -> Row:
+    line = row(label("WRITTEN", "accent"), " ", (option.title, "bold"))
+    gain = [(f"   {proof.headline}", "good" if proof.is_faster else "warn")] if proof else []
+    keys: tuple[str | Span, ...] = ("  ", _screen("diagnosis"), " run it again or undo it")
+    longer = row(*line, *gain, *keys)
+    return longer if width(longer) <= cells else row(*line, *gain, *keys[:2], " run it again")
 
 
 def _with_other_fix(line: Row, snapshot: Snapshot, cells: int) -> Row:
@@ -65,13 +87,14 @@ def _with_other_fix(line: Row, snapshot: Snapshot, cells: int) -> Row:
 
 
 def _tried_or_to_do(possible: list[FixOption], top: Finding, snapshot: Snapshot) -> Row:
-    """The first fix that is proven to gain, or was not tried; else what came of the first."""
+    """The first fix that was not tried, or whose result is not clear; else what came of the
+    first."""
     useless: list[Proof] = []
     for option in possible:
         proof = snapshot.proof(option)
         if proof is None:
             return _do_this(option, top)
-        if proof.is_faster or not proof.is_decided:
+        if not proof.is_decided:
             return _measured(proof)
         useless.append(proof)
     return _measured(useless[0])

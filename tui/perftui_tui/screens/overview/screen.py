@@ -40,6 +40,8 @@ CRAMPED_BELOW = 20
 
 NOT_PLAYED = "script output has no timestamps, so it is not played: {app.show('log')} shows it"
 
+ALL_OUTPUT = "{app.show('log')} shows what the script printed"
+
 
 class OverviewScreen(RunScreen):
     """Headline, step breakdown, meters, findings, and the script's last lines."""
@@ -194,7 +196,12 @@ class OverviewScreen(RunScreen):
         is_played = self.snapshot is not None and self.snapshot.as_of is not None
         goes_on = self.snapshot is not None and self.snapshot.goes_on
         shown = Output(lines=(hint(NOT_PLAYED),)) if is_played else output
-        self.query_one(LogTail).show(shown, nothing_printed(goes_on))
+        manifest = self.snapshot.manifest if self.snapshot is not None else None
+        end = ""
+        # A script ends with a traceback when it is stopped, which looks like a failure.
+        if manifest is not None and manifest.stopped and not is_played:
+            end = f"perftui: {manifest.stopped}; {hint(ALL_OUTPUT)}"
+        self.query_one(LogTail).show(shown, nothing_printed(goes_on), end)
 
     def action_why(self) -> None:
         """Open the evidence of the first finding."""

@@ -54,7 +54,9 @@ def preview(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     indent = " " * (LABEL_WIDTH + 1)
     first, *rest = wrap(text, cells, "bold", indent)[:LONGEST_SENTENCE] or [row("")]
     rows = [row(name, " ", *first[1:]), *rest, (), *step_bar(snapshot, cells, 0)]
-    others = [line for one in snapshot.diagnosis.findings[1:] for line in headlines(one, cells)]
+    others = [
+        line for one in snapshot.diagnosis.findings[1:] for line in headlines(one, snapshot, cells)
+    ]
     left = height - len(rows) - len(others) - 3
     machine = [*gpu_cards(snapshot, cells, MOST_CARDS), *_meters(snapshot, cells)]
     if left - len(machine) - 1 < FEWEST_CHART_ROWS:

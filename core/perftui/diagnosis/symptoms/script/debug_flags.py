@@ -215,6 +215,6 @@ FLAGS = Rule(
         info=0.0,
     ),
     fixes=("anomaly-off", "deterministic-off"),
-    answer="remove it, or unset the variable",
+    answer="remove the line that turns it on, or unset its environment variable",
     slows_launches=True,
 )

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 POLL_SECONDS = 1.0
 """One picture a second: at four, a terminal on a slow link lags behind its keys by seconds."""
 
-DUTY = 0.05
-"""Share of a core that reading may take at most: the training needs the rest. A run of a million
-steps takes half a second to read and judge, so it is read every ten seconds."""
+DUTY = 0.008
+"""Share of a core that reading may take, drawing what was read taking twice as much: the training
+needs the rest. Where Python is slow a picture comes a little later than each second, and a run of a
+million steps, which takes half a second to read and judge, is read every fifteen."""
 
 LONGEST_POLL_SECONDS = 15.0
 

@@ -138,7 +138,7 @@ class DiagnosisScreen(RunScreen):
             if action not in useless
         )
         if {"-tall", "-wide"} <= self.classes:
-            for pane in self.query(SnapshotPane):
+            for pane in self.walk_children(SnapshotPane):
                 pane.show(snapshot)
             self.query_one("#finding-step").styles.height = rows_of(snapshot) + FRAME_ROWS
         count = len(snapshot.diagnosis.findings)

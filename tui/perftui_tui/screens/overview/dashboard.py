@@ -116,7 +116,7 @@ class Dashboard(Vertical):
     @property
     def meter_rows(self) -> int:
         """Rows that the meters take, without a border."""
-        panes = self.query("#meters > .meter").results(SnapshotPane)
+        panes = self.query_one("#meters").children
         heights = (pane.styles.height for pane in panes if pane.display)
         return sum(int(height.value) if height is not None else 1 for height in heights)
 

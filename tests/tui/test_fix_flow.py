@@ -111,7 +111,8 @@ async def test_a_written_fix_is_the_first_thing_said_until_it_is_undone(
         await pilot.press("enter")
         await until_shown(pilot, "written to the source: u undoes it, r runs it")
         await pilot.press("1")
-        await until_shown(pilot, "WRITTEN     num_workers 0 -> 4  4 run it again or undo it")
+        keys = "enter then r runs it, u undoes it"
+        await until_shown(pilot, f"WRITTEN     num_workers 0 -> 4   up to 1.66x faster  {keys}")
         assert "written: num_workers 0 -> 4" in text_of(app)
         await pilot.press("4", "u")
         await until_shown(pilot, "w writes it")

@@ -9,11 +9,12 @@ import pytest
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.experiments.trial.proof import Proof, ProvenPair
 from perftui.experiments.trial.verdict import Outcome
-from perftui.fixes.model import FixOption
-from perftui.run.manifest import Status, StopReason
+from perftui.fixes.model import FixOption, Risk
+from perftui.run.manifest import Override, Status, StopReason
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.findings import findings
 from perftui_tui.panes.verdict import verdict_line
+from perftui_tui.reading.next_thing import next_try
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.overview.headline import headline
@@ -83,18 +84,55 @@ def test_a_proven_fix_of_a_later_finding_is_named_until_it_is_written(tmp_path: 
         option.fix, option.title, Outcome.FASTER, "2.00x faster (1.90 to 2.10)", pairs, 1, 2.0
     )
     proven = replace(snapshot, proofs={option.fix: result})
-    assert f"PROVEN      {option.title}   2.00x faster (1.90 to 2.10)  4 write it" in words(proven)
+    assert f"PROVEN      {option.title}   2.00x faster (1.90 to 2.10)  enter then w" in words(
+        proven
+    )
     listed = "\n".join(plain(line) for line in findings(proven, 100, 0))
     assert f"fix: {option.title}   2.00x faster (1.90 to 2.10)" in listed
     assert "!!   2.00x high" in listed
     done = replace(option, is_written=True)
     written = replace(proven, options={found.rule: (done,)})
-    for cells, keys in ((120, "run it again or undo it"), (80, "run it again")):
-        expected = f"WRITTEN     {option.title}   2.00x faster (1.90 to 2.10)  4 {keys}"
+    for cells, keys in ((120, "then r runs it, u undoes it"), (80, "shows it")):
+        expected = f"WRITTEN     {option.title}   2.00x faster (1.90 to 2.10)  enter {keys}"
         assert expected in words(written, cells)
     assert f"written: {option.title}   2.00x faster" in "\n".join(
         plain(line) for line in findings(written, 100, 0)
     )
+
+
+def test_where_a_fix_brought_nothing_the_next_finding_is_gone_on_with(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path)
+    (found,), (option,) = snapshot.diagnosis.findings, *snapshot.options.values()
+    other = replace(found, rule="debug-flags", sentence="Anomaly detection is on.", place=None)
+    untried = FixOption("anomaly-off", "anomaly detection off", "", override=Override("a", {}))
+    snapshot = replace(
+        snapshot,
+        diagnosis=Diagnosis((found, other), steady_steps=199),
+        options={found.rule: (option,), other.rule: (untried,)},
+    )
+    assert f"DO THIS     {option.title}" in words(snapshot)
+    slower = "1.25x slower (1.16 to 1.35)"
+    result = Proof(option.fix, option.title, Outcome.SLOWER, slower, (), 1, 0.8)
+    tried = replace(snapshot, proofs={option.fix: result})
+    assert "DO THIS     anomaly detection off   up to 1.66x faster for debug-flags  a" in words(
+        tried
+    )
+    following = next_try(tried)
+    assert following is not None
+    assert (following.finding, following.option) == (other, untried)
+    listed = "\n".join(plain(line) for line in findings(tried, 100, 0))
+    assert f"fix: {option.title}   {slower}" in listed
+    assert "!!   0.80x high" in listed
+    alone = replace(tried, options={found.rule: (option,)})
+    assert f"TRIED       {option.title}   {slower}  enter shows what else" in words(alone)
+
+
+def test_a_fix_that_needs_idle_cores_says_so(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path)
+    (rule,) = snapshot.options
+    scarce = replace(snapshot.options[rule][0], risks=(Risk.CORES,))
+    text = words(replace(snapshot, options={rule: (scarce,)}), 80)
+    assert "num_workers 0 -> 4   ≤1.66x, few idle cores  a try it  enter why" in text
 
 
 def test_without_evidence_of_what_computes_nothing_is_called_healthy(tmp_path: Path) -> None:

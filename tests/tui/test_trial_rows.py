@@ -59,7 +59,7 @@ def test_nothing_is_known_before_the_first_pair() -> None:
     assert lines[:3] == [
         "num_workers 0 -> 4",
         "starting the first run",
-        "0:10 so far; about 2 min to pair 6, 14 if not clear",
+        "0:10 so far; about 2 min to pair 6, up to pair 14 if not clear",
     ]
     assert "80 steps" in " ".join(lines)
     assert not any("ratio" in line for line in lines)
@@ -100,7 +100,7 @@ COUNTED = "a step takes 12 ms with 1 worker, 7.0 ms with 2"
 def test_how_many_workers_serve_best_is_shown_before_the_pairs_and_with_them() -> None:
     counting = replace(BEGUN, progress=replace(NO_PAIRS, workers=CURVE))
     assert COUNTED in shown(counting, 130.0)
-    chosen = f"{COUNTED}: 2 is the fewest within 3 % of the fastest"
+    chosen = f"{COUNTED}: 2 is the fastest"
     pairs = after(*FASTER[:2])
     assert pairs.progress is not None
     found = replace(pairs.progress, workers=CURVE, option=OPTION)

@@ -23,7 +23,7 @@ from perftui.trace.text import printable
 
 SCHEMA = 1
 
-CONFIDENCE_TEXT = f"the range holds the true gain with {fmt.percent(CONFIDENCE)} confidence"
+CONFIDENCE_TEXT = f"the range holds the true ratio with {fmt.percent(CONFIDENCE)} confidence"
 """Of the two numbers in brackets behind a gain."""
 
 
@@ -105,6 +105,8 @@ def _why_chosen(progress: Progress) -> str:
     best = WorkerCurve(progress.workers).best
     if progress.option is None or best is None or len(progress.workers) < 2:
         return ""
+    if best == min(progress.workers, key=lambda one: one.step_ns).workers:
+        return f": {best} is the fastest"
     return f": {best} is the fewest within {LEVEL * 100:.0f} % of the fastest"
 
 

@@ -302,6 +302,14 @@ def test_full_collections_are_reported_with_the_line_they_begin_at() -> None:
     assert rest.cost_ns == 20 * MS
 
 
+def test_short_collections_are_named_where_they_take_their_part() -> None:
+    run = collecting(30)
+    short = [(100 * n + 20, 6, 1) for n in range(50)]
+    mixed = replace(run.ranks[0], events=pauses((250, 900, 2), *short))
+    sentence = told(replace(run, ranks=(mixed,)), "gc-pauses").sentence
+    assert "1 full collection of 900 ms and 50 short ones in 60 steps" in sentence
+
+
 def test_few_large_collections_count_as_the_mean() -> None:
     run = collecting(30)
     few = replace(run.ranks[0], events=pauses((250, 900, 2)))

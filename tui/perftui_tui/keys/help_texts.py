@@ -198,7 +198,7 @@ PROOF = Entry(
     "Gain and proof of a fix",
     '"Up to" is what the step would gain without the finding. After a trial by '
     "pairs of runs: step time without the fix divided by step time with it, and in brackets the "
-    "range that holds the true gain with 95 % confidence. The result is checked after 6, 9 and 14 "
+    "range that holds the true ratio with 95 % confidence. The result is checked after 6, 9 and 14 "
     "pairs; {diagnosis.try_fix} starts a trial.",
     "times faster",
     "separate pairs of runs; the very first run is not counted",

@@ -29,11 +29,13 @@ FIX_INDENT = 18
 def headlines(finding: Finding, snapshot: Snapshot, cells: int) -> list[Row]:
     """One finding: mark, gain, confidence, and its whole sentence, wrapped under itself.
 
-    The gain is the one that a fix of it was measured to have, where one is proven."""
+    The gain is the one that a fix of it was measured to have, where that is known."""
     confidence = (f"{finding.confidence.value:<7}", "dim")
-    measured = snapshot.measured_gain(finding)
-    gain = (finding.gain_mark, "bold") if measured is None else (f"{measured:.2f}x", "good")
-    before = (MARKS[finding.severity], (f" {gain[0]:>7} ", gain[1]), confidence)
+    gain, style = finding.gain_mark, "bold"
+    proof = snapshot.proof_of(finding)
+    if proof is not None and proof.ratio is not None:
+        gain, style = f"{proof.ratio:.2f}x", "good" if proof.is_faster else "warn"
+    before = (MARKS[finding.severity], (f" {gain:>7} ", style), confidence)
     first, *rest = wrap(finding.headline, cells, "", " " * width(before)) or [row("", "")]
     return [(*before, *first[1:]), *rest]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from perftui import format as fmt
+from perftui.experiments.trial.same_losses import Agreement
 from perftui_tui.charts.interval import interval_rows
 from perftui_tui.look.rows import Row, Span, row, wrap
 from perftui_tui.look.units import format_ns
@@ -43,7 +44,8 @@ def rest(state: TrialState, now: float, *, is_whole: bool = False) -> str:
     left = seconds_left(state, now)
     if left is None:
         return "time left is known after the first run"
-    most = f", {state.last_look} if not clear" if state.look < state.last_look else ""
+    further = f", up to pair {state.last_look} if not clear"
+    most = further if state.look < state.last_look else ""
     return f"about {fmt.rough_time(left)} to pair {state.look}{most if is_whole else ''}"
 
 
@@ -105,6 +107,8 @@ def _basis(state: TrialState, cells: int) -> list[Row]:
         return []
     said = [f"in force: {', '.join(progress.changes)}"] if progress.changes else []
     said += progress.costs.sentences
+    if progress.losses.agreement is not Agreement.NOT_CHECKED:
+        said.append(progress.losses.sentence)
     if progress.noise is not None:
         said.append(noise_text(progress))
     lines = [line for text in said for line in wrap(text, cells, "dim")]

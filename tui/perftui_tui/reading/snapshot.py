@@ -101,23 +101,19 @@ class Snapshot:
         """What can be done about ``finding``, best first."""
         return self.options.get(finding.rule, ())
 
-    def finding_to_try(self) -> Finding | None:
-        """The first finding with a fix that can be tried; where there is none, the first with any
-        fix, and None without one."""
-        fixable = [each for each in self.diagnosis.findings if self.fixes(each)]
-        triable = (each for each in fixable if any(one.is_triable for one in self.fixes(each)))
-        return next(iter([*triable, *fixable]), None)
-
     def proof(self, option: FixOption) -> Proof | None:
         """What a trial of ``option`` came to; None where that very change was not tried."""
         found = self.proofs.get(option.fix)
         return found if found is not None and found.title == option.title else None
 
-    def measured_gain(self, finding: Finding) -> float | None:
-        """How many times as fast the first fix of ``finding`` that is proven to gain makes a step;
-        None where none is."""
-        proofs = (self.proof(option) for option in self.fixes(finding))
-        return next((one.ratio for one in proofs if one is not None and one.is_faster), None)
+    def proof_of(self, finding: Finding) -> Proof | None:
+        """What is proven of a fix of ``finding``: that it gains, or else that none of those which
+        are possible does. None where more may come of another one."""
+        possible = [option for option in self.fixes(finding) if option.is_possible]
+        proofs = [self.proof(option) for option in possible]
+        known = [proof for proof in proofs if proof is not None and proof.is_decided]
+        faster = next((proof for proof in known if proof.is_faster), None)
+        return faster or (known[0] if known and len(known) == len(possible) else None)
 
     @property
     def is_memory_alone(self) -> bool:

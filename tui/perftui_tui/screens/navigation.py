@@ -35,6 +35,7 @@ class NavigatingApp(NotifyingApp):
     def __init__(self) -> None:
         super().__init__()
         self._place: tuple[int, int, int | None] | None = None
+        self._fix: tuple[str, str] | None = None
         self.trail: tuple[str, ...] = ()
         """The screens that led to this one, the first of them first: where ``back`` goes."""
 
@@ -90,6 +91,16 @@ class NavigatingApp(NotifyingApp):
         """Show an interval of the trace (ns since its start) on the timeline."""
         self._place = (start, end, row)
         self.follow("timeline")
+
+    def go_to_fix(self, rule: str, fix: str) -> None:
+        """Show a finding by its rule, and one of its fixes, on the Diagnosis screen."""
+        self._fix = (rule, fix)
+        self.follow("diagnosis")
+
+    def take_fix(self) -> tuple[str, str] | None:
+        """The finding and the fix to show, returned once."""
+        found, self._fix = self._fix, None
+        return found
 
     def action_return(self) -> None:
         """Back to the screen that led here."""

@@ -45,5 +45,11 @@ class Session(Host, Protocol):
     def go_to_place(self, start: int, end: int, row: int | None = None) -> None:
         """Show ``start`` to ``end`` (ns since the trace's start) on the timeline."""
 
+    def go_to_fix(self, rule: str, fix: str) -> None:
+        """Show a finding and one of its fixes on the Diagnosis screen."""
+
+    def take_fix(self) -> tuple[str, str] | None:
+        """The finding and the fix to show there, returned once."""
+
     def take_place(self) -> tuple[int, int, int | None] | None:
         """The place to show on the timeline, returned once."""

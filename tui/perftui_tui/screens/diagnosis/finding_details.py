@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from perftui import format as fmt
 from perftui.diagnosis.catalogue import answer_to
@@ -19,6 +20,9 @@ from perftui_tui.look.units import format_ns
 from perftui_tui.panes.findings import headlines
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.diagnosis.fix_details import fix_rows
+
+if TYPE_CHECKING:
+    from perftui.experiments.trial.proof import Proof
 
 LABEL_WIDTH = 24
 """Cells for the names of rules, and of facts where none is longer."""
@@ -65,7 +69,7 @@ def details(
     rows: list[Row] = []
     if finding is not None:
         rows += wrap(finding.headline, cells, "bold")
-        rows += [row(("Cost", "bold")), *_cost(finding, snapshot.measured_gain(finding), cells)]
+        rows += [row(("Cost", "bold")), *_cost(finding, snapshot.proof_of(finding), cells)]
         answer = answer_to(finding.rule)
         if answer:
             rows += [row(("What to do", "bold")), *wrap(f"{answer}.", cells, "", "  ")]
@@ -122,7 +126,7 @@ def _syncs(snapshot: Snapshot, cells: int) -> list[Row]:
     return rows if found.calls else [*rows, row(("  none", "dim"))]
 
 
-def _cost(finding: Finding, measured: float | None, cells: int) -> list[Row]:
+def _cost(finding: Finding, proof: Proof | None, cells: int) -> list[Row]:
     rows = []
     if finding.cost_ns:
         step = format_ns(finding.step_ns)
@@ -130,9 +134,9 @@ def _cost(finding: Finding, measured: float | None, cells: int) -> list[Row]:
         part = share(finding.cost_ns, finding.step_ns)
         rows.append(row(f"  {format_ns(finding.cost_ns)} of {whole} ({part})"))
     if finding.gain:
-        gain = f"  {finding.gain} without it"
-        more = "" if measured is None else f", as estimated; a fix was measured at {measured:.2f}x"
-        rows.append(row((f"{gain}{more}", "good")))
+        estimated = "" if proof is None else " as estimated; measured below"
+        style = "good" if proof is None else "dim"
+        rows.append(row((f"  {finding.gain} without it{estimated}", style)))
     rows.append(row(f"  confidence {finding.confidence.value}", (_basis(finding), "dim")))
     if finding.would_raise_confidence:
         rows += wrap(f"more certain with: {finding.would_raise_confidence}", cells, "dim", "  ")

@@ -49,7 +49,7 @@ def _figures(
     finding: Finding, option: FixOption, proof: Proof | None, is_chosen: bool
 ) -> list[Span]:
     """What stands behind the title of a fix: its gain, of those not chosen its risk, its place."""
-    figures: list[Span] = []
+    figures: list[Span] = [("written", "good")] if option.is_written else []
     if proof is not None:
         figures.append((proof.headline, _style(proof)))
     elif option.is_possible and finding.gain:

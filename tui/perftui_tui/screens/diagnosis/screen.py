@@ -123,6 +123,13 @@ class DiagnosisScreen(RunScreen):
     def _chosen_at(self) -> int:
         return _place(self.chosen, [option.fix for option in self._options])
 
+    def refresh_state(self) -> None:
+        """Select what somebody was led here for."""
+        super().refresh_state()
+        found = self.session.take_fix() if self.is_composed else None
+        if found is not None:
+            self.selected, self.chosen = found
+
     def show(self, snapshot: Snapshot) -> None:
         """Draw both parts."""
         listed = self.query_one("#finding-list", RowView)

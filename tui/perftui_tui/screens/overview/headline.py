@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from perftui.diagnosis.model import COMPUTE_BOUND_ID, Finding, Severity
-from perftui.fixes.model import FixOption
-from perftui_tui.keys.keymap import shown_key
+from perftui.fixes.model import Risk
+from perftui_tui.keys.keymap import hint, shown_key
 from perftui_tui.look.rows import Row, Span, row, width, wrap
 from perftui_tui.panes.verdict import LABEL_WIDTH, label, verdict, waits_for_window
+from perftui_tui.reading.next_thing import NextThing, Todo, next_thing, next_try
 from perftui_tui.reading.snapshot import Phase, Snapshot
-
-if TYPE_CHECKING:
-    from perftui.experiments.trial.proof import Proof
 
 LONGEST = 3
 """Rows that the sentence may take; the whole of it is on the Diagnosis screen."""
@@ -25,10 +23,10 @@ def headline(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     """The state of affairs in one to three rows, then the next thing to do."""
     top = snapshot.diagnosis.top
     if top is None or waits_for_window(snapshot):
-        next_thing = _hint(snapshot)
+        last = _hint(snapshot)
     else:
-        next_thing = _answer(top, snapshot, cells)
-    return [*_sentence(*verdict(snapshot), cells), next_thing]
+        last = _answer(top, snapshot, cells)
+    return [*_sentence(*verdict(snapshot), cells), last]
 
 
 def _sentence(name: Span, text: str, cells: int) -> list[Row]:
@@ -39,86 +37,62 @@ def _sentence(name: Span, text: str, cells: int) -> list[Row]:
 
 
 def _answer(top: Finding, snapshot: Snapshot, cells: int) -> Row:
-    if (done := _done(snapshot, cells)) is not None:
-        return done
-    options = snapshot.fixes(top)
-    if options:
-        possible = [option for option in options if option.is_possible]
-        return _tried_or_to_do(possible, top, snapshot) if possible else _not_possible(options[0])
+    found = next_thing(snapshot)
+    if found is not None:
+        return _of_fix(found, top, cells)
     if top.severity is Severity.HEALTHY or top.rule == COMPUTE_BOUND_ID:
         return row(label("NEXT", "dim"), " nothing stands out; ", _screen("ops"), " shows the ops")
     line = row(label("DO THIS", "accent"), " ", _key("overview.why"), " why, and what to do")
     return _with_other_fix(line, snapshot, cells)
 
 
-def _done(snapshot: Snapshot, cells: int) -> Row | None:
-    """What was written of the fixes of any finding, or else is proven to gain."""
-    found = snapshot.diagnosis.findings
-    every = [option for finding in found for option in snapshot.fixes(finding)]
-    for option in every:
-        if option.is_written:
-            return _written(option, snapshot.proof(option), cells)
-    proofs = (snapshot.proof(option) for option in every if option.is_possible)
-    proven = next((proof for proof in proofs if proof is not None and proof.is_faster), None)
-    return _measured(proven) if proven is not None else None
-
-
-def _written(option: FixOption, proof: Proof | None, cells: int) -> Row:
-    line = row(label("WRITTEN", "accent"), " ", (option.title, "bold"))
-    gain = [(f"   {proof.headline}", "good" if proof.is_faster else "warn")] if proof else []
-    keys: tuple[str | Span, ...] = ("  ", _screen("diagnosis"), " run it again or undo it")
-    longer = row(*line, *gain, *keys)
-    return longer if width(longer) <= cells else row(*line, *gain, *keys[:2], " run it again")
-
-
 def _with_other_fix(line: Row, snapshot: Snapshot, cells: int) -> Row:
     """The row with the fix of another finding that can be tried, where it fits whole."""
-    finding = snapshot.finding_to_try()
-    options = snapshot.fixes(finding) if finding is not None else ()
-    option = next((one for one in options if one.is_triable), None)
-    if finding is None or option is None:
+    found = next_try(snapshot)
+    if found is None or not found.option.is_triable:
         return line
-    key = _key("overview.try_fix")
-    for words in (f" try {option.title} for {finding.rule}", f" try {option.title}"):
-        longer = row(*line, "   ", key, words)
-        if width(longer) <= cells:
-            return longer
-    return line
+    title, key = found.option.title, _key("overview.try_fix")
+    ways = [(*line, ("   ", ""), key, (f" try {title}{of}", "")) for of in _for(found.finding)]
+    return _longest(ways, cells) or line
 
 
-def _tried_or_to_do(possible: list[FixOption], top: Finding, snapshot: Snapshot) -> Row:
-    """The first fix that was not tried, or whose result is not clear; else what came of the
-    first."""
-    useless: list[Proof] = []
-    for option in possible:
-        proof = snapshot.proof(option)
-        if proof is None:
-            return _do_this(option, top)
-        if not proof.is_decided:
-            return _measured(proof)
-        useless.append(proof)
-    return _measured(useless[0])
+def _of_fix(found: NextThing, top: Finding, cells: int) -> Row:
+    """What is known of the fix, and the keys to go on with it, as far as they fit."""
+    option, proof, why = found.option, found.proof, _key("overview.why")
+    if found.todo is Todo.NOTHING:
+        text = (f"{option.title} is not possible here", "bold")
+        return row(label(found.todo.value, "warn"), " ", text, "  ", why, " why")
+    line = row(label(found.todo.value, "accent"), " ", (option.title, "bold"))
+    if proof is not None:
+        line = (*line, (f"   {proof.headline}", "good" if proof.is_faster else "warn"))
+    elif gain := found.finding.gain:
+        if Risk.CORES in option.risks:
+            gain = f"{found.finding.gain_mark}, few idle cores"
+        line = (*line, (f"   {gain}", "good"))
+    if found.todo is not Todo.TRY:
+        endings = [row("  ", why, hint(text)) for text in _THEN[found.todo]]
+        return _longest([(*line, *ending) for ending in endings], cells) or line
+    others = _for(found.finding) if found.finding is not top else [""]
+    tries = row("  ", _key("overview.try_fix"), " try it") if option.is_triable else ()
+    ways = [(*line, (of, ""), *tries, *row("  ", why, " why")) for of in others]
+    return _longest([*ways, (*line, *tries)], cells) or line
 
 
-def _measured(proof: Proof) -> Row:
-    word, style, more = "TRIED", "warn", " more"
-    if proof.is_faster:
-        word, style, more = "PROVEN", "good", " write it"
-    title, gain = (proof.title, "bold"), (f"   {proof.headline}", style)
-    return row(label(word, "accent"), " ", title, gain, "  ", _screen("diagnosis"), more)
+_THEN = {
+    Todo.RUN: (" then {diagnosis.rerun} runs it, {diagnosis.undo_fix} undoes it", " shows it"),
+    Todo.WRITE: (" then {diagnosis.write_fix} writes it", " shows it"),
+    Todo.LOOK: (" shows what else there is", " shows more"),
+}
+"""What the key that opens Diagnosis leads to; the shorter one where there is less room."""
 
 
-def _do_this(option: FixOption, top: Finding) -> Row:
-    best = (f"   {top.gain}", "good") if top.gain else ("", "")
-    keys: tuple[str | Span, ...] = ("  ", _key("overview.why"), " why")
-    if option.is_triable:
-        keys = ("  ", _key("overview.try_fix"), " try it", *keys)
-    return row(label("DO THIS", "accent"), " ", (option.title, "bold"), best, *keys)
+def _for(finding: Finding) -> list[str]:
+    return [f" for {finding.rule}", ""]
 
 
-def _not_possible(option: FixOption) -> Row:
-    text = (f"{option.title} is not possible here", "bold")
-    return row(label("NO FIX", "warn"), " ", text, "  ", _key("overview.why"), " why")
+def _longest(ways: Sequence[Row], cells: int) -> Row | None:
+    """The first that fits whole."""
+    return next((line for line in ways if width(line) <= cells), None)
 
 
 def _hint(snapshot: Snapshot) -> Row:

@@ -15,6 +15,7 @@ from perftui_tui.panes.findings import findings
 from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.panes.step_bar import bar_alone, step_bar
 from perftui_tui.panes.top_ops import kernels, operators, top_ops
+from perftui_tui.reading.next_thing import next_thing, next_try
 from perftui_tui.reading.output_tail import Output
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.overview.activity import activity
@@ -204,8 +205,12 @@ class OverviewScreen(RunScreen):
         self.query_one(LogTail).show(shown, nothing_printed(goes_on), end)
 
     def action_why(self) -> None:
-        """Open the evidence of the first finding."""
-        self.session.follow("diagnosis")
+        """Open what the second line is about: a fix and its finding, or the first finding."""
+        found = next_thing(self.snapshot) if self.snapshot is not None else None
+        if found is not None:
+            self.session.go_to_fix(found.finding.rule, found.option.fix)
+        else:
+            self.session.follow("diagnosis")
 
     def action_select_gap(self, step: int) -> None:
         """Select another gap of the list."""
@@ -220,5 +225,6 @@ class OverviewScreen(RunScreen):
             self.session.go_to_place(gap.start, gap.end)
 
     def action_try_fix(self) -> None:
-        """Offer the best fix of the first finding that has one to try."""
-        self.session.trials.offer(self.snapshot.finding_to_try() if self.snapshot else None)
+        """Offer the first fix that can be tried and was not yet."""
+        found = next_try(self.snapshot) if self.snapshot is not None else None
+        self.session.trials.offer(*((found.finding, found.option) if found else (None,)))

@@ -23,6 +23,9 @@ happens to be made."""
 IN_MOST_STEPS = 0.8
 """Share of the steps with a full collection from which on the script asks for them."""
 
+MOST = 0.9
+"""Share of the time of all collections: where the full ones take less, the others are named too."""
+
 
 def _lost(facts: Facts) -> Lost | None:
     if facts.run is None:
@@ -51,9 +54,12 @@ def _lost(facts: Facts) -> Lost | None:
 def _what(pauses: GcPauses, steps: int) -> str:
     if not pauses.full:
         return fmt.several(pauses.count, "collection")
-    full = f"{fmt.several(pauses.full, 'full collection')}"
+    full = f"{fmt.several(pauses.full, 'full collection')} of "
+    full += fmt.duration(pauses.longest_full_mean)
+    if pauses.full * pauses.longest_full_mean < MOST * pauses.per_step * steps:
+        full += f" and {fmt.several(pauses.count - pauses.full, 'short one')}"
     within = "nearly every step" if pauses.steps >= IN_MOST_STEPS * steps else f"{steps} steps"
-    return f"{full} of {fmt.duration(pauses.longest_full_mean)} in {within}"
+    return f"{full} in {within}"
 
 
 def _where(pauses: GcPauses, place: Place | None) -> str:

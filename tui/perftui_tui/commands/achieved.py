@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.dialogs.fix import NOT_MEASURED
-
 if TYPE_CHECKING:
     from perftui_tui.app import PerftuiApp
 
@@ -26,6 +24,8 @@ def achieved(app: PerftuiApp) -> Iterator[tuple[str, str]]:
         yield "tuned", f"{', '.join(tuned.files)} written{gain}"
         yield "undo", undo_command(tuned.root, tuned.files)
     if written is not None:
+        from perftui_tui.dialogs.fix import NOT_MEASURED
+
         gain = written.gain or NOT_MEASURED
         yield "wrote", f"{written.applied.path}: {written.option.title}, {gain}"
         yield "undo", undo_command(written.root, [Path(written.applied.path).name])

@@ -21,6 +21,7 @@ from perftui_tui.actions.tuning import Tuning
 from perftui_tui.app import PerftuiApp
 from perftui_tui.reading.trial_state import TrialState
 from perftui_tui.reading.tuning_state import TuningState
+from perftui_tui.tables.virtual import VirtualTable
 from tests.tui.driving import text_of, until, until_shown
 from tests.tui.fake_trial import UNCLEAR, progress_of
 from tests.tui.full_machine import write_full_machine
@@ -60,6 +61,8 @@ def settled(screen: str, *keys: str) -> Callable[[Pilot[None]], Any]:
         await until(pilot, lambda: app.current_mode == screen, screen)
         await pilot.press(*keys)
         if screen == "runs":
+            # A query keeps what it has found.
+            await until(pilot, lambda: any(t.data for t in app.screen.query(VirtualTable)), "runs")
             await until(pilot, lambda: "reading" not in text_of(app), "what each run came to")
         await pilot.pause(0.3)
         await pilot.pause()

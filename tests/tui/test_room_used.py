@@ -95,6 +95,7 @@ def ranks(runs: Path) -> Path:
         (full_machine, "7", "memory"),
         (slow_loader, "7", "memory"),
         (ranks, "8", "ranks"),
+        (before_and_after, "9", "runs"),
     ],
 )
 async def test_no_more_than_a_third_is_empty(

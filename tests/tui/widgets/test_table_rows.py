@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,6 +82,25 @@ def test_a_narrow_screen_loses_the_least_needed_column_first():
 def test_the_flexible_column_takes_what_is_left(width):
     widths = column_widths(COLUMNS, [0, 1, 2], width)
     assert sum(widths) + len(widths) - 1 == width
+
+
+@given(st.integers(40, 300), st.integers(0, 120))
+def test_a_bar_takes_what_names_do_not_need(width, longest):
+    bar = Column("", [], str, width=10, bar=lambda _row, _cells: "")
+    columns = (replace(COLUMNS[0], longest=longest), COLUMNS[1], bar)
+    name, number, drawn = column_widths(columns, [0, 1, 2], width)
+    assert name + number + drawn + 2 == width
+    assert number == 10
+    assert 10 <= drawn <= 60
+    assert drawn == 10 or name >= longest > 0
+    # Without a bar on screen names have it all.
+    assert column_widths(columns, [0, 1], width) == [width - 11, 10]
+
+
+def test_the_longest_text_of_names_is_known_unless_they_are_very_many():
+    assert name_column("op", ["a" * 40, "b"], "ops").longest == 40
+    assert name_column("op", ["a"], "operators").longest == len("0 of 1 operator")
+    assert name_column("op", ["a"] * 3000, "ops").longest == 0
 
 
 def test_a_click_finds_its_column():

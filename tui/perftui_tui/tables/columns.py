@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import overload
 
 import numpy as np
+from rich.cells import cell_len
 
 from perftui.analysis.kernels.tensor_core_time import TensorCoreTime
 from perftui.analysis.kernels.tensor_cores import TensorCores
@@ -45,6 +46,9 @@ MARK = 2
 _KERNEL = 34
 """Cells in which most short names of kernels can be read."""
 
+_MEASURED = 2_000
+"""Names whose cells are counted: in some milliseconds."""
+
 SHARE_WIDTH = 7
 _BAR = 10
 
@@ -59,7 +63,11 @@ def name_column(title: str, names: Sequence[str], things: str) -> Column:
         what = things.removesuffix("s") if known == 1 else things
         return f"{every} {what}" if len(rows) == known else f"{shown} of {every} {what}"
 
-    return Column(title, names, names.__getitem__, align=LEFT, total=total, middle=True)
+    texts = [*names, title + " " * MARK, total(np.arange(known - 1)), total(np.arange(known))]
+    longest = max(map(cell_len, texts)) if known <= _MEASURED else 0
+    return Column(
+        title, names, names.__getitem__, align=LEFT, total=total, middle=True, longest=longest
+    )
 
 
 def kernel_column(table: KernelTable) -> Column:

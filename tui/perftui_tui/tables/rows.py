@@ -21,6 +21,9 @@ GAP = 1
 FLEXIBLE = 24
 """Fewest cells of the flexible column while another one can be left out."""
 
+MOST_SPARE = 50
+"""Cells by which a bar grows at most: a longer one tells nothing more."""
+
 
 @dataclass(frozen=True, eq=False)
 class Column:
@@ -41,6 +44,9 @@ class Column:
     by the one before it and stays out of files."""
     fewest: int = FLEXIBLE
     """Cells that the flexible column keeps while another one can be left out."""
+    longest: int = 0
+    """Cells of the longest text of the flexible column, its title and sum too: what it needs less
+    than it could have goes to the bar. 0 where that is not known."""
     middle: bool = False
     """Whether text that is too long loses its middle, not its end."""
     exact: Callable[[int], object] | None = None
@@ -142,9 +148,15 @@ def _needed(columns: Sequence[Column], shown: Sequence[int], flexible: int) -> i
 
 
 def column_widths(columns: Sequence[Column], shown: Sequence[int], width: int) -> list[int]:
-    """Cells of each shown column; the flexible one has what the others leave."""
+    """Cells of each shown column; the flexible one has what the others leave, and a bar what that
+    one does not need."""
     rest = width - _needed(columns, shown, 0)
-    return [columns[index].width or max(rest, 1) for index in shown]
+    longest = max((columns[index].longest for index in shown), default=0)
+    has_bar = any(columns[index].bar is not None for index in shown)
+    spare = min(max(0, rest - longest), MOST_SPARE) if longest and has_bar else 0
+    widths = [columns[index].width or max(rest - spare, 1) for index in shown]
+    bars = (columns[index].bar is not None for index in shown)
+    return [cells + spare * is_bar for cells, is_bar in zip(widths, bars, strict=True)]
 
 
 def fit(text: str, width: int, align: str, *, middle: bool = False) -> str:

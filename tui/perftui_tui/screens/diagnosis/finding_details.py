@@ -134,7 +134,7 @@ def _cost(finding: Finding, proof: Proof | None, cells: int) -> list[Row]:
         part = share(finding.cost_ns, finding.step_ns)
         rows.append(row(f"  {format_ns(finding.cost_ns)} of {whole} ({part})"))
     if finding.gain:
-        estimated = "" if proof is None else " as estimated; measured below"
+        estimated = "" if proof is None else " (estimated)"
         style = "good" if proof is None else "dim"
         rows.append(row((f"  {finding.gain} without it{estimated}", style)))
     rows.append(row(f"  confidence {finding.confidence.value}", (_basis(finding), "dim")))

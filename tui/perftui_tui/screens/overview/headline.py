@@ -51,8 +51,8 @@ def _with_other_fix(line: Row, snapshot: Snapshot, cells: int) -> Row:
     found = next_try(snapshot)
     if found is None or not found.option.is_triable:
         return line
-    title, key = found.option.title, _key("overview.try_fix")
-    ways = [(*line, ("   ", ""), key, (f" try {title}{of}", "")) for of in _for(found.finding)]
+    tries = row("   ", _key("overview.try_fix"), f" try {found.option.title}")
+    ways = [(*line, *tries, *of) for of in _for(found.finding)]
     return _longest(ways, cells) or line
 
 
@@ -72,9 +72,9 @@ def _of_fix(found: NextThing, top: Finding, cells: int) -> Row:
     if found.todo is not Todo.TRY:
         endings = [row("  ", why, hint(text)) for text in _THEN[found.todo]]
         return _longest([(*line, *ending) for ending in endings], cells) or line
-    others = _for(found.finding) if found.finding is not top else [""]
+    others: list[Row] = _for(found.finding) if found.finding is not top else [()]
     tries = row("  ", _key("overview.try_fix"), " try it") if option.is_triable else ()
-    ways = [(*line, (of, ""), *tries, *row("  ", why, " why")) for of in others]
+    ways = [(*line, *of, *tries, *row("  ", why, " why")) for of in others]
     return _longest([*ways, (*line, *tries)], cells) or line
 
 
@@ -86,8 +86,9 @@ _THEN = {
 """What the key that opens Diagnosis leads to; the shorter one where there is less room."""
 
 
-def _for(finding: Finding) -> list[str]:
-    return [f" for {finding.rule}", ""]
+def _for(finding: Finding) -> list[Row]:
+    """What a fix is for, and nothing where there is no room for it."""
+    return [row(f" for {finding.rule}"), ()]
 
 
 def _longest(ways: Sequence[Row], cells: int) -> Row | None:

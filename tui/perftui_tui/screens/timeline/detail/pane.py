@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from textual import events
 from textual.message import Message
 
+from perftui_tui.look.rows import width as width_of
 from perftui_tui.screens.timeline.detail.lines import (
     Laid,
     Line,
@@ -20,7 +21,10 @@ from perftui_tui.screens.timeline.detail.lines import (
 from perftui_tui.widgets.row_view import RowView
 
 _TWO_COLUMNS = 150
-"""Cells from which on lines that do not fit stand in two columns."""
+"""Cells from which on lines that do not fit stand in two columns, and many short ones."""
+
+_MANY = 14
+"""Lines that are nearer to each other in two columns."""
 
 _APART = 3
 """Cells between the two."""
@@ -60,8 +64,10 @@ class DetailPane(RowView):
         width = self.size.width - 1
         found = laid_out(self._lines, width)
         beside: Laid = []
-        if width >= _TWO_COLUMNS and len(found) > self.content_size.height:
-            half = (width - _APART) // 2
+        half = (width - _APART) // 2
+        is_narrow = all(width_of(line) <= half for line, _ in found)
+        is_too_long = len(found) > self.content_size.height
+        if width >= _TWO_COLUMNS and (is_too_long or (len(found) >= _MANY and is_narrow)):
             first, beside = in_two(self._lines, half)
             found = first if beside else found
             self._right = half + _APART

@@ -26,6 +26,9 @@ HINT = (
     "next gap, {timeline.largest_gap} for the largest gap"
 )
 
+MOST_NAMES = 12
+"""Operators, or kernels, that are listed."""
+
 MOST = 8
 """Lines of each kind."""
 
@@ -165,7 +168,7 @@ def _top(
     if not len(table):
         return
     yield Line(title, "bold")
-    for at in np.argsort(-times, kind="stable")[:MOST].tolist():
+    for at in np.argsort(-times, kind="stable")[:MOST_NAMES].tolist():
         name = middle(printable(names[at]), _LONGEST_NAME)
         count = int(table.calls[at])
         calls = f"{format_count(count)} {'call' if count == 1 else 'calls'}"

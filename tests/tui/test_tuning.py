@@ -163,7 +163,7 @@ async def test_what_it_wrote_is_taken_back_before_what_was_written_first(
         await begin(pilot)
         played.let(6)
         await until_shown(pilot, "now   num_workers 4 -> 8")
-        assert app.source_fixes.written is None
+        assert app.source_fixes.written == ()
         await pilot.press("escape")
         await shown_alone(app, pilot)
         await pilot.press("u")

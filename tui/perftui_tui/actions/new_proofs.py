@@ -36,9 +36,9 @@ class NewProofs:
         be best."""
         self._options[root] = {**self._options.get(root, {}), option.fix: option}
 
-    def on(self, snapshot: Snapshot, written: str | None = None) -> Snapshot:
-        """``snapshot`` with what was proven since it was read, and with the fix that is ``written``
-        to the source marked as such."""
+    def on(self, snapshot: Snapshot, written: frozenset[str] = frozenset()) -> Snapshot:
+        """``snapshot`` with what was proven since it was read, and with the fixes that were
+        ``written`` to the source since then marked as such."""
         proofs = self._proofs.get(snapshot.source, {})
         changed = self._options.get(snapshot.source, {})
         options = {
@@ -48,8 +48,6 @@ class NewProofs:
         return replace(snapshot, options=options, proofs={**snapshot.proofs, **proofs})
 
 
-def _marked(option: FixOption, written: str | None) -> FixOption:
+def _marked(option: FixOption, written: frozenset[str]) -> FixOption:
     """What was written before the run was read has no patch, and stays marked."""
-    if option.patch is None:
-        return option
-    return replace(option, is_written=option.fix == written)
+    return option if option.patch is None else replace(option, is_written=option.fix in written)

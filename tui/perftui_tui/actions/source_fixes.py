@@ -35,13 +35,13 @@ class SourceFixes:
 
     def __init__(self, app: Host) -> None:
         self._app = app
-        self.written: Written | None = None
-        """What ``undo`` takes back, where it was written in this session."""
+        self.written: tuple[Written, ...] = ()
+        """What was written in this session and not taken back, the newest last: that is what
+        ``undo`` takes back."""
 
-    def fix_of(self, root: Path) -> str | None:
-        """Identifier of the fix of the run at ``root`` that was written in this session."""
-        written = self.written
-        return written.option.fix if written is not None and written.root == root else None
+    def fixes_of(self, root: Path) -> frozenset[str]:
+        """Identifiers of the fixes of the run at ``root`` that were written in this session."""
+        return frozenset(one.option.fix for one in self.written if one.root == root)
 
     def write(self, option: FixOption | None, gain: str = "") -> None:
         """Show the diff of ``option`` with its measured ``gain``, and write it on yes."""
@@ -57,15 +57,16 @@ class SourceFixes:
     def undo(self, root: Path | None = None) -> None:
         """Restore the source that was written in this session, or ask for what was written last
         beside the run at ``root``, by default the one on screen."""
-        written, beside = self.written, root or self._app.target
-        if written is not None:
-            self._app.on_thread(lambda: self._restore(written.applied, written.store))
+        beside = root or self._app.target
+        if self.written:
+            newest = self.written[-1]
+            self._app.on_thread(lambda: self._restore(newest.applied, newest.store))
         else:
             self._app.on_thread(lambda: self._find_earlier(beside))
 
     def forget(self) -> None:
         """Ask before anything is taken back: something else was written since."""
-        self.written = None
+        self.written = ()
 
     def _offer(self, option: FixOption, patch: Patch, gain: str) -> None:
         """A run that is over is not read again: what it was found to need may be written by now."""
@@ -91,7 +92,7 @@ class SourceFixes:
         root = self._app.target
         store = patch_store(root)
         applied = apply_patch(patch, store, option.title, option.fix)
-        self.written = Written(applied, store, option, root, gain)
+        self.written = (*self.written, Written(applied, store, option, root, gain))
         keys = hint("{diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it again")
         self._done(f"{patch.path.name} written; {keys}")
 
@@ -111,7 +112,7 @@ class SourceFixes:
         from perftui.fixes.apply import undo
 
         path = undo(applied, store)
-        self.written = None
+        self.written = tuple(one for one in self.written if one.applied is not applied)
         self._done(f"{path.name} restored byte for byte")
 
     def _done(self, text: str) -> None:

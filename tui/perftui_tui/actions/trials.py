@@ -198,9 +198,9 @@ class Trials:
             self._app.warn(NO_RUN)
             return
         written, change = self._source_fixes.written, self.change
-        if written is not None:
-            name = Path(written.applied.path).name
-            change = Change(f"{name} as written", written.option, Form.SOURCE)
+        if written:
+            name = Path(written[-1].applied.path).name
+            change = Change(f"{name} as written", written[-1].option, Form.SOURCE)
         elif change is None or change.form is Form.SOURCE:
             change = Change("the source as it is now")
         run, chosen = snapshot.run, change

@@ -13,22 +13,23 @@ if TYPE_CHECKING:
 
 def achieved(app: PerftuiApp) -> Iterator[tuple[str, str]]:
     """A word and what it is about, a pair for each."""
+    from perftui_tui.dialogs.fix import NOT_MEASURED
+
     trials, written = app.trials, app.source_fixes.written
+    named = {one.option.title for one in written}
     for proof in trials.proofs.every:
         # What was written is named below, with the same figures.
-        if written is None or proof.title != written.option.title:
+        if proof.title not in named:
             yield "tried", f"{proof.title}: {proof.headline}"
     tuned = trials.tuning.state
     if tuned is not None and tuned.files:
         gain = f": {tuned.final.verdict.headline}" if tuned.final is not None else ""
         yield "tuned", f"{', '.join(tuned.files)} written{gain}"
         yield "undo", undo_command(tuned.root, tuned.files)
-    if written is not None:
-        from perftui_tui.dialogs.fix import NOT_MEASURED
-
-        gain = written.gain or NOT_MEASURED
-        yield "wrote", f"{written.applied.path}: {written.option.title}, {gain}"
-        yield "undo", undo_command(written.root, [Path(written.applied.path).name])
+    for one in written:
+        yield "wrote", f"{one.applied.path}: {one.option.title}, {one.gain or NOT_MEASURED}"
+    for one in reversed(written):
+        yield "undo", undo_command(one.root, [Path(one.applied.path).name])
 
 
 def undo_command(root: Path, files: Sequence[str]) -> str:

@@ -225,7 +225,7 @@ class ReadingApp(NavigatingApp):
         """Add what was proven and written since it was read."""
         if snapshot is None:
             return None
-        return self.trials.proofs.on(snapshot, self.source_fixes.fix_of(snapshot.source))
+        return self.trials.proofs.on(snapshot, self.source_fixes.fixes_of(snapshot.source))
 
     def show_proofs(self) -> None:
         """Draw what was proven or written meanwhile."""

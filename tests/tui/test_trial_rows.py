@@ -22,6 +22,14 @@ from perftui_tui.reading.trial_state import TrialState
 from perftui_tui.reading.trial_time import seconds_left
 from tests.tui.fake_trial import FASTER, UNCLEAR, progress_of
 
+
+def test_a_trial_that_loses_says_so_before_it_is_over() -> None:
+    words = "slower in every pair so far: stop it unless you expect more"
+    assert words in shown(after(0.8, 0.75, 0.9))
+    for ratios in ((0.8, 0.75), (0.8, 1.1, 0.9), FASTER[:3]):
+        assert words not in shown(after(*ratios))
+
+
 CURVE = (CurvePoint(1, 12_000_000), CurvePoint(2, 7_000_000))
 
 OPTION = FixOption("loader-workers", "num_workers 0 -> 4", "")

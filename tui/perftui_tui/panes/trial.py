@@ -22,6 +22,10 @@ from perftui_tui.reading.trial_state import TrialState
 USUAL_CELLS = 62
 """Fits a terminal of 80 columns, and every headline."""
 
+HOPELESS = 3
+"""Pairs, all of them slower, after which a gain is unlikely: one in eight trials without any
+difference begins so, and with a gain fewer."""
+
 
 def trial_line(state: TrialState, now: float, cells: int) -> Row:
     """The trial in one row."""
@@ -78,6 +82,10 @@ def _outcome(state: TrialState, cells: int) -> list[Row]:
     if verdict is not None and verdict.estimate is None and state.pairs:
         middle = f"{ratio_text(middle_of(state))} so far (median of {len(state.pairs)})"
         rows.append(row(middle))
+        if len(state.pairs) >= HOPELESS and all(pair.ratio < 1 for pair in state.pairs):
+            rows += wrap(
+                "slower in every pair so far: stop it unless you expect more", cells, "warn"
+            )
     if verdict is not None and verdict.estimate is not None and state.stage is Stage.FAILED:
         rows += wrap(f"before that: {verdict.headline}", cells)
     return rows

@@ -10,6 +10,7 @@ from perftui.run.reader import RunReader
 from perftui_tui.look.format import milliseconds, per_second
 from perftui_tui.look.rows import plain
 from perftui_tui.look.units import format_ns
+from perftui_tui.panes.proof import earlier_rows
 from perftui_tui.screens.compare.figures import Line, _line, comparison
 from tests.tui.recorded import MS, write_run
 
@@ -71,3 +72,14 @@ def test_a_short_part_is_not_said_to_take_no_time() -> None:
 def test_what_cannot_be_concluded_is_not_called_better() -> None:
     text = plain(_line(Line("data loader wait", 100 * MS, 2 * MS, format_ns), 100, judges=False))
     assert text.endswith("-98 %")
+
+
+def test_earlier_trials_are_a_row_each_below_the_newest() -> None:
+    proofs = {
+        name: Proof(name, name.upper(), Outcome.FASTER, f"{at}.00x faster", (), at * 60 * 10**9)
+        for at, name in enumerate(("first", "second", "third"), 2)
+    }
+    rows = [plain(line) for line in earlier_rows(proofs, 80)]
+    assert [line[18:] for line in rows[1:]] == ["SECOND   3.00x faster", "FIRST   2.00x faster"]
+    assert rows[0] == "Earlier trials of this run"
+    assert earlier_rows({"third": proofs["third"]}, 80) == []

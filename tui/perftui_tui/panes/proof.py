@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from perftui_tui.charts.interval import interval_rows
 from perftui_tui.look.format import date_and_time
-from perftui_tui.look.rows import Row, row, wrap
+from perftui_tui.look.rows import Row, fold, row, wrap
 from perftui_tui.panes.pairs import BAR_CELLS, STYLES, pair_table
 
 if TYPE_CHECKING:
@@ -29,6 +29,17 @@ def proof_rows(proof: Proof, cells: int) -> list[Row]:
     for note in proof.notes:
         rows += wrap(note, cells, "warn")
     return [*rows, (), *pair_table([(one.before_ns, one.after_ns) for one in proof.pairs])]
+
+
+def earlier_rows(proofs: Mapping[str, Proof], cells: int) -> list[Row]:
+    """What all trials but the newest came to, a row for each, the newer first; empty without."""
+    newer_first = sorted(proofs.values(), key=lambda one: -one.measured_ns)[1:]
+    rows = [row(("Earlier trials of this run", "bold"))] if newer_first else []
+    for proof in newer_first:
+        result = (proof.headline, STYLES.get(proof.outcome.value, "warn"))
+        said = row(f"{date_and_time(proof.measured_ns)}  {proof.title}   ", result)
+        rows += fold(said, cells)
+    return rows
 
 
 def newest(proofs: Mapping[str, Proof]) -> Proof | None:

@@ -16,7 +16,7 @@ from perftui.facts.step.step_tables import step_tables
 from perftui.facts.step.trace_steps import trace_steps
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.look.rows import Row, row, wrap
-from perftui_tui.panes.proof import newest, proof_rows
+from perftui_tui.panes.proof import earlier_rows, newest, proof_rows
 from perftui_tui.panes.step_bar import breakdown_bar
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.step_breakdown import DrawnStep, of_trace
@@ -134,7 +134,9 @@ class CompareScreen(RunScreen):
             return wrap(hint(A_TRIAL_RUNS), cells)
         proof = newest(snapshot.proofs)
         if proof is not None:
-            return [*proof_rows(proof, cells), (), *wrap(hint(A_TRIAL), cells, "dim")]
+            earlier = earlier_rows(snapshot.proofs, cells)
+            rows = [*proof_rows(proof, cells), (), *earlier, *([()] if earlier else [])]
+            return [*rows, *wrap(hint(A_TRIAL), cells, "dim")]
         return wrap(hint(NOTHING), cells)
 
     def _show_work(self, rows: list[Row], worked: tuple[list[Row], list[Row]]) -> None:

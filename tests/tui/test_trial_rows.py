@@ -108,6 +108,8 @@ COUNTED = "a step takes 12 ms with 1 worker, 7.0 ms with 2"
 def test_how_many_workers_serve_best_is_shown_before_the_pairs_and_with_them() -> None:
     counting = replace(BEGUN, progress=replace(NO_PAIRS, workers=CURVE))
     assert COUNTED in shown(counting, 130.0)
+    beside = shown(replace(counting, recorded_step_ns=6.6e6), 130.0)
+    assert f"{COUNTED}; it took 6.6 ms in the recorded run" in " ".join(beside)
     chosen = f"{COUNTED}: 2 is the fastest"
     pairs = after(*FASTER[:2])
     assert pairs.progress is not None

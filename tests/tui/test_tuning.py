@@ -166,7 +166,9 @@ async def test_what_it_wrote_is_taken_back_before_what_was_written_first(
         assert app.source_fixes.written == ()
         await pilot.press("escape")
         await shown_alone(app, pilot)
-        await pilot.press("u")
+        await pilot.press("1")
+        await until_shown(pilot, "WRITTEN     num_workers 0 -> 4   2.10x faster")
+        await pilot.press("4", "u")
         await until_shown(pilot, "undo num_workers 0 -> 4")
 
 

@@ -9,8 +9,8 @@ from perftui.facts.fact import Facts
 from perftui.fixes.call_source import CallChange, SourceChange, source_change
 from perftui.fixes.launched_script import script_of
 from perftui.fixes.line_change import LineChange, changed_lines
-from perftui.fixes.model import FixOption, Risk
-from perftui.fixes.written_already import WRITTEN, stands_in_source
+from perftui.fixes.model import WRITTEN, FixOption, Risk
+from perftui.fixes.written_already import stands_in_source
 from perftui.run.manifest import Override
 
 

@@ -11,6 +11,9 @@ from typing import Any
 
 from perftui.run.manifest import Override
 
+WRITTEN = "written already, so run it again"
+"""Why a fix that stands in the source can be neither tried nor written."""
+
 
 class Risk(str, enum.Enum):
     """What a fix may change besides speed."""
@@ -122,7 +125,7 @@ class FixOption:
     def why_not_tried(self) -> str:
         """Why it cannot be tried, for a person."""
         if self.is_written:
-            return "it is written already: run the training again"
+            return WRITTEN
         if self.patch is not None:
             return "the command does not name the script by its path: the fix can only be written"
         return self.why_not or "it can only be made by hand"

@@ -13,8 +13,6 @@ from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.names import qualified_name
 from perftui.fixes.source.program import parse_program, read_source
 
-WRITTEN = "written already, so run it again"
-
 
 def stands_in_source(fix: str, change: CallChange | LineChange, facts: Facts) -> bool:
     """Whether ``change`` was written after the run began: by us, or by whoever edited the file.

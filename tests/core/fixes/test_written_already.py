@@ -109,7 +109,7 @@ def test_some_risks_are_of_numbers_and_others_are_not() -> None:
     # A new one has to be put on either side.
     same = {
         *(Risk.MEMORY, Risk.RANDOMNESS, Risk.ORDER, Risk.UNUSED, Risk.SHARED, Risk.START),
-        *(Risk.SELDOM, Risk.PACE, Risk.PROFILE, Risk.DRAWS, Risk.CORES),
+        *(Risk.SELDOM, Risk.PACE, Risk.PROFILE, Risk.DRAWS, Risk.CORES, Risk.UNCHECKED),
     }
     assert {risk for risk in Risk if risk.is_numeric} == rounded | others
     assert set(Risk) == rounded | others | same

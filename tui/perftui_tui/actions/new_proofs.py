@@ -45,6 +45,8 @@ class NewProofs:
             rule: tuple(_marked(changed.get(option.fix, option), written) for option in found)
             for rule, found in snapshot.options.items()
         }
+        if not proofs and options == snapshot.options:
+            return snapshot
         return replace(snapshot, options=options, proofs={**snapshot.proofs, **proofs})
 
 

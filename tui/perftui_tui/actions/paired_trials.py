@@ -40,6 +40,7 @@ class PairedTrials(Experiment[TrialState]):
             plan.run_seconds,
             plan.pairs_of_run,
             numbers_of_workers=plan.numbers_of_workers,
+            recorded_step_ns=plan.step_ns,
             root=run.root,
             began=self.clock(),
             stage=first_stage(run.root),

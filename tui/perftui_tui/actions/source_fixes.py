@@ -39,9 +39,12 @@ class SourceFixes:
         """What was written in this session and not taken back, the newest last: that is what
         ``undo`` takes back."""
 
+        self._tuned: dict[Path, frozenset[str]] = {}
+
     def fixes_of(self, root: Path) -> frozenset[str]:
         """Identifiers of the fixes of the run at ``root`` that were written in this session."""
-        return frozenset(one.option.fix for one in self.written if one.root == root)
+        chosen = frozenset(one.option.fix for one in self.written if one.root == root)
+        return chosen | self._tuned.get(root, frozenset())
 
     def write(self, option: FixOption | None, gain: str = "") -> None:
         """Show the diff of ``option`` with its measured ``gain``, and write it on yes."""
@@ -64,9 +67,11 @@ class SourceFixes:
         else:
             self._app.on_thread(lambda: self._find_earlier(beside))
 
-    def forget(self) -> None:
-        """Ask before anything is taken back: something else was written since."""
+    def tuned(self, root: Path, fix: str) -> None:
+        """Note that a tuning of the run at ``root`` wrote ``fix``, so that what is taken back next
+        is asked for: it was written since."""
         self.written = ()
+        self._tuned[root] = self._tuned.get(root, frozenset()) | {fix}
 
     def _offer(self, option: FixOption, patch: Patch, gain: str) -> None:
         """A run that is over is not read again: what it was found to need may be written by now."""
@@ -113,6 +118,7 @@ class SourceFixes:
 
         path = undo(applied, store)
         self.written = tuple(one for one in self.written if one.applied is not applied)
+        self._tuned = {run: fixes - {applied.fix} for run, fixes in self._tuned.items()}
         self._done(f"{path.name} restored byte for byte")
 
     def _done(self, text: str) -> None:

@@ -27,6 +27,8 @@ class TrialPlan:
     """Pairs of blocks of each run; None where a pair takes two runs."""
     numbers_of_workers: int = 0
     """At most so many runs come first, to find the number of loader workers."""
+    step_ns: float | None = None
+    """Mean step of the run on screen, to see what those come to beside it."""
 
 
 BUDGET_SECONDS = 900.0
@@ -78,6 +80,7 @@ def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
     from perftui.experiments.trial.runs import runs_of, steps_of_each
     from perftui.experiments.trial.worker_counts import counts_for
     from perftui.facts.fact import UnknownError
+    from perftui.facts.step.steps import steady_step
 
     facts = snapshot.facts
     try:
@@ -103,4 +106,5 @@ def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
     if numbers:
         note += f" First up to {fmt.several(numbers, 'run')} to find the best number of workers."
     label = f"{first} to {last} runs{takes}"
-    return TrialPlan(steps, seconds, label, note, "", of_run, numbers)
+    step = steady_step(facts).mean
+    return TrialPlan(steps, seconds, label, note, "", of_run, numbers, step)

@@ -95,7 +95,9 @@ def worker_rows(state: TrialState, cells: int) -> list[Row]:
     progress = state.progress
     if progress is None or not progress.workers:
         return []
-    return wrap(f"a step {workers_text(progress)}", cells, "dim")
+    step = state.recorded_step_ns
+    before = f"; it took {fmt.duration(step)} in the recorded run" if step is not None else ""
+    return wrap(f"a step {workers_text(progress)}{before}", cells, "dim")
 
 
 def _basis(state: TrialState, cells: int) -> list[Row]:

@@ -28,6 +28,8 @@ class TrialState(ExperimentState):
     progress: Progress | None = None
     numbers_of_workers: int = 0
     """At most so many numbers of workers are tried first, in runs of their own."""
+    recorded_step_ns: float | None = None
+    """Mean step of the run that was recorded; None where that is not known."""
     most_pairs: int | None = None
     """Pairs after which it ends, clear or not; None for as many as a trial has at most."""
     run: NextRun | None = None

@@ -33,7 +33,8 @@ def test_a_quick_read_is_repeated_every_second(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_slow_read_is_repeated_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "POLL_SECONDS", 1.0)
-    assert source.pause_after(0.1) == pytest.approx(12.5)
+    monkeypatch.setattr(source, "DUTY", 0.01)
+    assert source.pause_after(0.1) == pytest.approx(10.0)
     assert source.pause_after(5.0) == source.LONGEST_POLL_SECONDS
 
 

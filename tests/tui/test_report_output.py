@@ -41,6 +41,19 @@ def test_a_full_disk_is_said_in_one_line(trace: Path) -> None:
     assert ended.stderr == b"perftui: the output cannot be written: No space left on device\n"
 
 
+def test_markdown_is_a_form_of_its_own(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--markdown", "--top", "1", str(trace)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("## ")
+    assert "| `gemm` | 1 | " in printed
+    for form in ("--json", "--brief"):
+        assert main(["report", "--markdown", form, str(trace)]) == 2
+        assert "--markdown is a form of its own" in capsys.readouterr().err
+    metrics = trace.with_name("metrics.csv")
+    metrics.write_text('"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n')
+    assert main(["report", "--markdown", str(metrics)]) == 2
+
+
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_a_closed_stdout_is_said_in_one_line(
     trace: Path,

@@ -36,7 +36,7 @@ def render(report: Report) -> str:
     """The verdict first, then what it rests on, then what could not be judged."""
     most = report.top or MOST_ROWS
     blocks = (
-        _heading(report),
+        heading(report),
         _verdict(report),
         *(_breakdown(found) for found in report.breakdowns),
         ranks_text(report.facts),
@@ -60,7 +60,8 @@ def render(report: Report) -> str:
     return joined(blocks)
 
 
-def _heading(report: Report) -> Iterator[str]:
+def heading(report: Report) -> Iterator[str]:
+    """What was run or recorded, on what, and how its steps were; a line each."""
     subject, steady = report.subject, step_breakdown(report.facts)
     if subject.run is None:
         yield printable(str(subject.path))
@@ -134,16 +135,15 @@ def _finding(finding: Finding) -> Iterator[str]:
 
 
 def _figure(figure: Figure) -> str:
-    value = _valued(figure.shown_value, figure.unit)
-    limit = (
-        "" if figure.threshold is None else f"  (limit {_valued(figure.threshold, figure.unit)})"
-    )
+    value = valued(figure.shown_value, figure.unit)
+    limit = "" if figure.threshold is None else f"  (limit {valued(figure.threshold, figure.unit)})"
     source = figure.place.source if figure.place else None
     where = f"  at {source}" if source and source != figure.value else ""
     return printable(f"{figure.shown_label:<32} {value}{limit}{where}")
 
 
-def _valued(value: float | int | str, unit: str) -> str:
+def valued(value: float | int | str, unit: str) -> str:
+    """A value with its unit, as a person reads it."""
     if isinstance(value, str):
         return value
     if unit == "ns":
@@ -178,7 +178,7 @@ def _breakdown(found: StepBreakdown) -> Iterator[str]:
     yield f"Where the time goes {what} ({over})"
     parts = [(name, value) for name, value in found.parts if value]
     values = [value for _, value in parts]
-    shown = apportioned(values, _hundredths(found.mean))
+    shown = apportioned(values, hundredths(found.mean))
     tenths = apportioned(values, 1000)
     for (name, _), time, share in zip(parts, shown, tenths, strict=True):
         yield printable(f"  {phase_name(name):<24} {_ms(time)}  {share / 10:5.1f} %")
@@ -186,7 +186,7 @@ def _breakdown(found: StepBreakdown) -> Iterator[str]:
     yield f"  {whole:<24} {_ms(sum(shown))}  {sum(tenths) / 10:5.1f} %"
 
 
-def _hundredths(ns: int) -> int:
+def hundredths(ns: int) -> int:
     """Hundredths of a millisecond; the parts are rounded so that they sum to it."""
     return (ns + 5_000) // 10_000
 

@@ -31,6 +31,7 @@ FLAGS = (
     "ascii",
     "json",
     "brief",
+    "markdown",
     "dry-run",
 )
 VALUES = (
@@ -122,7 +123,8 @@ def parse(arguments: list[str]) -> CommandLine:
     script's.
 
     Raises:
-        UsageError: an option is unknown or lacks its value, or nothing is to be run.
+        UsageError: an option is unknown or lacks its value, two of them exclude each other, or
+            nothing is to be run.
     """
     flags: set[str] = set()
     values: dict[str, str] = {}
@@ -149,9 +151,18 @@ def parse(arguments: list[str]) -> CommandLine:
             words += rest
     if not arguments:
         return CommandLine("help")
-    if not words and line.action in MISSING:
+    whole = replace(
+        line, words=tuple(words), flags=frozenset(flags), values=values, reports=reports
+    )
+    _check(whole)
+    return whole
+
+
+def _check(line: CommandLine) -> None:
+    if not line.words and line.action in MISSING:
         raise UsageError(f"{MISSING[line.action]}; see perftui --help")
-    return replace(line, words=tuple(words), flags=frozenset(flags), values=values, reports=reports)
+    if "markdown" in line.flags and line.flags & {"json", "brief"}:
+        raise UsageError("--markdown is a form of its own: drop --json and --brief")
 
 
 def _option(word: str, rest: Iterator[str], flags: set[str], values: dict[str, str]) -> None:

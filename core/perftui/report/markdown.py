@@ -1,0 +1,171 @@
+"""A report as Markdown, for a pull request or an issue: what is slow, what it costs, what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from perftui import format as fmt
+from perftui.diagnosis.catalogue import answer_to
+from perftui.diagnosis.model import Figure, Finding, Severity
+from perftui.experiments.trial.proof import Proof, read_proof
+from perftui.facts.rounding import apportioned
+from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.fixes.model import FixOption
+from perftui.report.markdown_text import code, fenced, folded, plain, table
+from perftui.report.report import MOST_ROWS, Report
+from perftui.report.rows import OpRow, Totals
+from perftui.report.text import heading, hundredths, valued
+from perftui.run.columns import phase_name
+from perftui.run.layout import trials_of
+
+
+def render(report: Report) -> str:
+    """The findings first, then the parts of a step; tables that are long can be opened."""
+    most = report.top or MOST_ROWS
+    blocks = (
+        _heading(report),
+        *_findings(report),
+        *(_breakdown(found) for found in report.breakdowns),
+        folded("Operators, longest first", _ops(report.ops[:most], report.totals, "operators")),
+        folded("Kernels and copies, longest first", _kernels(report.kernels[:most], report.totals)),
+        folded("Not judged", _not_judged(report)),
+        folded("Notes", _listed(report.notes)),
+    )
+    return "\n\n".join("\n".join(block) for block in map(list, blocks) if block) + "\n"
+
+
+def _not_judged(report: Report) -> Iterator[str]:
+    return (f"- {code(one.rule)}: {plain(one.reason)}" for one in report.diagnosis.abstentions)
+
+
+def _heading(report: Report) -> Iterator[str]:
+    title, *lines = heading(report)
+    yield f"## {plain(title)}"
+    if lines:
+        yield ""
+        yield "  \n".join(map(plain, lines))
+
+
+def _findings(report: Report) -> Iterator[Iterator[str]]:
+    diagnosis = report.diagnosis
+    if diagnosis.progress:
+        yield iter([plain(diagnosis.progress)])
+    elif not diagnosis.findings:
+        yield iter(["No verdict: nothing was found, but too little is known to call it healthy."])
+    shown: set[str] = set()
+    for finding in diagnosis.findings:
+        fixes = [fix for fix in report.fixes if fix.fix in finding.fixes]
+        yield _finding(finding, report, [fix for fix in fixes if fix.fix not in shown])
+        shown |= {fix.fix for fix in fixes}
+
+
+def _finding(finding: Finding, report: Report, fixes: list[FixOption]) -> Iterator[str]:
+    if finding.severity is Severity.HEALTHY:
+        yield "### Healthy"
+    else:
+        gain = f": {finding.gain}" if finding.gain else ""
+        yield f"### {code(finding.rule)}, {finding.severity.name.lower()}{plain(gain)}"
+    yield ""
+    yield f"{plain(finding.headline)}"
+    yield ""
+    yield f"- **Confidence** {finding.confidence.value}"
+    if answer := answer_to(finding.rule):
+        yield f"- **What to do** {plain(answer)}"
+    for fix in fixes:
+        yield from _fix(fix, report)
+    yield ""
+    yield from folded("Evidence", _evidence(finding.facts))
+
+
+def _fix(fix: FixOption, report: Report) -> Iterator[str]:
+    yield f"- **Fix** {code(fix.fix)}: {plain(fix.title)}{_state(fix)}"
+    proof = _proof(fix, report)
+    if proof is not None:
+        pairs = fmt.several(len(proof.pairs), "pair")
+        yield f"  - Measured: **{plain(proof.headline)}**, {pairs} of runs with the fix and without"
+    for risk in fix.risks:
+        yield f"  - Risk: {plain(risk.value)}"
+    if fix.why_not and not fix.is_written:
+        yield f"  - Not written by perftui: {plain(fix.why_not)}"
+    if fix.advice and fix.patch is None:
+        yield f"  - By hand: {code(fix.advice)}"
+    if fix.patch is not None:
+        yield ""
+        yield from (f"  {line}" if line else "" for line in fenced(fix.patch.diff(), "diff"))
+
+
+def _state(fix: FixOption) -> str:
+    if fix.is_written:
+        return f" ({plain(fix.why_not)})"
+    return "" if fix.is_possible else " (not possible here)"
+
+
+def _proof(fix: FixOption, report: Report) -> Proof | None:
+    run = report.subject.run
+    found = read_proof(trials_of(run.root), fix.fix) if run is not None else None
+    return found if found is not None and found.title == fix.title else None
+
+
+def _evidence(facts: Iterable[Figure]) -> Iterator[str]:
+    rows = [
+        (
+            plain(one.shown_label),
+            plain(_value(one)),
+            plain(valued(one.threshold, one.unit)) if one.threshold is not None else "",
+            code(one.place.short) if one.place and one.place.short else "",
+        )
+        for one in facts
+    ]
+    return table(("figure", "value", "limit", "place"), rows, numbers=(1, 2))
+
+
+def _value(figure: Figure) -> str:
+    """A value with its unit; of a place without its directories, which name a person's machine."""
+    value = valued(figure.shown_value, figure.unit)
+    place = figure.place
+    return place.short if place is not None and place.source == value else value
+
+
+def _breakdown(found: StepBreakdown) -> Iterator[str]:
+    """Parts that sum to the whole as they are shown."""
+    what = "in the training thread" if found.of_run else "in the trace"
+    over = f"mean of {fmt.several(found.count, 'step')}" if found.count else "all of it"
+    yield f"**Where the time goes {what}** ({over})"
+    yield ""
+    parts = [(name, value) for name, value in found.parts if value]
+    values = [value for _, value in parts]
+    times, tenths = apportioned(values, hundredths(found.mean)), apportioned(values, 1000)
+    rows = [
+        (plain(phase_name(name)), f"{time / 100:.2f} ms", f"{share / 10:.1f} %")
+        for (name, _), time, share in zip(parts, times, tenths, strict=True)
+    ]
+    whole = ("step" if found.count else "whole", f"{sum(times) / 100:.2f} ms", "100.0 %")
+    yield from table(("part", "time", "share"), [*rows, whole], numbers=(1, 2))
+
+
+def _ops(rows: tuple[OpRow, ...], totals: Mapping[str, Totals], what: str) -> Iterator[str]:
+    cells = [
+        (code(row.name), f"{row.calls:,}", fmt.duration(row.cpu_own or 0), _device(row.device))
+        for row in rows
+    ]
+    whole = totals.get(what)
+    if whole is not None and whole.rows > len(rows):
+        own = fmt.duration(whole.cpu_own or 0)
+        cells.append((f"all {whole.rows:,}", f"{whole.calls:,}", own, _device(whole.device)))
+    return table(("operator", "calls", "own CPU", "device"), cells, numbers=(1, 2, 3))
+
+
+def _kernels(rows: tuple[OpRow, ...], totals: Mapping[str, Totals]) -> Iterator[str]:
+    cells = [(code(row.name), f"{row.calls:,}", _device(row.device)) for row in rows]
+    whole = totals.get("kernels")
+    if whole is not None and whole.rows > len(rows):
+        cells.append((f"all {whole.rows:,}", f"{whole.calls:,}", _device(whole.device)))
+    return table(("kernel or copy", "calls", "device"), cells, numbers=(1, 2))
+
+
+def _device(ns: int) -> str:
+    return fmt.duration(ns) if ns else "–"
+
+
+def _listed(lines: Iterable[str]) -> Iterator[str]:
+    return (f"- {plain(line)}" for line in lines)

@@ -131,8 +131,9 @@ def test_the_first_window_opens_once_warm_and_marks_steps_and_phases(train: Any)
         assert names.count(f"perftui::{phase}") == window["steps"]
     assert "aten::linear" in names
     profiled = [step.step for step in run.of_kind("step") if step.flag & 1]
-    # Saving falls into the step after.
-    assert profiled == list(range(first, first + window["steps"] + 1))
+    # Saving falls into the step after, or where stopping took long into the next one.
+    after = first + window["steps"]
+    assert profiled in (list(range(first, after + 1)), list(range(first, after + 2)))
     assert window["stall"] > 0
 
 

@@ -52,4 +52,7 @@ class NewProofs:
 
 def _marked(option: FixOption, written: frozenset[str]) -> FixOption:
     """What was written before the run was read has no patch, and stays marked."""
-    return option if option.patch is None else replace(option, is_written=option.fix in written)
+    is_written = option.fix in written
+    if option.patch is None or option.is_written == is_written:
+        return option
+    return replace(option, is_written=is_written)

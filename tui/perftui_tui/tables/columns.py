@@ -63,8 +63,10 @@ def name_column(title: str, names: Sequence[str], things: str) -> Column:
         what = things.removesuffix("s") if known == 1 else things
         return f"{every} {what}" if len(rows) == known else f"{shown} of {every} {what}"
 
-    texts = [*names, title + " " * MARK, total(np.arange(known - 1)), total(np.arange(known))]
-    longest = max(map(cell_len, texts)) if known <= _MEASURED else 0
+    longest = 0
+    if known <= _MEASURED:
+        sums = (total(np.arange(known - 1)), total(np.arange(known)))
+        longest = max(map(cell_len, (*names, title + " " * MARK, *sums)))
     return Column(
         title, names, names.__getitem__, align=LEFT, total=total, middle=True, longest=longest
     )

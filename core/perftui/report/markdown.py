@@ -8,14 +8,13 @@ from perftui import format as fmt
 from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Figure, Finding, Severity
 from perftui.experiments.trial.proof import Proof, read_proof
-from perftui.facts.rounding import apportioned
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.fixes.model import FixOption
+from perftui.report.blocks import joined
 from perftui.report.markdown_text import code, fenced, folded, plain, table
 from perftui.report.report import MOST_ROWS, Report
 from perftui.report.rows import OpRow, Totals
-from perftui.report.text import heading, hundredths, valued
-from perftui.run.columns import phase_name
+from perftui.report.text import NO_VERDICT, breakdown_rows, breakdown_title, heading, valued
 from perftui.run.layout import trials_of
 
 
@@ -26,12 +25,12 @@ def render(report: Report) -> str:
         _heading(report),
         *_findings(report),
         *(_breakdown(found) for found in report.breakdowns),
-        folded("Operators, longest first", _ops(report.ops[:most], report.totals, "operators")),
+        folded("Operators, longest first", _ops(report.ops[:most], report.totals)),
         folded("Kernels and copies, longest first", _kernels(report.kernels[:most], report.totals)),
         folded("Not judged", _not_judged(report)),
         folded("Notes", _listed(report.notes)),
     )
-    return "\n\n".join("\n".join(block) for block in map(list, blocks) if block) + "\n"
+    return joined(blocks)
 
 
 def _not_judged(report: Report) -> Iterator[str]:
@@ -51,7 +50,7 @@ def _findings(report: Report) -> Iterator[Iterator[str]]:
     if diagnosis.progress:
         yield iter([plain(diagnosis.progress)])
     elif not diagnosis.findings:
-        yield iter(["No verdict: nothing was found, but too little is known to call it healthy."])
+        yield iter([NO_VERDICT])
     shown: set[str] = set()
     for finding in diagnosis.findings:
         fixes = [fix for fix in report.fixes if fix.fix in finding.fixes]
@@ -66,7 +65,7 @@ def _finding(finding: Finding, report: Report, fixes: list[FixOption]) -> Iterat
         gain = f": {finding.gain}" if finding.gain else ""
         yield f"### {code(finding.rule)}, {finding.severity.name.lower()}{plain(gain)}"
     yield ""
-    yield f"{plain(finding.headline)}"
+    yield plain(finding.headline)
     yield ""
     yield f"- **Confidence** {finding.confidence.value}"
     if answer := answer_to(finding.rule):
@@ -103,7 +102,7 @@ def _state(fix: FixOption) -> str:
 def _proof(fix: FixOption, report: Report) -> Proof | None:
     run = report.subject.run
     found = read_proof(trials_of(run.root), fix.fix) if run is not None else None
-    return found if found is not None and found.title == fix.title else None
+    return found if found is not None and found.is_of(fix) else None
 
 
 def _evidence(facts: Iterable[Figure]) -> Iterator[str]:
@@ -127,28 +126,22 @@ def _value(figure: Figure) -> str:
 
 
 def _breakdown(found: StepBreakdown) -> Iterator[str]:
-    """Parts that sum to the whole as they are shown."""
-    what = "in the training thread" if found.of_run else "in the trace"
-    over = f"mean of {fmt.several(found.count, 'step')}" if found.count else "all of it"
-    yield f"**Where the time goes {what}** ({over})"
+    what, over = breakdown_title(found)
+    yield f"**{what}** ({over})"
     yield ""
-    parts = [(name, value) for name, value in found.parts if value]
-    values = [value for _, value in parts]
-    times, tenths = apportioned(values, hundredths(found.mean)), apportioned(values, 1000)
     rows = [
-        (plain(phase_name(name)), f"{time / 100:.2f} ms", f"{share / 10:.1f} %")
-        for (name, _), time, share in zip(parts, times, tenths, strict=True)
+        (plain(name), f"{time / 100:.2f} ms", f"{share / 10:.1f} %")
+        for name, time, share in breakdown_rows(found)
     ]
-    whole = ("step" if found.count else "whole", f"{sum(times) / 100:.2f} ms", "100.0 %")
-    yield from table(("part", "time", "share"), [*rows, whole], numbers=(1, 2))
+    yield from table(("part", "time", "share"), rows, numbers=(1, 2))
 
 
-def _ops(rows: tuple[OpRow, ...], totals: Mapping[str, Totals], what: str) -> Iterator[str]:
+def _ops(rows: tuple[OpRow, ...], totals: Mapping[str, Totals]) -> Iterator[str]:
     cells = [
         (code(row.name), f"{row.calls:,}", fmt.duration(row.cpu_own or 0), _device(row.device))
         for row in rows
     ]
-    whole = totals.get(what)
+    whole = totals.get("operators")
     if whole is not None and whole.rows > len(rows):
         own = fmt.duration(whole.cpu_own or 0)
         cells.append((f"all {whole.rows:,}", f"{whole.calls:,}", own, _device(whole.device)))

@@ -28,6 +28,8 @@ from perftui.run.columns import phase_name
 from perftui.run.manifest import Manifest, Status
 from perftui.trace.text import printable
 
+NO_VERDICT = "No verdict: nothing was found, but too little is known to call it healthy."
+
 _NAME_WIDTH = 46
 """Keeps a table row within 80 columns."""
 
@@ -106,7 +108,7 @@ def _verdict(report: Report) -> Iterator[str]:
     if diagnosis.progress:
         yield diagnosis.progress
     if not diagnosis.findings and not diagnosis.progress:
-        yield "No verdict: nothing was found, but too little is known to call it healthy."
+        yield NO_VERDICT
     left = {fix.fix: fix for fix in report.fixes}
     for number, finding in enumerate(diagnosis.findings):
         if number or diagnosis.progress:
@@ -173,22 +175,28 @@ def _fix(fix: FixOption) -> Iterator[str]:
 
 
 def _breakdown(found: StepBreakdown) -> Iterator[str]:
-    what = "in the training thread" if found.of_run else "in the trace"
+    what, over = breakdown_title(found)
+    yield f"{what} ({over})"
+    for name, time, share in breakdown_rows(found):
+        yield printable(f"  {name:<24} {_ms(time)}  {share / 10:5.1f} %")
+
+
+def breakdown_title(found: StepBreakdown) -> tuple[str, str]:
+    """Of what the parts are, and the mean of how many steps that is."""
+    where = "in the training thread" if found.of_run else "in the trace"
     over = f"mean of {fmt.several(found.count, 'step')}" if found.count else "all of it"
-    yield f"Where the time goes {what} ({over})"
+    return f"Where the time goes {where}", over
+
+
+def breakdown_rows(found: StepBreakdown) -> Iterator[tuple[str, int, int]]:
+    """The name of each part, hundredths of a millisecond and tenths of a per cent, then of the
+    whole; parts are rounded so that they sum to it."""
     parts = [(name, value) for name, value in found.parts if value]
     values = [value for _, value in parts]
-    shown = apportioned(values, hundredths(found.mean))
-    tenths = apportioned(values, 1000)
-    for (name, _), time, share in zip(parts, shown, tenths, strict=True):
-        yield printable(f"  {phase_name(name):<24} {_ms(time)}  {share / 10:5.1f} %")
-    whole = "step" if found.count else "whole"
-    yield f"  {whole:<24} {_ms(sum(shown))}  {sum(tenths) / 10:5.1f} %"
-
-
-def hundredths(ns: int) -> int:
-    """Hundredths of a millisecond; the parts are rounded so that they sum to it."""
-    return (ns + 5_000) // 10_000
+    times, shares = apportioned(values, (found.mean + 5_000) // 10_000), apportioned(values, 1000)
+    names = (phase_name(name) for name, _ in parts)
+    yield from zip(names, times, shares, strict=True)
+    yield "step" if found.count else "whole", sum(times), sum(shares)
 
 
 def _ms(hundredths: int) -> str:

@@ -25,14 +25,16 @@ def achieved(app: PerftuiApp) -> Iterator[tuple[str, str]]:
     if tuned is not None and tuned.files:
         gain = f": {tuned.final.verdict.headline}" if tuned.final is not None else ""
         yield "tuned", f"{', '.join(tuned.files)} written{gain}"
-        yield "undo", undo_command(tuned.root, tuned.files)
+        yield "undo", _undo(tuned.root, tuned.files)
     for one in written:
         yield "wrote", f"{one.applied.path}: {one.option.title}, {one.gain or NOT_MEASURED}"
     for one in reversed(written):
-        yield "undo", undo_command(one.root, [Path(one.applied.path).name])
+        yield "undo", _undo(one.root, [Path(one.applied.path).name])
 
 
-def undo_command(root: Path, files: Sequence[str]) -> str:
+def _undo(root: Path, files: Sequence[str]) -> str:
     """The command that takes back what was written beside the run at ``root``, with what it does
     as a comment of the shell."""
-    return f"perftui undo {shlex.quote(str(root))}  # restores {', '.join(files)}"
+    from perftui.report.next_command import undo_command
+
+    return f"{shlex.join(undo_command(root))}  # restores {', '.join(files)}"

@@ -37,24 +37,24 @@ def print_report(target: Target, line: CommandLine) -> int:
     """
     special, metrics = kind(target), read_metrics(target, line)
     as_json = "json" in line.flags
-    is_markdown = "markdown" in line.flags
     if special is None:
-        form = _form(as_json=as_json, brief="brief" in line.flags, is_markdown=is_markdown)
+        form = _form(line.flags)
         write(form(_report(target, metrics, line.number("top"))), as_json=as_json)
         return 0
-    if is_markdown or "brief" in line.flags:
-        option = "markdown" if is_markdown else "brief"
+    if of_findings := {"brief", "markdown"} & line.flags:
+        option = of_findings.pop()
         raise UsageError(f"--{option} prints findings, and {target.path} is a {special.value}")
     write(_special(target.path, special, as_json=as_json), as_json=as_json)
     return 0
 
 
-def _form(*, as_json: bool, brief: bool, is_markdown: bool) -> Callable[[Report], str]:
-    if is_markdown:
+def _form(flags: frozenset[str]) -> Callable[[Report], str]:
+    if "markdown" in flags:
         from perftui.report.markdown import render as render_markdown
 
         return render_markdown
-    if brief:
+    as_json = "json" in flags
+    if "brief" in flags:
         from perftui.report.brief import brief_json, brief_text
 
         return brief_json if as_json else brief_text

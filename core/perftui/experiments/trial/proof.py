@@ -54,6 +54,10 @@ class Proof:
     notes: tuple[str, ...] = ()
     schema: int = SCHEMA
 
+    def is_of(self, option: FixOption) -> bool:
+        """Whether that very change was tried."""
+        return self.fix == option.fix and self.title == option.title
+
     @property
     def is_faster(self) -> bool:
         """Whether the fix is proven to gain."""

@@ -38,8 +38,8 @@ class SourceFixes:
         self.written: tuple[Written, ...] = ()
         """What was written in this session and not taken back, the newest last: that is what
         ``undo`` takes back."""
-
         self._tuned: dict[Path, frozenset[str]] = {}
+        """Fixes that tunings wrote and that were not taken back, by the run they began with."""
 
     def fixes_of(self, root: Path) -> frozenset[str]:
         """Identifiers of the fixes of the run at ``root`` that were written in this session."""

@@ -145,10 +145,12 @@ class Tuning(Experiment[TuningState]):
         from perftui.experiments.trial.proof import read_proof
         from perftui.experiments.tune.tune import Keeping, Trying
 
-        if isinstance(event, Keeping) and event.path is not None and self.state is not None:
+        if self.state is None:
+            return
+        if isinstance(event, Keeping) and event.path is not None:
             self.source_fixes.tuned(self.state.root, event.option.fix)
             self.has_news = True
-        if not isinstance(event, Trying) or self.state is None:
+        if not isinstance(event, Trying):
             return
         if event.progress.option is not None and not self.state.kept:
             self.proofs.change(self.state.root, event.option)

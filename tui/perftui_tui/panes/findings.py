@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from perftui.diagnosis.model import Finding, Severity
-from perftui.fixes.model import FixOption
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
 from perftui_tui.panes.verdict import JUDGING, READING
+from perftui_tui.reading.next_thing import NextThing, Todo, best_of
 from perftui_tui.reading.snapshot import Phase, Snapshot
+
+if TYPE_CHECKING:
+    from perftui.experiments.trial.proof import Proof
 
 MARKS: dict[Severity, Span] = {
     Severity.CRITICAL: ("!!", "bad"),
@@ -34,7 +37,7 @@ def headlines(finding: Finding, snapshot: Snapshot, cells: int) -> list[Row]:
     gain, style = finding.gain_mark, "bold"
     proof = snapshot.proof_of(finding)
     if proof is not None and proof.ratio is not None:
-        gain, style = f"{proof.ratio:.2f}x", "good" if proof.is_faster else "warn"
+        gain, style = f"{proof.ratio:.2f}x", proof_style(proof)
     before = (MARKS[finding.severity], (f" {gain:>7} ", style), confidence)
     first, *rest = wrap(finding.headline, cells, "", " " * width(before)) or [row("", "")]
     return [(*before, *first[1:]), *rest]
@@ -45,9 +48,9 @@ def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     rows: list[Row] = []
     for finding in snapshot.diagnosis.findings:
         rows += headlines(finding, snapshot, cells)
-        options = snapshot.fixes(finding)
-        if options:
-            rows.append(crop(row(" " * FIX_INDENT, *_best_fix(options, snapshot)), cells))
+        best = best_of(finding, snapshot)
+        if best is not None:
+            rows.append(crop(row(" " * FIX_INDENT, *_fix(best)), cells))
     if not rows:
         rows = [row((_nothing_yet(snapshot), "dim"))]
     notes = _notes(snapshot)
@@ -56,18 +59,19 @@ def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     return rows[:height] if height else rows
 
 
-def _best_fix(options: Sequence[FixOption], snapshot: Snapshot) -> list[Span]:
-    """The fix that was written, or is proven to gain, or else the best that is possible here."""
-    proofs = {option.fix: snapshot.proof(option) for option in options}
-    written = (option for option in options if option.is_written)
-    faster = (one for one in options if (found := proofs[one.fix]) and found.is_faster)
-    possible = (option for option in options if option.is_possible)
-    best = next(iter([*written, *faster, *possible]), options[0])
-    if not best.is_written and not best.is_possible:
-        return [("fix: ", "dim"), (f"{best.title} is not possible here", "")]
-    found = proofs[best.fix]
-    gain = [(f"   {found.headline}", "good" if found.is_faster else "warn")] if found else []
-    return [("written: " if best.is_written else "fix: ", "dim"), (best.title, ""), *gain]
+def _fix(best: NextThing) -> list[Span]:
+    """The fix that is named below its finding, with what was measured of it."""
+    if best.todo is Todo.NOTHING:
+        return [("fix: ", "dim"), (f"{best.option.title} is not possible here", "")]
+    word = "written: " if best.todo is Todo.RUN else "fix: "
+    proof = best.proof
+    gain = [(f"   {proof.headline}", proof_style(proof))] if proof is not None else []
+    return [(word, "dim"), (best.option.title, ""), *gain]
+
+
+def proof_style(proof: Proof) -> str:
+    """How the result of a trial is drawn."""
+    return "good" if proof.is_faster else "warn"
 
 
 def _notes(snapshot: Snapshot) -> set[str]:

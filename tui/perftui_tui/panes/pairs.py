@@ -44,9 +44,9 @@ def rest(state: TrialState, now: float, *, is_whole: bool = False) -> str:
     left = seconds_left(state, now)
     if left is None:
         return "time left is known after the first run"
-    further = f", up to pair {state.last_look} if not clear"
-    most = further if state.look < state.last_look else ""
-    return f"about {fmt.rough_time(left)} to pair {state.look}{most if is_whole else ''}"
+    may_go_on = is_whole and state.look < state.last_look
+    further = f", up to pair {state.last_look} if not clear" if may_go_on else ""
+    return f"about {fmt.rough_time(left)} to pair {state.look}{further}"
 
 
 def figures(state: TrialState, now: float) -> list[Span]:

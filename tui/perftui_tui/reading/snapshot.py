@@ -104,7 +104,7 @@ class Snapshot:
     def proof(self, option: FixOption) -> Proof | None:
         """What a trial of ``option`` came to; None where that very change was not tried."""
         found = self.proofs.get(option.fix)
-        return found if found is not None and found.title == option.title else None
+        return found if found is not None and found.is_of(option) else None
 
     def proof_of(self, finding: Finding) -> Proof | None:
         """What is proven of a fix of ``finding``: that it gains, or else that none of those which

@@ -14,6 +14,7 @@ from perftui.run.columns import phase_name
 from perftui_tui.look.format import per_second, share
 from perftui_tui.look.rows import Row, crop, fold, row, wrap
 from perftui_tui.look.units import format_ns
+from perftui_tui.panes.findings import proof_style
 
 if TYPE_CHECKING:
     from perftui.experiments.trial.proof import Proof
@@ -77,8 +78,8 @@ def comparison(result: Comparison, cells: int, proof: Proof | None = None) -> li
 def _proven(proof: Proof | None, cells: int) -> list[Row]:
     if proof is None:
         return []
-    style = "good" if proof.is_faster else "warn"
-    said = row((f"{proof.title}: ", "bold"), (proof.headline, style), " by pairs of runs")
+    result = (proof.headline, proof_style(proof))
+    said = row((f"{proof.title}: ", "bold"), result, " by pairs of runs")
     return [*fold(said, cells), row(("These two runs alone say:", "dim"))]
 
 

@@ -14,6 +14,7 @@ from perftui_tui.dialogs.fix import diff_rows, risk
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.format import date_and_time
 from perftui_tui.look.rows import Row, Span, crop, fold, row, with_fitting, wrap
+from perftui_tui.panes.findings import proof_style
 from perftui_tui.reading.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _figures(
     """What stands behind the title of a fix: its gain, of those not chosen its risk, its place."""
     figures: list[Span] = [("written", "good")] if option.is_written else []
     if proof is not None:
-        figures.append((proof.headline, _style(proof)))
+        figures.append((proof.headline, proof_style(proof)))
     elif option.is_possible and finding.gain:
         figures.append((finding.gain, ""))
     if option.risks and not is_chosen:
@@ -92,11 +93,7 @@ def _proof(proof: Proof, cells: int) -> list[Row]:
     sure = f", {fmt.percent(CONFIDENCE)} confidence" if proof.ratio is not None else ""
     pairs = fmt.several(len(proof.pairs), "pair")
     text = f"{proof.headline}{sure}, by {pairs} of runs, {when}"
-    rows = labelled(Prose(text, _style(proof), " " * len(label), label), cells)
+    rows = labelled(Prose(text, proof_style(proof), " " * len(label), label), cells)
     for note in proof.notes:
         rows += wrap(note, cells, "warn", " " * len(label))
     return rows
-
-
-def _style(proof: Proof) -> str:
-    return "good" if proof.is_faster else "warn"

@@ -8,6 +8,7 @@ from perftui.diagnosis.model import COMPUTE_BOUND_ID, Finding, Severity
 from perftui.fixes.model import Risk
 from perftui_tui.keys.keymap import hint, shown_key
 from perftui_tui.look.rows import Row, Span, row, width, wrap
+from perftui_tui.panes.findings import proof_style
 from perftui_tui.panes.verdict import LABEL_WIDTH, label, verdict, waits_for_window
 from perftui_tui.reading.next_thing import NextThing, Todo, next_thing, next_try
 from perftui_tui.reading.snapshot import Phase, Snapshot
@@ -64,7 +65,7 @@ def _of_fix(found: NextThing, top: Finding, cells: int) -> Row:
         return row(label(found.todo.value, "warn"), " ", text, "  ", why, " why")
     line = row(label(found.todo.value, "accent"), " ", (option.title, "bold"))
     if proof is not None:
-        line = (*line, (f"   {proof.headline}", "good" if proof.is_faster else "warn"))
+        line = (*line, (f"   {proof.headline}", proof_style(proof)))
     elif gain := found.finding.gain:
         if Risk.CORES in option.risks:
             gain = f"{found.finding.gain_mark}, few idle cores"

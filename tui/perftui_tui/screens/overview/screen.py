@@ -227,4 +227,7 @@ class OverviewScreen(RunScreen):
     def action_try_fix(self) -> None:
         """Offer the first fix that can be tried and was not yet."""
         found = next_try(self.snapshot) if self.snapshot is not None else None
-        self.session.trials.offer(*((found.finding, found.option) if found else (None,)))
+        if found is None:
+            self.session.trials.offer(None)
+        else:
+            self.session.trials.offer(found.finding, found.option)

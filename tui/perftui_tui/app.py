@@ -24,8 +24,6 @@ from perftui_tui.actions.rank_traces import RankTraces
 from perftui_tui.actions.recorder_requests import RecorderRequests
 from perftui_tui.actions.source_fixes import SourceFixes
 from perftui_tui.actions.trials import Trials
-from perftui_tui.dialogs import run as leaving
-from perftui_tui.dialogs.help import HelpDialog, pane_of
 from perftui_tui.keys.keymap import bindings, use
 from perftui_tui.keys.overrides import NO_OVERRIDES, Overrides
 from perftui_tui.look.ascii import AsciiFilter
@@ -135,6 +133,8 @@ class PerftuiApp(ReadingApp):
 
     def action_help(self) -> None:
         """Keys, and what this screen shows."""
+        from perftui_tui.dialogs.help import HelpDialog, pane_of
+
         screen = self.screen
         if isinstance(screen, RunScreen):
             pane = pane_of(screen.focused)
@@ -246,7 +246,9 @@ class PerftuiApp(ReadingApp):
 
     async def action_quit(self) -> None:
         """Leave, after asking what to do with a running training, trial or tuning."""
-        if isinstance(self.screen, (leaving.QuitDialog, leaving.QuitExperimentDialog)):
+        from perftui_tui.dialogs.run import QuitDialog, QuitExperimentDialog
+
+        if isinstance(self.screen, (QuitDialog, QuitExperimentDialog)):
             return
         running = self.trials.running
         if running is not None and not running.is_leaving:
@@ -256,7 +258,7 @@ class PerftuiApp(ReadingApp):
         if script is None:
             self.exit()
         else:
-            self.push_screen(leaving.QuitDialog(script, self.own or self.target), self._leave)
+            self.push_screen(QuitDialog(script, self.own or self.target), self._leave)
 
     async def action_interrupt(self) -> None:
         """Leave as ``q`` does, also while typing; where text is selected Textual copies it."""
@@ -265,16 +267,20 @@ class PerftuiApp(ReadingApp):
         await self.action_quit()
 
     def _leave_experiment(self, answer: str | None) -> None:
-        if answer == leaving.STOP and self.trials.latest is not None:
+        from perftui_tui.dialogs.run import STOP
+
+        if answer == STOP and self.trials.latest is not None:
             self.trials.latest.stop_and_leave()
 
     def _leave(self, answer: str | None) -> None:
-        if answer == leaving.STOP:
+        from perftui_tui.dialogs.run import LEAVE, STOP
+
+        if answer == STOP:
             self.is_stopping = True
             # Asked a second time, the recorder would not wait for a checkpoint to be saved.
             if not self.trials.is_starting:
                 self.requests.stop()
-        if answer in (leaving.STOP, leaving.LEAVE):
+        if answer in (STOP, LEAVE):
             self.exit()
 
     def warn(self, text: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from perftui import format as fmt
 from perftui.diagnosis.judge import confidence, more_steps
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import (
     COMPUTE_BOUND_ID,
     Abstention,
@@ -13,7 +14,7 @@ from perftui.diagnosis.model import (
     Finding,
     Severity,
 )
-from perftui.diagnosis.rule import Limits, Verdict
+from perftui.diagnosis.rule import Verdict
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.card import trace_card
 from perftui.facts.kernel.roofline import RoofedCall, longest_call

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perftui import format as fmt
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Abstention, Confidence, Finding, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.step.steps import FEWEST_STEPS, MANY_STEPS
 

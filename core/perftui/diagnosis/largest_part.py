@@ -9,8 +9,9 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, EXPOSED_COPIES, OTHER
 from perftui.analysis.steps.phases import OPERATORS
 from perftui.diagnosis.judge import confidence, more_steps, severity
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Abstention, Confidence, Figure, Finding, Severity
-from perftui.diagnosis.rule import Limits, Verdict
+from perftui.diagnosis.rule import Verdict
 from perftui.facts.cpu.core_wait import without_core_wait
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.idle_place import idle_place

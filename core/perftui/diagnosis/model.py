@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from perftui.analysis.kernels.short_name import short_name
 from perftui.facts.place import Place
 
 COMPUTE_BOUND_ID = "compute-bound"
@@ -29,6 +28,13 @@ class Confidence(str, enum.Enum):
     LOW = "low"
 
 
+def _short_name(kernel: str) -> str:
+    # The app's first frame, which shows no kernel, does not wait for a parser of C++ names.
+    from perftui.analysis.kernels.short_name import short_name
+
+    return short_name(kernel)
+
+
 @dataclass(frozen=True)
 class Figure:
     """One number that a finding is based on.
@@ -47,13 +53,13 @@ class Figure:
     @property
     def shown_label(self) -> str:
         """The label, of a kernel its short name."""
-        return short_name(self.label) if self._names_kernel else self.label
+        return _short_name(self.label) if self._names_kernel else self.label
 
     @property
     def shown_value(self) -> float | int | str:
         """The value, of a kernel its short name."""
         is_name = self._names_kernel and isinstance(self.value, str)
-        return short_name(str(self.value)) if is_name else self.value
+        return _short_name(str(self.value)) if is_name else self.value
 
     @property
     def _names_kernel(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -16,8 +15,7 @@ from perftui.facts.fact import Facts, fact
 from perftui.facts.place import Place
 
 
-@dataclass(frozen=True)
-class Threads:
+class Threads(msgspec.Struct, frozen=True):
     """Threads of torch within one operator, and operators that run at a time."""
 
     intra_op: int | None = None
@@ -26,16 +24,14 @@ class Threads:
     """Threads of Python in the process, the main one included."""
 
 
-@dataclass(frozen=True)
-class Cores:
+class Cores(msgspec.Struct, frozen=True):
     """Cores that the training thread may run on, and those of the machine."""
 
     affinity: int | None = None
     installed: int | None = None
 
 
-@dataclass(frozen=True)
-class Matmul:
+class Matmul(msgspec.Struct, frozen=True):
     """Precision of float32 products, and where TensorFloat-32 is allowed."""
 
     float32_precision: str | None = None
@@ -44,8 +40,7 @@ class Matmul:
     cudnn_allow_tf32: bool | None = None
 
 
-@dataclass(frozen=True)
-class Cudnn:
+class Cudnn(msgspec.Struct, frozen=True):
     """Flags of ``torch.backends.cudnn``."""
 
     enabled: bool | None = None
@@ -53,16 +48,14 @@ class Cudnn:
     deterministic: bool | None = None
 
 
-@dataclass(frozen=True)
-class Mkldnn:
+class Mkldnn(msgspec.Struct, frozen=True):
     """oneDNN, which computes convolutions and products on the CPU."""
 
     available: bool | None = None
     enabled: bool | None = None
 
 
-@dataclass(frozen=True)
-class Attention:
+class Attention(msgspec.Struct, frozen=True):
     """Which kernels ``scaled_dot_product_attention`` may choose from."""
 
     flash: bool | None = None
@@ -71,8 +64,7 @@ class Attention:
     cudnn: bool | None = None
 
 
-@dataclass(frozen=True)
-class Build:
+class Build(msgspec.Struct, frozen=True):
     """What torch was built for; ``architectures`` as ``sm_90`` and ``compute_90``."""
 
     torch: str | None = None
@@ -81,8 +73,7 @@ class Build:
     architectures: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Devices:
+class Devices(msgspec.Struct, frozen=True):
     """GPUs that the process sees; ``architecture`` of the one that it uses, such as ``sm_90``."""
 
     visible: int | None = None
@@ -92,16 +83,14 @@ class Devices:
     """Of all that it sees, in its order; None in runs of older versions, and of an older torch."""
 
 
-@dataclass(frozen=True)
-class Dynamo:
+class Dynamo(msgspec.Struct, frozen=True):
     """How ``torch.compile`` is set."""
 
     recompile_limit: int | None = None
     suppress_errors: bool | None = None
 
 
-@dataclass(frozen=True)
-class Modes:
+class Modes(msgspec.Struct, frozen=True):
     """Modes of torch that hold for all operators, between two training steps."""
 
     deterministic: bool | None = None
@@ -113,8 +102,7 @@ class Modes:
     """Data type of new tensors of floating point numbers; None if not known."""
 
 
-@dataclass(frozen=True)
-class GarbageCollection:
+class GarbageCollection(msgspec.Struct, frozen=True):
     """Python's garbage collector; ``frozen`` counts objects that it never visits."""
 
     enabled: bool | None = None
@@ -122,8 +110,7 @@ class GarbageCollection:
     frozen: int | None = None
 
 
-@dataclass(frozen=True)
-class OptimizerSettings:
+class OptimizerSettings(msgspec.Struct, frozen=True):
     """One optimizer; ``file``, ``line`` to ``end_line`` are the call that made it.
 
     ``fused`` and the like are as the script or an override gave them: None leaves the choice to
@@ -162,8 +149,7 @@ class OptimizerSettings:
         return line is None or self.line <= line <= max(self.end_line or 0, self.line)
 
 
-@dataclass(frozen=True)
-class Wrapper:
+class Wrapper(msgspec.Struct, frozen=True):
     """Modules that train on several devices; ``arguments`` differ by ``name``, their class."""
 
     name: str
@@ -171,8 +157,7 @@ class Wrapper:
     arguments: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Parameters:
+class Parameters(msgspec.Struct, frozen=True):
     """Parameters of one data type on one device; ``trained`` are the tensors with gradients.
 
     ``unused`` are those of them that no optimizer holds; None where that was not recorded, as
@@ -190,8 +175,7 @@ class Parameters:
     unused_elements: int | None = None
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """What is known of one training process a few steps after it began to train.
 
     None stands for what its torch does not have.
@@ -235,8 +219,8 @@ _forms = cache(get_type_hints)
 
 
 def fields_of(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of ``kind``, a dataclass, that ``data`` has in the form they must have: what
-    another version wrote in another form is unknown."""
+    """The fields of the class ``kind`` that ``data`` has in the form they must have: what another
+    version wrote in another form is unknown."""
     known = {}
     for name, form in _forms(kind).items():
         with suppress(msgspec.ValidationError):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perftui.diagnosis.catalogue import BY_NAME
-from perftui.diagnosis.rule import Limits, Rule, Verdict
+from perftui.diagnosis.limits import Limits
+from perftui.diagnosis.rule import Rule, Verdict
 from perftui.diagnosis.rules import RULES
 from perftui.fixes.catalogue import CATALOGUE
 from perftui.report.as_json import SCHEMA, encode_object

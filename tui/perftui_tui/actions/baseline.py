@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui.trace.text import printable
-from perftui_tui.dialogs.choice import Choice, ChoiceDialog
-from perftui_tui.look.rows import row
 
 if TYPE_CHECKING:
     from perftui.run.manifest import Manifest
     from perftui_tui.actions.host import Host
+    from perftui_tui.dialogs.choice import ChoiceDialog
     from perftui_tui.reading.snapshot import Snapshot
 
 _KEYS = "123456789"
@@ -114,6 +113,9 @@ def _traces(path: Path) -> list[_Other]:
 
 def _dialog(others: Sequence[_Other]) -> ChoiceDialog:
     """Offers as many of ``others`` as there are digits; answers with a path, or ""."""
+    from perftui_tui.dialogs.choice import Choice, ChoiceDialog
+    from perftui_tui.look.rows import row
+
     choices = [
         Choice((key,), one.label, str(one.path)) for key, one in zip(_KEYS, others, strict=False)
     ]

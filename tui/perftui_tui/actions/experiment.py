@@ -223,6 +223,6 @@ class Experiment(Generic[State]):
 
 def first_stage(root: Path) -> Stage:
     """The stage to begin in: a training that runs is stopped first."""
-    from perftui_tui.dialogs.run import running_script
+    from perftui_tui.reading.running_script import running_script
 
     return Stage.WAITING if running_script(root) is not None else Stage.RUNNING

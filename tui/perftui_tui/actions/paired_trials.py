@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui_tui.actions.experiment import Experiment, first_stage
-from perftui_tui.reading.trial_state import TrialState
 
 if TYPE_CHECKING:
     from perftui.experiments.trial.next_run import NextRun
@@ -19,9 +18,10 @@ if TYPE_CHECKING:
     from perftui_tui.dialogs.experiment import ExperimentDialog
     from perftui_tui.dialogs.run import QuitExperimentDialog
     from perftui_tui.look.rows import Row
+    from perftui_tui.reading.trial_state import TrialState
 
 
-class PairedTrials(Experiment[TrialState]):
+class PairedTrials(Experiment["TrialState"]):
     """A fix held against the training as it is, until it is known what it gains."""
 
     NAME = "trial"
@@ -32,6 +32,8 @@ class PairedTrials(Experiment[TrialState]):
         Raises:
             ValueError: the plan says that there can be no trial.
         """
+        from perftui_tui.reading.trial_state import TrialState
+
         if plan.steps is None:
             raise ValueError(plan.why_not)
         state = TrialState(

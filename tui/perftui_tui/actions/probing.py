@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui_tui.actions.experiment import Experiment
-from perftui_tui.dialogs.choice import YES
-from perftui_tui.reading.probe_state import ProbeState
 
 if TYPE_CHECKING:
     from perftui.run.manifest import Manifest
     from perftui_tui.dialogs.experiment import ExperimentDialog
     from perftui_tui.dialogs.run import QuitExperimentDialog
     from perftui_tui.look.rows import Row
+    from perftui_tui.reading.probe_state import ProbeState
 
 
-class Probing(Experiment[ProbeState]):
+class Probing(Experiment["ProbeState"]):
     """With the interpreter of the run on screen, and the disk that holds its data set."""
 
     NAME = "probe"
@@ -26,7 +25,9 @@ class Probing(Experiment[ProbeState]):
         """Ask whether the machine is measured, and do it."""
         from perftui.probe.probe import SECONDS
         from perftui.run.manifest import data_place
+        from perftui_tui.dialogs.choice import YES
         from perftui_tui.dialogs.probe import ProbeDialog
+        from perftui_tui.reading.probe_state import ProbeState
 
         path = Path(data_place(manifest) or manifest.cwd)
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.dialogs.choice import YES, ChoiceDialog
-from perftui_tui.dialogs.fix import UndoDialog, WriteDialog
 from perftui_tui.keys.keymap import hint
 
 if TYPE_CHECKING:
     from perftui.fixes.apply import AppliedPatch
     from perftui.fixes.model import FixOption, Patch
     from perftui_tui.actions.host import Host
+    from perftui_tui.dialogs.choice import ChoiceDialog
 
 
 @dataclass(frozen=True)
@@ -76,6 +75,7 @@ class SourceFixes:
     def _offer(self, option: FixOption, patch: Patch, gain: str) -> None:
         """A run that is over is not read again: what it was found to need may be written by now."""
         from perftui.fixes.apply import check_unchanged
+        from perftui_tui.dialogs.fix import WriteDialog
 
         check_unchanged(patch)
         self._ask(
@@ -84,6 +84,7 @@ class SourceFixes:
 
     def _ask(self, dialog: Callable[[], ChoiceDialog], work: Callable[[], None]) -> None:
         """Show a dialog from a thread, and do the work on one where the answer is yes."""
+        from perftui_tui.dialogs.choice import YES
 
         def answered(answer: str | None) -> None:
             if answer == YES:
@@ -104,6 +105,7 @@ class SourceFixes:
     def _find_earlier(self, root: Path) -> None:
         """What lies beside a run may come from anybody: it is shown before anything is written."""
         from perftui.fixes.apply import last_applied, patch_store, undoing
+        from perftui_tui.dialogs.fix import UndoDialog
 
         store = patch_store(root)
         applied = last_applied(store)

@@ -14,10 +14,8 @@ from perftui_tui.actions.paired_trials import PairedTrials
 from perftui_tui.actions.probing import Probing
 from perftui_tui.actions.trial_reasons import NO_FIX, NO_RUN, warnings_of, why_no_trial
 from perftui_tui.actions.tuning import Tuning
-from perftui_tui.dialogs.choice import YES
-from perftui_tui.dialogs.fix import PAIRS, RunAgainDialog, TryDialog
-from perftui_tui.dialogs.run import running_script
 from perftui_tui.keys.keymap import hint
+from perftui_tui.reading.running_script import running_script
 
 if TYPE_CHECKING:
     from textual.geometry import Size
@@ -192,6 +190,8 @@ class Trials:
     def run_again(self) -> None:
         """Run again with what was tried last, or with the source as it is now."""
         from perftui.experiments.rerun import Form
+        from perftui_tui.dialogs.choice import YES
+        from perftui_tui.dialogs.fix import RunAgainDialog
 
         snapshot = self._app.snapshot
         if snapshot is None or snapshot.run is None:
@@ -219,6 +219,8 @@ class Trials:
         """Ask whether one run is made with a fix, or pairs of runs."""
         from perftui.experiments.rerun import Form
         from perftui_tui.actions.trial_plan import plan_of
+        from perftui_tui.dialogs.choice import YES
+        from perftui_tui.dialogs.fix import PAIRS, TryDialog
 
         if not self._may_start(run):
             return

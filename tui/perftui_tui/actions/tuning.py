@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perftui_tui.actions.experiment import Experiment, first_stage
-from perftui_tui.reading.trial_state import TrialState
-from perftui_tui.reading.tuning_state import TuningState
 
 if TYPE_CHECKING:
     from perftui.experiments.trial.next_run import NextRun
@@ -20,9 +18,11 @@ if TYPE_CHECKING:
     from perftui_tui.dialogs.experiment import ExperimentDialog
     from perftui_tui.dialogs.run import QuitExperimentDialog
     from perftui_tui.look.rows import Row
+    from perftui_tui.reading.trial_state import TrialState
+    from perftui_tui.reading.tuning_state import TuningState
 
 
-class Tuning(Experiment[TuningState]):
+class Tuning(Experiment["TuningState"]):
     """What ``perftui tune`` does; its journal lets either go on with what the other began."""
 
     NAME = "tuning"
@@ -42,6 +42,8 @@ class Tuning(Experiment[TuningState]):
 
     def _start(self, root: Path, plan: TrialPlan, budget: float | None) -> None:
         """Tune; a training that goes on is stopped first."""
+        from perftui_tui.reading.tuning_state import TuningState
+
         state = TuningState(
             plan.steps or 0,
             plan.run_seconds,
@@ -123,6 +125,7 @@ class Tuning(Experiment[TuningState]):
     def _trial(self, event: Trying) -> TrialState | None:
         """The fix that is tried, with its pairs so far."""
         from perftui.experiments.tune.tune import PAIRS
+        from perftui_tui.reading.trial_state import TrialState
 
         state, now = self.state, self.clock()
         if state is None:

@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.commands.achieved import achieved
-from perftui_tui.commands.farewell import farewell, report_crash
 from perftui_tui.commands.line import CommandLine
 from perftui_tui.commands.output import log
 from perftui_tui.commands.terminal import draws_ascii, leave_splash, splash, theme_name
@@ -52,13 +50,20 @@ def show(
     except KeyboardInterrupt:
         leave_splash()
         if is_run:
+            from perftui_tui.commands.farewell import farewell
+
             farewell(target, is_replay=True)
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - reported: a training may have been started
+        from perftui_tui.commands.farewell import report_crash
+
         leave_splash()
         return report_crash(error, target)
     finally:
         gc.enable()
+    from perftui_tui.commands.achieved import achieved
+    from perftui_tui.commands.farewell import farewell, report_crash
+
     if app.crash is not None:
         return report_crash(app.crash, app.target)
     if app.failure is not None:

@@ -15,18 +15,6 @@ if TYPE_CHECKING:
 LEAVE, STOP, CANCEL = "leave", "stop", "cancel"
 
 
-def running_script(root: Path) -> str | None:
-    """The script of the run at ``root``, None where it is over or ``root`` is no run."""
-    from perftui.run.manifest import ManifestError
-    from perftui.run.run_state import run_state
-
-    try:
-        manifest = run_state(root)
-    except ManifestError:
-        return None
-    return None if manifest.status.is_over else manifest.script
-
-
 class QuitDialog(ChoiceDialog):
     """Leave the training running, stop it, or stay. Returns one of the constants above."""
 

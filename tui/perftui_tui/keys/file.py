@@ -11,11 +11,6 @@ from pathlib import Path
 from perftui_tui.keys.overrides import Overrides, check, written
 from perftui_tui.keys.table import KEYS
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 HEAD = """\
 # The keys of perftui. Copy the lines that you want to change to
 # {path}
@@ -38,6 +33,11 @@ def read_overrides(path: Path) -> Overrides:
         return Overrides({})
     except (OSError, UnicodeDecodeError) as error:
         return Overrides({}, (f"your keys in {path} cannot be read: {error}",))
+    # Few have such a file, and the first frame waits for what it says.
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
     try:
         table = tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:

@@ -27,7 +27,7 @@ class Card:
     table: Table
     prefix: str
     """What its columns begin with."""
-    ceilings: OwnCeilings
+    ceilings: OwnCeilings | None
     others: tuple[GpuProcess, ...] = ()
     """Processes beside the run that hold its memory, the largest first."""
 
@@ -85,7 +85,7 @@ def _tensor(card: Card) -> Figure:
     named = {"SM": "sm_activity", "tensor": "tensor_activity", "DRAM": "dram_activity"}
     now = {word: card.now(name) for word, name in named.items()}
     parts = [f"{word} {value:.0f} %" for word, value in now.items() if value is not None]
-    most = card.ceilings.device_memory.get(card.prefix)
+    most = card.ceilings.device_memory.get(card.prefix) if card.ceilings else None
     if now["DRAM"] is not None and most is not None:
         # Both are shares of what the data sheet says.
         parts[-1] = f"DRAM {now['DRAM']:.0f} of {100 * most:.0f} % measured"
@@ -96,7 +96,7 @@ def _pcie(card: Card) -> Figure:
     """What goes over PCIe, beside the most that was measured, and the link as it is now."""
     generation, lanes = card.now("pcie_generation"), card.now("pcie_width")
     link = f" gen{generation:.0f} x{lanes:.0f}" if generation and lanes else ""
-    most = card.ceilings.to_device.get(card.prefix)
+    most = card.ceilings.to_device.get(card.prefix) if card.ceilings else None
     return Figure(_both_ways(card, "pcie", f"PCIe{link}", most))
 
 

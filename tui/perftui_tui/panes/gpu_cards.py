@@ -11,6 +11,7 @@ from perftui_tui.charts.blocks import block_bar
 from perftui_tui.look.format import percent
 from perftui_tui.look.rows import Row, Span, crop, row
 from perftui_tui.panes.card_figures import FIGURES, Card, Figure
+from perftui_tui.panes.ceilings import ceilings
 from perftui_tui.panes.gpu import busy_word, gpu
 from perftui_tui.panes.meter import NAME_WIDTH, STYLES
 from perftui_tui.reading.snapshot import Snapshot
@@ -25,6 +26,7 @@ from perftui_tui.reading.telemetry import (
 )
 
 if TYPE_CHECKING:
+    from perftui.facts.gpu.own_ceilings import OwnCeilings
     from perftui.run.table import Table
 
 BAR_CELLS = 5
@@ -98,9 +100,8 @@ def _columns(
     """Figures of all cards, their widths, and how many fit: beside what was measured on this
     machine, unless a figure had to go for that."""
     from perftui.facts.gpu.gpu_processes import gpu_processes
-    from perftui.facts.gpu.own_ceilings import OwnCeilings, own_ceilings
 
-    def of(known: OwnCeilings) -> tuple[list[list[Figure]], list[int], int]:
+    def of(known: OwnCeilings | None) -> tuple[list[list[Figure]], list[int], int]:
         cards = [Card(table, prefix, known, others.get(prefix, ())) for prefix in prefixes]
         columns = [[read(card) for card in cards] for read in FIGURES]
         columns = [column for column in columns if any(figure.text for figure in column)]
@@ -108,7 +109,7 @@ def _columns(
         return columns, widths, _fitting(widths, room)
 
     others = snapshot.ask(gpu_processes) or {}
-    plain, known = of(OwnCeilings()), snapshot.ask(own_ceilings)
+    plain, known = of(None), ceilings(snapshot)
     measured = plain if known is None else of(known)
     return measured if measured[2] >= plain[2] else plain
 

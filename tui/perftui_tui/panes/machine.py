@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from perftui_tui.charts.axis import nice_step, usual_top
 from perftui_tui.look.format import of_ceiling, percent, rate
 from perftui_tui.look.units import format_bytes
+from perftui_tui.panes.ceilings import ceilings
 from perftui_tui.panes.meter import Meter
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import (
@@ -111,9 +112,7 @@ def disk(snapshot: Snapshot) -> Meter:
 
 def _of_measured(snapshot: Snapshot) -> list[str]:
     """What is read of the data set's disk, beside what ``perftui probe`` measured there."""
-    from perftui.facts.gpu.own_ceilings import own_ceilings
-
-    now, known = latest(table_of(snapshot), "data_disk.read"), snapshot.ask(own_ceilings)
+    now, known = latest(table_of(snapshot), "data_disk.read"), ceilings(snapshot)
     if now is None or known is None or known.data_disk is None:
         return []
     return [f"data {of_ceiling(now, known.data_disk)}"]

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from textual.geometry import Size
 from textual.reactive import reactive
 
-from perftui_tui.dialogs.run import running_script
 from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
 from perftui_tui.reading import messages
 from perftui_tui.reading.output_source import OutputSource
 from perftui_tui.reading.output_tail import Output
 from perftui_tui.reading.run_source import RunSource
+from perftui_tui.reading.running_script import running_script
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.thread import Clock, ReadingThread
 from perftui_tui.reading.trace_source import TraceSource
@@ -67,6 +67,8 @@ class ReadingApp(NavigatingApp):
         """What was received last; the screens show an older one while paused."""
         self.preview: TraceAnalysis | None = None
         """What can be drawn of a trace while the rest of it is read."""
+        self.shows_frames = False
+        """Whether what is drawn is shown: not before it is known what is read first."""
         self._clock = clock
         self._newest_output = Output()
         self._sources: tuple[ReadingThread, ...] = ()
@@ -178,11 +180,13 @@ class ReadingApp(NavigatingApp):
 
     def wait_for_first_message(self) -> None:
         """Let the first frame show what is read, if that does not take long."""
+        self.shows_frames = True
         for source in self._sources[:1]:
             word = source.first_message(FIRST_MESSAGE_SECONDS)
             if isinstance(word, messages.SnapshotReceived):
                 self.on_snapshot_received(word)
             self.call_after_refresh(source.is_drawn.set)
+        self.screen.refresh()
 
     def _terminal_is_behind(self) -> bool:
         """Whether frames still wait to be written: on a slow link another would delay the keys."""

@@ -81,6 +81,7 @@ class RunScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Header, the screen's own body, footer."""
+        self._take_size_classes(self.app.size)
         yield HeaderLine(self.NAME)
         if self.SAYS_VERDICT:
             yield SnapshotPane(verdict_line, id="verdict-line")
@@ -89,6 +90,20 @@ class RunScreen(Screen[None]):
         yield PlaybackBar(self.session.playback)
         # The palette's mark in the footer is a block character.
         yield KeysFooter(show_palette=not RowView.ascii_only)
+
+    def _take_size_classes(self, size: Size) -> None:
+        """Take the classes of this size before styles are first worked out: Textual gives them
+        afterwards, and then works all styles out once more."""
+        across, down = self.HORIZONTAL_BREAKPOINTS or [], self.VERTICAL_BREAKPOINTS or []
+        for breakpoints, cells in ((across, size.width), (down, size.height)):
+            name = max((one for one in breakpoints if one[0] <= cells), default=(0, ""))[1]
+            if name:
+                self.update_classes({name: True}, update=False)
+
+    def _compositor_refresh(self) -> None:
+        # Textual draws a screen for its first size, and never shows that: 0.06 s on a slow machine.
+        if self.session.shows_frames:
+            super()._compositor_refresh()
 
     def body(self) -> Iterable[Widget]:
         """The widgets between header and footer."""

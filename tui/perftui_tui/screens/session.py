@@ -24,6 +24,7 @@ class Session(Host, Protocol):
 
     is_replay: bool
     output: Output
+    shows_frames: bool
     preview: TraceAnalysis | None
     kernel_metrics: KernelMetrics | None
     trail: tuple[str, ...]

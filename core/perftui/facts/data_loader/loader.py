@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from perftui import format as fmt
 from perftui.facts.events import notes_of
@@ -16,8 +17,7 @@ PREFETCH_FACTOR = 2
 """What PyTorch takes for a ``DataLoader`` with workers where the script does not say."""
 
 
-@dataclass(frozen=True)
-class LoaderFacts:
+class LoaderFacts(msgspec.Struct, frozen=True):
     """Configuration of one ``DataLoader`` as it was when it last began an epoch.
 
     None stands for what the run does not name, everywhere.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steady import Mask
 from perftui.run.table import Table
-from perftui.trace.model import Int64
+
+if TYPE_CHECKING:
+    from perftui.trace.model import Int64
 
 
 @dataclass(frozen=True, eq=False)

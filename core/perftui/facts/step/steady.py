@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from perftui.run.aggregates import after_disturbance
 from perftui.run.table import Table
-from perftui.trace.model import Int64
+
+if TYPE_CHECKING:
+    from perftui.trace.model import Int64
 
 Mask = npt.NDArray[np.bool_]
 

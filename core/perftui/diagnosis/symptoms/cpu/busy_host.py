@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perftui import format as fmt
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.cpu.core_wait import core_wait
 from perftui.facts.cpu.machine import BUSY_SHARE, busy_host, machine_use
 from perftui.facts.cpu.other_programs import Program, other_programs

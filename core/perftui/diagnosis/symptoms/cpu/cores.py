@@ -6,8 +6,9 @@ import re
 from dataclasses import replace
 
 from perftui import format as fmt
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.cpu.cpu_operators import cpu_operators, older_convolutions
 from perftui.facts.cpu.cpu_share import THREAD_VARIABLES, CpuShare, cpu_share
 from perftui.facts.fact import Facts, NotApplicableError

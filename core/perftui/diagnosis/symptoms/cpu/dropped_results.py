@@ -5,8 +5,9 @@ from __future__ import annotations
 from perftui import format as fmt
 from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import FORWARD
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.cpu.dropped_results import dropped_results
 from perftui.facts.cpu.operators import PHASES, cpu_operators, in_step
 from perftui.facts.fact import Facts

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from perftui import format as fmt
 from perftui.analysis.steps.phases import BACKWARD, FORWARD
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.cpu.many_passes import many_passes
 from perftui.facts.cpu.operators import cpu_operators, in_step
 from perftui.facts.cpu.repeated_backward import repeated_backward

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from perftui import format as fmt
 from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import BACKWARD, OPTIMIZER
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows, time_in
 from perftui.facts.cpu.operators import cpu_operators
 from perftui.facts.fact import Fact, Facts

@@ -7,8 +7,9 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import BACKWARD, FORWARD
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.cpu.operator_kinds import casts, copies, costliest, pointwise
 from perftui.facts.cpu.operators import PHASES, all_cpu_operators, cpu_operators, in_step
 from perftui.facts.fact import Facts

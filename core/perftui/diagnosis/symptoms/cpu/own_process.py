@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from perftui import format as fmt
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.cpu.core_wait import wait_for_own_processes
 from perftui.facts.cpu.machine import BUSY_SHARE, machine_use
 from perftui.facts.fact import Facts, NotApplicableError

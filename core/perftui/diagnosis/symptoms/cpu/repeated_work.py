@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from perftui import format as fmt
 from perftui.analysis.steps.phases import BACKWARD, FORWARD
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.cpu.model_passes import repeated_passes
 from perftui.facts.cpu.operators import Operators, Work, cpu_operators, in_step
 from perftui.facts.cpu.repeated_backward import repeated_backward

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from perftui import format as fmt
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.diagnosis.symptoms.data_loader import data_figures as figures
 from perftui.diagnosis.symptoms.data_loader.data_waiting import (
     AT_EPOCHS,

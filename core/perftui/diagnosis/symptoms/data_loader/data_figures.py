@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from perftui import format as fmt
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.data_loader.input_wait import InputWait
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader

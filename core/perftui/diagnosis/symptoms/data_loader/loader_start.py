@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from perftui import format as fmt
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Lost, Rule
 from perftui.diagnosis.symptoms.data_loader.data_figures import workers
 from perftui.facts.data_loader.batch_place import asking_place, loader_place
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader

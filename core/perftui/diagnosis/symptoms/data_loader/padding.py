@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from perftui import format as fmt
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.data_loader.batch_place import batch_place
 from perftui.facts.data_loader.padding import padding, skips_padding
 from perftui.facts.fact import Facts, UnknownError

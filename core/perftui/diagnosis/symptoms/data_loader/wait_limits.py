@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perftui.diagnosis.rule import Limits
+from perftui.diagnosis.limits import Limits
 
 WAIT_LIMITS = Limits(
     0.10,

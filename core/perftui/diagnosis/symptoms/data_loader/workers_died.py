@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.data_loader.worker_deaths import worker_death
 from perftui.facts.fact import Facts, NotApplicableError
 

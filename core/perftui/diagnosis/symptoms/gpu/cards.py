@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from perftui import format as fmt
 from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.cards import Card, cards
 from perftui.facts.gpu.gpu import has_gpu

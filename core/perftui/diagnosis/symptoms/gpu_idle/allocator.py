@@ -8,8 +8,9 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.allocations import Allocations, allocations, empty_cache_lines
 from perftui.facts.gpu.device_share import part_of, window_step

@@ -8,8 +8,9 @@ from perftui import format as fmt
 from perftui.analysis.intervals import union, unite
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import EXPOSED_COPIES
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.copies import LITTLE, CopyCost, CopyKind, copy_costs, freeing

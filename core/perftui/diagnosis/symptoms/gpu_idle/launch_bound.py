@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import idle_steps
 from perftui.facts.gpu.idle_place import idle_place

@@ -9,8 +9,9 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis.model import Gap, GapCause
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.device_share import part_of, per_step, window_step
 from perftui.facts.gpu.gap_places import most_common, place_of

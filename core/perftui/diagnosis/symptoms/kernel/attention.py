@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from perftui.analysis.kernels.category import Category
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, KernelWork, kernel_work, listed
 from perftui.facts.fact import Facts
 from perftui.facts.kernel.kernel_chains import kernel_chains

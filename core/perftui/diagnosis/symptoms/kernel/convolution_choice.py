@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from perftui import format as fmt
 from perftui.analysis.kernels.category import Category
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.diagnosis.symptoms.kernel.kernel_work import kernel_work, listed
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.kernel.operator_calls import alike_in_steps

@@ -7,8 +7,9 @@ import re
 from perftui import format as fmt
 from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import GapCause
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.kernel.operator_calls import searching_calls

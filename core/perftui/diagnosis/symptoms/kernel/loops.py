@@ -5,8 +5,9 @@ from __future__ import annotations
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.phases import BACKWARD
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts

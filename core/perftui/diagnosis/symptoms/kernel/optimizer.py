@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Lost, Rule
 from perftui.facts.cpu.optimizer import is_of_torch, optimizer_calls, single_tensor_optimizer
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.gpu import has_gpu

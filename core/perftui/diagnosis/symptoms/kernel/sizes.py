@@ -6,8 +6,9 @@ import re
 
 from perftui.analysis.kernels.category import Category
 from perftui.analysis.kernels.precision import Precision, precision_of
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts
 from perftui.facts.kernel.step_kernels import StepKernels

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from perftui import format as fmt
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts, UnknownError

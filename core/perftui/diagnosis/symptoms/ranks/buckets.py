@@ -8,8 +8,9 @@ from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION
 from perftui.analysis.steps.phases import BACKWARD
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.diagnosis.symptoms.ranks.parallelism import wrapper
 from perftui.facts.fact import Facts
 from perftui.facts.kernel.step_kernels import step_kernels

@@ -8,8 +8,9 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.ranks.collective_calls import CollectiveCalls, collective_calls
 from perftui.facts.ranks.collective_sizes import ALL_REDUCE

@@ -5,8 +5,9 @@ from __future__ import annotations
 from perftui import format as fmt
 from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION
 from perftui.diagnosis.judge import cost_of
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.diagnosis.symptoms.ranks.buckets import SINGLE_BUCKET
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.ranks.bus_bandwidth import bus_bandwidth

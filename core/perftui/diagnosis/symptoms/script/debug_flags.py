@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.device_share import per_step
 from perftui.facts.gpu.gpu import has_gpu

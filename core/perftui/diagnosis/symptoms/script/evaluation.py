@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perftui import format as fmt
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.cpu.operators import in_step, operators
 from perftui.facts.cpu.passes_alone import passes_alone
 from perftui.facts.fact import Facts

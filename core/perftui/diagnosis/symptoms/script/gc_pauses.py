@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from perftui import format as fmt
 from perftui.analysis.steps.parts import OTHER
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.place import Place
 from perftui.facts.script.gc_pauses import GcPauses, gc_pauses

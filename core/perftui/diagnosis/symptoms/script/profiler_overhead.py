@@ -5,8 +5,9 @@ from __future__ import annotations
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import OTHER
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.script.own_profiler import profiler_lines, runs_own_profiler

@@ -6,8 +6,9 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.place import Place
 from perftui.facts.script.compilations import Compilations, compilations

@@ -5,8 +5,9 @@ from __future__ import annotations
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import EXPOSED_COPIES
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Lost, Rule
 from perftui.facts.cpu.core_wait import without_core_wait
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu.gpu import has_gpu

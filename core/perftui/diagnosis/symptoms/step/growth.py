@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.phases import BACKWARD
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.step.growth import MONOTONE, GrowingSteps, Trend, growing_steps, rss_trend
 from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step

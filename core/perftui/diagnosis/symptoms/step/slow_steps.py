@@ -7,8 +7,9 @@ from dataclasses import replace
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import EXPOSED_COPIES, OTHER
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.place import Place

@@ -6,8 +6,9 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.diagnosis.earlier_runs import earlier_runs
+from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.step.steady import median
 from perftui.facts.step.steps import MANY_STEPS, run_is_over, steady_step

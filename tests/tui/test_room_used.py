@@ -79,7 +79,15 @@ def eight_gpus(runs: Path) -> Path:
     return write_full_machine(runs, cards=8, window=gpu_window())
 
 
-def ranks(runs: Path) -> Path:
+def two_ranks(runs: Path) -> Path:
+    return write_ranks(runs, 60, 61)
+
+
+def four_ranks(runs: Path) -> Path:
+    return write_ranks(runs, *(60 + rank for rank in range(4)))
+
+
+def eight_ranks(runs: Path) -> Path:
     return write_ranks(runs, *(60 + rank for rank in range(8)))
 
 
@@ -94,7 +102,9 @@ def ranks(runs: Path) -> Path:
         (with_a_snapshot, "7", "memory"),
         (full_machine, "7", "memory"),
         (slow_loader, "7", "memory"),
-        (ranks, "8", "ranks"),
+        (two_ranks, "8", "ranks"),
+        (four_ranks, "8", "ranks"),
+        (eight_ranks, "8", "ranks"),
         (before_and_after, "9", "runs"),
     ],
 )

@@ -13,6 +13,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.ranks.step_grid import NEWEST, StepGrid, step_grid
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
+from perftui_tui.charts.blocks import LOWER_EIGHTHS
 from perftui_tui.look.rows import plain, width
 from perftui_tui.screens.ranks.heat import step_heat
 from tests.core.diagnosis.runs import MS, joined, make_run, step_table
@@ -72,13 +73,52 @@ def test_the_longest_step_of_a_column_is_kept(ratios: list[float], columns: int)
 
 def test_cells_are_as_high_as_the_step_is_long() -> None:
     grid = StepGrid((0, 5), 100, np.array([[1.0, 1.0, 1.3], [np.nan, 0.1, 2.5]]), 40 * MS)
-    first, second, legend = step_heat(grid, 120, 9)
+    first, second, legend = step_heat(grid, 14, 3)
     assert plain(first) == "rank 0    ▄▄▅"
     assert plain(second) == "rank 5     ▁█"
     assert [style for _, style in first[1:]] == ["chart", "chart-warn"]
     assert second[-1] == ("█", "chart-bad")
+    assert plain(legend) == " " * 10 + "a c…"
+    legend = step_heat(grid, 120, 3)[-1]
     assert "a column is a step, 100 to 102" in plain(legend)
-    assert "a full block is 2x the median of 40.0 ms" in plain(legend)
+    assert "a full one is 2x the median of 40.0 ms" in plain(legend)
+
+
+def test_few_steps_of_few_ranks_fill_the_room() -> None:
+    grid = StepGrid((0, 5), 100, np.array([[1.0, 1.5], [np.nan, 2.0]]), 40 * MS)
+    rows = step_heat(grid, 14, 9)
+    assert [plain(line).rstrip() for line in rows] == [
+        "",
+        "            ▂▂",
+        "          ▄▄██",
+        "rank 0    ████",
+        "",
+        "            ██",
+        "            ██",
+        "rank 5      ██",
+        "          a c…",
+    ]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.floats(0.01, 9), min_size=1, max_size=20),
+    st.integers(2, 12),
+    st.integers(30, 90),
+)
+def test_a_column_is_as_high_as_its_step_is_long(
+    ratios: list[float], tall: int, cells: int
+) -> None:
+    grid = StepGrid((0, 1), 0, np.array([ratios, ratios]), MS)
+    columns = grid.binned(cells - 10).shape[1]
+    wide = (cells - 10) // columns
+    rows = [plain(line).ljust(cells) for line in step_heat(grid, cells, 2 * tall + 1)][:tall]
+    drawn = tall if tall < 3 else tall - 1
+    for at in range(columns):
+        levels = [LOWER_EIGHTHS.index(line[10 + at * wide]) for line in rows]
+        most = drawn * 8
+        assert abs(sum(levels) - min(ratios[at] / 2 * most, most)) <= 1
+        assert levels == sorted(levels)
 
 
 def test_ranks_without_room_are_counted() -> None:

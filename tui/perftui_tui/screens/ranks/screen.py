@@ -10,10 +10,11 @@ from textual.widget import Widget
 from perftui.facts.ranks.rank_table import RankRow, RankTable
 from perftui.facts.ranks.rank_table import rank_table as rank_table_of
 from perftui_tui.keys.keymap import bindings
+from perftui_tui.look.rows import Row
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.ranks.bars import rank_bars, rank_headline
 from perftui_tui.screens.ranks.beside import rank_beside
-from perftui_tui.screens.ranks.heat import step_heat
+from perftui_tui.screens.ranks.heat import TALLEST, step_heat
 from perftui_tui.screens.ranks.table import RanksView, rank_table
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.tables.virtual import VirtualTable
@@ -118,22 +119,31 @@ class RanksScreen(RunScreen):
         grid = self.snapshot.ask(step_grid) if fits and self.snapshot is not None else None
         heat = self.query_one("#rank-heat", RowView)
         left = self.size.height - OTHER_ROWS - len(rows) - 2 * count - TABLE_ROWS - FRAME_ROWS
-        heat.display = grid is not None and left > FRAME_ROWS
-        heat.styles.height = min(count + FRAME_ROWS, left)
-        heat.rows = step_heat(grid, heat.content_size.width, min(count + 1, left - 2))
         self._table = table
-        self._left = left - (min(count + FRAME_ROWS, left) if heat.display else 0) if fits else 0
+        beside = len(self._beside()) + 2
+        spare = left - beside if left - beside >= count + FRAME_ROWS else left
+        each = min(max((spare - FRAME_ROWS) // max(count, 1), 1), TALLEST)
+        high = min(count * each + FRAME_ROWS, left)
+        heat.display = grid is not None and left > FRAME_ROWS
+        heat.styles.height = high
+        heat.rows = step_heat(grid, heat.content_size.width, high - 2)
+        self._left = left - (high if heat.display else 0) if fits else 0
         self._draw_beside()
 
     def _draw_beside(self) -> None:
         """The selected rank beside the others, where rows are left for it."""
-        pane, row = self.query_one("#rank-beside", RowView), self.query_one(RanksView).selected_row
-        rank = self._table.rows[row].rank if self._table and row is not None else None
-        rows = rank_beside(self._table, rank, self.size.width - 2)
+        pane, rows = self.query_one("#rank-beside", RowView), self._beside()
         pane.display = bool(rows) and len(rows) + 2 <= self._left
         pane.styles.height = len(rows) + 2
-        pane.entitle(f"Rank {rank} beside the others")
+        pane.entitle(f"Rank {self._selected_rank()} beside the others")
         pane.rows = rows
+
+    def _beside(self) -> list[Row]:
+        return rank_beside(self._table, self._selected_rank(), self.size.width - 2)
+
+    def _selected_rank(self) -> int | None:
+        row = self.query_one(RanksView).selected_row
+        return self._table.rows[row].rank if self._table and row is not None else None
 
     @on(VirtualTable.RowHighlighted)
     def _row_highlighted(self, event: VirtualTable.RowHighlighted) -> None:

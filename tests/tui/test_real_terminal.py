@@ -82,7 +82,7 @@ def test_it_shows_the_run_and_ends_with_the_scripts_code(
 def test_left_running_it_exits_0_and_the_script_goes_on(
     tmp_path: Path, terminal: Callable[..., Terminal]
 ) -> None:
-    shown = terminal("60")
+    shown = terminal("150")
     shown.wait_for("tick")
     shown.press("q")
     shown.wait_for("is still running")
@@ -108,11 +108,14 @@ def test_the_script_outlives_the_app(
 def test_asked_to_end_it_leaves_the_terminal_as_it_was(
     tmp_path: Path, terminal: Callable[..., Terminal]
 ) -> None:
-    shown = terminal("40")
+    shown = terminal("6000")
     shown.wait_for("tick")
     os.kill(shown.process.pid, signal.SIGTERM)
     assert shown.wait() == 0
     assert b"is still running" in shown.written[shown.written.rindex(b"\x1b[?1049l") :]
+    pid = manifest_of(tmp_path).pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
     wait_for_end(tmp_path)
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from perftui.diagnosis.model import Diagnosis, Figure, Finding, Severity
+from perftui.experiments.trial.proof import Proof
+from perftui.experiments.trial.verdict import Outcome
 from perftui.facts.place import Place
 from perftui.run.manifest import Status
 from perftui_tui.screens.compare.screen import CompareScreen
@@ -167,10 +169,18 @@ async def test_the_fix_that_was_tried_is_written(
         await until_shown(pilot, "Run again?")
         await pilot.press("enter")
         await until(pilot, lambda: app.current_mode == "compare", "the comparison")
+        change = app.trials.change
+        assert change is not None
+        assert change.option is not None
+        tried = change.option
+        proof = Proof(tried.fix, tried.title, Outcome.FASTER, "2.00x faster", (), 1, 2.0)
+        app.trials.proofs.add(ended, proof)
         await pilot.press("w")
         await until_shown(pilot, "Write the fix?")
+        await until_shown(pilot, "2.00x faster")
         await pilot.press("enter")
         await until_shown(pilot, "train.py written")
+        assert [one.gain for one in app.source_fixes.written] == ["2.00x faster"]
     assert "num_workers=" in (tmp_path / "train.py").read_text()
 
 

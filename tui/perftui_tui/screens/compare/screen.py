@@ -185,9 +185,12 @@ class CompareScreen(RunScreen):
         self.query_one("#figures", RowView).scroll_relative(y=rows, animate=False)
 
     def action_write_fix(self) -> None:
-        """Write the fix that was tried."""
+        """Write the fix that was tried, with what pairs of runs measured of it."""
         change = self.session.trials.change
-        self.session.source_fixes.write(change.option if change else None)
+        pair = self._pair(self.snapshot) if self.snapshot is not None else None
+        proof = self._proof(pair) if pair is not None else None
+        gain = proof.headline if proof is not None else ""
+        self.session.source_fixes.write(change.option if change else None, gain)
 
     def action_baseline(self) -> None:
         """Choose the run or trace to compare with."""

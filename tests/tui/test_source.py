@@ -1,6 +1,7 @@
 """How a run is read: as often as is useful, through what passes, and never left half told."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from perftui_tui.reading.output_source import OutputSource
 from perftui_tui.reading.output_tail import OutputTail
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.reading.thread import BLAS_THREADS
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import ENDED, NOW, START, step_rows, write_run
 from tests.tui.traces import even_steps
@@ -216,3 +218,25 @@ def test_what_is_loaded_for_the_first_look_judges_nothing() -> None:
     assert "perftui.run.reader" in loaded
     heavy = ("perftui.diagnosis.symptoms", "perftui.fixes.catalogue", "perftui.analysis.model")
     assert not [one for one in loaded if one.startswith(heavy)]
+
+
+@pytest.mark.subprocess
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+@pytest.mark.parametrize("given", [None, "2"])
+def test_numpy_brings_no_threads_and_leaves_the_environment_as_it_was(given: str | None) -> None:
+    script = """
+import os
+from perftui_tui.reading.thread import BLAS_THREADS, _import_numpy
+_import_numpy()
+import numpy
+print(len(os.listdir("/proc/self/task")), os.environ.get(BLAS_THREADS))
+"""
+    environment = {key: value for key, value in os.environ.items() if key != BLAS_THREADS}
+    if given is not None:
+        environment[BLAS_THREADS] = given
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    threads, after = done.stdout.split()
+    assert after == str(given)
+    assert given is not None or threads == "1"

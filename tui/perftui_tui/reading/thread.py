@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,8 @@ from perftui_tui.reading.messages import SourceFailed
 
 Post = Callable[[Message], bool]
 Clock = Callable[[], int]
+
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +67,7 @@ class ReadingThread:
     def _run(self) -> None:
         from perftui.trace.errors import LoadCancelled
 
+        _import_numpy()
         try:
             self.read()
         except LoadCancelled:
@@ -70,3 +75,18 @@ class ReadingThread:
         except Exception as error:  # the thread's one boundary: the app must hear of any failure
             log.exception("reading %s failed", self.path)
             self.report(SourceFailed(f"{self.path}: {error}"))
+
+
+def _import_numpy() -> None:
+    """Import NumPy without the threads of its OpenBLAS, one for each core but one.
+
+    Each first waits busily for work that never comes: 8 % of the CPU time of a start on 2 cores,
+    taken from the training. Nothing is started meanwhile that could inherit the variable.
+    """
+    if "numpy" in sys.modules or BLAS_THREADS in os.environ:
+        return
+    os.environ[BLAS_THREADS] = "1"
+    try:
+        import numpy  # noqa: F401 - for what it loads
+    finally:
+        del os.environ[BLAS_THREADS]

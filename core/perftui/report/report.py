@@ -67,7 +67,7 @@ def make_report(
     Tables hold the ``top`` rows of most time, all without ``top``.
     """
     analysis = subject.analysis
-    facts = Facts(subject.run, analysis, subject.rank, subject.beside)
+    facts = subject.facts
     return Report(
         subject,
         facts,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.open_trace import Work, never, open_trace
-from perftui.facts.fact import RankPaths
+from perftui.facts.fact import Facts, RankPaths
+from perftui.facts.ranks.traced_ranks import facts_beside
 from perftui.run.history import newest_run
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import ManifestError
@@ -18,6 +19,7 @@ from perftui.trace.errors import TraceError
 from perftui.trace.multi_rank.choice import choose_rank
 
 if TYPE_CHECKING:
+    from perftui.report.read_beside import ReadRanks
     from perftui.trace.multi_rank.rank_files import RankFile
     from perftui.trace.nsys.exporting import ExportProgress
 
@@ -42,6 +44,15 @@ class Subject:
     """The run's rank whose steps and window are shown."""
     beside: RankPaths = ()
     """The traces of all ranks of the directory that was chosen, that of ``analysis`` among them."""
+    ranks: ReadRanks | None = None
+    """What those traces hold, where they have been read already."""
+
+    @property
+    def facts(self) -> Facts:
+        """All that is to be known of it."""
+        if self.ranks is not None and self.analysis is not None:
+            return facts_beside(self.analysis, self.ranks.each, self.ranks.problems)
+        return Facts(self.run, self.analysis, self.rank, self.beside)
 
 
 def load_subject(path: Path, exporting: ExportProgress | None = None, rank: int = 0) -> Subject:

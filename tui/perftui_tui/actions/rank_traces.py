@@ -110,22 +110,21 @@ class RankReader(ReadingThread):
         self._paths = paths
 
     def read(self) -> None:
-        """Read one after the other; one that cannot be read is reported and left out.
+        """Read all; one that cannot be read is reported and left out.
 
         Raises:
             LoadCancelled: it was stopped meanwhile.
         """
+        from perftui.facts.ranks.read_ranks import read_ranks
         from perftui.facts.ranks.trace_straggler import table_of_traces
-        from perftui.facts.ranks.traced_ranks import read_rank
-        from perftui.trace.errors import TraceError
 
         ranks: list[TracedRank] = []
         problems: list[str] = []
-        for done, (rank, path) in enumerate(self._paths, 1):
-            try:
-                ranks.append(read_rank(path, rank, self.stopped.is_set))
-            except (TraceError, OSError) as error:
-                problems.append(f"rank {rank} cannot be read: {error}")
+        for done, (_, found) in enumerate(read_ranks(self._paths, self.stopped.is_set), 1):
+            if isinstance(found, str):
+                problems.append(found)
+            else:
+                ranks.append(found)
             table = table_of_traces(ranks, len(self._paths) - done, problems)
             self.report(RanksRead(self._paths, table, done, tuple(ranks), tuple(problems)))
 

@@ -48,6 +48,7 @@ VALUES = (
     "stack-rate",
     "budget",
     "path",
+    "scheduler",
 )
 NUMBERS = ("window", "max-steps", "top")
 MOST_STACK_RATE = 100

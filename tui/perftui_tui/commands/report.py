@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +40,11 @@ def print_report(target: Target, line: CommandLine) -> int:
     as_json = "json" in line.flags
     if special is None:
         form = _form(line.flags)
-        write(form(_report(target, metrics, line.number("top"))), as_json=as_json)
+        scheduler = line.values.get("scheduler", "")
+        if scheduler and not target.ranks:
+            raise UsageError("--scheduler reads the traces of a directory of ranks: name one")
+        report = _report(target, metrics, line.number("top"), scheduler)
+        write(form(report), as_json=as_json)
         return 0
     if of_findings := {"brief", "markdown"} & line.flags:
         option = of_findings.pop()
@@ -88,7 +93,11 @@ def _special(path: Path, special: Kind, *, as_json: bool) -> str:
         raise UsageError(str(error)) from error
 
 
-def _report(target: Target, measured: KernelMetrics | None, top: int | None) -> Report:
+def _report(
+    target: Target, measured: KernelMetrics | None, top: int | None, scheduler: str
+) -> Report:
+    from perftui.facts.ranks.read_on_cluster import ClusterError
+    from perftui.report.read_beside import read_beside
     from perftui.report.report import make_report
     from perftui.report.subject import SubjectError, load_subject, paths_of
 
@@ -98,8 +107,9 @@ def _report(target: Target, measured: KernelMetrics | None, top: int | None) -> 
             raise UsageError(f"--ncu joins metrics to a trace, and {target.path} has none")
         notes = (*target.notes, *subject.notes)
         subject = replace(subject, notes=notes, beside=paths_of(target.ranks))
-        return make_report(subject, measured, top)
-    except (SubjectError, OSError) as error:
+        ranks = read_beside(subject, _rank_progress(), scheduler)
+        return make_report(replace(subject, ranks=ranks), measured, top)
+    except (SubjectError, ClusterError, OSError) as error:
         raise UsageError(str(error)) from error
 
 
@@ -115,6 +125,21 @@ def _export_progress(name: str) -> Callable[[Exporting], None]:
         if now.seconds >= due:
             due = now.seconds + TELL_EVERY_S
             log(exported(name, now.seconds, now.written))
+
+    return log_progress
+
+
+def _rank_progress() -> Callable[[int, int], None]:
+    """Logs now and then how many ranks have been read: of hundreds that takes minutes."""
+    from perftui_tui.commands.output import log
+
+    due = time.monotonic() + TELL_EVERY_S
+
+    def log_progress(done: int, count: int) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + TELL_EVERY_S
+            log(f"perftui: {done} of {count} ranks have been read")
 
     return log_progress
 

@@ -58,6 +58,7 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
                     doctor, probe: print JSON
   --brief           report, diagnose, try, compare: at most 2,000 bytes
   --markdown        report, diagnose: print Markdown, for a pull request
+  --scheduler ADDR  report: let a Dask cluster read the traces of a directory of ranks
   --path DATA       probe: measure the disk that holds DATA (default: the current directory)
   --budget TIME     tune: start no further fix after this time (90s, 15m, 2h)
   --dry-run         apply, undo: show the change, write nothing

@@ -81,8 +81,6 @@ def traced_ranks(facts: Facts) -> TracedRanks:
             each.append(found)
     if len(beside) > len(chosen) + 1:
         problems.append(f"the traces of {len(chosen) + 1} of {len(beside)} ranks are compared")
-    if len(each) < 2:
-        raise UnknownError(f"no trace of another rank can be read: {problems[0]}")
     world = max(_world(opened), beside[-1][0] + 1)
     return _together(each, shown, world, problems)
 
@@ -94,15 +92,20 @@ def facts_beside(
     ``problems`` lists those that could not be."""
     facts = Facts(None, analysis, beside=tuple((one.rank, one.path) for one in ranks))
     shown = next((one.rank for one in ranks if one.path == analysis.trace.path), None)
-    if shown is not None and len(ranks) > 1:
+    if shown is not None and len(ranks) + len(problems) > 1:
         world = max(_world(analysis), *(one.rank + 1 for one in ranks))
-        facts.worked_out[traced_ranks] = _together(ranks, shown, world, problems)
+        try:
+            facts.worked_out[traced_ranks] = _together(ranks, shown, world, problems)
+        except UnknownError as error:
+            facts.worked_out[traced_ranks] = error.with_traceback(None)
     return facts
 
 
 def _together(
     ranks: Sequence[TracedRank], shown: int, world: int, problems: Sequence[str]
 ) -> TracedRanks:
+    if len(ranks) < 2:
+        raise UnknownError(f"no trace of another rank can be read: {problems[0]}")
     known = {one.rank for one in ranks}
     missing = tuple(rank for rank in range(world) if rank not in known)
     ordered = sorted(ranks, key=lambda one: one.rank)

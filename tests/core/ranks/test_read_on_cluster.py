@@ -1,0 +1,98 @@
+"""Many ranks read by a real Dask cluster of two workers on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perftui.facts.ranks.read_on_cluster import ClusterError
+from perftui.facts.ranks.read_ranks import read_ranks
+from tests.core.ranks.conftest import RANKS
+from tests.core.ranks.test_read_ranks import numbers, paths, report
+
+distributed = pytest.importorskip("distributed")
+
+pytestmark = [
+    pytest.mark.subprocess,
+    # Dask's own, in its threads and event loops.
+    pytest.mark.filterwarnings("ignore"),
+]
+
+WORKERS = 2
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    """The address of a cluster whose workers hold one trace at a time."""
+    with distributed.LocalCluster(
+        n_workers=WORKERS,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,
+        memory_limit="1GiB",
+        silence_logs=50,
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+def test_the_cluster_finds_what_one_process_does(many: Path, scheduler: str) -> None:
+    assert report(many, scheduler) == report(many)
+
+
+def test_a_worker_that_is_killed_changes_nothing(many: Path, scheduler: str) -> None:
+    expected = report(many)
+    with distributed.Client(scheduler, set_as_default=False) as client:
+        pids = client.run(os.getpid)
+    assert len(pids) == WORKERS
+    reading = read_ranks(paths(many), scheduler=scheduler)
+    first = next(reading)
+    os.kill(next(iter(pids.values())), signal.SIGKILL)
+    found = [first, *reading]
+    assert numbers(found) == list(range(RANKS))
+    assert [rank for rank, one in found if isinstance(one, str)] == [9]
+    assert report(many, scheduler) == expected
+
+
+def test_the_command_reads_by_the_cluster(many: Path, scheduler: str) -> None:
+    command = [sys.executable, "-m", "perftui_tui", "report", str(many), "--json"]
+    alone = subprocess.run(command, capture_output=True, check=True)
+    by_cluster = subprocess.run(
+        [*command, "--scheduler", scheduler], capture_output=True, check=True
+    )
+    assert by_cluster.stdout == alone.stdout
+
+
+def test_a_scheduler_that_is_not_there_is_an_error(
+    many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perftui.facts.ranks.read_on_cluster.CONNECT_SECONDS", 0.5)
+    with pytest.raises(ClusterError, match="cannot be reached"):
+        list(read_ranks(paths(many), scheduler="tcp://127.0.0.1:9"))
+    with pytest.raises(ClusterError, match="cannot be reached"):
+        list(read_ranks(paths(many), scheduler="no address"))
+
+
+def test_without_dask_it_is_said_what_to_install(
+    many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ClusterError, match="perftui\\[cluster\\]"):
+        list(read_ranks(paths(many), scheduler="tcp://127.0.0.1:9"))
+
+
+def test_a_scheduler_needs_a_directory_of_ranks(many: Path) -> None:
+    file = many / "rank0.pt.trace.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "perftui_tui", "report", str(file), "--scheduler", "tcp://x:1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "--scheduler reads the traces of a directory of ranks" in done.stderr

@@ -1,0 +1,170 @@
+"""Many ranks: read at once they hold what they hold when read in turn."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.facts.fact import RankPaths
+from perftui.facts.ranks import read_in_processes, read_ranks
+from perftui.facts.ranks.read_ranks import MEMORY_AT_LEAST, WORTH_PROCESSES, processes_for
+from perftui.report.as_json import as_object
+from perftui.report.read_beside import read_beside
+from perftui.report.report import make_report
+from perftui.report.subject import load_subject, paths_of
+from perftui.trace.errors import LoadCancelled
+from perftui.trace.multi_rank.choice import choose_rank
+from tests.core.ranks.conftest import RANKS
+from tests.core.ranks.deadly import ALWAYS, ONCE, read_or_die
+
+MB = 1 << 20
+
+
+def paths(folder: Path) -> RankPaths:
+    chosen = choose_rank(folder)
+    assert chosen is not None
+    return paths_of(chosen.ranks)
+
+
+def report(folder: Path, scheduler: str = "") -> Any:
+    """The whole report as JSON, with all ranks read before."""
+    chosen = choose_rank(folder)
+    assert chosen is not None
+    subject = replace(load_subject(chosen.path), beside=paths_of(chosen.ranks))
+    ranks = read_beside(subject, scheduler=scheduler)
+    return as_object(make_report(replace(subject, ranks=ranks)))
+
+
+def in_processes(monkeypatch: pytest.MonkeyPatch, count: int = 2) -> None:
+    monkeypatch.setattr(read_ranks, "processes_for", lambda _: count)
+
+
+def numbers(found: Sequence[read_ranks.ReadRank]) -> list[int]:
+    return sorted(rank for rank, _ in found)
+
+
+def test_in_turn_it_is_what_the_fact_works_out(many: Path) -> None:
+    chosen = choose_rank(many)
+    assert chosen is not None
+    subject = replace(load_subject(chosen.path), beside=paths_of(chosen.ranks))
+    by_fact = as_object(make_report(subject))
+    assert report(many) == by_fact
+    assert len(by_fact["ranks"]["rows"]) == RANKS - 1
+    assert any("rank 9 cannot be read" in note for note in by_fact["notes"])
+
+
+@pytest.mark.subprocess
+def test_in_processes_all_is_the_same(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_turn = report(many)
+    in_processes(monkeypatch)
+    assert report(many) == in_turn
+
+
+@pytest.mark.subprocess
+def test_what_a_dead_process_was_reading_is_read_again(
+    many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_turn = report(many)
+    in_processes(monkeypatch)
+    monkeypatch.setattr(read_in_processes, "read_one", read_or_die)
+    marks = [many / f"rank{rank}.pt.trace.{ONCE}" for rank in (7, 40)]
+    for mark in marks:
+        mark.touch()
+    assert report(many) == in_turn
+    assert not any(mark.exists() for mark in marks)
+
+
+@pytest.mark.subprocess
+def test_a_trace_that_kills_its_reader_is_named_and_is_not_the_end(
+    many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_processes(monkeypatch)
+    monkeypatch.setattr(read_in_processes, "read_one", read_or_die)
+    mark = many / f"rank30.pt.trace.{ALWAYS}"
+    mark.touch()
+    try:
+        found = list(read_ranks.read_ranks(paths(many)))
+    finally:
+        mark.unlink()
+    assert numbers(found) == list(range(RANKS))
+    left_out = {rank: why for rank, why in found if isinstance(why, str)}
+    assert sorted(left_out) == [9, 30]
+    assert left_out[30] == f"rank 30 cannot be read: {read_in_processes.DIED}"
+
+
+@pytest.mark.subprocess
+def test_its_processes_end_when_nobody_waits_any_more(
+    many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_processes(monkeypatch)
+    seen: list[read_ranks.ReadRank] = []
+    reading = read_ranks.read_ranks(paths(many), lambda: bool(seen))
+    seen.append(next(reading))
+    with pytest.raises(LoadCancelled):
+        list(reading)
+    deadline = time.monotonic() + 20
+    while any("spawn_main" in " ".join(one.cmdline()) for one in psutil.Process().children()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.subprocess
+def test_an_interrupt_ends_the_command_and_its_processes(many: Path) -> None:
+    script = """
+import sys
+from perftui.facts.ranks import read_ranks
+read_ranks.WORTH_PROCESSES = 0
+from perftui_tui.cli import main
+if __name__ == "__main__":
+    sys.exit(main(["report", sys.argv[1]]))
+"""
+    path = many.parent / "interrupted.py"
+    path.write_text(script)
+    started = subprocess.Popen(
+        [sys.executable, str(path), str(many)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    command = psutil.Process(started.pid)
+    deadline = time.monotonic() + 60
+    while not any("spawn_main" in " ".join(one.cmdline()) for one in command.children()):
+        assert time.monotonic() < deadline
+        assert started.poll() is None
+        time.sleep(0.01)
+    children = command.children()
+    started.send_signal(signal.SIGINT)
+    started.communicate(timeout=60)
+    assert started.returncode == 130
+    assert not psutil.wait_procs(children, timeout=20)[1]
+
+
+@given(
+    st.lists(st.integers(0, 4000 * MB), max_size=600),
+    st.integers(1, 200),
+    st.integers(0, 1 << 40),
+)
+def test_processes_fit_the_machine(sizes: list[int], cores: int, memory: int) -> None:
+    count = processes_for(sizes, cores, memory)
+    assert 1 <= count <= max(1, min(cores, len(sizes)))
+    if count > 1:
+        assert sum(sizes) >= WORTH_PROCESSES
+        each = MEMORY_AT_LEAST + read_ranks.MEMORY_PER_TEXT * max(sizes)
+        assert count * each <= read_ranks.MEMORY_SHARE * memory
+
+
+def test_few_small_traces_are_read_in_turn() -> None:
+    assert processes_for([MB] * 8, 64, 1 << 38) == 1
+    assert processes_for([100 * MB] * 8, 64, 1 << 38) == 8
+    assert processes_for([1000 * MB] * 512, 64, 16 << 30) == 17

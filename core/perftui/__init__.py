@@ -1,3 +1,44 @@
-"""Record, read and diagnose PyTorch training runs, without a user interface."""
+"""Record, read and diagnose PyTorch training runs, without a user interface.
+
+Names beside ``range`` and ``step`` are loaded when first used: scripts that train import this.
+"""
+
+from __future__ import annotations
+
+from perftui.agent.script_marks.marks import range, step  # noqa: A004 - scripts write perftui.range
 
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from perftui.api.findings import findings as findings
+    from perftui.api.run import Run as Run
+    from perftui.api.run import open_run as open_run
+    from perftui.api.table import Table as Table
+    from perftui.api.trace import Trace as Trace
+    from perftui.api.trace import load_trace as load_trace
+
+_LAZY = {
+    "Run": "perftui.api.run",
+    "Table": "perftui.api.table",
+    "Trace": "perftui.api.trace",
+    "findings": "perftui.api.findings",
+    "load_trace": "perftui.api.trace",
+    "open_run": "perftui.api.run",
+}
+
+__all__ = ["Run", "Table", "Trace", "findings", "load_trace", "open_run", "range", "step"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found: object = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

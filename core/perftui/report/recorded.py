@@ -53,7 +53,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Recording:
-    """What was recorded of a run's first rank, and how."""
+    """What was recorded of one rank of a run, and how."""
 
     options: tuple[str, ...]
     """Options of the recording, in the words of the command line."""
@@ -62,9 +62,9 @@ class Recording:
     nsys: tuple[Path, ...]
 
 
-def recording_of(run: RunSnapshot) -> Recording:
-    """What is known of how ``run`` was recorded."""
-    rank = run.rank()
+def recording_of(run: RunSnapshot, number: int = 0) -> Recording:
+    """What is known of how ``run`` was recorded, and of what was of rank ``number``."""
+    rank = run.rank(number)
     return Recording(
         options=tuple(_options(run.manifest.profile)),
         windows=tuple(_windows(run, rank)) if rank else (),

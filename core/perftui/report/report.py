@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from perftui.analysis.model import OpTable, TraceAnalysis
+from perftui.analysis.model import KernelTable, OpTable, TraceAnalysis
 from perftui.analysis.ops.modules import OUTSIDE
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis
@@ -115,9 +115,19 @@ def _modules(analysis: TraceAnalysis, top: int | None) -> tuple[OpRow, ...]:
     return tuple(row for row in rows if row.name != OUTSIDE)[:top] + outside
 
 
-def _longest(ops: OpTable, has_gpu: bool, most: int | None) -> tuple[OpRow, ...]:
+def longest_ops(ops: OpTable, has_gpu: bool) -> list[int]:
+    """The rows of ``ops`` in the order of a report: by time, then by name."""
     by = ops.device_self if has_gpu else ops.cpu_self
-    rows = sorted(range(len(ops)), key=lambda row: (-int(by[row]), ops.names[row]))[:most]
+    return sorted(range(len(ops)), key=lambda row: (-int(by[row]), ops.names[row]))
+
+
+def longest_kernels(kernels: KernelTable) -> list[int]:
+    """The rows of ``kernels`` in the order of a report."""
+    names, total = kernels.names, kernels.total
+    return sorted(range(len(kernels)), key=lambda row: (-int(total[row]), names[row]))
+
+
+def _longest(ops: OpTable, has_gpu: bool, most: int | None) -> tuple[OpRow, ...]:
     return tuple(
         OpRow(
             ops.names[row],
@@ -126,14 +136,13 @@ def _longest(ops: OpTable, has_gpu: bool, most: int | None) -> tuple[OpRow, ...]
             int(ops.cpu_total[row]),
             int(ops.device_self[row]),
         )
-        for row in rows
+        for row in longest_ops(ops, has_gpu)[:most]
     )
 
 
 def _kernels(analysis: TraceAnalysis, top: int | None) -> tuple[OpRow, ...]:
     table = analysis.kernels
-    rows = sorted(range(len(table)), key=lambda row: (-int(table.total[row]), table.names[row]))
     return tuple(
         OpRow(table.names[row], int(table.calls[row]), None, None, int(table.total[row]))
-        for row in rows[:top]
+        for row in longest_kernels(table)[:top]
     )

@@ -72,30 +72,45 @@ def load_subject(path: Path, exporting: ExportProgress | None = None, rank: int 
     if path.is_file() and path != RunLayout(path.parent).manifest:
         return Subject(path, analysis=_analysed(path, exporting))
     directory = path.parent if path.is_file() else path
-    run = newest_run(directory)
-    return _of_run(run, exporting, rank) if run is not None else _of_directory(directory)
+    root = newest_run(directory)
+    if root is None:
+        return _of_directory(directory)
+    return subject_of(load_run(root), exporting, rank)
 
 
-def _of_run(root: Path, exporting: ExportProgress | None, number: int) -> Subject:
+def load_run(root: Path) -> RunSnapshot:
+    """The run in the directory ``root``, without its windows.
+
+    Raises:
+        SubjectError: it cannot be read.
+    """
     try:
-        run = RunReader(root).poll()
+        return RunReader(root).poll()
     except ManifestError as error:
         raise SubjectError(str(error)) from error
+
+
+def subject_of(run: RunSnapshot, exporting: ExportProgress | None = None, rank: int = 0) -> Subject:
+    """``run`` with the newest window of ``rank`` that can be read, as ``load_subject`` reads it.
+
+    Raises:
+        SubjectError: the run has no such rank.
+    """
     places = sorted({one.place for one in run.ranks})
-    if number and number not in places:
+    if rank and rank not in places:
         some = ", ".join(map(str, places)) or "none yet"
-        raise SubjectError(f"the run has no rank {number}; its ranks are: {some}")
-    rank = run.rank(number)
-    windows = [(path, _WINDOW) for path in reversed(rank.windows if rank else ())]
+        raise SubjectError(f"the run has no rank {rank}; its ranks are: {some}")
+    found = run.rank(rank)
+    windows = [(path, _WINDOW) for path in reversed(found.windows if found else ())]
     # Their export may take minutes: only where somebody sees how far it has come.
-    reports = reversed(RunLayout(root).nsys_reports() if exporting else ())
+    reports = reversed(RunLayout(run.root).nsys_reports() if exporting else ())
     notes: list[str] = []
     for path, what in (*windows, *((path, "a report of nsys") for path in reports)):
-        found = _tried(path, what, exporting)
-        if not isinstance(found, str):
-            return Subject(root, run, found, tuple(notes), number)
-        notes.append(found)
-    return Subject(root, run, None, tuple(notes or ["no window was profiled"]), number)
+        opened = _tried(path, what, exporting)
+        if not isinstance(opened, str):
+            return Subject(run.root, run, opened, tuple(notes), rank)
+        notes.append(opened)
+    return Subject(run.root, run, None, tuple(notes or ["no window was profiled"]), rank)
 
 
 def _tried(path: Path, what: str, exporting: ExportProgress | None) -> TraceAnalysis | str:

@@ -39,6 +39,22 @@ class TorchFinder:
         return rest.find_spec(self, path, target)
 
 
+class MarksFinder:
+    """A meta-path finder that comes last: where the interpreter has no perftui, the name stands for
+    the marks that scripts set (``agent/script_marks/marks.py``)."""
+
+    def find_spec(self, name: str, *_: "Any") -> "Any":
+        """The spec of the marks for perftui, None for all else."""
+        if name != "perftui":
+            return None
+        from importlib.util import spec_from_file_location
+
+        agent = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+        marks = os.path.join(agent, "script_marks", "marks.py")
+        # perftui may have been uninstalled meanwhile.
+        return spec_from_file_location(name, marks) if os.path.exists(marks) else None
+
+
 def keep_compiled() -> None:
     """Write the .pyc of this file, which lies in the run's own spool, though the user wants none.
 
@@ -85,6 +101,7 @@ if __name__ == "sitecustomize":
     _spool = os.environ.get("PERFTUI_SPOOL")
     if _spool and not waits_already():
         sys.meta_path.insert(0, TorchFinder())
+        sys.meta_path.append(MarksFinder())
         if _own.startswith(_spool):
             keep_compiled()
     import_shadowed(_own)

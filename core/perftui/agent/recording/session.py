@@ -179,6 +179,17 @@ class Session(FastPathOpening):
         if recording is not None and self._adopt_thread(recording):
             self._optimizer_left(recording, optimizer, recording.now(), events)
 
+    @guarded
+    def end_step(self, kind: str) -> None:
+        """The script says that a step of that kind has ended; its thread is the one that trains."""
+        if self.fast_path.inside:
+            return
+        recording = self._begin()
+        if recording is None or not self._adopt_thread(recording):
+            return
+        has_begun, now = recording.has_begun, recording.now()
+        self._ended(recording, recording.steps.end_explicitly(kind, now if has_begun else None))
+
     @guarded_and_timed
     def foreign_profiler(self, profiler: Any, begins: bool) -> None:
         """The script starts a profiler of its own, or has ended it."""

@@ -89,6 +89,11 @@ class StepWriter:
             raise StepLimit
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the first step goes on, or has ended."""
+        return bool(self._step_start)
+
+    @property
     def _is_marked(self) -> bool:
         """Whether a window records what happens now."""
         return self.windows is not None and self.windows.is_open

@@ -17,6 +17,7 @@ from ..overrides.registry import read_overrides
 from ..overrides.request import Request
 from ..recording.session import Session
 from ..safety.guarded import GUARDED
+from ..script_marks.listener import listen
 
 
 def arm(torch: Any, spool: str) -> Session:
@@ -64,3 +65,4 @@ def _listen(torch: Any, session: Session, requests: list[Request], tracer: int) 
     hooks.watch_profilers(torch, session)
     saves.watch(torch, session)
     worker_times.watch(torch, session, tracer)
+    listen(torch, session)

@@ -62,6 +62,8 @@ class StepMachine:
     4. Without any of these, each root forward without gradients is a step of its own; one with
        gradients, too, once very many have come and no backward ever.
 
+    Once the script has said that a step ends, nothing else ends one.
+
     ``optimizers_exist`` returns whether the script has made a ``torch.optim`` optimizer,
     ``weights_changed`` whether it has written to its parameters since the last backward pass
     began. Times are any one monotonic clock in ns.
@@ -84,6 +86,10 @@ class StepMachine:
         self._backwards_since_optimizer = 0
         self._optimizers_since_fetch = 0
         self._last_was_backward = False
+        self._is_explicit = False
+        """Whether the script says where its steps end."""
+        self._last_kind = ""
+        """Of the last step; empty before the first has ended."""
         self.last_activity = 0
         """When the newest work of the step ended; the caller keeps it."""
         self._counts = _Counts()
@@ -102,7 +108,8 @@ class StepMachine:
             self._backwards_since_optimizer,
             self._optimizers_since_fetch,
             self._last_was_backward,
-            not any(vars(self._counts).values()),
+            self._is_explicit,
+            not self._has_seen_any(),
         )
 
     def ends_by_optimizers(self) -> bool:
@@ -110,9 +117,20 @@ class StepMachine:
         or backward calls (``LONG_WITHOUT_OPTIMIZER``). Asked when an optimizer has ended one."""
         return self._has_gone_back and self._optimizers_exist()
 
+    def end_explicitly(self, kind: str, now: int | None) -> list[Boundary]:
+        """The script says that a step of ``kind`` ends; ``now`` is None where none has begun.
+
+        The first time it may be one whose end was found already.
+        """
+        was_explicit, self._is_explicit = self._is_explicit, True
+        is_found = not was_explicit and self._last_kind == kind and not self._has_seen_any()
+        return [] if now is None or is_found else [self._cut(kind, now)]
+
     def fetch(self, now: int) -> list[Boundary]:
         """The loop asks a loader for a batch, or for a new iterator."""
         self._optimizers_since_fetch = 0
+        if self._is_explicit:
+            return []
         if self._counts.optimizers:
             self._cycle.restart()
             return [self._cut(TRAIN, now)]
@@ -127,7 +145,7 @@ class StepMachine:
     def forward(self, now: int, has_gradients: bool, loader_is_live: bool) -> list[Boundary]:
         """The outermost module is called. Steps that end here end before the call."""
         ended = []
-        if not loader_is_live:
+        if not loader_is_live and not self._is_explicit:
             ended = self._end_long_ago() if self._counts.optimizers else []
             if not self._counts.optimizers:
                 ended += self._end_at_forward(now, has_gradients)
@@ -158,6 +176,8 @@ class StepMachine:
         self._gradients_since_optimizer = 0
         self._has_trained = self.has_optimized = True
         turns, self._counts.turns_after_optimizer = self._counts.turns_after_optimizer, 0
+        if self._is_explicit:
+            return []
         if loader_is_live and self._optimizers_since_fetch < LONGEST_CYCLE:
             return []
         ended = []
@@ -170,6 +190,8 @@ class StepMachine:
 
     def finish(self) -> list[Boundary]:
         """The process ends; the last step, if there is a whole one, ends with its last work."""
+        if self._is_explicit:
+            return []
         if self._counts.optimizers or (self._counts.backwards and self._updates_by_hand()):
             return [self._cut(TRAIN, self.last_activity)]
         if self._counts.forwards and not self._counts.backwards:
@@ -178,6 +200,10 @@ class StepMachine:
             if kind == INFER or not self._counts.with_gradients:
                 return [self._cut(kind, self.last_activity)]
         return []
+
+    def _has_seen_any(self) -> bool:
+        """Whether anything has happened since the last step ended."""
+        return any(vars(self._counts).values())
 
     def _end_long_ago(self) -> list[Boundary]:
         """The first iteration, if there were only calls without gradients for long since then."""
@@ -225,6 +251,7 @@ class StepMachine:
 
     def _cut(self, kind: str, end: int, trains_next: bool = False) -> Boundary:
         self._has_trained |= kind == TRAIN
+        self._last_kind = kind
         counts, self._counts = self._counts, _Counts()
         turns = max(self._micro_batches(counts), 1)
         return Boundary(kind, end, turns, counts.forwards, trains_next)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
 from ..hooks.compiler import dispatches, pass_by
-from .ranges import Marks, Ranges
+from .ranges import Marks, Ranges, printable_name
 from .torch_window import is_profiling
 
 MODULE_MARK = "nn.Module: "
@@ -21,11 +20,6 @@ WRAPPED = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_m
 
 PARALLEL = ("DistributedDataParallel", "DataParallel")
 """Wrappers that hold the model as ``module``."""
-
-MOST_CHARACTERS = 200
-
-# Kineto writes names into its JSON as they are.
-_UNSAFE = re.compile(r'["\\\x00-\x1f\x7f]')
 
 
 class ModuleNames:
@@ -66,7 +60,7 @@ def _place(path: str, is_parallel: bool) -> str:
 
 def _name(place: str, kind: str) -> str:
     whole = f"{place} ({kind})" if place else kind
-    return MODULE_MARK + _UNSAFE.sub("?", whole)[:MOST_CHARACTERS]
+    return printable_name(MODULE_MARK + whole)
 
 
 class ModuleRanges:

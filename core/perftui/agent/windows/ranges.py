@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+from .torch_window import is_profiling
 
 STEP_MARK = "ProfilerStep#"
 """The name by which other tools know steps."""
 
 PHASE_MARK = "perftui::"
+
+MOST_CHARACTERS = 200
+
+# Kineto writes names into its JSON as they are.
+_UNSAFE = re.compile(r'["\\\x00-\x1f\x7f]')
+
+
+def printable_name(name: str) -> str:
+    """``name`` as a range can have it."""
+    text = _UNSAFE.sub("?", name)[:MOST_CHARACTERS]
+    return text.encode("utf-8", "replace").decode()
 
 
 class Ranges:
@@ -21,6 +35,7 @@ class Ranges:
 
     def __init__(self, torch: Any, recorded: bool, nvtx: bool) -> None:
         self.are_recorded = recorded
+        self._torch = torch
         self._begin = torch.autograd._record_function_with_args_enter if recorded else None
         self._end = torch.autograd._record_function_with_args_exit
         self._nvtx = torch.cuda.nvtx if nvtx else None
@@ -31,12 +46,32 @@ class Ranges:
             self._nvtx.range_push(name)
         return None if self._begin is None else self._begin(name)
 
+    def open_elsewhere(self, name: str) -> tuple[Any] | None:
+        """Begin a range in a thread other than the one that trains, if that is recorded: nsys
+        records all, torch's profiler those of the autograd engine. Returns what ends it."""
+        if self.are_recorded and not is_profiling(self._torch):
+            return None
+        return (self.open(name),)
+
     def close(self, handle: Any) -> None:
         """End the range that ``open`` has begun last of those that are open."""
         if handle is not None:
             self._end(handle)
         if self._nvtx is not None:
             self._nvtx.range_pop()
+
+
+class OpenRange:
+    """A range that is open; it is closed and opened again where a step ends within it."""
+
+    __slots__ = ("handle", "is_of_script", "name", "phase")
+
+    def __init__(self, name: str, handle: Any, phase: str = "", is_of_script: bool = False) -> None:
+        self.name = name
+        self.handle = handle
+        self.phase = phase
+        """The phase of the step; empty for other ranges."""
+        self.is_of_script = is_of_script
 
 
 class Marks:
@@ -47,21 +82,31 @@ class Marks:
 
     def __init__(self, ranges: Ranges) -> None:
         self._ranges = ranges
-        self._open: list[tuple[str, Any]] = []
-        """The phases and modules of the step, innermost last; modules are those named ''."""
+        self._open: list[OpenRange] = []
+        """Phases, modules and ranges of the script, innermost last."""
         self._step: Any = None
         self._has_step = False
 
     @property
     def is_in_phase(self) -> bool:
         """Whether any phase of the step goes on."""
-        return bool(self._open)
+        return any(one.phase for one in self._open)
 
     def begin_step(self, index: int) -> None:
-        """End the step before, if any, and begin step ``index``."""
+        """End the step before, if any, and begin step ``index``.
+
+        Ranges of the script that go on are parts of both.
+        """
+        of_script = (at for at, one in enumerate(self._open) if one.is_of_script)
+        depth = next(of_script, len(self._open))
+        going_on = self._open[depth:]
+        self.end_inner(depth)
         self.end_step()
         self._step = self._ranges.open(f"{STEP_MARK}{index}")
         self._has_step = True
+        for one in going_on:
+            one.handle = self._ranges.open(one.name)
+            self._open.append(one)
 
     def end_step(self) -> None:
         """End the current step."""
@@ -71,20 +116,20 @@ class Marks:
 
     def begin(self, phase: str) -> None:
         """A phase begins."""
-        self._open.append((phase, self._ranges.open(PHASE_MARK + phase)))
+        self._begin(PHASE_MARK + phase, phase)
 
     def end(self, phase: str) -> None:
         """A phase ends; one that began before the window did has no range to end."""
         depth = len(self._open)
-        while depth and not self._open[depth - 1][0]:
+        while depth and not self._open[depth - 1].phase:
             depth -= 1
-        if depth and self._open[depth - 1][0] == phase:
+        if depth and self._open[depth - 1].phase == phase:
             self.end_inner(depth - 1)
 
     def begin_inner(self, name: str) -> int:
         """A range of its own begins within the phases; returns what ``end_inner`` takes."""
         depth = len(self._open)
-        self._open.append(("", self._ranges.open(name)))
+        self._begin(name)
         return depth
 
     def end_inner(self, depth: int) -> None:
@@ -93,9 +138,32 @@ class Marks:
         It may have been ended already, with all else.
         """
         while len(self._open) > depth:
-            self._ranges.close(self._open.pop()[1])
+            self._ranges.close(self._open.pop().handle)
+
+    def begin_range(self, name: str) -> OpenRange:
+        """A range of the script begins, in a phase or not; returns what ``end_range`` takes."""
+        return self._begin(name, is_of_script=True)
+
+    def end_range(self, opened: OpenRange) -> None:
+        """End a range of the script, and whatever is open inside it, unless it has ended."""
+        if opened in self._open:
+            self.end_inner(self._open.index(opened))
+
+    def begin_elsewhere(self, name: str) -> tuple[Any] | None:
+        """A range of the script begins in another thread; what ``end_elsewhere`` takes, None where
+        nothing would record it."""
+        return self._ranges.open_elsewhere(name)
+
+    def end_elsewhere(self, opened: tuple[Any]) -> None:
+        """End that range, in the same thread."""
+        self._ranges.close(opened[0])
 
     def end_all(self) -> None:
         """End whatever is open, innermost first."""
         self.end_inner(0)
         self.end_step()
+
+    def _begin(self, name: str, phase: str = "", *, is_of_script: bool = False) -> OpenRange:
+        opened = OpenRange(name, self._ranges.open(name), phase, is_of_script)
+        self._open.append(opened)
+        return opened

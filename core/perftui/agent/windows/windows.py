@@ -52,6 +52,11 @@ class Windows(WindowStages):
         return True
 
     @property
+    def thread(self) -> int:
+        """The thread that the window records."""
+        return self._thread
+
+    @property
     def can_wait(self) -> bool:
         """Whether steps like the ones before may be reported to the plan later, by ``usual``;
         others must be passed to ``boundary`` at once."""

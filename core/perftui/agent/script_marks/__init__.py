@@ -1,0 +1,1 @@
+"""What a script marks itself: ranges, and the ends of its steps."""

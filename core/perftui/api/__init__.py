@@ -1,0 +1,1 @@
+"""What ``import perftui`` offers to scripts and notebooks that read runs and traces."""

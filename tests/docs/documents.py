@@ -78,6 +78,13 @@ def scripts() -> Iterator[tuple[str, str]]:
                 yield name[1], found[2]
 
 
+def snippets(document: Path) -> list[str]:
+    """Python in a document that is no file and no session, in order."""
+    text = document.read_text(encoding="utf-8")
+    found = (block[2] for block in _FENCED.finditer(text) if block[1] == "python")
+    return [code for code in found if not code.startswith(("# ", ">>> "))]
+
+
 def _command(document: Path, text: str, at: int, written: str) -> Command:
     line = text.count("\n", 0, at) + 1
     words = shlex.split(_BEHIND.sub("", written).replace("[", "").replace("]", ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -64,8 +65,10 @@ class Judged(ABC):
 
     @cached_property
     def report(self) -> ReportOutput:
-        """What ``perftui report --json`` prints, as plain values; docs/json.md and
-        ``perftui schema report`` say what the fields mean."""
-        from perftui.report.as_json import as_object
+        """What ``perftui report --json`` prints, read back; docs/json.md and ``perftui schema
+        report`` say what the fields mean."""
+        from perftui.report.as_json import as_object, encode_object
 
-        return as_object(self._report)
+        text = encode_object(as_object(self._report), on_one_line=True)
+        found: ReportOutput = json.loads(text)
+        return found

@@ -48,7 +48,7 @@ class Table:
         return {name: _plain(column) for name, column in self.values.items()}
 
     def to_pandas(self) -> Any:
-        """A ``pandas.DataFrame`` with these columns; what is unknown is NaN, of text None.
+        """A ``pandas.DataFrame`` with these columns; what is unknown is missing there, too.
 
         Raises:
             ImportError: pandas is not installed.

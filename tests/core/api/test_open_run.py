@@ -1,0 +1,148 @@
+"""A recorded run, as scripts and notebooks read it: the values of its report, one by one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import perftui
+from perftui.report import as_json
+from perftui.report.report import make_report
+from perftui.report.subject import load_subject
+from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS
+from perftui.run.journal import JournalWriter
+from perftui.run.layout import RunLayout
+from tests.tui.recorded import ENDED, START, step_rows, write_run
+from tests.tui.traces import write_trace
+
+
+def report_of(root: Path, rank: int = 0) -> Any:
+    return json.loads(as_json.encode(make_report(load_subject(root, rank=rank))))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A run with a profiled window."""
+    made = write_run(tmp_path / "runs", workers=2, gpu=True, **ENDED)
+    rank = RunLayout(made).rank(0)
+    rank.windows.mkdir()
+    write_trace(tmp_path).rename(rank.window(50))
+    events = JournalWriter(rank.events, EVENT_COLUMNS)
+    data = {"file": rank.window(50).relative_to(rank.root).as_posix(), "steps": 3, "stall": 7}
+    events.append([[START, "window", 7, 50, {**data, "reason": "warm"}]])
+    events.close()
+    return made
+
+
+def add_rank(root: Path, wait_ms: int) -> None:
+    journal = JournalWriter(RunLayout(root).rank(1).steps, STEP_COLUMNS)
+    journal.append(step_rows(60, wait_ms, 0, False))
+    journal.close()
+
+
+def test_every_value_of_the_report_is_there(root: Path) -> None:
+    run, told = perftui.open_run(root), report_of(root)
+
+    assert run.report == told
+    assert str(run.path) == told["path"]
+    assert run.verdict == told["verdict"]
+    assert list(run.notes) == told["notes"]
+    assert [vars(one) for one in run.not_judged] == told["not_judged"]
+    assert [one.fix for one in run.fixes] == [one["fix"] for one in told["fixes"]]
+    assert (run.id, run.state, run.script) == (told["run"]["run_id"], "exited 0", "train.py")
+    assert list(run.manifest.command) == told["run"]["command"]
+    assert run.breakdown is not None
+    parts = {"step_ns": run.breakdown.mean, "parts_ns": dict(run.breakdown.parts)}
+    assert parts.items() <= told["step_breakdowns"][0].items()
+    assert sum(time for _, time in run.breakdown.parts) == run.breakdown.mean
+
+
+def test_findings_are_those_of_the_report(root: Path) -> None:
+    run, told = perftui.open_run(root), report_of(root)["findings"]
+
+    assert len(run.findings) == len(told) > 1
+    assert perftui.findings(root) == run.findings
+    for finding, one in zip(run.findings, told, strict=True):
+        assert finding.severity.name.lower() == one["severity"]
+        for name in ("rule", "sentence", "cost_ns", "step_ns", "share", "best_speedup", "steps"):
+            assert getattr(finding, name) == one[name], name
+        assert list(finding.fixes) == one["fixes"]
+        assert [fact.value for fact in finding.facts] == [fact["value"] for fact in one["facts"]]
+
+
+def test_steps_are_those_of_the_report(root: Path) -> None:
+    steps, rows = perftui.open_run(root).steps, report_of(root)["steps"]["rows"]
+    suffixes = {"ns": "_ns", "B": "_bytes"}
+
+    columns = steps.to_dict()
+    assert len(columns) == len(STEP_COLUMNS)
+    assert len(steps) == 200
+    for column in STEP_COLUMNS:
+        name = column.name + suffixes.get(column.unit, "")
+        assert columns[name] == [None if value == -1 else value for value in rows[column.name]]
+    assert steps["start_ns"].dtype == "int64"
+    assert steps["batches_ready"].dtype == "float64"
+    assert steps["profiled"].dtype == "bool"
+
+
+def test_windows_open_as_traces(root: Path) -> None:
+    run, told = perftui.open_run(root), report_of(root)
+
+    (window,) = run.windows
+    assert {**vars(window), "file": str(window.file)} == told["recording"]["windows"][0]
+    assert window.file is not None
+    assert run.trace is not None
+    assert run.trace.path == window.file
+    assert run.trace.operators.to_dict() == perftui.load_trace(window.file).operators.to_dict()
+    assert run.trace.operators["name"].tolist() == [one["name"] for one in told["operators"]]
+
+
+def test_each_rank_has_steps_and_findings_of_its_own(root: Path) -> None:
+    add_rank(root, wait_ms=3)
+    first = perftui.open_run(root)
+    second = first.of_rank(1)
+
+    assert first.ranks == second.ranks == (0, 1)
+    assert first.of_rank(0) is first
+    assert (first.rank, second.rank) == (0, 1)
+    assert second.windows == ()
+    assert second.trace is None
+    told = report_of(root, rank=1)
+    assert second.steps["duration_ns"].tolist() == told["steps"]["rows"]["duration"]
+    assert [one.rule for one in second.findings] == [one["rule"] for one in told["findings"]]
+    assert second.report["ranks"] == first.report["ranks"] | {"shown": 1}  # type: ignore[operator]
+    with pytest.raises(ValueError, match="the run has no rank 2; its ranks are: 0, 1"):
+        first.of_rank(2)
+
+
+def test_what_nobody_knows_is_missing(tmp_path: Path) -> None:
+    run = perftui.open_run(write_run(tmp_path, steps=0))
+
+    assert run.ranks == (0,)
+    assert len(run.steps) == 0
+    assert run.steps.columns == perftui.open_run(write_run(tmp_path / "a")).steps.columns
+    assert (run.windows, run.trace, run.verdict, run.breakdown) == ((), None, None, None)
+    assert repr(run) == "<Run 20231114-221320-train: train.py, running, 0 steps>"
+
+
+def test_a_run_is_found_below_and_by_its_manifest(root: Path) -> None:
+    for place in (root, str(root), root / "run.json", root.parent):
+        assert perftui.open_run(place).path == root
+
+
+def test_what_is_no_run_is_refused_with_a_reason(tmp_path: Path) -> None:
+    trace = write_trace(tmp_path)
+    damaged = write_run(tmp_path / "runs")
+    (damaged / "run.json").write_text("{")
+
+    with pytest.raises(ValueError, match=r"is not a run; perftui\.load_trace opens traces"):
+        perftui.open_run(trace)
+    with pytest.raises(ValueError, match="name the directory of a run"):
+        perftui.open_run(tmp_path)
+    with pytest.raises(ValueError, match="no such file or directory"):
+        perftui.open_run(tmp_path / "none")
+    with pytest.raises(ValueError, match=r"run\.json"):
+        perftui.open_run(damaged)

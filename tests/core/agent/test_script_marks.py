@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import subprocess
 import sys
@@ -427,6 +428,12 @@ def test_names_and_kinds_are_checked_with_an_agent_and_without(listener: list[st
     perftui.step("infer")
 
     assert listener == ["infer"]
+
+
+def test_the_examples_of_the_docstrings_run() -> None:
+    found = doctest.testmod(sys.modules[perftui.range.__module__])
+
+    assert (found.attempted, found.failed) == (2, 0)
 
 
 @pytest.mark.parametrize(("name", "shown"), [("a", "a"), ('"\\\n', "???"), ("é\ud800", "é?")])

@@ -21,8 +21,9 @@ from tests.docs.documents import ROOT, snippets
 WINDOW = {"first_step": 10, "window_steps": 3}
 
 BARE = """
-import sys
-sys.path[:] = [path for path in sys.path if not path.endswith("/core")]
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *more: None if name == "perftui" else find(name, *more)
 """
 """Makes the interpreter one that has no perftui."""
 

@@ -9,6 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from perftui import format as fmt
+from perftui.experiments.conditions import (
+    Difference,
+    differences,
+    is_source_unknown,
+    other_machine,
+)
 from perftui.experiments.effect import effective_changes, missed
 from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui.experiments.same_work import batch_size, busy, incomparable
@@ -74,6 +80,8 @@ class Comparison:
     """Arguments of the training's loader and optimizer that are in force and differ."""
     notes: tuple[str, ...]
     """What the comparison does not show, in words."""
+    differences: tuple[Difference, ...] = ()
+    """Of machine, versions, command and source, between two runs."""
 
     @property
     def of_traces(self) -> bool:
@@ -122,6 +130,7 @@ def compare(before: Facts, after: Facts) -> Comparison:
         _phases(first, second) if not unlike else (),
         effective_changes(before, after) if both_runs else (),
         _notes(before, after),
+        differences(before, after),
     )
 
 
@@ -207,7 +216,12 @@ def _judge(
     if ratios is None:
         return Verdict.INCONCLUSIVE, "a run has steps of zero length"
     if _both_runs(before, after):
-        unlike = incomparable(before, after) or missed(after) or busy(before, after)
+        unlike = (
+            incomparable(before, after)
+            or other_machine(differences(before, after))
+            or missed(after)
+            or busy(before, after)
+        )
     if unlike:
         return Verdict.INCONCLUSIVE, unlike
     return _by_size(ratios, NOISE_MANY if min(counts) >= MANY_STEPS else NOISE_FEW)
@@ -251,10 +265,8 @@ def _notes(before: Facts, after: Facts) -> tuple[str, ...]:
     if None in (batch_size(before), batch_size(after)):
         notes.append("whether a step has the same number of samples in both runs is not known")
     first, second = before.manifest, after.manifest
-    if first and second and first.host != second.host:
-        notes.append("the runs were recorded on different hosts")
-    if first and second and first.command != second.command:
-        notes.append("the commands differ")
+    if first and second and is_source_unknown(first, second):
+        notes.append("both runs had uncommitted changes: whether the source is the same is unknown")
     for name, run in (("first", before), ("second", after)):
         use = machine_use(run)
         if why := busy_host(run):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perftui.experiments.conditions import training_processes
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts
@@ -17,7 +18,7 @@ def incomparable(before: Facts, after: Facts) -> str:
     for name, old, new in (
         ("batch size", batch_size(before), batch_size(after)),
         ("micro-batches a step", micro_batches(before), micro_batches(after)),
-        ("training processes", _ranks(before), _ranks(after)),
+        ("training processes", training_processes(before), training_processes(after)),
     ):
         if old is not None and new is not None and old != new:
             return f"{name} {old} -> {new}: a step is not the same work in both runs"
@@ -53,8 +54,4 @@ def _most_samples(run: Facts) -> int | None:
     size, steps = batch_size(run), whole_training(run)
     if size is None or steps is None:
         return None
-    return size * steps * (micro_batches(run) or 1) * _ranks(run)
-
-
-def _ranks(run: Facts) -> int:
-    return run.run.world if run.run and run.rank else 1
+    return size * steps * (micro_batches(run) or 1) * training_processes(run)

@@ -21,6 +21,7 @@ from perftui.recorder.process.environment import reap, start_in_run
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Expected, Manifest, Override, Status, read_manifest, write_manifest
 from perftui.run.stack_samples import STACK_RATE_KEY
+from perftui.telemetry.cpu.name import cpu_name
 from perftui.telemetry.limits import usable_cores, usable_memory
 from perftui.wire.options import AgentOptions
 
@@ -85,6 +86,7 @@ def prepare(launch: Launch) -> RunLayout:
         name=launch.name,
         interpreter=launch.command[0],
         cpu_count=usable_cores(),
+        cpu_name=cpu_name(),
         memory_bytes=usable_memory(),
         overrides=launch.overrides,
         expected=launch.expected,

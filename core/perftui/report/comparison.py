@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
 from perftui import format as fmt
 from perftui.analysis.kernels.distinct_names import short_names
 from perftui.experiments.comparison import Comparison, Verdict
+from perftui.experiments.conditions import Difference, Effect
 from perftui.experiments.work_changes import Amount, WorkChange
 from perftui.fixes.apply import last_applied, patch_store
 from perftui.report.blocks import cut
@@ -28,9 +29,9 @@ _NAME_WIDTH = 34
 
 
 def text(found: Comparison) -> str:
-    """The verdict, the parts of both mean steps, operators and kernels that changed most, and what
-    the comparison does not show."""
-    lines = [_headline(found)]
+    """The verdict, what limits the comparison, the parts of both mean steps, operators and kernels
+    that changed most, and what the comparison does not show."""
+    lines = [_headline(found), *(f"  {line}" for line in difference_lines(found.differences))]
     lines += [
         f"  {phase_name(one.phase):<18} {fmt.duration(one.before):>10} -> {fmt.duration(one.after)}"
         for one in found.phases
@@ -86,6 +87,29 @@ def _headline(found: Comparison) -> str:
     return f"{found.verdict.value}{ratio}: {found.reason}"
 
 
+_INTRODUCED = {
+    Effect.NOT_COMPARABLE: "not comparable",
+    Effect.PARTLY: "only partly comparable",
+    Effect.SOURCE: "source",
+}
+
+
+def difference_lines(differences: Sequence[Difference]) -> list[str]:
+    """A line for each effect that one of ``differences`` has: ``only partly comparable: torch 2.8.0
+    -> 2.9.1, host a -> b``. Not yet safe to show."""
+    found = {
+        effect: [one.text for one in differences if one.effect is effect] for effect in _INTRODUCED
+    }
+    return [f"{_INTRODUCED[effect]}: {', '.join(texts)}" for effect, texts in found.items() if texts]
+
+
+def _comparable(differences: Sequence[Difference]) -> Literal["yes", "partly", "no"]:
+    effects = {one.effect for one in differences}
+    if Effect.NOT_COMPARABLE in effects:
+        return "no"
+    return "partly" if Effect.PARTLY in effects else "yes"
+
+
 def _rest(found: Comparison) -> list[str]:
     changes = [f"  in force: {', '.join(found.changes)}"] if found.changes else []
     return [*changes, *(f"  {note}" for note in found.notes)]
@@ -98,6 +122,8 @@ def as_object(found: Comparison) -> ComparisonOutput:
         "outcome": found.verdict,
         "ratio": found.speedup,
         "reason": found.reason,
+        "comparable": _comparable(found.differences),
+        "differences": msgspec.to_builtins(found.differences),
         "steps_of": "trace" if found.of_traces else "run",
         "parts_ns": {one.phase: (one.before, one.after) for one in found.phases},
         "table_steps": _steps(found) if found.tables else None,
@@ -125,9 +151,11 @@ def _next(found: Comparison) -> list[str] | None:
 
 
 def brief_text(found: Comparison) -> str:
-    """The verdict, the next command and the phase that changed most, then notes."""
+    """The verdict, what limits the comparison, the next command and the phase that changed most,
+    then notes."""
     following, largest = _next(found), _largest(found)
     lines = [cut(_headline(found), LETTERS)]
+    lines += [f"  {cut(line, LETTERS)}" for line in difference_lines(found.differences)]
     lines += [printable(f"  next: {shlex.join(following)}")] if following else []
     if largest:
         phase, before, after = largest
@@ -145,7 +173,8 @@ def brief_object(found: Comparison) -> BriefComparison:
     plain["largest_change"] = largest[0] if largest else None
     plain["largest_change_ns"] = largest[2] - largest[1] if largest else None
     plain["next"] = whole(plain["next"])
-    cut_lists(plain, "notes", "changes")
+    plain["differences"] = [one.text for one in found.differences]
+    cut_lists(plain, "notes", "changes", "differences")
     return cast(BriefComparison, plain)
 
 

@@ -147,6 +147,8 @@ class Manifest:
     torch_version: str | None = None
     cpu_count: int = 0
     """Cores the training may use."""
+    cpu_name: str = ""
+    """The model of the processor, empty where the system does not name it."""
     memory_bytes: int = 0
     gpus: tuple[str, ...] = ()
     git_commit: str | None = None

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypedDict
 from msgspec import Meta
 
 from perftui.experiments import comparison
+from perftui.experiments.conditions import Difference
 from perftui.experiments.trial.costs import Costs
 from perftui.experiments.trial.same_losses import LossCheck
 from perftui.experiments.trial.verdict import Outcome
@@ -21,6 +22,16 @@ Notes = Annotated[
     list[str], Meta(description="Reasons not to rely on the result, and what was not checked.")
 ]
 InForce = Annotated[list[str], Meta(description="Changed arguments in force: num_workers 0 -> 2.")]
+
+Comparable = Annotated[
+    Literal["yes", "partly", "no"],
+    Meta(
+        description=(
+            "Whether machine, versions, command and number of training processes allow the "
+            "comparison, as far as they are known. Another commit does not limit it."
+        )
+    ),
+]
 
 Advice = Annotated[
     str | None, Meta(description="What to write by hand, where perftui apply cannot.")
@@ -108,6 +119,11 @@ class ComparisonOutput(TypedDict):
     outcome: comparison.Verdict
     ratio: Ratio
     reason: str
+    comparable: Comparable
+    differences: Annotated[
+        list[Difference],
+        Meta(description="Of two runs, those that limit the comparison most first."),
+    ]
     steps_of: Annotated[
         Literal["run", "trace"],
         Meta(description="Whose steps are compared: for two runs, those of the training thread."),
@@ -196,6 +212,10 @@ class BriefComparison(TypedDict):
     outcome: comparison.Verdict
     ratio: Ratio
     reason: str
+    comparable: Comparable
+    differences: Annotated[
+        list[str], Meta(description="Of two runs, in words: torch 2.8.0 -> 2.9.1.")
+    ]
     largest_change: Annotated[
         str | None, Meta(description="The phase of the step that changed most.")
     ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from perftui.experiments.comparison import Comparison, PhaseChange, Verdict
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.report.comparison import difference_lines
 from perftui.run.columns import phase_name
 from perftui_tui.look.format import per_second, share
 from perftui_tui.look.rows import Row, crop, fold, row, wrap
@@ -92,6 +93,7 @@ def _verdict(result: Comparison, cells: int) -> list[Row]:
     return [
         row((f" {text} ", STYLES[result.verdict])),
         *wrap(result.reason, cells),
+        *(each for line in difference_lines(result.differences) for each in wrap(line, cells)),
         *(() if result.of_traces else wrap(effective, cells, "dim")),
         (),
     ]

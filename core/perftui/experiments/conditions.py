@@ -122,7 +122,7 @@ def _command(before: Sequence[str], after: Sequence[str]) -> Iterator[Difference
         (at for at in range(fewest - first) if before[-1 - at] != after[-1 - at]), fewest - first
     )
     # `--lr 0.1` says more than `0.1`.
-    if 0 < first and before[first - 1].startswith("-"):
+    if first > 0 and before[first - 1].startswith("-"):
         first -= 1
     old, new = (shlex.join(words[first : len(words) - behind]) for words in (before, after))
     yield Difference("command", old or "nothing", new or "nothing", Effect.PARTLY)
@@ -138,4 +138,3 @@ def _differ(
 ) -> Iterator[Difference]:
     if before and after and before != after:
         yield Difference(what, before, after, effect)
-

@@ -100,7 +100,9 @@ def difference_lines(differences: Sequence[Difference]) -> list[str]:
     found = {
         effect: [one.text for one in differences if one.effect is effect] for effect in _INTRODUCED
     }
-    return [f"{_INTRODUCED[effect]}: {', '.join(texts)}" for effect, texts in found.items() if texts]
+    return [
+        f"{_INTRODUCED[effect]}: {', '.join(texts)}" for effect, texts in found.items() if texts
+    ]
 
 
 def _comparable(differences: Sequence[Difference]) -> Literal["yes", "partly", "no"]:

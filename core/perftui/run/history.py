@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,46 +121,3 @@ def _time_in(run_id: str) -> int:
         return int(time.mktime(time.strptime(run_id[:15], "%Y%m%d-%H%M%S"))) * 1_000_000_000
     except (ValueError, OverflowError):
         return 0
-
-
-GOING = ".deleted-"
-"""Begins the name of a directory that is being removed; no run is called so."""
-
-
-class NotRemovableError(ValueError):
-    """The run must be kept, and the message says why."""
-
-
-def delete_run(root: Path) -> None:
-    """Remove the run at ``root`` with everything in it.
-
-    It is renamed first, so that nobody lists half of it.
-
-    Raises:
-        NotRemovableError: it lives, or whether it does is not known.
-        OSError: it cannot be removed.
-    """
-    reason = why_kept(root)
-    if reason:
-        raise NotRemovableError(reason)
-    going = root.with_name(f"{GOING}{root.name}")
-    root.rename(going)
-    shutil.rmtree(going)
-
-
-def why_kept(root: Path) -> str:
-    """Why the run at ``root`` cannot be deleted, empty where it can."""
-    if root.is_symlink():
-        return "it is a link to another directory"
-    layout = RunLayout(root)
-    for one in (layout, *layout.parts()):
-        try:
-            manifest = with_liveness(read_manifest(one.manifest))
-        except ManifestError as error:
-            return f"whether it still runs is not known: {error}"
-        if not manifest.status.is_over:
-            return (
-                f"it still runs on {manifest.host}, or its recorder there died; delete it on that "
-                "host"
-            )
-    return ""

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from perftui_tui.commands.quantities import bytes_in, seconds_in, share_in
+
 COMMANDS = (
     *("replay", "attach", "report", "runs", "demo", "keys", "explain"),
     *("try", "tune", "isolate", "apply", "undo", "compare", "schema", "skill"),
-    *("doctor", "probe"),
+    *("doctor", "probe", "check"),
 )
 DIAGNOSE = "diagnose"
 """Before a script, module or command: it is run for its report alone."""
@@ -33,6 +35,8 @@ FLAGS = (
     "brief",
     "markdown",
     "dry-run",
+    "prune",
+    "github",
 )
 VALUES = (
     "python",
@@ -49,16 +53,22 @@ VALUES = (
     "budget",
     "path",
     "scheduler",
+    *("against", "max-regression", "fail-on", "inconclusive", "junit"),
+    *("older-than", "keep", "max-size"),
 )
-NUMBERS = ("window", "max-steps", "top")
+NUMBERS = ("window", "max-steps", "top", "keep")
+WORDS = {
+    "theme": ("dark", "light", "contrast", "ansi"),
+    "fail-on": ("critical", "warning", "info", "none"),
+    "inconclusive": ("pass", "fail"),
+}
+"""Options that take one of a few words."""
 MOST_STACK_RATE = 100
 """A second: more would take py-spy several per cent of a core."""
-THEMES = ("dark", "light", "contrast", "ansi")
 _RANK = re.compile(r"\d{1,9}", re.ASCII)
 _STEPS = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?", re.ASCII)
 _BUDGET = re.compile(r"([1-9]\d{0,4})(s|m|h)", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
-_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%?", re.ASCII)
 MISSING = {
     "": "no script given",
     "module": "-m needs a module",
@@ -114,7 +124,7 @@ class CommandLine:
 
     def share(self, name: str) -> float | None:
         """The value of an option in per cent as a share, None where it is not given."""
-        return _percent(self.values[name]) / 100 if name in self.values else None
+        return share_in(self.values[name]) if name in self.values else None
 
 
 def parse(arguments: list[str]) -> CommandLine:
@@ -191,15 +201,27 @@ def _checked(name: str, value: str) -> str:
         )
     if name == "steps":
         _first_and_last(value)
-    if name == "overhead" and not 0 < _percent(value) <= 100:
+    if name == "overhead" and not 0 < (share_in(value) or 0) <= 1:
         raise UsageError(f"--overhead needs per cent of the run, such as 0.5%, not {value!r}")
     if name == "budget" and not _BUDGET.fullmatch(value):
         raise UsageError(f"--budget needs a time such as 90s, 15m or 2h, not {value!r}")
     if name == "rank" and not _RANK.fullmatch(value):
         raise UsageError(f"--rank needs a whole number, not {value!r}")
-    if name == "theme" and value not in THEMES:
-        raise UsageError(f"there is no theme {value!r}; there are {', '.join(THEMES)}")
+    _check_limit(name, value)
+    if name == "theme" and value not in WORDS[name]:
+        raise UsageError(f"there is no theme {value!r}; there are {', '.join(WORDS[name])}")
+    if name in WORDS and value not in WORDS[name]:
+        raise UsageError(f"--{name} needs one of {', '.join(WORDS[name])}, not {value!r}")
     return value
+
+
+def _check_limit(name: str, value: str) -> None:
+    if name == "max-regression" and share_in(value) is None:
+        raise UsageError(f"--{name} needs per cent of the step, such as 5%, not {value!r}")
+    if name == "older-than" and seconds_in(value) is None:
+        raise UsageError(f"--{name} needs a time such as 12h, 30d or 8w, not {value!r}")
+    if name == "max-size" and bytes_in(value) is None:
+        raise UsageError(f"--{name} needs a size such as 500M or 5G, not {value!r}")
 
 
 def _first_and_last(value: str) -> tuple[int, int | None]:
@@ -208,12 +230,6 @@ def _first_and_last(value: str) -> tuple[int, int | None]:
     if not first or (last and last < first):
         raise UsageError(f"--steps needs a step or two, such as 100 or 100-104, not {value!r}")
     return first, last or None
-
-
-def _percent(value: str) -> float:
-    """``1%`` or ``1``; 0 where it is neither."""
-    found = _PERCENT.fullmatch(value)
-    return float(found[1]) if found else 0.0
 
 
 def _suggestion(name: str) -> str:

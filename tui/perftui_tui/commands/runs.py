@@ -1,4 +1,4 @@
-"""`perftui runs`: the recorded runs, newest first."""
+"""`perftui runs`: the recorded runs, newest first, or without those that are to go."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ from perftui_tui.commands.target import runs_directory
 
 
 def runs(line: CommandLine) -> int:
-    """Print one line for each run of the project or runs directory that ``line`` names.
+    """Print one line for each run of the project or runs directory that ``line`` names, or with
+    ``--prune`` delete those that exceed the limits given.
 
     Raises:
-        UsageError: it names several, or what is no directory.
+        UsageError: it names several, or what is no directory, or limits without ``--prune``.
     """
     from perftui.run.history import list_runs, recorded_where
     from perftui.trace.text import printable
+    from perftui_tui.commands.prune import LIMITS, prune
     from perftui_tui.look.format import date_and_time
 
     directory = _directory(line)
+    if "prune" in line.flags:
+        return prune(directory, line)
+    if given := [name for name in LIMITS if name in line.values]:
+        raise UsageError(f"--{given[0]} says which runs are deleted: add --prune")
     entries = list_runs(directory)
     if not entries:
         print(printable(f"no runs in {directory}"))

@@ -32,15 +32,20 @@ def restore(root: Path) -> None:
     Raises:
         OSError: a file cannot be written; the others are given back all the same.
     """
+    if not is_to_restore(root):
+        return
     spared = RunLayout(root).spared
     journal = spared / SPARED_JOURNAL
-    if not journal.exists():
-        return
     entries = sorted(_entries(journal), key=lambda one: one.time, reverse=True)
     problems = [problem for entry in entries if (problem := _problem(entry, spared))]
     if problems:
         raise problems[0]
     journal.replace(spared / _RESTORED)
+
+
+def is_to_restore(root: Path) -> bool:
+    """Whether the run in ``root`` holds files of the user that have not been given back."""
+    return (RunLayout(root).spared / SPARED_JOURNAL).exists()
 
 
 def restore_all(directory: Path) -> None:

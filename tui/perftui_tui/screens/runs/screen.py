@@ -267,7 +267,7 @@ class RunsScreen(RunScreen):
 
     def action_delete(self) -> None:
         """Ask whether the selected run is to be deleted."""
-        from perftui.run.history import delete_run
+        from perftui.experiments.removal import delete_run
         from perftui_tui.dialogs.choice import YES
         from perftui_tui.dialogs.run import DeleteRunDialog
 
@@ -293,7 +293,7 @@ class RunsScreen(RunScreen):
 
     def _on_disk(self, work: Callable[[], None], failed: str) -> None:
         """Do it on a thread, warn where it fails, and list again."""
-        from perftui.run.history import NotRemovableError
+        from perftui.experiments.removal import NotRemovableError
 
         def do() -> None:
             try:

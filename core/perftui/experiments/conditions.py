@@ -47,9 +47,9 @@ def differences(before: Facts, after: Facts) -> tuple[Difference, ...]:
     """
     if before.manifest is None or after.manifest is None:
         return ()
-    processes = training_processes(before), training_processes(after)
+    one, other = (str(training_processes(run)) for run in (before, after))
     found = [
-        *_differ("training processes", *map(str, processes), Effect.NOT_COMPARABLE),
+        *_differ("training processes", one, other, Effect.NOT_COMPARABLE),
         *_machine(before.manifest, after.manifest),
         *_versions(before.manifest, after.manifest),
         *_command(before.manifest.command, after.manifest.command),
@@ -90,8 +90,8 @@ def _machine(before: Manifest, after: Manifest) -> Iterator[Difference]:
     computes = not (before.gpus or after.gpus)
     effect = Effect.NOT_COMPARABLE if computes else Effect.PARTLY
     yield from _differ(_CPU, before.cpu_name, after.cpu_name, effect)
-    cores = [str(one.cpu_count or "") for one in (before, after)]
-    yield from _differ("cores", *cores, Effect.PARTLY)
+    old, new = (str(one.cpu_count or "") for one in (before, after))
+    yield from _differ("cores", old, new, Effect.PARTLY)
     yield from _differ("host", before.host, after.host, Effect.PARTLY)
 
 

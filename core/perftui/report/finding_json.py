@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from perftui.diagnosis.catalogue import answer_to
-from perftui.diagnosis.model import Diagnosis, Finding
+from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.fixes.model import FixOption
 from perftui.report.finding_key import finding_key
 from perftui.report.next_command import confidence_command, next_of
@@ -43,7 +43,12 @@ def finding_object(finding: Finding, report: Report) -> FindingOutput:
 
 def severity_name(finding: Finding) -> SeverityName:
     """How bad it is, in a word."""
-    return cast(SeverityName, finding.severity.name.lower())
+    return name_of(finding.severity)
+
+
+def name_of(severity: Severity) -> SeverityName:
+    """``critical`` and the like."""
+    return cast(SeverityName, severity.name.lower())
 
 
 def fix_object(fix: FixOption, diagnosis: Diagnosis) -> FixOutput:

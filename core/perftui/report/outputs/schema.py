@@ -18,6 +18,7 @@ from perftui.report.outputs.changes import (
     TuningOutput,
     UndoOutput,
 )
+from perftui.report.outputs.check import CheckOutput
 from perftui.report.outputs.doctor import DoctorOutput
 from perftui.report.outputs.explanation import ExplainOutput
 from perftui.report.outputs.isolation import IsolationOutput
@@ -40,6 +41,7 @@ OUTPUTS: Mapping[str, tuple[type, ...]] = {
     "explain": (ExplainOutput,),
     "doctor": (DoctorOutput,),
     "probe": (ProbeOutput,),
+    "check": (CheckOutput,),
 }
 """By command what it prints with ``--json``; ``brief`` is one of several."""
 

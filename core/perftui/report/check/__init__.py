@@ -1,0 +1,1 @@
+"""`perftui check`: whether a run or trace is within its limits."""

@@ -1,0 +1,158 @@
+"""Holds a run or trace against its limits, alone or beside a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from perftui import format as fmt
+from perftui.diagnosis.catalogue import answer_to
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.model import Finding, Severity
+from perftui.experiments.comparison import Comparison, Verdict, compare
+from perftui.facts.fact import Facts
+from perftui.report.check.model import Check, Gate, Limits, State
+from perftui.report.finding_json import severity_name
+from perftui.report.finding_key import finding_key
+
+STEP_TIME = "step time"
+FINDINGS = "findings"
+NO_BASELINE = "no earlier run of this command"
+
+
+def judge(
+    path: Path,
+    facts: Facts,
+    limits: Limits,
+    *,
+    against: Path | None = None,
+    before: Facts | None = None,
+    needs_baseline: bool = False,
+) -> Gate:
+    """Every check of ``facts``, the run or trace at ``path``.
+
+    ``before`` is the baseline, that at ``against``. Then findings fail only if it does not have
+    them, and the step is compared. ``needs_baseline`` without one: neither is certain.
+    """
+    found = compare(before, facts) if before is not None else None
+    needs_baseline = needs_baseline or before is not None
+    checks = list(_findings(facts, before, limits, needs_baseline=needs_baseline))
+    if needs_baseline:
+        checks.append(_step_time(found, limits))
+    return Gate(
+        path,
+        against,
+        facts.manifest.cwd if facts.manifest else None,
+        tuple(checks),
+        limits,
+        found.differences if found else (),
+        found.changes if found else (),
+        found.speedup if found else None,
+    )
+
+
+def _findings(
+    facts: Facts, before: Facts | None, limits: Limits, *, needs_baseline: bool
+) -> Iterator[Check]:
+    least = limits.fail_on
+    if least is None:
+        return
+    word = least.name.lower()
+    limit = f"no new {word}" if needs_baseline else f"no {word}"
+    limit += "" if least is Severity.CRITICAL else " or worse"
+    if unknown := _why_not_judged(facts):
+        yield Check(FINDINGS, "unknown", limit, State.NOT_JUDGED, unknown, FINDINGS)
+        return
+    causes = [one for one in diagnosis(facts).findings if one.severity is not Severity.HEALTHY]
+    if not causes:
+        said = "no finding"
+        yield Check(FINDINGS, "none", limit, State.OK, said, FINDINGS)
+    for finding in causes:
+        state, more = State.OK, ""
+        if finding.severity >= least:
+            state, more = _beside(finding, before, least) if needs_baseline else (State.FAILED, "")
+        yield _of_finding(finding, limit, state, more)
+
+
+def _why_not_judged(facts: Facts) -> str:
+    found, manifest = diagnosis(facts), facts.manifest
+    if manifest is not None and not manifest.status.is_over:
+        return "the training is still running"
+    if found.progress or found.top is None:
+        return found.progress or "too little is known for a verdict"
+    return ""
+
+
+def _beside(finding: Finding, before: Facts | None, least: Severity) -> tuple[State, str]:
+    """Whether a finding is new, and what to add where that is not plain."""
+    if before is None:
+        return State.NOT_CERTAIN, NO_BASELINE
+    if unknown := _why_not_judged(before):
+        return State.NOT_CERTAIN, f"whether the baseline has it is unknown: {unknown}"
+    known = (one for one in diagnosis(before).findings if one.severity >= least)
+    if _cause(finding) in map(_cause, known):
+        return State.OK, "in the baseline too"
+    return State.FAILED, "not in the baseline"
+
+
+def _cause(finding: Finding) -> tuple[str, str | None]:
+    """The rule and the file or operator: the source has changed since the baseline, so its lines
+    may lie in other functions now."""
+    place = finding.place
+    if place is None:
+        return finding.rule, None
+    return finding.rule, Path(place.file).name if place.file else place.operator
+
+
+def _of_finding(finding: Finding, limit: str, state: State, more: str) -> Check:
+    severity = severity_name(finding)
+    cost = ""
+    if finding.cost_ns and finding.step_ns:
+        part = f"{fmt.duration(finding.cost_ns)} of {fmt.duration(finding.step_ns)}"
+        cost = f", {part} ({fmt.percent(finding.share)})"
+    answer = answer_to(finding.rule)
+    message = f"{finding.headline}{f' To do: {answer}.' if answer else ''}"
+    return Check(
+        finding_key(finding),
+        f"{severity}{cost}",
+        limit,
+        state,
+        f"{message} ({more})" if more else message,
+        f"{finding.rule} ({severity})",
+        finding.severity,
+        finding.place.file if finding.place else None,
+        finding.place.line if finding.place else None,
+    )
+
+
+def _step_time(found: Comparison | None, limits: Limits) -> Check:
+    allowed = limits.max_regression
+    limit = f"at most {fmt.percent(allowed)} slower"
+
+    def check(value: str, state: State, message: str) -> Check:
+        return Check(STEP_TIME, value, limit, state, message, STEP_TIME)
+
+    if found is None:
+        return check("unknown", State.NOT_CERTAIN, f"{NO_BASELINE}: nothing to compare with")
+    value = _change(found)
+    if found.verdict is Verdict.INCONCLUSIVE or not found.speedup:
+        return check(value, State.NOT_CERTAIN, found.reason)
+    if 1 / found.speedup - 1 <= allowed:
+        return check(value, State.OK, found.reason)
+    state = State.FAILED if found.verdict is Verdict.SLOWER else State.NOT_CERTAIN
+    return check(value, state, f"{value}: {found.reason}")
+
+
+def _change(found: Comparison) -> str:
+    """``mean 44 ms -> 47 ms, 6.8 % slower``: of the mean or the usual step, as the comparison."""
+    first, second = found.steps
+    if first is None or second is None or not found.speedup:
+        return "unknown"
+    name, before, after = "mean", first.mean, second.mean
+    # The comparison takes the one that changed less.
+    if abs(before / after - found.speedup) > abs(first.usual / second.usual - found.speedup):
+        name, before, after = "usual", first.usual, second.usual
+    change = 1 / found.speedup - 1
+    word = "slower" if change > 0 else "faster"
+    said = "no difference" if round(change, 3) == 0 else f"{fmt.percent(abs(change))} {word}"
+    return f"{name} {fmt.duration(before)} -> {fmt.duration(after)}, {said}"

@@ -1,0 +1,98 @@
+"""What a check of a run or trace holds: one row for each limit, and the verdict."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from pathlib import Path
+
+from perftui.diagnosis.model import Severity
+from perftui.experiments.conditions import Difference
+
+
+class State(str, enum.Enum):
+    """The result of one check."""
+
+    OK = "ok"
+    FAILED = "failed"
+    NOT_CERTAIN = "not certain"
+    """Nothing proves that the limit is exceeded, and nothing that it is not."""
+    NOT_JUDGED = "not judged"
+    """There is too little to judge by."""
+
+
+class Verdict(str, enum.Enum):
+    """The result of all checks."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_JUDGED = "not judged"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is allowed."""
+
+    fail_on: Severity | None = Severity.CRITICAL
+    """The least severity of a finding that fails; None for no finding at all."""
+    max_regression: float = 0.05
+    """How much longer than in the baseline a step may take, as a share."""
+    inconclusive_fails: bool = False
+    """Whether a check that is not certain fails."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One limit, and what was found."""
+
+    name: str
+    """The key of the finding, or what was measured; the same in every run."""
+    found: str
+    limit: str
+    state: State
+    message: str
+    """A sentence for whoever reads only this; not yet safe to show."""
+    title: str
+    severity: Severity | None = None
+    """Of a finding."""
+    file: str | None = None
+    """Where the finding points to, as the training named it."""
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Gate:
+    """All checks of one run or trace."""
+
+    path: Path
+    against: Path | None
+    """The baseline; None where there is none."""
+    cwd: str | None
+    """The directory that the training ran in; None where that is unknown."""
+    checks: tuple[Check, ...]
+    limits: Limits
+    differences: tuple[Difference, ...] = ()
+    """What has changed since the baseline."""
+    in_force: tuple[str, ...] = ()
+    """Arguments of the training's loader and optimizer that have changed: ``num_workers 0 -> 2``.
+    """
+    ratio: float | None = None
+    """Step of the baseline over the step; None where it is unknown."""
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that fail, those that are not certain among them where that is asked for."""
+        return tuple(one for one in self.checks if self.fails(one))
+
+    @property
+    def verdict(self) -> Verdict:
+        """What fails counts for more than what cannot be judged."""
+        if self.failed:
+            return Verdict.FAILED
+        unknown = any(one.state is State.NOT_JUDGED for one in self.checks)
+        return Verdict.NOT_JUDGED if unknown else Verdict.PASSED
+
+    def fails(self, check: Check) -> bool:
+        """Whether ``check`` makes the verdict ``FAILED``."""
+        uncertain = check.state is State.NOT_CERTAIN and self.limits.inconclusive_fails
+        return check.state is State.FAILED or uncertain

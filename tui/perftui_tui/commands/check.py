@@ -1,0 +1,130 @@
+"""`perftui check`: a gate for builds, on saved runs and traces."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perftui_tui.commands.exit_codes import DONE, ERROR, USAGE
+from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.output import log, write, write_object
+from perftui_tui.commands.report import kind
+from perftui_tui.commands.target import Target, find_target
+
+if TYPE_CHECKING:
+    from perftui.facts.fact import Facts
+    from perftui.report.check.model import Gate, Limits
+    from perftui.report.check.repository import Repository
+
+_OF_BASELINE = ("max-regression",)
+"""Options that mean nothing without a baseline."""
+
+
+def check(line: CommandLine) -> int:
+    """Print a row for each limit and the verdict; 0 if it passed, 1 if it failed, 2 if it cannot be
+    judged.
+
+    Raises:
+        UsageError: what ``line`` names cannot be read, or its options exclude each other.
+    """
+    from perftui.report.check.judge import judge
+    from perftui.report.check.model import Verdict
+    from perftui.report.check.repository import repository_around
+
+    limits = _limits(line)
+    target = find_target(line)
+    facts = _facts(target)
+    against = _baseline(line, target, facts)
+    gate = judge(
+        target.path,
+        facts,
+        limits,
+        against=against.path if against else None,
+        before=_facts(against) if against else None,
+        needs_baseline="against" in line.values,
+    )
+    repository = repository_around(Path.cwd(), os.environ.get("GITHUB_WORKSPACE"))
+    _write(gate, repository, line)
+    return {Verdict.PASSED: DONE, Verdict.FAILED: ERROR, Verdict.NOT_JUDGED: USAGE}[gate.verdict]
+
+
+def _limits(line: CommandLine) -> Limits:
+    from perftui.diagnosis.model import Severity
+    from perftui.report.check.model import Limits
+
+    if "against" not in line.values:
+        for name in _OF_BASELINE:
+            if name in line.values:
+                raise UsageError(f"--{name} needs a baseline: add --against BASELINE")
+        if line.values.get("fail-on") == "none":
+            raise UsageError("--fail-on none leaves nothing to check: add --against BASELINE")
+    if {"json", "github"} <= line.flags:
+        raise UsageError("--json and --github both print on stdout: drop one of them")
+    usual = Limits()
+    word = line.values.get("fail-on", "critical")
+    allowed = line.share("max-regression")
+    return Limits(
+        None if word == "none" else Severity[word.upper()],
+        usual.max_regression if allowed is None else allowed,
+        line.values.get("inconclusive") == "fail",
+    )
+
+
+def _facts(target: Target) -> Facts:
+    from perftui.facts.fact import Facts
+    from perftui.report.subject import SubjectError, load_subject, paths_of
+
+    if special := kind(target):
+        raise UsageError(f"check needs a run or a trace; {target.path} is a {special.value}")
+    try:
+        subject = load_subject(target.path, rank=target.rank or 0)
+    except (SubjectError, OSError) as error:
+        raise UsageError(str(error)) from error
+    for note in target.notes:
+        log(f"perftui: {note}")
+    return Facts(subject.run, subject.analysis, subject.rank, paths_of(target.ranks))
+
+
+def _baseline(line: CommandLine, target: Target, facts: Facts) -> Target | None:
+    """What ``--against`` names; None where nothing does, or there is no earlier run."""
+    from perftui.report.check.baseline import NEWEST, newest_earlier
+
+    word = line.values.get("against")
+    if word is None:
+        return None
+    if word != NEWEST:
+        found = find_target(replace(line, words=(word,)))
+        if found.path.resolve() == target.path.resolve():
+            raise UsageError(f"{target.path} cannot be checked against itself")
+        return found
+    if facts.manifest is None:
+        raise UsageError("--against newest needs a run: of a trace, name the baseline")
+    path = newest_earlier(target.path, facts.manifest)
+    return Target(path) if path else None
+
+
+def _write(gate: Gate, repository: Repository, line: CommandLine) -> None:
+    from perftui.report.check import github, text
+    from perftui.report.check.as_json import as_object
+
+    if "junit" in line.values:
+        _write_junit(gate, repository, Path(line.values["junit"]))
+    if "json" in line.flags:
+        write_object(as_object(gate, repository))
+        return
+    write(text.render(gate))
+    if "github" in line.flags:
+        write(github.render(gate, repository))
+
+
+def _write_junit(gate: Gate, repository: Repository, path: Path) -> None:
+    from perftui.report.check.junit import render
+    from perftui.run.atomic import replace_file
+
+    try:
+        # Whatever collects the results of a build may be another user.
+        replace_file(path, render(gate, repository), mode=0o644)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -11,6 +11,7 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
 from perftui.experiments.comparison import Comparison, Verdict, compare
 from perftui.facts.fact import Facts
+from perftui.facts.step.steps import MANY_STEPS
 from perftui.report.check.model import Check, Gate, Limits, State
 from perftui.report.finding_json import severity_name
 from perftui.report.finding_key import finding_key
@@ -34,6 +35,11 @@ def judge(
     ``before`` is the baseline, that at ``against``. Then findings fail only if it does not have
     them, and the step is compared. ``needs_baseline`` without one: neither is certain.
     """
+    cwd = facts.manifest.cwd if facts.manifest else None
+    if facts.manifest is not None and not facts.manifest.status.is_over:
+        message = "the training is still running: check it when it has ended"
+        going = Check("run", "still running", "ended", State.NOT_JUDGED, message, "run")
+        return Gate(path, against, cwd, (going,), limits)
     found = compare(before, facts) if before is not None else None
     needs_baseline = needs_baseline or before is not None
     checks = list(_findings(facts, before, limits, needs_baseline=needs_baseline))
@@ -42,7 +48,7 @@ def judge(
     return Gate(
         path,
         against,
-        facts.manifest.cwd if facts.manifest else None,
+        cwd,
         tuple(checks),
         limits,
         found.differences if found else (),
@@ -60,26 +66,26 @@ def _findings(
     word = least.name.lower()
     limit = f"no new {word}" if needs_baseline else f"no {word}"
     limit += "" if least is Severity.CRITICAL else " or worse"
-    if unknown := _why_not_judged(facts):
-        yield Check(FINDINGS, "unknown", limit, State.NOT_JUDGED, unknown, FINDINGS)
-        return
     causes = [one for one in diagnosis(facts).findings if one.severity is not Severity.HEALTHY]
-    if not causes:
-        said = "no finding"
-        yield Check(FINDINGS, "none", limit, State.OK, said, FINDINGS)
     for finding in causes:
         state, more = State.OK, ""
         if finding.severity >= least:
             state, more = _beside(finding, before, least) if needs_baseline else (State.FAILED, "")
         yield _of_finding(finding, limit, state, more)
+    unknown = _too_early(facts)
+    if unknown and not any(one.severity >= least for one in causes):
+        yield Check(FINDINGS, "unknown", limit, State.NOT_JUDGED, unknown, FINDINGS)
+    elif not causes:
+        yield Check(FINDINGS, "none", limit, State.OK, "no finding", FINDINGS)
 
 
-def _why_not_judged(facts: Facts) -> str:
-    found, manifest = diagnosis(facts), facts.manifest
-    if manifest is not None and not manifest.status.is_over:
-        return "the training is still running"
-    if found.progress or found.top is None:
-        return found.progress or "too little is known for a verdict"
+def _too_early(facts: Facts) -> str:
+    """Why a critical finding cannot be excluded yet; empty where it can."""
+    steps = diagnosis(facts).steady_steps
+    if facts.run is not None and steps < MANY_STEPS:
+        return f"{steps} of {MANY_STEPS} steady steps are too few to judge"
+    if facts.run is None and steps == 1:
+        return "a trace of one step is too little to judge"
     return ""
 
 
@@ -87,11 +93,11 @@ def _beside(finding: Finding, before: Facts | None, least: Severity) -> tuple[St
     """Whether a finding is new, and what to add where that is not plain."""
     if before is None:
         return State.NOT_CERTAIN, NO_BASELINE
-    if unknown := _why_not_judged(before):
-        return State.NOT_CERTAIN, f"whether the baseline has it is unknown: {unknown}"
     known = (one for one in diagnosis(before).findings if one.severity >= least)
     if _cause(finding) in map(_cause, known):
         return State.OK, "in the baseline too"
+    if unknown := _too_early(before):
+        return State.NOT_CERTAIN, f"whether the baseline has it is unknown: {unknown}"
     return State.FAILED, "not in the baseline"
 
 

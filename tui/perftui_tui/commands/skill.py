@@ -50,7 +50,8 @@ recorded here.
 
 ## Exit codes of try, tune and compare
 0 faster, 3 slower, 4 no difference, 5 not certain, 6 the fix did not reach the training, 1 an
-error, 2 the command cannot be carried out. apply and undo: 0 done or written already, 1 an error,
+error, 2 the command cannot be carried out. `perftui check RUN --json`: 0 passed, 1 failed, 2 too
+little to judge. apply and undo: 0 done or written already, 1 an error,
 2 refused, with the reason on stderr.
 
 ## When not to trust it

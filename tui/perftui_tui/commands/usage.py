@@ -19,7 +19,9 @@ perftui: find out why a PyTorch training is slow, and fix it
   perftui apply [FIX] [RUN]               write a fix to the source
   perftui undo [RUN]                      undo the last fix that was written
   perftui compare BEFORE AFTER            compare two runs or traces
+  perftui check [RUN or TRACE]            fail a build on critical findings or a slower step
   perftui runs [DIR]                      list the recorded runs of DIR (default: of the project)
+  perftui runs [DIR] --prune LIMITS       delete the runs that exceed all given limits
   perftui explain [FINDING or FIX]        explain a finding or a fix
   perftui doctor                          check what keeps profiling from working here
   perftui probe [--path DATA]             measure peak disk, copy, memory and matmul rates
@@ -55,17 +57,28 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --ascii           draw with ASCII only
   --top N           report: rows in each table (default: 10 in text, all in JSON)
   --json            report, diagnose, try, tune, isolate, apply, undo, compare, explain,
-                    doctor, probe: print JSON
+                    doctor, probe, check: print JSON
   --brief           report, diagnose, try, compare: at most 2,000 bytes
   --markdown        report, diagnose: print Markdown, for a pull request
   --scheduler ADDR  report: let a Dask cluster read the traces of a directory of ranks
   --path DATA       probe: measure the disk that holds DATA (default: the current directory)
   --budget TIME     tune: start no further fix after this time (90s, 15m, 2h)
-  --dry-run         apply, undo: show the change, write nothing
+  --dry-run         apply, undo, runs --prune: show the change, write or delete nothing
+  --fail-on LEVEL   check: fail on findings from this level on: critical (default), warning,
+                    info, none; with --against, on those that the baseline does not have
+  --against BASE    check: compare with this run or trace, or with the newest earlier run of the
+                    same command (newest)
+  --max-regression P  check: how much slower a step may be (default 5%)
+  --inconclusive W  check: pass (default) or fail if a check is not certain
+  --junit FILE      check: also write JUnit XML
+  --github          check: also print annotations for GitHub Actions
+  --older-than TIME runs --prune: runs that ended longer ago (12h, 30d, 8w)
+  --keep N          runs --prune: all but the newest N
+  --max-size SIZE   runs --prune: the oldest, until the rest takes no more (500M, 5G)
   --version, --help
 
 In the app, ? shows the keys of each screen and q quits; the training can go on without it.
 Exit code: the script's; 0 if the training is left running; 2 if perftui cannot do what was
 asked; 70 if the app itself fails (the training goes on). try, tune and compare: 0 faster,
 3 slower, 4 no difference, 5 not certain, 6 the fix did not reach the training, 1 error.
-doctor: 1 if a check fails."""
+doctor: 1 if a check fails. check: 0 passed, 1 failed, 2 cannot be judged."""

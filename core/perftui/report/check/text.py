@@ -62,7 +62,7 @@ def _since(gate: Gate) -> Iterator[str]:
     lines = difference_lines(gate.differences)
     if gate.in_force:
         lines.append(f"in force: {', '.join(gate.in_force)}")
-    same = "" if lines else ": same machine, versions, commit and command"
+    same = "" if lines else ": nothing known has changed"
     yield printable(f"against {gate.against}{same}")
     for line in lines:
         yield f"  {printable(line)}"

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from perftui import format as fmt
 from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Figure, Finding, Severity
-from perftui.experiments.trial.proof import Proof, read_proof
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.fixes.model import FixOption
 from perftui.report.blocks import joined
+from perftui.report.breakdown import breakdown_rows, breakdown_title
+from perftui.report.figures import short_value, valued
+from perftui.report.fixes import findings_with_fixes, pairs_text, proof_of_fix, state_text
+from perftui.report.heading import NO_VERDICT, heading
 from perftui.report.markdown_text import code, fenced, folded, plain, table
 from perftui.report.report import MOST_ROWS, Report
 from perftui.report.rows import OpRow, Totals
-from perftui.report.text import NO_VERDICT, breakdown_rows, breakdown_title, heading, valued
-from perftui.run.layout import trials_of
 
 
 def render(report: Report) -> str:
@@ -51,11 +52,8 @@ def _findings(report: Report) -> Iterator[Iterator[str]]:
         yield iter([plain(diagnosis.progress)])
     elif not diagnosis.findings:
         yield iter([NO_VERDICT])
-    shown: set[str] = set()
-    for finding in diagnosis.findings:
-        fixes = [fix for fix in report.fixes if fix.fix in finding.fixes]
-        yield _finding(finding, report, [fix for fix in fixes if fix.fix not in shown])
-        shown |= {fix.fix for fix in fixes}
+    for finding, fixes in findings_with_fixes(report):
+        yield _finding(finding, report, fixes)
 
 
 def _finding(finding: Finding, report: Report, fixes: list[FixOption]) -> Iterator[str]:
@@ -78,10 +76,9 @@ def _finding(finding: Finding, report: Report, fixes: list[FixOption]) -> Iterat
 
 def _fix(fix: FixOption, report: Report) -> Iterator[str]:
     yield f"- **Fix** {code(fix.fix)}: {plain(fix.title)}{_state(fix)}"
-    proof = _proof(fix, report)
+    proof = proof_of_fix(fix, report)
     if proof is not None:
-        pairs = fmt.several(len(proof.pairs), "pair")
-        yield f"  - Measured: **{plain(proof.headline)}**, {pairs} of runs with the fix and without"
+        yield f"  - Measured: **{plain(proof.headline)}**, {pairs_text(proof)}"
     for risk in fix.risks:
         yield f"  - Risk: {plain(risk.value)}"
     if fix.why_not and not fix.is_written:
@@ -94,35 +91,21 @@ def _fix(fix: FixOption, report: Report) -> Iterator[str]:
 
 
 def _state(fix: FixOption) -> str:
-    if fix.is_written:
-        return f" ({plain(fix.why_not)})"
-    return "" if fix.is_possible else " (not possible here)"
-
-
-def _proof(fix: FixOption, report: Report) -> Proof | None:
-    run = report.subject.run
-    found = read_proof(trials_of(run.root), fix.fix) if run is not None else None
-    return found if found is not None and found.is_of(fix) else None
+    state = state_text(fix)
+    return f" ({plain(state)})" if state else ""
 
 
 def _evidence(facts: Iterable[Figure]) -> Iterator[str]:
     rows = [
         (
             plain(one.shown_label),
-            plain(_value(one)),
+            plain(short_value(one)),
             plain(valued(one.threshold, one.unit)) if one.threshold is not None else "",
             code(one.place.short) if one.place and one.place.short else "",
         )
         for one in facts
     ]
     return table(("figure", "value", "limit", "place"), rows, numbers=(1, 2))
-
-
-def _value(figure: Figure) -> str:
-    """A value with its unit; of a place without its directories, which name a person's machine."""
-    value = valued(figure.shown_value, figure.unit)
-    place = figure.place
-    return place.short if place is not None and place.source == value else value
 
 
 def _breakdown(found: StepBreakdown) -> Iterator[str]:

@@ -28,7 +28,7 @@ def ranks_object(report: Report) -> RanksOutput | None:
     traced = traced_ranks.or_none(facts)
     if traced is None and (run is None or run.world < 2):
         return None
-    table = _table(traced) if traced else rank_table(facts)
+    table = table_of_ranks(facts)
     rows: Any = [{**msgspec.to_builtins(row), "parts": dict(row.parts)} for row in table.rows]
     return {
         "rows": rows,
@@ -40,6 +40,12 @@ def ranks_object(report: Report) -> RanksOutput | None:
         "spread": table.spread,
         "shown": traced.shown if traced else report.subject.rank,
     }
+
+
+def table_of_ranks(facts: Facts) -> RankTable:
+    """The ranks of a run or of a directory of traces; of others one row, or none."""
+    traced = traced_ranks.or_none(facts)
+    return _table(traced) if traced else rank_table(facts)
 
 
 def _table(traced: TracedRanks) -> RankTable:

@@ -12,23 +12,19 @@ from perftui.diagnosis.model import Figure, Finding, Severity
 from perftui.facts.gpu import memory
 from perftui.facts.gpu.device_phases import device_phases
 from perftui.facts.gpu.sync_calls import syncs
-from perftui.facts.rounding import apportioned
-from perftui.facts.step.own_cost import cost_text, over_budget, overhead_budget
 from perftui.facts.step.step_breakdown import StepBreakdown
-from perftui.facts.step.steps import step_breakdown, step_count
 from perftui.fixes.model import FixOption
 from perftui.report.blocks import cut, joined, listed
+from perftui.report.breakdown import breakdown_rows, breakdown_title
+from perftui.report.figures import valued
+from perftui.report.heading import NO_VERDICT, heading
 from perftui.report.kernel_metrics import trace_metrics
 from perftui.report.main_thread_text import main_thread, sync_calls
 from perftui.report.ranks import ranks_text
 from perftui.report.recorded_text import gpu_memory, gpu_phases, recorded
 from perftui.report.report import MOST_ROWS, Report
 from perftui.report.rows import OpRow, Totals
-from perftui.run.columns import phase_name
-from perftui.run.manifest import Manifest, Status
 from perftui.trace.text import printable
-
-NO_VERDICT = "No verdict: nothing was found, but too little is known to call it healthy."
 
 _NAME_WIDTH = 46
 """Keeps a table row within 80 columns."""
@@ -60,47 +56,6 @@ def render(report: Report) -> str:
         listed("Notes", report.notes),
     )
     return joined(blocks)
-
-
-def heading(report: Report) -> Iterator[str]:
-    """What was run or recorded, on what, and how its steps were; a line each."""
-    subject, steady = report.subject, step_breakdown(report.facts)
-    if subject.run is None:
-        yield printable(str(subject.path))
-        return
-    manifest = subject.run.manifest
-    yield printable(f"{manifest.script} - {_status(manifest)}")
-    yield printable(f"run {manifest.run_id} on {manifest.host}, {_hardware(manifest)}")
-    if steady:
-        yield (
-            f"{fmt.several(steady.count, 'steady step')} of {step_count(report.facts)}: "
-            f"mean {fmt.duration(steady.mean)}, median {fmt.duration(steady.p50)}, "
-            f"p95 {fmt.duration(steady.p95)}, {steady.steps_per_second:.1f} steps/s"
-        )
-    share, budget = over_budget(report.facts), overhead_budget(report.facts)
-    if share is not None and budget is not None:
-        yield cost_text(share, budget)
-
-
-def _status(manifest: Manifest) -> str:
-    if manifest.message:
-        return manifest.message
-    if manifest.stopped:
-        return f"{manifest.stopped} (code {manifest.exit_code})"
-    if manifest.status is Status.EXITED:
-        return f"exited with code {manifest.exit_code}"
-    if manifest.status is Status.KILLED:
-        return f"killed by a signal (code {manifest.exit_code})"
-    if manifest.status is Status.LOST:
-        return "lost: its recorder died before it ended"
-    return str(manifest.status.value)
-
-
-def _hardware(manifest: Manifest) -> str:
-    gpus = ", ".join(manifest.gpus) or "no GPU"
-    # 0 where an older or foreign manifest has none.
-    cores = fmt.several(manifest.cpu_count, "core") if manifest.cpu_count else "cores unknown"
-    return f"{cores}, {gpus}"
 
 
 def _verdict(report: Report) -> Iterator[str]:
@@ -144,19 +99,6 @@ def _figure(figure: Figure) -> str:
     return printable(f"{figure.shown_label:<32} {value}{limit}{where}")
 
 
-def valued(value: float | int | str, unit: str) -> str:
-    """A value with its unit, as a person reads it."""
-    if isinstance(value, str):
-        return value
-    if unit == "ns":
-        return fmt.duration(value)
-    if unit == "B":
-        return fmt.size(value)
-    # "g" keeps six digits, so counts are written whole.
-    number = str(value) if isinstance(value, int) else f"{value:g}"
-    return f"{number} %" if unit == "%" else number
-
-
 def _fix(fix: FixOption) -> Iterator[str]:
     forms = [
         name
@@ -179,24 +121,6 @@ def _breakdown(found: StepBreakdown) -> Iterator[str]:
     yield f"{what} ({over})"
     for name, time, share in breakdown_rows(found):
         yield printable(f"  {name:<24} {_ms(time)}  {share / 10:5.1f} %")
-
-
-def breakdown_title(found: StepBreakdown) -> tuple[str, str]:
-    """Of what the parts are, and the mean of how many steps that is."""
-    where = "in the training thread" if found.of_run else "in the trace"
-    over = f"mean of {fmt.several(found.count, 'step')}" if found.count else "all of it"
-    return f"Where the time goes {where}", over
-
-
-def breakdown_rows(found: StepBreakdown) -> Iterator[tuple[str, int, int]]:
-    """The name of each part, hundredths of a millisecond and tenths of a per cent, then of the
-    whole; parts are rounded so that they sum to it."""
-    parts = [(name, value) for name, value in found.parts if value]
-    values = [value for _, value in parts]
-    times, shares = apportioned(values, (found.mean + 5_000) // 10_000), apportioned(values, 1000)
-    names = (phase_name(name) for name, _ in parts)
-    yield from zip(names, times, shares, strict=True)
-    yield "step" if found.count else "whole", sum(times), sum(shares)
 
 
 def _ms(hundredths: int) -> str:

@@ -24,10 +24,11 @@ def heading(report: Report) -> Iterator[str]:
     yield printable(f"{manifest.script} - {status_text(manifest)}")
     yield printable(f"run {manifest.run_id} on {manifest.host}, {hardware_text(manifest)}")
     yield from steps_text(report)
+    yield from overhead_text(report)
 
 
 def steps_text(report: Report) -> Iterator[str]:
-    """How the steady steps of a run were, and what perftui took of it where that is too much."""
+    """How the steady steps of a run were; nothing without any."""
     steady = step_breakdown(report.facts)
     if steady:
         yield (
@@ -35,6 +36,10 @@ def steps_text(report: Report) -> Iterator[str]:
             f"mean {fmt.duration(steady.mean)}, median {fmt.duration(steady.p50)}, "
             f"p95 {fmt.duration(steady.p95)}, {steady.steps_per_second:.1f} steps/s"
         )
+
+
+def overhead_text(report: Report) -> Iterator[str]:
+    """What perftui took of a run, where that is more than its limit."""
     share, budget = over_budget(report.facts), overhead_budget(report.facts)
     if share is not None and budget is not None:
         yield cost_text(share, budget)

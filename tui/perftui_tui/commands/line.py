@@ -55,6 +55,7 @@ VALUES = (
     "scheduler",
     *("against", "max-regression", "fail-on", "inconclusive", "junit"),
     *("older-than", "keep", "max-size"),
+    "html",
 )
 NUMBERS = ("window", "max-steps", "top", "keep")
 WORDS = {
@@ -65,6 +66,8 @@ WORDS = {
 """Options that take one of a few words."""
 MOST_STACK_RATE = 100
 """A second: more would take py-spy several per cent of a core."""
+PAGES = (".html", ".htm")
+"""Endings of the file that ``--html`` names: it never takes the place of a trace or a script."""
 _RANK = re.compile(r"\d{1,9}", re.ASCII)
 _STEPS = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?", re.ASCII)
 _BUDGET = re.compile(r"([1-9]\d{0,4})(s|m|h)", re.ASCII)
@@ -174,6 +177,8 @@ def _check(line: CommandLine) -> None:
         raise UsageError(f"{MISSING[line.action]}; see perftui --help")
     if "markdown" in line.flags and line.flags & {"json", "brief"}:
         raise UsageError("--markdown is a form of its own: drop --json and --brief")
+    if "html" in line.values and line.flags & {"json", "brief", "markdown"}:
+        raise UsageError("--html is a form of its own: drop --json, --brief and --markdown")
 
 
 def _option(word: str, rest: Iterator[str], flags: set[str], values: dict[str, str]) -> None:
@@ -212,6 +217,8 @@ def _checked(name: str, value: str) -> str:
         raise UsageError(f"there is no theme {value!r}; there are {', '.join(WORDS[name])}")
     if name in WORDS and value not in WORDS[name]:
         raise UsageError(f"--{name} needs one of {', '.join(WORDS[name])}, not {value!r}")
+    if name == "html" and not value.lower().endswith(PAGES):
+        raise UsageError(f"--html needs a file to write that ends in .html, not {value!r}")
     return value
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui.trace.text import printable
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import write
 from perftui_tui.commands.target import Target, find_target
@@ -39,14 +40,16 @@ def print_report(target: Target, line: CommandLine) -> int:
     special, metrics = kind(target), read_metrics(target, line)
     as_json = "json" in line.flags
     if special is None:
-        form = _form(line.flags)
         scheduler = line.values.get("scheduler", "")
         if scheduler and not target.ranks:
             raise UsageError("--scheduler reads the traces of a directory of ranks: name one")
-        report = _report(target, metrics, line.number("top"), scheduler)
-        write(form(report), as_json=as_json)
+        found = _report(target, metrics, line.number("top"), scheduler)
+        if "html" in line.values:
+            _write_page(found, Path(line.values["html"]))
+        else:
+            write(_form(line.flags)(found), as_json=as_json)
         return 0
-    if of_findings := {"brief", "markdown"} & line.flags:
+    if of_findings := {"brief", "markdown", "html"} & {*line.flags, *line.values}:
         option = of_findings.pop()
         raise UsageError(f"--{option} prints findings, and {target.path} is a {special.value}")
     write(_special(target.path, special, as_json=as_json), as_json=as_json)
@@ -67,6 +70,24 @@ def _form(flags: frozenset[str]) -> Callable[[Report], str]:
     from perftui.report.text import render
 
     return encode if as_json else render
+
+
+def _write_page(found: Report, file: Path) -> None:
+    """Write ``found`` as HTML; readable by its owner alone, as runs are.
+
+    Raises:
+        UsageError: the file cannot be written; one that was there is then untouched.
+    """
+    from perftui.format import size
+    from perftui.report.html.page import render
+    from perftui.run.atomic import replace_file
+
+    content = render(found).encode()
+    try:
+        replace_file(file, content)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror or error}") from error
+    write(f"{printable(str(file))} written, {size(len(content))}\n")
 
 
 def kind(target: Target) -> Kind | None:

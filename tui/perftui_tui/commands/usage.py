@@ -60,6 +60,7 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
                     doctor, probe, check: print JSON
   --brief           report, diagnose, try, compare: at most 2,000 bytes
   --markdown        report, diagnose: print Markdown, for a pull request
+  --html FILE       report, diagnose: write one HTML file with charts, for a mail attachment
   --scheduler ADDR  report: let a Dask cluster read the traces of a directory of ranks
   --path DATA       probe: measure the disk that holds DATA (default: the current directory)
   --budget TIME     tune: start no further fix after this time (90s, 15m, 2h)

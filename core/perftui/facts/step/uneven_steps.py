@@ -92,8 +92,7 @@ def slow_steps(facts: Facts) -> SlowSteps | None:
         raise UnknownError(f"{len(steps)} of {MANY_STEPS} steady steps so far")
     duration: Int64 = steps["duration"]
     usual = median(duration)
-    deviation = 1.4826 * median(np.abs(duration - usual))
-    slow = duration > max(TIMES_MEDIAN * usual, usual + DEVIATIONS * deviation)
+    slow = duration > slow_from(duration)
     if not slow.any():
         return None
     excess = int((duration[slow] - usual).sum())
@@ -119,6 +118,14 @@ def slow_steps(facts: Facts) -> SlowSteps | None:
         every=usual_distance(steps["index"][slow]),
         lines=lines,
     )
+
+
+def slow_from(duration: Int64) -> float:
+    """From how many ns on one of some steps that took ``duration``, of which there is at least
+    one, is slow."""
+    usual = median(duration)
+    deviation = 1.4826 * median(np.abs(duration - usual))
+    return max(TIMES_MEDIAN * usual, usual + DEVIATIONS * deviation)
 
 
 def _phase(steps: Table, slow: Mask) -> str:

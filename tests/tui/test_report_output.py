@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,44 @@ def test_markdown_is_a_form_of_its_own(trace: Path, capsys: pytest.CaptureFixtur
     metrics = trace.with_name("metrics.csv")
     metrics.write_text('"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n')
     assert main(["report", "--markdown", str(metrics)]) == 2
+
+
+def test_html_is_one_private_file(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = trace.with_name("report.html")
+    page.write_text("an older report")
+    page.chmod(0o644)
+    assert main(["report", str(trace), "--html", str(page), "--top", "1"]) == 0
+    assert re.fullmatch(rf"{page} written, [\d.]+ KiB\n", capsys.readouterr().out)
+    assert page.stat().st_mode & 0o777 == 0o600
+    text = page.read_text()
+    assert text.startswith("<!DOCTYPE html>\n")
+    assert text.endswith("</html>\n")
+    assert "aten::mm" in text
+    assert [one.name for one in trace.parent.iterdir() if one.name.startswith(".")] == []
+
+
+def test_html_never_takes_the_place_of_a_trace(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = trace.read_bytes()
+    assert main(["report", "--html", str(trace)]) == 2
+    assert "--html needs a file to write that ends in .html" in capsys.readouterr().err
+    assert trace.read_bytes() == before
+
+
+def test_html_that_cannot_be_written_says_why(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = trace.with_name("no-such-folder") / "report.html"
+    assert main(["report", str(trace), "--html", str(page)]) == 2
+    assert f"{page} cannot be written: No such file or directory" in capsys.readouterr().err
+    for form in ("--json", "--brief", "--markdown"):
+        assert main(["report", str(trace), "--html", "report.html", form]) == 2
+        assert "--html is a form of its own" in capsys.readouterr().err
+    metrics = trace.with_name("metrics.csv")
+    metrics.write_text('"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n')
+    assert main(["report", "--html", "report.html", str(metrics)]) == 2
+    assert "--html prints findings" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])

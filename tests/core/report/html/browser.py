@@ -21,8 +21,8 @@ LONGEST_S = 60.0
 
 # The browser reads from 3 and writes to 4; these may be other numbers here.
 _LAUNCHER = """
-import os, sys
-read, write = os.dup(int(sys.argv[1])), os.dup(int(sys.argv[2]))
+import fcntl, os, sys
+read, write = (fcntl.fcntl(int(one), fcntl.F_DUPFD, 10) for one in sys.argv[1:3])
 os.dup2(read, 3); os.dup2(write, 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """

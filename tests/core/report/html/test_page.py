@@ -1,0 +1,153 @@
+"""The page says what the report says, in the same words and numbers, and loads nothing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from perftui.report.breakdown import breakdown_rows
+from perftui.report.html.element import cleaned
+from perftui.report.html.page import POLICY, render
+from perftui.report.report import make_report
+from perftui.report.subject import load_subject
+from tests.core.report.html.pages import cells, read, section
+from tests.core.report.html.stories import NASTY, gpu_trace, of, run_with_fix
+from tests.tui.test_ranks_screen import write_ranks
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return run_with_fix(tmp_path)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return gpu_trace(tmp_path / "trace.json")
+
+
+def test_the_head_names_the_script_when_where_and_the_versions(run: Path) -> None:
+    _, page = of(run)
+    assert page.only("h1").text == "train.py"
+    about = page.only("dl", "about").text
+    assert "20231114-221320-train, exited with code 0" in about
+    assert "2023-11-14 22:13 UTC" in about
+    assert "node1, 16 cores, no GPU" in about
+    assert "PyTorch 2.13.0" in about
+
+
+def test_verdict_and_findings_are_those_of_the_report(run: Path) -> None:
+    report, page = of(run)
+    first = report.diagnosis.findings[0]
+    assert page.only("p", "verdict").text == f"{first.severity.name} {first.headline}"
+    cards = list(page.every("article"))
+    assert len(cards) == len(report.diagnosis.findings) > 0
+    for card, finding in zip(cards, report.diagnosis.findings, strict=True):
+        assert finding.severity.name.lower() in card.kinds
+        assert card.only("header").text == f"{finding.severity.name}{finding.rule}{finding.gain}"
+        assert finding.headline in card.text
+        labels = [row[0] for row in cells(card.only("table"))]
+        assert labels == [figure.shown_label for figure in finding.facts]
+
+
+def test_a_fix_stands_with_its_diff_and_what_was_measured(run: Path) -> None:
+    _, page = of(run)
+    fix = next(page.every("div", "fix"))
+    assert fix.text.startswith("Fix loader-workers: num_workers 0 -> 4")
+    assert "2.10x faster (2.00 to 2.20), 6 pairs of runs with the fix and without" in fix.text
+    (added,) = fix.every("span", "added")
+    (removed,) = fix.every("span", "removed")
+    assert removed.text == "-\treturn DataLoader(pictures, batch_size=128, shuffle=True)"
+    assert added.text.startswith("+\treturn DataLoader(pictures, batch_size=128, shuffle=True, num")
+
+
+def test_the_parts_that_are_shown_sum_to_the_step_and_fill_the_bar(trace: Path) -> None:
+    report, page = of(trace)
+    (found,) = report.breakdowns
+    part = section(page, "Where the time goes")
+    shown = [(name, *map(_number, values)) for name, *values in cells(part.only("table"))]
+    assert shown == [(name, ns / 100, share / 10) for name, ns, share in breakdown_rows(found)]
+    *parts, (_, whole, percent) = shown
+    assert sum(time for _, time, _ in parts) == pytest.approx(whole, abs=1e-6)
+    assert sum(share for *_, share in parts) == pytest.approx(percent, abs=1e-6) == 100
+    boxes = [
+        tuple(float(one.attributes[at]) for at in ("x", "width")) for one in part.every("rect")
+    ]
+    at = 0.0
+    for (left, width), ns in zip(boxes, [ns for _, ns in found.parts if ns], strict=True):
+        assert left == pytest.approx(at, abs=0.02)
+        assert width == pytest.approx(10_000 * ns / found.mean, abs=0.02)
+        at = left + width
+    assert at == pytest.approx(10_000, abs=0.02)
+
+
+def test_tables_hold_the_rows_of_the_report(trace: Path) -> None:
+    report, page = of(trace)
+    operators = cells(section(page, "Operators").only("table"))
+    assert [row[1] for row in operators] == [f"{row.calls:,}" for row in report.ops[:10]]
+    assert operators[0][0].startswith("aten::gemm")
+    kernels = cells(section(page, "Kernels").only("table"))
+    assert len(kernels) == len(report.kernels) == 2
+    assert kernels[0] == ["gemm75 %", "5", "15 ms"]
+
+
+def test_ranks_stand_side_by_side(tmp_path: Path) -> None:
+    _, page = of(write_ranks(tmp_path, 0, 0, 30))
+    rows = cells(section(page, "Ranks").only("table"))
+    assert [row[0] for row in rows] == ["rank 0", "rank 1", "rank 2 30 ms behind the others"]
+    assert [row[1:] for row in rows] == [
+        ["140 ms", "50 ms"],
+        ["140 ms", "50 ms"],
+        ["140 ms", "80 ms"],
+    ]
+
+
+def test_one_process_has_no_table_of_ranks(run: Path) -> None:
+    assert "Ranks" not in [one.text for one in of(run)[1].every("h2")]
+
+
+def test_what_was_not_judged_is_said_with_its_reason(run: Path) -> None:
+    report, page = of(run)
+    told = section(page, "Not judged").text
+    assert report.diagnosis.abstentions
+    for one in report.diagnosis.abstentions:
+        assert one.rule in told
+        assert one.reason in told
+    assert all(note in section(page, "Notes").text for note in report.notes)
+
+
+@pytest.mark.parametrize("story", ["run", "trace"])
+def test_nothing_is_loaded_and_nothing_runs(story: str, request: pytest.FixtureRequest) -> None:
+    text = render(make_report(load_subject(request.getfixturevalue(story))))
+    page = read(text)
+    assert "http" not in text.replace("http-equiv", "")
+    assert not re.search(r"url\(|@import|\bsrc=|javascript:", text)
+    assert POLICY in [one.attributes.get("content") for one in page.every("meta")]
+    tags = {one.tag for one in page.every()}
+    assert not tags & {"script", "link", "img", "iframe", "object", "embed", "form", "a", "base"}
+    assert not [one for node in page.every() for one in node.attributes if one.startswith("on")]
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.one_of(st.just(NASTY), st.text(min_size=1, max_size=40)))
+def test_a_name_is_text_wherever_it_stands(tmp_path: Path, name: str) -> None:
+    report, page = of(gpu_trace(tmp_path / "trace.json", name))
+    (operator,) = (row.name for row in report.ops if row.name.startswith("aten::"))
+    assert cleaned(operator) in [one.text for one in section(page, "Operators").every("code")]
+    boxes = section(page, "Timeline").every("title")
+    assert any(one.text.startswith(f"{cleaned(operator)}, ") for one in boxes)
+    assert not [one for one in page.every() if one.tag in ("script", "img")]
+
+
+def test_a_long_name_makes_no_large_file(tmp_path: Path) -> None:
+    report = make_report(load_subject(gpu_trace(tmp_path / "trace.json", "k" * 20_000)))
+    assert len(render(report).encode()) < 500_000
+
+
+def _number(cell: str) -> float:
+    return float(cell.split()[0])

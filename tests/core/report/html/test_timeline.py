@@ -1,0 +1,94 @@
+"""The timeline of a step: boxes stand where their events were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perftui.facts.step.trace_steps import TraceSteps, trace_steps
+from perftui.report.html.boxes import MOST_BOXES, boxes_of
+from perftui.report.html.step_rows import LONGEST_NAME, step_rows
+from tests.core.report.html.pages import Node, section
+from tests.core.report.html.stories import gpu_trace, many_events, of
+
+
+def steps_of(report: object) -> TraceSteps:
+    steps = trace_steps.or_none(report.facts)  # type: ignore[attr-defined]
+    assert steps is not None
+    return steps
+
+
+def tracks(page: Node) -> dict[str, Node]:
+    """By label the drawing of each row."""
+    found = section(page, "Timeline").every("div", "track")
+    return {
+        one.only("svg").attributes["aria-label"].removeprefix("timeline of "): one for one in found
+    }
+
+
+def test_there_is_a_row_for_phases_threads_streams_and_idle_time(tmp_path: Path) -> None:
+    _, page = of(gpu_trace(tmp_path / "trace.json"))
+    assert list(tracks(page)) == [
+        "phases",
+        "main thread",
+        "GPU 0 stream 7",
+        "GPU 0 stream 20",
+        "GPU 0 idle",
+    ]
+
+
+def test_a_rectangle_stands_where_its_event_was(tmp_path: Path) -> None:
+    report, page = of(gpu_trace(tmp_path / "trace.json"))
+    found, trace = step_rows(steps_of(report)), steps_of(report).analysis.trace
+    step = found.step
+    (row,) = (
+        row
+        for row in range(len(trace))
+        if trace.name_of(row) == "gemm" and step.start <= trace.start[row] < step.end
+    )
+    (drawn,) = tracks(page)["GPU 0 stream 7"].every("rect")
+    scale = 10_000 / step.duration
+    left, width = (float(drawn.attributes[name]) for name in ("x", "width"))
+    assert left == pytest.approx((trace.start[row] - step.start) * scale, abs=0.01)
+    assert width == pytest.approx(trace.duration[row] * scale, abs=0.01)
+    assert drawn.text == "gemm, 3.0 ms"
+
+
+def test_phases_and_gaps_say_what_they_are(tmp_path: Path) -> None:
+    _, page = of(gpu_trace(tmp_path / "trace.json"))
+    rows = tracks(page)
+    assert "data loader wait, 5.0 ms" in [one.text for one in rows["phases"].every("rect")]
+    gaps = [one.text for one in rows["GPU 0 idle"].every("rect")]
+    assert any(text.startswith("data loader wait") for text in gaps)
+
+
+def test_busy_and_idle_time_fill_the_step_of_one_stream(tmp_path: Path) -> None:
+    report, _ = of(many_events(tmp_path / "trace.json"))
+    found = step_rows(steps_of(report))
+    covered = {row.label: row.covered for row in found.rows}
+    unlisted = found.step.duration - covered["GPU 0 stream 7"] - covered["GPU 0 idle"]
+    # Gaps below 1 us are not listed.
+    assert 0 <= unlisted < 4_001 * 1_000
+
+
+def test_many_events_make_few_boxes_and_a_small_file(tmp_path: Path) -> None:
+    report, page = of(many_events(tmp_path / "trace.json"))
+    rows = step_rows(steps_of(report)).rows
+    assert sum(len(row.start) for row in rows) > 8_000
+    assert sum(map(len, boxes_of(rows, 1))) <= MOST_BOXES
+    assert len(list(section(page, "Timeline").every("rect"))) <= MOST_BOXES
+
+
+def test_a_long_name_loses_its_middle(tmp_path: Path) -> None:
+    report, _ = of(gpu_trace(tmp_path / "trace.json", "k" * 1_000))
+    for row in step_rows(steps_of(report)).rows:
+        for at in range(len(row.start)):
+            assert len(row.describe(at)[0]) <= LONGEST_NAME + len("synchronisation in ")
+
+
+def test_a_trace_without_steps_is_shown_as_a_whole(tmp_path: Path) -> None:
+    from tests.traces.events import cpu, gpu, write
+
+    _, page = of(write(tmp_path / "a.json", [cpu("aten::mm", 0, 9), gpu("gemm", 20, 5)]))
+    assert "All of the trace, which marks no steps." in section(page, "Timeline").text

@@ -82,7 +82,7 @@ tr.whole td{font-weight:600}
  font-size:.75rem;line-height:1.4rem;white-space:nowrap;text-overflow:ellipsis;
  pointer-events:none}
 .strip.step>span{line-height:2.2rem;font-size:.8125rem}
-.strip .odd{fill-opacity:.78}
+.strip .odd{fill-opacity:.88}
 .strip.rank{margin-top:.25rem}.strip.rank>svg{height:1rem}.strip.rank>span{display:none}
 .track{margin-top:.5rem;font-size:.8125rem}
 .track .strip{background-image:linear-gradient(90deg,var(--line) 1px,transparent 1px);

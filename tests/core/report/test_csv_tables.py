@@ -1,0 +1,206 @@
+"""Tables as CSV: every name reads back, and the parts of each step sum to it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.report.csv_tables import TABLES, table_named
+from perftui.report.csv_text import CsvTable, csv_text
+from perftui.report.report import Report, make_report
+from perftui.report.subject import Subject, load_subject
+from perftui.run.columns import PHASES, STEP_COLUMNS
+from perftui.run.journal import JournalWriter
+from perftui.run.layout import RunLayout
+from perftui.trace.text import printable
+from tests.core.report.test_report import TRACE, write_run
+from tests.step_rows import step_row
+from tests.traces.builder import TraceBuilder, ms, us
+from tests.tui.traces import even_steps
+
+TEXT = st.text(
+    st.characters(
+        exclude_categories=["Cs"],
+        # Python 3.10's reader refuses it.
+        exclude_characters="\0" if sys.version_info < (3, 11) else "",
+    )
+)
+CELLS = st.one_of(st.none(), st.integers(), st.floats(allow_nan=False), TEXT)
+Rows = list[dict[str, str]]
+
+
+def read(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text, newline=""), strict=True))
+
+
+def rows_of(report: Report, name: str) -> Rows:
+    heading, *rows = read(csv_text(table_named(name, report)))
+    return [dict(zip(heading, row, strict=True)) for row in rows]
+
+
+def report_of(built: TraceBuilder, top: int | None = None) -> Report:
+    return make_report(Subject(Path("trace.json"), analysis=built.analysis()), top=top)
+
+
+@given(st.lists(st.tuples(TEXT, CELLS, TEXT), max_size=5))
+def test_cells_read_back_as_they_were(
+    rows: list[tuple[str, str | int | float | None, str]],
+) -> None:
+    heading = ("a", "b (ns)", 'c, "quoted"')
+    found = read(csv_text(CsvTable(heading, tuple(rows))))
+    whole = [heading, *rows]
+    assert found == [["" if one is None else str(one) for one in row] for row in whole]
+
+
+@pytest.mark.parametrize("name", ["=1+1", "@sum(a1)", "+1", "-1", " a", "a\rb", "a\nb", 'a"b'])
+def test_what_a_spreadsheet_acts_on_is_not_changed(name: str) -> None:
+    assert read(csv_text(CsvTable(("name", "n"), ((name, 1),))))[1] == [name, "1"]
+
+
+@given(st.lists(st.tuples(TEXT, TEXT), max_size=5))
+def test_a_terminal_gets_no_control_characters(rows: list[tuple[str, str]]) -> None:
+    text = csv_text(CsvTable(("a", "b"), tuple(rows)), for_terminal=True)
+    assert printable(text.replace("\n", "")) == text.replace("\n", "")
+    assert read(text)[1:] == [list(map(printable, row)) for row in rows]
+
+
+def test_operators_and_kernels_are_all_there() -> None:
+    built = TraceBuilder().step()
+    for number in range(30):
+        built.op(f'aten::a,"{number}"').launch(f"void k<{number}, int>()", us(7 + number)).close()
+    report = report_of(built.sync().end())
+    operators, kernels = rows_of(report, "operators"), rows_of(report, "kernels")
+    assert {row["operator"] for row in operators} == {f'aten::a,"{n}"' for n in range(30)}
+    assert [row["kernel or copy"] for row in kernels[:2]] == [
+        "void k<29, int>()",
+        "void k<28, int>()",
+    ]
+    table = report.subject.analysis
+    assert table is not None
+    assert sum(int(row["own CPU (ns)"]) for row in operators) == table.ops.cpu_self.sum()
+    assert sum(int(row["device (ns)"]) for row in operators) == table.kernels.total.sum()
+    assert sum(int(row["device (ns)"]) for row in kernels) == table.kernels.total.sum()
+    assert kernels[0]["longest (ns)"] == kernels[0]["shortest (ns)"] == str(us(36))
+
+
+def test_device_time_is_unknown_without_a_gpu() -> None:
+    (row,) = rows_of(report_of(TraceBuilder().op("aten::mm", us(9))), "operators")
+    assert row == {
+        "operator": "aten::mm",
+        "calls": "1",
+        "own CPU (ns)": "9000",
+        "total CPU (ns)": "9000",
+        "device (ns)": "",
+    }
+
+
+def test_top_limits_the_rows() -> None:
+    built = TraceBuilder().op("a", us(9)).op("b", us(5)).op("c", us(7))
+    assert [row["operator"] for row in rows_of(report_of(built, top=2), "operators")] == ["a", "c"]
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 5000)] * 5), min_size=1, max_size=5), st.booleans())
+def test_the_parts_of_a_traces_steps_sum_to_them(
+    steps: list[tuple[int, int, int, int, int]], gpu: bool
+) -> None:
+    built = TraceBuilder()
+    for wait, forward, kernel, backward, rest in steps:
+        built.step().data_wait(us(wait)).forward().op("aten::mm", us(forward))
+        if gpu:
+            built.launch("gemm", us(kernel)).sync()
+        built.backward(us(backward)).pause(us(rest + 1)).end()
+    rows = rows_of(report_of(built), "steps")
+    assert [row.pop("step") for row in rows] == [str(number) for number in range(len(steps))]
+    for row in rows:
+        assert int(row.pop("start (ns)")) >= 0
+        duration = int(row.pop("duration (ns)"))
+        assert all(name.endswith(" (ns)") for name in row)
+        assert sum(map(int, row.values())) == duration > 0
+
+
+def test_a_run_has_a_row_for_each_step(tmp_path: Path) -> None:
+    report = make_report(load_subject(write_run(tmp_path / "runs", "one", window=TRACE.encode())))
+    rows = rows_of(report, "steps")
+    assert len(rows) == 30
+    assert rows[3]["step"] == "3"
+    assert rows[3]["kind"] == "train"
+    assert rows[3]["start (ns)"] == str(3 * ms(33))
+    assert rows[3]["data loader wait (ns)"] == str(ms(21))
+    for row in rows:
+        parts = [int(value) for name, value in row.items() if name.endswith(" (ns)")]
+        assert sum(parts[2:]) == parts[1]
+
+
+def test_parts_that_do_not_sum_are_unknown(tmp_path: Path) -> None:
+    root = write_run(tmp_path / "runs", "one")
+    steps = JournalWriter(RunLayout(root).rank(0).steps, STEP_COLUMNS)
+    row = step_row(30, [1] * len(PHASES), start=ms(990))
+    row[[column.name for column in STEP_COLUMNS].index("duration")] = 99
+    steps.append([row])
+    steps.close()
+    table = table_named("steps", make_report(load_subject(root)))
+    assert table.rows[-1][3:] == (99, *[None] * len(PHASES))
+    assert table.note == "the parts of 1 step do not sum to the duration and are left empty"
+
+
+def test_gaps_have_their_cause_and_line() -> None:
+    built = TraceBuilder()
+    for _ in range(3):
+        built.step().op("aten::mm").launch("gemm", us(50)).close().sync()
+        built.frame("train.py(12): load").op("aten::add").pause(us(500)).launch("add", us(30))
+        built.close().close().sync().end()
+    report = report_of(built)
+    analysis = report.subject.analysis
+    assert analysis is not None
+    rows = rows_of(report, "gaps")
+    assert len(rows) == len(analysis.gaps)
+    for row, gap in zip(rows, analysis.gaps, strict=True):
+        assert (int(row["start (ns)"]), int(row["end (ns)"])) == (gap.start, gap.end)
+        assert int(row["duration (ns)"]) == gap.end - gap.start
+        assert row["cause"] == gap.cause.value
+    assert rows[0]["line"] == "train.py:12"
+    assert {row["step"] for row in rows} >= {"0", "1", "2"}
+
+
+def test_findings_have_cost_and_place(tmp_path: Path) -> None:
+    report = make_report(load_subject(write_run(tmp_path / "runs", "one")))
+    first = rows_of(report, "findings")[0]
+    assert first["finding"] == "input-in-main-thread"
+    assert first["severity"] == "critical"
+    assert float(first["share"]) == report.diagnosis.findings[0].share
+    assert int(first["cost (ns)"]) == ms(21)
+    assert first["line"] == "/p/train.py:3"
+    assert first["fixes"].split()[0] == "loader-workers"
+
+
+@pytest.mark.parametrize("name", ["operators", "kernels", "modules", "gaps"])
+def test_a_run_without_a_trace_has_a_heading_and_a_reason(tmp_path: Path, name: str) -> None:
+    table = table_named(name, make_report(load_subject(write_run(tmp_path / "runs", "one"))))
+    assert len(read(csv_text(table))) == 1
+    assert table.note == "no window was profiled"
+
+
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [
+        ("kernels", "the trace contains no kernels"),
+        ("modules", "the trace contains no calls of modules"),
+        ("steps", "no steps are marked in the trace"),
+    ],
+)
+def test_a_trace_that_lacks_something_says_so(name: str, note: str) -> None:
+    table = table_named(name, report_of(TraceBuilder().op("aten::mm", us(9))))
+    assert (table.rows, table.note) == ((), note)
+
+
+def test_every_row_is_as_long_as_the_heading() -> None:
+    report = report_of(even_steps())
+    for name in TABLES:
+        table = table_named(name, report)
+        assert {len(row) for row in table.rows} <= {len(table.heading)}

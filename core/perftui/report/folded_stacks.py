@@ -1,0 +1,94 @@
+"""Folded stacks for flamegraph.pl, inferno and speedscope: of a trace in ns, of a run in samples.
+
+Each stack begins with its thread, so that one picture has them all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from perftui.analysis.ops.stack_times import stack_times
+from perftui.analysis.timeline.thread_roles import MAIN
+from perftui.analysis.timeline.tracks import track_label
+from perftui.facts.fact import Facts
+from perftui.facts.source.main_thread import stack_samples
+from perftui.report.folded_text import Stack, folded_text
+from perftui.report.report import Report
+from perftui.run.stack_samples import STACK_RATE
+from perftui.run.table import Table
+from perftui.trace.model import Trace
+
+WORKERS = "data loader workers"
+
+_EVERY = 1_000_000_000 // STACK_RATE
+"""ns between samples in runs that do not have it."""
+
+
+class NoStacksError(ValueError):
+    """There are no stacks; the message says why."""
+
+
+def render(report: Report) -> str:
+    """The stacks of operators and Python functions of a trace, or of the newest window of a run,
+    with their own time in ns; of a run without one its stack samples, with their number.
+
+    Raises:
+        NoStacksError: there are none of either.
+    """
+    analysis = report.subject.analysis
+    if analysis is not None:
+        text = folded_text(_of_trace(analysis.trace))
+        why = "the trace contains neither operators nor Python functions"
+    else:
+        text = folded_text(_of_run(report.facts))
+        why = "; ".join((*report.subject.notes, "the run has no stack samples"))
+    if not text:
+        raise NoStacksError(why)
+    return text
+
+
+def _of_trace(trace: Trace) -> Iterator[Stack]:
+    found = tuple(stack_times(trace))
+    labels = {one.track: track_label(trace, one.track) for one in found}
+    times = Counter(labels.values())
+    for one in found:
+        label, track = labels[one.track], trace.tracks[one.track]
+        if times[label] > 1:
+            label = f"{label} ({track.process}/{track.thread})"
+        yield (label, *one.names), one.own
+
+
+def _of_run(facts: Facts) -> Iterator[Stack]:
+    outside, _ = stack_samples(facts)
+    yield from _sampled(MAIN, outside)
+    if facts.rank is not None:
+        yield from _sampled(WORKERS, facts.rank.worker_stacks)
+
+
+def _sampled(thread: str, stacks: Table) -> Iterator[Stack]:
+    """The line of the user's code, what that called, and the innermost frame.
+
+    A stack has as many samples as its time asks for at the rate at which most were taken: the first
+    seconds are sampled more often, and would look longer.
+    """
+    held: Counter[tuple[str, ...]] = Counter()
+    empty = [""] * len(stacks)
+    names = ("file", "line", "function", "via", "inner")
+    columns = [stacks[name].tolist() if name in stacks else empty for name in names]
+    times = stacks["held"].tolist() if len(stacks) else []
+    for file, line, function, via, inner, time in zip(*columns, times, strict=True):
+        own = (f"{function} ({file}:{line})",) if file else ()
+        # Where it is known that the line called nothing, it is the innermost frame itself.
+        below = _inner(via, inner) if via or not own or "via" not in stacks else ()
+        stack = (thread, *own, *below)
+        held[stack] += time
+    every = max(int(stacks["every"].max()), 1) if "every" in stacks and len(stacks) else _EVERY
+    yield from ((stack, max(1, round(time / every))) for stack, time in held.items())
+
+
+def _inner(via: str, inner: str) -> tuple[str, ...]:
+    """What the line called and the innermost frame, which may be one and the same."""
+    file, _, function = via.rpartition(" ")
+    is_same = inner.startswith(f"{file}:") and inner.endswith(f" {function}")
+    return tuple(one for one in (via if not is_same else "", inner) if one)

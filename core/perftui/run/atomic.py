@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 def replace_file(
@@ -18,10 +21,23 @@ def replace_file(
         PermissionError: the file cannot be given to ``owner``; the old file is then untouched.
         OSError: the directory cannot be written; the old file is then untouched.
     """
+    with replacing(path, mode, owner) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(
+    path: Path, mode: int = 0o600, owner: tuple[int, int] | None = None
+) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of ``path`` in one step as the block ends; where
+    it ends with an exception, the old file is untouched.
+
+    The parameters and errors are those of ``replace_file``.
+    """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             if owner is not None:
                 _give(file.fileno(), owner, path)

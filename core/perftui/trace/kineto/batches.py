@@ -36,6 +36,8 @@ class Batch:
     """Whether the text is plain JSON, or had to be read event by event."""
     starts: list[int] = field(default_factory=list)
     """Where each event begins, counted from ``offset``; empty if strict."""
+    raw: bytes = b""
+    """The file's text, ``length`` bytes; empty if strict."""
 
     def offset_of(self, number: int) -> int:
         """Where in the file (inflated) one event of the batch begins."""
@@ -127,7 +129,7 @@ class Batches:
         # Where inflating met damage another pass may end a few bytes earlier: none of the text is
         # missing then if it ends before the event that was cut.
         length = found.consumed if found.cut is None else found.cut
-        batch = Batch(events, b"", self.offset, length, False, found.starts)
+        batch = Batch(events, b"", self.offset, length, False, found.starts, self._held[:length])
         self._advance(found.consumed)
         if found.closed:
             self.closed, self.tail, self._held = True, self._held, b""

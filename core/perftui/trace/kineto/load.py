@@ -38,14 +38,14 @@ def load_kineto(
         raise TraceError(f"{path} is empty: the profiler did not finish writing it; record again")
     with _collector_paused():
         pieces = _watched(source, progress, cancelled)
-        head, first = _head(path, pieces)
+        head, first = read_head(path, pieces)
         scanner = open_scanner()
         batches = Batches(len(head), scanner)
         columns = Columns()
         chunks: list[Chunk] = []
         previewed = FIRST_PREVIEW // PREVIEW_GROWTH
         scanned = ScannedColumns(columns, scanner.values if scanner else ([], [], []))
-        for batch in batches.decode(_chained(first, pieces)):
+        for batch in batches.decode(chained(first, pieces)):
             rows = columns.add(batch) if isinstance(batch, Batch) else scanned.add(batch)
             read = len(columns.rows["start"])
             if rows:
@@ -73,7 +73,7 @@ def _watched(
             progress(source.done, source.total)
 
 
-def _head(path: Path, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
+def read_head(path: Path, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
     """The text before the first event, and the text after that which was read with it."""
     text, searched = bytearray(), 0
     begin = None
@@ -96,7 +96,7 @@ def _head(path: Path, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
     )
 
 
-def _chained(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
+def chained(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
     """All text behind the head, none of it longer than a piece: what is read at once is kept so."""
     for begin in range(0, len(first), PIECE):
         yield first[begin : begin + PIECE]

@@ -1,0 +1,126 @@
+"""A trace's text with events in front: the file's own events stay as they are, byte for byte."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.trace.errors import TraceError
+from perftui.trace.kineto.copy_text import with_events
+from perftui.trace.kineto.load import load_kineto
+from perftui.trace.kineto.source import Source
+from perftui.trace.text import encodable
+
+OURS = {"ph": "X", "name": "ours", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
+PLAIN = '{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 10, "dur": 1}'
+TEXT = st.text().map(encodable)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+EVENTS = st.lists(
+    st.fixed_dictionaries(
+        {"ph": st.sampled_from("XiMsf"), "name": TEXT, "ts": st.integers(0, 10**6)},
+        optional={"args": st.dictionaries(TEXT, VALUES, max_size=3), "dur": st.integers(0, 99)},
+    ),
+    max_size=6,
+)
+FIELDS = st.dictionaries(TEXT.filter(lambda name: name != "traceEvents"), VALUES, max_size=3)
+
+
+def copied(content: bytes, folder: Path, name: str = "a.json") -> bytes:
+    path = folder / name
+    path.write_bytes(content)
+    return b"".join(with_events(Source(path), [json.dumps(OURS).encode()]))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("traces")
+
+
+@given(EVENTS, FIELDS, FIELDS, st.sampled_from([None, 1]), st.booleans())
+def test_events_and_fields_are_still_there(
+    folder: Path,
+    events: list[dict[str, Any]],
+    before: dict[str, Any],
+    after: dict[str, Any],
+    indent: int | None,
+    packed: bool,
+) -> None:
+    document = {**before, "traceEvents": [json.loads(PLAIN), *events], **after}
+    content = json.dumps(document, indent=indent).encode()
+    found = json.loads(copied(gzip.compress(content) if packed else content, folder))
+    assert found.pop("traceEvents") == [OURS, *document.pop("traceEvents")]
+    assert found == document
+
+
+def test_text_is_copied_and_not_spelled_anew(folder: Path) -> None:
+    number = "1700000000000000.1230"
+    text = PLAIN.replace("10", number)
+    content = f'{{ "baseTimeNanoseconds" : 17, "traceEvents": [\n{text} , {text}\n],"z" :1.50}}'
+    found = copied(content.encode(), folder)
+    assert found.count(number.encode()) == 2
+    assert found.endswith(b'],"z" :1.50}')
+    assert found.startswith(b'{ "baseTimeNanoseconds" : 17, "traceEvents": [{"ph"')
+
+
+def test_a_list_stays_a_list(folder: Path) -> None:
+    assert json.loads(copied(f"[{PLAIN}]\n".encode(), folder)) == [OURS, json.loads(PLAIN)]
+
+
+PIECES = f'"traceEvents": [{PLAIN}'
+DAMAGED = {
+    "cut off in an event": (f'{{"a": 1, {PIECES}, {PLAIN[:20]}', 1, {"a": 1}),
+    "not closed": (f'{{"a": 1, {PIECES}', 1, {"a": 1}),
+    "not closed, with a comma": (f"[{PLAIN},\n", 1, None),
+    "a word that is no JSON": (
+        f'{{"a": N/A, {PIECES}, {PLAIN[:-1]}, "x": NaN}}], "b": 2}}',
+        2,
+        None,
+    ),
+    "a Windows path": (
+        f'{{{PIECES}, {PLAIN[:-1]}, "x": "C:\\data"}}], "b": "D:\\x"}}',
+        2,
+        {"b": "D:\\x"},
+    ),
+    "a byte order mark": (f"\ufeff{{{PIECES}]}}", 1, {}),
+    "fields behind that are no JSON": (f'{{{PIECES}], "b": nothing}}', 1, {}),
+    "a number of 30 digits": (f'{{{PIECES}, {PLAIN[:-1]}, "x": [{"9" * 30}, inf]}}]}}', 2, {}),
+}
+
+
+@pytest.mark.parametrize(("content", "events", "fields"), DAMAGED.values(), ids=DAMAGED)
+def test_what_is_damaged_becomes_valid(
+    folder: Path, content: str, events: int, fields: dict[str, Any] | None
+) -> None:
+    found = json.loads(copied(content.encode(), folder))
+    copies = found.pop("traceEvents") if isinstance(found, dict) else found
+    assert copies[0] == OURS
+    assert len(copies) == 1 + events
+    assert copies[1] == json.loads(PLAIN)
+    if fields is not None:
+        assert found == fields
+
+
+def test_gzip_that_is_cut_off_is_copied_as_far_as_it_goes(folder: Path) -> None:
+    events = ",".join(PLAIN.replace("10", str(number)) for number in range(20_000))
+    content = gzip.compress(f'{{"traceEvents": [{events}]}}'.encode())[:-20_000]
+    found = json.loads(copied(content, folder, "a.json.gz"))["traceEvents"]
+    assert len(found) - 1 == len(load_kineto(folder / "a.json.gz")) > 100
+
+
+def test_a_file_that_has_changed_is_not_copied(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(f"[{PLAIN}]")
+    source = Source(path)
+    path.write_text(f"[{PLAIN},{PLAIN}]")
+    with pytest.raises(TraceError, match="has changed"):
+        list(with_events(source, []))

@@ -93,6 +93,64 @@ def test_html_that_cannot_be_written_says_why(
     assert "--html prints findings" in capsys.readouterr().err
 
 
+def test_a_table_is_printed_with_all_rows(
+    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["report", "--csv", "kernels", str(trace)]) == 0
+    heading = "kernel or copy,category,calls,device (ns),shortest (ns),median (ns),longest (ns)\n"
+    told = capsys.readouterr()
+    assert told.out == heading + "gemm,kernel,1,5000,5000,5000,5000\n"
+    assert told.err == ""
+    assert main(["report", "--csv", "modules", str(trace)]) == 0
+    told = capsys.readouterr()
+    assert told.out == "module,calls,own CPU (ns),total CPU (ns),device (ns)\n"
+    assert told.err == "modules: the trace contains no calls of modules\n"
+
+
+def test_names_in_a_table_are_exact_but_on_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = write(tmp_path / "trace.json", [cpu("\x1b[2J=a", 0, 9)])
+    assert main(["report", "--csv", "operators", str(trace)]) == 0
+    assert "\n\x1b[2J=a,1," in capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["report", "--csv", "operators", str(trace)]) == 0
+    assert "\n\\x1b[2J=a,1," in capsys.readouterr().out
+
+
+def test_stacks_are_printed(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--folded", str(trace)]) == 0
+    assert capsys.readouterr().out == "main thread;aten::mm 9000\n"
+    kernels = write(trace.parent / "kernels.json", [gpu("gemm", 1, 5)])
+    assert main(["report", "--folded", str(kernels)]) == 2
+    assert "the trace contains neither operators nor Python" in capsys.readouterr().err
+
+
+def test_a_trace_for_perfetto_is_written(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = trace.with_name("out.json.gz")
+    assert main(["report", "--perfetto", str(out), str(trace)]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(f"{out}: all events of the trace, and tracks of perftui: GPU 0 idle (")
+    assert "https://ui.perfetto.dev" in told
+    assert out.read_bytes().startswith(b"\x1f\x8b")
+    for path, why in (
+        (trace, "is the trace that is read"),
+        (trace.parent / "no" / "a.json", "cannot be written: No such file or directory"),
+    ):
+        assert main(["report", "--perfetto", str(path), str(trace)]) == 2
+        assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", [("--csv", "steps"), ("--folded",), ("--perfetto", "a.json")])
+def test_other_files_have_no_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: tuple[str, ...]
+) -> None:
+    metrics = tmp_path / "metrics.csv"
+    metrics.write_text('"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n')
+    assert main(["report", *form, str(metrics)]) == 2
+    assert f"{form[0]} needs a run or a trace, and {metrics} is a" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_a_closed_stdout_is_said_in_one_line(
     trace: Path,

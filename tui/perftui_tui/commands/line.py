@@ -34,6 +34,7 @@ FLAGS = (
     "json",
     "brief",
     "markdown",
+    "folded",
     "dry-run",
     "prune",
     "github",
@@ -55,8 +56,10 @@ VALUES = (
     "scheduler",
     *("against", "max-regression", "fail-on", "inconclusive", "junit"),
     *("older-than", "keep", "max-size"),
-    "html",
+    *("html", "csv", "perfetto"),
 )
+FORMS = ("html", "markdown", "csv", "folded", "perfetto")
+"""What a report is written as in place of text; ``report`` and ``diagnose`` write one."""
 NUMBERS = ("window", "max-steps", "top", "keep")
 WORDS = {
     "theme": ("dark", "light", "contrast", "ansi"),
@@ -78,6 +81,7 @@ MISSING = {
     "command": "-- needs a command",
 }
 """The message where nothing is to be run, by what was asked for."""
+PERFETTO_ENDINGS = (".json", ".json.gz")
 TRACE_ENDINGS = (".json", ".json.gz", ".sqlite", ".nsys-rep", ".qdrep")
 
 
@@ -175,10 +179,27 @@ def parse(arguments: list[str]) -> CommandLine:
 def _check(line: CommandLine) -> None:
     if not line.words and line.action in MISSING:
         raise UsageError(f"{MISSING[line.action]}; see perftui --help")
-    if "markdown" in line.flags and line.flags & {"json", "brief"}:
-        raise UsageError("--markdown is a form of its own: drop --json and --brief")
-    if "html" in line.values and line.flags & {"json", "brief", "markdown"}:
-        raise UsageError("--html is a form of its own: drop --json, --brief and --markdown")
+    forms = [form for form in FORMS if form in line.flags or form in line.values]
+    if not forms:
+        return
+    if line.flags & {"json", "brief"}:
+        raise UsageError(f"--{forms[0]} is a form of its own: drop --json and --brief")
+    if len(forms) > 1:
+        raise UsageError(f"--{forms[0]} is a form of its own: drop --{forms[1]}")
+    _check_form(forms[0], line)
+
+
+def _check_form(form: str, line: CommandLine) -> None:
+    """Markdown is passed over where it means nothing; the others would leave out what they name."""
+    if form == "markdown":
+        return
+    if line.action != "report" and not line.reports:
+        raise UsageError(f"--{form} belongs to report and diagnose")
+    unused = [name for name in ("ncu", "top") if name in line.values]
+    if form in ("html", "csv"):
+        unused = [name for name in unused if name != "top"]
+    if unused:
+        raise UsageError(f"--{form} makes no use of --{unused[0]}: drop it")
 
 
 def _option(word: str, rest: Iterator[str], flags: set[str], values: dict[str, str]) -> None:
@@ -213,12 +234,11 @@ def _checked(name: str, value: str) -> str:
     if name == "rank" and not _RANK.fullmatch(value):
         raise UsageError(f"--rank needs a whole number, not {value!r}")
     _check_limit(name, value)
+    _check_value_of_form(name, value)
     if name == "theme" and value not in WORDS[name]:
         raise UsageError(f"there is no theme {value!r}; there are {', '.join(WORDS[name])}")
     if name in WORDS and value not in WORDS[name]:
         raise UsageError(f"--{name} needs one of {', '.join(WORDS[name])}, not {value!r}")
-    if name == "html" and not value.lower().endswith(PAGES):
-        raise UsageError(f"--html needs a file to write that ends in .html, not {value!r}")
     return value
 
 
@@ -229,6 +249,18 @@ def _check_limit(name: str, value: str) -> None:
         raise UsageError(f"--{name} needs a time such as 12h, 30d or 8w, not {value!r}")
     if name == "max-size" and bytes_in(value) is None:
         raise UsageError(f"--{name} needs a size such as 500M or 5G, not {value!r}")
+
+
+def _check_value_of_form(form: str, value: str) -> None:
+    if form == "html" and not value.lower().endswith(PAGES):
+        raise UsageError(f"--html needs a file to write that ends in .html, not {value!r}")
+    if form == "perfetto" and not value.lower().endswith(PERFETTO_ENDINGS):
+        raise UsageError(f"--perfetto writes a file that ends in .json or .json.gz, not {value!r}")
+    if form == "csv":
+        from perftui.report.csv_tables import TABLES
+
+        if value not in TABLES:
+            raise UsageError(f"there is no table {value!r}; there are {', '.join(TABLES)}")
 
 
 def _first_and_last(value: str) -> tuple[int, int | None]:

@@ -47,6 +47,16 @@ def write(text: str, *, as_json: bool = False) -> None:
         raise UsageError(f"the output cannot be written: {error.strerror or error}") from error
 
 
+def write_data(text: str) -> None:
+    """Write text that another program reads: UTF-8, wherever it goes, as JSON is.
+
+    Raises:
+        UsageError: stdout does not take it.
+        BrokenPipeError: its reader has gone.
+    """
+    write(text, as_json=True)
+
+
 def write_object(plain: Mapping[str, Any], *, brief: bool = False) -> None:
     """Write plain values as JSON, on one line where they are to be brief.
 

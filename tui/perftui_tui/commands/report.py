@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from perftui.trace.text import printable
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import write
+from perftui_tui.commands.report_data import print_data
 from perftui_tui.commands.target import Target, find_target
 
 if TYPE_CHECKING:
@@ -39,21 +40,32 @@ def print_report(target: Target, line: CommandLine) -> int:
     """
     special, metrics = kind(target), read_metrics(target, line)
     as_json = "json" in line.flags
-    if special is None:
-        scheduler = line.values.get("scheduler", "")
-        if scheduler and not target.ranks:
-            raise UsageError("--scheduler reads the traces of a directory of ranks: name one")
-        found = _report(target, metrics, line.number("top"), scheduler)
-        if "html" in line.values:
-            _write_page(found, Path(line.values["html"]))
-        else:
-            write(_form(line.flags)(found), as_json=as_json)
+    if special is not None:
+        _refuse_forms(target, line, special)
+        write(_special(target.path, special, as_json=as_json), as_json=as_json)
         return 0
-    if of_findings := {"brief", "markdown", "html"} & {*line.flags, *line.values}:
-        option = of_findings.pop()
-        raise UsageError(f"--{option} prints findings, and {target.path} is a {special.value}")
-    write(_special(target.path, special, as_json=as_json), as_json=as_json)
+    scheduler = line.values.get("scheduler", "")
+    if scheduler and not target.ranks:
+        raise UsageError("--scheduler reads the traces of a directory of ranks: name one")
+    found = _report(target, metrics, line.number("top"), scheduler)
+    if data_form := {"csv", "folded", "perfetto"} & {*line.flags, *line.values}:
+        print_data(found, data_form.pop(), line)
+    elif "html" in line.values:
+        _write_page(found, Path(line.values["html"]))
+    else:
+        write(_form(line.flags)(found), as_json=as_json)
     return 0
+
+
+def _refuse_forms(target: Target, line: CommandLine, special: Kind) -> None:
+    for option in ("brief", "markdown", "html"):
+        if option in line.flags or option in line.values:
+            raise UsageError(f"--{option} prints findings, and {target.path} is a {special.value}")
+    for option in ("csv", "folded", "perfetto"):
+        if option in line.flags or option in line.values:
+            raise UsageError(
+                f"--{option} needs a run or a trace, and {target.path} is a {special.value}"
+            )
 
 
 def _form(flags: frozenset[str]) -> Callable[[Report], str]:

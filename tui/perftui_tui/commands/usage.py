@@ -61,6 +61,11 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --brief           report, diagnose, try, compare: at most 2,000 bytes
   --markdown        report, diagnose: print Markdown, for a pull request
   --html FILE       report, diagnose: write one HTML file with charts, for a mail attachment
+  --csv TABLE       report, diagnose: print operators, kernels, modules, steps, gaps or findings
+                    as CSV
+  --folded          report, diagnose: print folded stacks, for flamegraph.pl or speedscope
+  --perfetto FILE   report, diagnose: write the trace for ui.perfetto.dev, with steps, idle time
+                    and findings as tracks (FILE.json or FILE.json.gz)
   --scheduler ADDR  report: let a Dask cluster read the traces of a directory of ranks
   --path DATA       probe: measure the disk that holds DATA (default: the current directory)
   --budget TIME     tune: start no further fix after this time (90s, 15m, 2h)

@@ -44,6 +44,7 @@ WORDS = {
     "COMMAND": "report",
     "PYTHON": sys.executable,
     "DATA": "traces",
+    "TABLE": "steps",
 }
 """What stands in the place of a name in capitals."""
 

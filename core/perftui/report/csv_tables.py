@@ -76,7 +76,8 @@ def _gaps(report: Report) -> CsvTable:
         times = (gap.device, gap.start, gap.end, gap.duration)
         phase = phase_name(gap.phase) if gap.phase else None
         rows.append((*times, gap.cause.value, phase, at.step, at.operator, at.line))
-    note = _why_none(report, tuple(rows), "gaps")
+    what = "gaps" if analysis and analysis.has_gpu else "GPU activity"
+    note = _why_none(report, tuple(rows), what)
     if not counts_all(report.facts):
         note = "only the longest gaps of each device have a row"
     return CsvTable(_GAPS, tuple(rows), note)

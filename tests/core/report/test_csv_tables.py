@@ -191,6 +191,7 @@ def test_a_run_without_a_trace_has_a_heading_and_a_reason(tmp_path: Path, name: 
     [
         ("kernels", "the trace contains no kernels"),
         ("modules", "the trace contains no calls of modules"),
+        ("gaps", "the trace contains no GPU activity"),
         ("steps", "no steps are marked in the trace"),
     ],
 )

@@ -11,9 +11,9 @@ from perftui.report.csv_steps import steps_table
 from perftui.report.csv_text import Cell, CsvTable
 from perftui.report.finding_json import severity_name
 from perftui.report.gap_sources import GapSources
+from perftui.report.heading import NO_VERDICT
 from perftui.report.report import Report
 from perftui.report.rows import OpRow
-from perftui.report.text import NO_VERDICT
 from perftui.run.columns import phase_name
 
 _OPS = ("calls", "own CPU (ns)", "total CPU (ns)", "device (ns)")

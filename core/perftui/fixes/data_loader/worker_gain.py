@@ -99,7 +99,9 @@ def step_cost(facts: Facts) -> StepCost | None:
     if use.tree_cores is not None:
         own = max(use.tree_cores - (use.workers_cores or 0.0), 0.0) / ranks * step.mean
         fetched = 0 if feeds.num_workers else batches * made * computing
-        whole = max(left, own - fetched)
+        # More than all cores for its time is not the training's: operators in the dataset run on
+        # as many threads as there are cores, and on one each in workers.
+        whole = min(max(left, own - fetched), left * max(use.cores / ranks, 1.0))
     size = work.batch_bytes or 0
     return StepCost(
         now=float(step.mean),

@@ -62,7 +62,7 @@ async def test_a_changed_row_is_painted_alone() -> None:
 
 def test_every_theme_can_be_asked_for_by_its_name() -> None:
     # The command line names them itself: a headless run does not wait for Textual.
-    assert [f"perftui-{name}" for name in line.THEMES] == [theme.name for theme in THEMES]
+    assert [f"perftui-{name}" for name in line.WORDS["theme"]] == [theme.name for theme in THEMES]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,16 @@ def report(folder: Path, scheduler: str = "") -> Any:
 
 def in_processes(monkeypatch: pytest.MonkeyPatch, count: int = 2) -> None:
     monkeypatch.setattr(read_ranks, "processes_for", lambda _: count)
+
+
+def readers_of(process: psutil.Process) -> list[psutil.Process]:
+    """Its children that read traces."""
+    found = []
+    for one in process.children():
+        with suppress(psutil.NoSuchProcess):
+            if "spawn_main" in " ".join(one.cmdline()):
+                found.append(one)
+    return found
 
 
 def numbers(found: Sequence[read_ranks.ReadRank]) -> list[int]:
@@ -114,7 +125,7 @@ def test_its_processes_end_when_nobody_waits_any_more(
     with pytest.raises(LoadCancelled):
         list(reading)
     deadline = time.monotonic() + 20
-    while any("spawn_main" in " ".join(one.cmdline()) for one in psutil.Process().children()):
+    while readers_of(psutil.Process()):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -139,15 +150,14 @@ if __name__ == "__main__":
     )
     command = psutil.Process(started.pid)
     deadline = time.monotonic() + 60
-    while not any("spawn_main" in " ".join(one.cmdline()) for one in command.children()):
+    while not (readers := readers_of(command)):
         assert time.monotonic() < deadline
         assert started.poll() is None
         time.sleep(0.01)
-    children = command.children()
     started.send_signal(signal.SIGINT)
     started.communicate(timeout=60)
     assert started.returncode == 130
-    assert not psutil.wait_procs(children, timeout=20)[1]
+    assert not psutil.wait_procs(readers, timeout=20)[1]
 
 
 @given(

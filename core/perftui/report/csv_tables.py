@@ -12,7 +12,7 @@ from perftui.report.csv_text import Cell, CsvTable
 from perftui.report.finding_json import severity_name
 from perftui.report.gap_sources import GapSources
 from perftui.report.heading import NO_VERDICT
-from perftui.report.report import Report
+from perftui.report.report import Report, longest_kernels
 from perftui.report.rows import OpRow
 from perftui.run.columns import phase_name
 
@@ -61,10 +61,10 @@ def _kernels(report: Report) -> CsvTable:
     if analysis := report.subject.analysis:
         table = analysis.kernels
         columns = (table.calls, table.total, table.shortest, table.median, table.longest)
-        numbers = zip(*(column.tolist() for column in columns), strict=True)
-        unordered = zip(table.names, table.categories, numbers, strict=True)
-        ordered = sorted(unordered, key=lambda row: (-row[2][1], row[0]))
-        rows = tuple((name, category, *known) for name, category, known in ordered)
+        rows = tuple(
+            (table.names[at], table.categories[at], *(int(column[at]) for column in columns))
+            for at in longest_kernels(table)
+        )
     return CsvTable(_KERNELS, rows, _why_none(report, rows, "kernels"))
 
 

@@ -73,8 +73,7 @@ PAGES = (".html", ".htm")
 """Endings of the file that ``--html`` names: it never takes the place of a trace or a script."""
 _RANK = re.compile(r"\d{1,9}", re.ASCII)
 _STEPS = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?", re.ASCII)
-_BUDGET = re.compile(r"([1-9]\d{0,4})(s|m|h)", re.ASCII)
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
+_BUDGET = re.compile(r"[1-9]\d{0,4}[smh]", re.ASCII)
 MISSING = {
     "": "no script given",
     "module": "-m needs a module",
@@ -126,8 +125,8 @@ class CommandLine:
 
     def seconds(self, name: str) -> float:
         """The value of an option that is a time, without end where it is not given."""
-        found = _BUDGET.fullmatch(self.values.get(name, ""))
-        return int(found[1]) * _SECONDS[found[2]] if found else float("inf")
+        found = seconds_in(self.values.get(name, ""))
+        return float("inf") if found is None else found
 
     def share(self, name: str) -> float | None:
         """The value of an option in per cent as a share, None where it is not given."""

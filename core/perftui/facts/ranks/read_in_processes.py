@@ -11,7 +11,8 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from perftui.facts.fact import RankPaths
-from perftui.facts.ranks.read_ranks import ReadRank, read_one, unread
+from perftui.facts.ranks.read_ranks import ReadRank, read_one
+from perftui.facts.ranks.traced_ranks import unread
 
 PATIENCE = 0.2
 """Seconds between two looks whether anybody still waits for the rest."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from perftui import __version__
 from perftui.facts.fact import RankPaths
-from perftui.facts.ranks.read_ranks import ReadRank, read_one, unread
+from perftui.facts.ranks.read_ranks import ReadRank, read_one
+from perftui.facts.ranks.traced_ranks import unread
 
 if TYPE_CHECKING:
     from distributed import Client, Future

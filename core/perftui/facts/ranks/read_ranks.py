@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from perftui.facts.fact import RankPaths
-from perftui.facts.ranks.traced_ranks import TracedRank, read_rank
+from perftui.facts.ranks.traced_ranks import TracedRank, tried
 from perftui.telemetry.limits import usable_cores, usable_memory
 
 ReadRank = tuple[int, TracedRank | str]
@@ -60,17 +60,7 @@ def read_one(path: Path, rank: int, stopped: Callable[[], bool] | None = None) -
     Raises:
         LoadCancelled: ``stopped`` returned true.
     """
-    from perftui.trace.errors import TraceError
-
-    try:
-        return rank, read_rank(path, rank, stopped)
-    except (TraceError, OSError) as error:
-        return rank, unread(rank, str(error))
-
-
-def unread(rank: int, why: str) -> str:
-    """The sentence about a rank that is left out."""
-    return f"rank {rank} cannot be read: {why}"
+    return rank, tried(path, rank, stopped)
 
 
 def processes_for(sizes: list[int], cores: int | None = None, memory: int | None = None) -> int:

@@ -74,7 +74,7 @@ def traced_ranks(facts: Facts) -> TracedRanks:
     chosen = [one for one in beside[:MOST_RANKS] if one[0] != shown]
     each, problems = [rank_of_trace(opened, shown)], []
     for rank, path in chosen:
-        found = _tried(path, rank)
+        found = tried(path, rank)
         if isinstance(found, str):
             problems.append(found)
         else:
@@ -112,14 +112,23 @@ def _together(
     return TracedRanks(tuple(ordered), shown, tuple(problems), missing)
 
 
-def _tried(path: Path, rank: int) -> TracedRank | str:
-    """The rank, or why it is left out."""
+def tried(path: Path, rank: int, cancelled: Callable[[], bool] | None = None) -> TracedRank | str:
+    """The rank whose trace is at ``path``, or the sentence about why it is left out.
+
+    Raises:
+        LoadCancelled: ``cancelled`` returned true.
+    """
     from perftui.trace.errors import TraceError
 
     try:
-        return read_rank(path, rank)
+        return read_rank(path, rank, cancelled)
     except (TraceError, OSError) as error:
-        return f"rank {rank} cannot be read: {error}"
+        return unread(rank, str(error))
+
+
+def unread(rank: int, why: str) -> str:
+    """The sentence about a rank that is left out."""
+    return f"rank {rank} cannot be read: {why}"
 
 
 def _has_others(analysis: TraceAnalysis, beside: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -12,10 +11,9 @@ from perftui_tui.cli import main
 from perftui_tui.commands.exit_codes import ERROR
 from perftui_tui.commands.line import AGAIN, UsageError, parse
 from perftui_tui.commands.skill import SKILL
-from tests.core.report.special_files import three_lines, write_metrics, write_snapshot
 from tests.docs.documents import DOCUMENTS, Command, commands
+from tests.docs.recorded_place import IDS, write_place
 from tests.tui.fake_trial import FASTER, FakeTrial
-from tests.tui.recorded import ENDED, SCRIPT, START, write_run
 from tests.tui.traces import write_trace
 
 STARTS = frozenset(
@@ -26,7 +24,6 @@ STARTS = frozenset(
 FAILS = frozenset({"check"})
 """Actions for which the code of an error is a result."""
 
-IDS = "20231114-221320-train", "20231114-231320-train"
 FIRST, SECOND = (f".perftui/runs/{one}" for one in IDS)
 WORDS = {
     "RUN": FIRST,
@@ -64,20 +61,11 @@ def of_the_skill(folder: Path) -> list[Command]:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory: a script with two runs of it, and a file of each kind."""
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
-    os.utime(script, ns=(START - 10**9, START - 10**9))
-    runs = tmp_path / ".perftui" / "runs"
-    made = {"script": script, "loader_line": 4, "cwd": str(tmp_path), **ENDED}
-    write_run(runs, run_id=IDS[0], **made)
-    write_run(runs, run_id=IDS[1], wait_ms=20, **made)
-    (tmp_path / "runs").symlink_to(runs)
+    """The working directory, where runs and traces have short names, too."""
+    write_place(tmp_path)
+    (tmp_path / "runs").symlink_to(tmp_path / ".perftui" / "runs")
     (tmp_path / "traces").mkdir()
-    write_trace(tmp_path)
     write_trace(tmp_path / "traces")
-    write_snapshot(tmp_path / "snapshot.pickle", three_lines())
-    write_metrics(tmp_path / "kernels.csv", [("gemm", "1000", "80", "30", "50")])
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

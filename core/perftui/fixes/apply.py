@@ -131,7 +131,7 @@ def undoing(applied: AppliedPatch, store: Path) -> Patch:
             f"{path} was edited after the fix was written, so it is left alone. The version before "
             f"the fix is in {original}"
         )
-    return Patch(path, now, before)
+    return Patch(path, now, before, becomes="restored")
 
 
 def last_applied(store: Path) -> AppliedPatch | None:

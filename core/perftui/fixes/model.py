@@ -61,17 +61,21 @@ class Patch:
     """Sentences for a person: what else changes with it, and what it leaves to be done."""
     changes_beside: bool = False
     """Whether other calls change with it, which no override of ``target`` reaches."""
+    becomes: str = "fixed"
+    """What the file is afterwards, in a word for the head of the diff."""
 
-    def diff(self, now: str = "now", then: str = "fixed") -> str:
-        """Unified diff, for a person, with these words for both sides; undecodable bytes are shown
-        escaped."""
+    def diff(self, now: str = "now") -> str:
+        """Unified diff, for a person, whose head calls the old side ``now``; undecodable bytes are
+        shown escaped."""
         old, new = (
             side.decode("utf-8", "backslashreplace").split("\n")
             for side in (self.before, self.after)
         )
         name = self.path.name
         return "\n".join(
-            difflib.unified_diff(old, new, f"{name} ({now})", f"{name} ({then})", lineterm="")
+            difflib.unified_diff(
+                old, new, f"{name} ({now})", f"{name} ({self.becomes})", lineterm=""
+            )
         )
 
 

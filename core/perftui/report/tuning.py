@@ -68,7 +68,7 @@ def _diff(journal: Journal) -> str:
     for path, copy in journal.originals.items():
         with suppress(OSError):
             before, after = (Path(one).read_bytes() for one in (copy, path))
-            diffs.append(Patch(Path(path), before, after).diff("as it was", "tuned"))
+            diffs.append(Patch(Path(path), before, after, becomes="tuned").diff("as it was"))
     return "\n".join(filter(None, diffs))
 
 

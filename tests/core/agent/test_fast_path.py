@@ -32,9 +32,11 @@ from perftui.agent.native.compiled import IS_COMPILED
 from perftui.agent.output.ring import RingWriter
 from perftui.agent.overhead.meter import Meter
 from perftui.agent.recording.recording import Recording
+from perftui.agent.recording.step_writer import DEFAULTS, StepLimit
 from perftui.agent.safety.signal_handlers import raised_by_handler
-from perftui.agent.steps.detection import TRAIN, Boundary, StepMachine
+from perftui.agent.steps.detection import EVAL, TRAIN, Boundary, StepMachine
 from perftui.agent.steps.optimizers import Optimizers
+from perftui.wire.options import AgentOptions
 from perftui.wire.ring import BACKWARD, FORWARD, PAGE, RECORD
 from tests.core.agent.interrupts import interrupted_at_call
 
@@ -94,12 +96,16 @@ def no_error(error: BaseException) -> bool:
 class OnFastPath:
     """Has its steps end as the session does, and every event go by the fast path if it can."""
 
-    def __init__(self, keeps: Callable[[BaseException], bool] = no_error) -> None:
+    def __init__(
+        self,
+        keeps: Callable[[BaseException], bool] = no_error,
+        options: AgentOptions = DEFAULTS,
+    ) -> None:
         self.torch = Torch()
         self.meter = Meter()
         ring = RingWriter(mmap.mmap(-1, PAGE + CAPACITY * RECORD.size), CAPACITY)
         device = Device(self.torch, ring, self.meter)
-        self.recording = Recording(ring, machine(), self.meter, get_ident(), device)
+        self.recording = Recording(ring, machine(), self.meter, get_ident(), device, options)
         self.recording.now()
         self.optimizers = Optimizers(self.torch)
         self.all_optimizers = [Optimizer(), Optimizer()]
@@ -194,6 +200,37 @@ def test_steps_end_and_count_as_the_machine_says(loop: list[tuple[list[int], int
             ours.play(step)
     ours.fast_path.close()
     check(ours, plain, ended)
+
+
+@given(loops, st.integers(1, 30))
+@example([(usual_steps[0], 30)], 20)
+def test_a_training_of_so_many_steps_ends_with_the_last_of_them(
+    loop: list[tuple[list[int], int]], most: int
+) -> None:
+    plain, ended = machine(), list[Boundary]()
+    ours = OnFastPath(options=AgentOptions(max_steps=most))
+    events = [event for step, times in loop for _ in range(times) for event in (ASKED, *step)]
+    for event in events:
+        if event == ASKED:
+            ended += plain.fetch(1)
+        else:
+            report_event(plain, event, True)
+        if sum(one.kind != EVAL for one in ended) >= most:
+            with pytest.raises(StepLimit):
+                ours.play([event])
+            break
+        ours.play([event])
+    ours.fast_path.close()
+    assert ours.ended == [(one.kind, one.micro_batches) for one in ended]
+    assert ours.recording.index == len(ended)
+
+
+def test_a_training_of_so_many_steps_goes_the_fast_path_until_then() -> None:
+    ours = OnFastPath(options=AgentOptions(max_steps=20))
+    with pytest.raises(StepLimit):
+        ours.play([ASKED, *usual_steps[0]] * 40)
+    # The first has no loader before it, the second is not known yet, the last ends all.
+    assert (ours.recording.index, ours.short) == (20, 17)
 
 
 class WithoutLoader(OnFastPath):

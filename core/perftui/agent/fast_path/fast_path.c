@@ -113,6 +113,7 @@ static PyMemberDef members[] = {
     MEMBER(FastPath, steps, T_LONGLONG),
     MEMBER(FastPath, steps_ns, T_LONGLONG),
     MEMBER(FastPath, steps_hooks, T_LONGLONG),
+    MEMBER(FastPath, most_steps, T_LONGLONG),
     MEMBER(FastPath, calls, T_LONGLONG),
     MEMBER(FastPath, fetch_calls, T_LONGLONG),
     MEMBER(FastPath, until_sample, T_LONGLONG),

@@ -53,6 +53,7 @@ typedef struct {
 
     long long index, step_start, usual_until, slow_after, micro_batches, last_activity;
     long long steps, steps_ns, steps_hooks; /* since the fast path was opened */
+    long long most_steps; /* no further one ends here */
 
     long long calls, fetch_calls, until_sample, sampled_ns, sampled_calls;
     double call_ns;

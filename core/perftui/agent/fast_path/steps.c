@@ -56,6 +56,8 @@ int may_end(FastPath *path, int64_t end, int n_left)
         return -1;
     if (end >= path->usual_until || end - start > path->slow_after || pauses > 0 || is_planned(path))
         return 0;
+    if (path->steps >= path->most_steps)
+        return 0;
     if (!path->is_sampling)
         return 1;
     if (update_meter(path, 1) < 0)

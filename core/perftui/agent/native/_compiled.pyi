@@ -92,6 +92,8 @@ class CompiledFastPath:
     usual_until: int
     """From then on, and after steps longer than ``slow_after`` ns, steps are not ended here."""
     slow_after: int
+    most_steps: int
+    """After so many, none is ended here."""
     plan: int
     """Where ranks plan windows in memory, or 0; while that is not ``planned``, steps are not ended
     here."""

@@ -77,7 +77,7 @@ class Recording(StepWriter):
         Asked when a step has just ended.
         """
         is_marked = self._is_marked or self._was_profiled
-        return not (is_marked or self._max_steps is not None or self.device.phases.is_timing)
+        return not (is_marked or self._sees_all or self.device.phases.is_timing)
 
     def lend(self, fast_path: CompiledFastPath) -> None:
         """Let ``fast_path`` write steps and phases for a while."""
@@ -87,6 +87,10 @@ class Recording(StepWriter):
         fast_path.last_activity = self.steps.last_activity
         fast_path.pauses = self.pauses.found if self.pauses is not None else []
         fast_path.usual_until = self._usual_until
+        fast_path.most_steps = NEVER
+        if self._max_steps is not None:
+            # The last one ends the training.
+            fast_path.most_steps = self._max_steps - self._counted_steps - 1
         fast_path.slow_after, fast_path.plan, fast_path.planned = NEVER, 0, 0
         if self.windows is not None:
             fast_path.slow_after = self.windows.plan.triggers.slow_after
@@ -96,6 +100,7 @@ class Recording(StepWriter):
         """Go on where ``fast_path`` has come to."""
         self.index, self._step_start = fast_path.index, fast_path.step_start
         self.steps.last_activity = fast_path.last_activity
+        self._counted_steps += fast_path.steps
         self._usual_steps += fast_path.steps
         self._usual_ns += fast_path.steps_ns
         self._usual_hooks += fast_path.steps_hooks
@@ -135,7 +140,7 @@ def start_recording(
     ring = create_ring(Spool(spool).ring(os.getpid()), header)
     notes.begin(facts, ring.lose_notes)
     device = Device(torch, ring, meter)
-    recording = Recording(ring, steps, meter, thread, device, options.max_steps)
+    recording = Recording(ring, steps, meter, thread, device, options)
     if options.profile:
         recording.windows = Windows(torch, spool, options, notes)
     recording.pauses = GcPauses(thread)

@@ -6,6 +6,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from ...wire import ring as rings
+from ...wire.options import AgentOptions
 from ..gpu.device import Device, MemoryReading
 from ..output.ring import RingWriter
 from ..overhead.meter import Mark, Meter
@@ -15,6 +16,8 @@ from .pauses import GcPauses
 
 if TYPE_CHECKING:
     from ..gpu.memory_snapshots import MemorySnapshots
+
+DEFAULTS = AgentOptions()
 
 USUAL_NS = 100_000_000
 USUAL_STEPS = 16
@@ -49,7 +52,7 @@ class StepWriter:
         meter: Meter,
         thread: int,
         device: Device,
-        max_steps: int | None = None,
+        options: AgentOptions = DEFAULTS,
     ) -> None:
         self.steps = steps
         self.thread = thread
@@ -63,7 +66,9 @@ class StepWriter:
         """Number of the step that is going on."""
         self.ring = ring
         self._meter = meter
-        self._max_steps = max_steps
+        self._max_steps = options.max_steps
+        self._sees_all = bool(options.losses)
+        """Whether each step must be seen as it happens: losses and blocks belong to steps."""
         self._counted_steps = 0
         self._step_start = 0
         self._was_profiled = False

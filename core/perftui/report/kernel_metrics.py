@@ -28,7 +28,7 @@ trace. Chosen: fixed clocks and cold caches, as ncu has them, explain less."""
 _WIDTH = 78
 _MOST_UNMATCHED = 10
 
-_LEGEND = (
+LEGEND = (
     "compute and memory: share of the peak throughput",
     "occupancy: share of the warps that fit; -: ncu did not measure it",
 )
@@ -93,6 +93,11 @@ class TraceMetrics:
     """Kernels that ncu measured and the trace does not hold, or not under one name."""
     notes: tuple[str, ...]
 
+    @property
+    def title(self) -> str:
+        """What the rows are, and where they come from; not yet safe to show."""
+        return f"What limits the kernels, longest first (measured in {self.path.name})"
+
 
 def report_metrics(metrics: KernelMetrics) -> MetricsReport:
     """The kernels of one report."""
@@ -147,7 +152,7 @@ def _figures(kernel: MeasuredKernel) -> Figures:
 
 def render_metrics(report: MetricsReport) -> str:
     """The kernels of one report of ncu."""
-    blocks = (_heading(report), _table(report), listed("Notes", (*_LEGEND, *report.notes)))
+    blocks = (_heading(report), _table(report), listed("Notes", (*LEGEND, *report.notes)))
     return joined(blocks)
 
 
@@ -171,7 +176,7 @@ def trace_metrics(metrics: TraceMetrics | None) -> Iterator[str]:
     """The kernels of a trace with what ncu measured; nothing without metrics."""
     if metrics is None:
         return
-    yield printable(f"What limits the kernels, longest first (measured in {metrics.path.name})")
+    yield printable(metrics.title)
     if metrics.rows:
         yield f"  {'calls':>8} {'device':>9} {_COLUMNS}  {'limited by':<18}  ncu/trace"
     names = short_names((row.name for row in metrics.rows), _WIDTH)
@@ -180,7 +185,7 @@ def trace_metrics(metrics: TraceMetrics | None) -> Iterator[str]:
         cells = _cells(row.figures) if row.figures else "not measured by ncu"
         yield printable(f"  {names[row.name]}")
         yield f"  {row.calls:>8} {fmt.duration(row.total_ns):>9} {cells}  {ratio}".rstrip()
-    yield from (f"  {line}" for line in _LEGEND)
+    yield from (f"  {line}" for line in LEGEND)
     for name in short_names(metrics.unmatched[:_MOST_UNMATCHED], _WIDTH - 18).values():
         yield printable(f"  not in the trace: {name}")
     more = len(metrics.unmatched) - _MOST_UNMATCHED
@@ -190,9 +195,10 @@ def trace_metrics(metrics: TraceMetrics | None) -> Iterator[str]:
 
 def _cells(figures: Figures) -> str:
     limit = figures.limit.value if figures.limit else "not known"
-    compute, memory = _percent(figures.compute), _percent(figures.memory)
-    return f"{compute:>8} {memory:>8} {_percent(figures.occupancy):>9}  {limit:<18}"
+    compute, memory = rate(figures.compute), rate(figures.memory)
+    return f"{compute:>8} {memory:>8} {rate(figures.occupancy):>9}  {limit:<18}"
 
 
-def _percent(value: float | None) -> str:
+def rate(value: float | None) -> str:
+    """Per cent as a person reads it, ``-`` where ncu did not measure it."""
     return "-" if value is None else fmt.percent(value / 100)

@@ -110,9 +110,13 @@ def _breakdowns(facts: Facts) -> Iterator[StepBreakdown]:
 
 
 def _modules(analysis: TraceAnalysis, top: int | None) -> tuple[OpRow, ...]:
-    rows = _longest(analysis.modules, analysis.has_gpu, None)
+    return listed_modules(_longest(analysis.modules, analysis.has_gpu, None), top)
+
+
+def listed_modules(rows: tuple[OpRow, ...], most: int | None) -> tuple[OpRow, ...]:
+    """The first ``most`` of ``rows``, and what ran in no module."""
     outside = tuple(row for row in rows if row.name == OUTSIDE)
-    return tuple(row for row in rows if row.name != OUTSIDE)[:top] + outside
+    return tuple(row for row in rows if row.name != OUTSIDE)[:most] + outside
 
 
 def longest_ops(ops: OpTable, has_gpu: bool) -> list[int]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from perftui import format as fmt
 from perftui.analysis.kernels.distinct_names import short_names
-from perftui.analysis.ops.modules import OUTSIDE
 from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Figure, Finding, Severity
 from perftui.facts.gpu import memory
@@ -22,7 +21,7 @@ from perftui.report.kernel_metrics import trace_metrics
 from perftui.report.main_thread_text import main_thread, sync_calls
 from perftui.report.ranks import ranks_text
 from perftui.report.recorded_text import gpu_memory, gpu_phases, recorded
-from perftui.report.report import MOST_ROWS, Report
+from perftui.report.report import MOST_ROWS, Report, listed_modules
 from perftui.report.rows import OpRow, Totals
 from perftui.trace.text import printable
 
@@ -46,7 +45,7 @@ def render(report: Report) -> str:
             report.ops[:most],
             report.totals.get("operators"),
         ),
-        _ops("Modules, longest own time first", "module", _listed_modules(report.modules, most)),
+        _ops("Modules, longest own time first", "module", listed_modules(report.modules, most)),
         _kernels(report.kernels[:most], report.totals.get("kernels")),
         trace_metrics(report.metrics),
         gpu_phases(device_phases(report.facts)),
@@ -125,12 +124,6 @@ def _breakdown(found: StepBreakdown) -> Iterator[str]:
 
 def _ms(hundredths: int) -> str:
     return f"{hundredths / 100:12.2f} ms"
-
-
-def _listed_modules(rows: tuple[OpRow, ...], most: int) -> tuple[OpRow, ...]:
-    """The longest, and what ran in none."""
-    outside = tuple(row for row in rows if row.name == OUTSIDE)
-    return tuple(row for row in rows if row.name != OUTSIDE)[:most] + outside
 
 
 def _ops(

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.report import as_json
+from perftui.report.html.page import render as html
 from perftui.report.kernel_metrics import MOST_KERNELS
 from perftui.report.kind import Kind, kind_of
 from perftui.report.memory import MOST_SITES, NO_STACK, report_memory
@@ -23,6 +24,7 @@ from perftui.report.text import render
 from perftui.trace.errors import TraceError
 from perftui.trace.memory_snapshot.load import load_memory_snapshot
 from perftui.trace.ncu.load import load_ncu
+from tests.core.report.html.pages import cells, read, section
 from tests.core.report.special_files import MIB, three_lines, write_metrics, write_snapshot
 from tests.core.trace.memory_files import Allocator, snapshot
 from tests.described import described
@@ -251,6 +253,18 @@ def test_metrics_are_joined_to_the_kernels_of_a_trace(tmp_path: Path) -> None:
     assert told["rows"][0]["figures"]["limit"] == "compute"
     assert told["rows"][1]["figures"] is None
     assert told["unmatched"] == ["copy", "even", "tiny", "blind"]
+
+
+def test_joined_metrics_stand_on_the_html_page(tmp_path: Path) -> None:
+    events = [gpu("void gemm<64>(float*)", 1, 2), gpu("void gemm<64>(float*)", 10, 3)]
+    page = read(html(with_metrics(tmp_path, *events, gpu("softmax", 20, 4))))
+    part = section(page, "What limits the kernels, longest first (measured in kernels.csv)")
+    assert cells(part.only("table")) == [
+        ["gemm", "2", "5.0 µs", "80 %", "30 %", "50 %", "compute", "0.80x"],
+        ["softmax", "1", "4.0 µs", "–", "–", "–", "not measured by ncu", "–"],
+    ]
+    missing = [one.text for one in part.every("p") if one.text.startswith("Not in the trace")]
+    assert missing == [f"Not in the trace: {name}." for name in ("copy", "even", "tiny", "blind")]
 
 
 def test_kernels_that_ran_quite_differently_under_ncu_are_said(tmp_path: Path) -> None:

@@ -11,11 +11,14 @@ from perftui.report.html.about import about, title
 from perftui.report.html.breakdown import breakdown
 from perftui.report.html.element import Element, Node, element, written
 from perftui.report.html.findings import badge, findings
+from perftui.report.html.lines import lines
+from perftui.report.html.measured import measured
 from perftui.report.html.ranks import ranks
+from perftui.report.html.recorded import recorded
 from perftui.report.html.step_chart import step_chart
 from perftui.report.html.step_times import step_times
 from perftui.report.html.style import style_sheet
-from perftui.report.html.tables import kernels, operators
+from perftui.report.html.tables import kernels, modules, operators
 from perftui.report.html.timeline import timeline
 from perftui.report.report import Report
 
@@ -53,8 +56,12 @@ def _body(report: Report) -> Iterator[Element]:
         [timeline(steps)] if steps else [],
     )
     yield from _section("Ranks", _known(ranks(report.facts)))
+    yield from lines(report.facts)
     yield from _section("Operators, longest first", _known(operators(report)))
     yield from _section("Kernels and copies, longest first", _known(kernels(report)))
+    yield from _section("Modules, longest own time first", _known(modules(report)))
+    yield from _known(measured(report.metrics))
+    yield from recorded(report)
     yield from _section("Notes", _list(report.notes))
     yield from _section("Not judged", _not_judged(report.diagnosis.abstentions))
 

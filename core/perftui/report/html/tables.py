@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perftui import format as fmt
 from perftui.analysis.kernels.distinct_names import short_names
 from perftui.report.html.element import Element, Node, element, number
-from perftui.report.report import MOST_ROWS, Report
+from perftui.report.report import MOST_ROWS, Report, listed_modules
 from perftui.report.rows import OpRow, Totals
 
 UNKNOWN = "–"
@@ -15,7 +15,16 @@ UNKNOWN = "–"
 
 def operators(report: Report) -> Element | None:
     """Operators, longest first; None without any."""
-    rows, totals = report.ops[: report.top or MOST_ROWS], report.totals.get("operators")
+    return _operators(report, "operator", report.ops[: _most(report)], "operators")
+
+
+def modules(report: Report) -> Element | None:
+    """Modules, longest own time first; None without any."""
+    return _operators(report, "module", listed_modules(report.modules, _most(report)), "modules")
+
+
+def _operators(report: Report, head: str, rows: tuple[OpRow, ...], kind: str) -> Element | None:
+    totals = report.totals.get(kind)
     if not rows or totals is None:
         return None
     on_device = bool(report.facts.analysis and report.facts.analysis.has_gpu)
@@ -24,11 +33,15 @@ def operators(report: Report) -> Element | None:
     for row in rows:
         share = (row.device if on_device else row.cpu_own or 0) / whole
         times = _times(row.cpu_own, row.device, on_device=on_device)
-        body.append(_row(_named(row.name, row.name, share), f"{row.calls:,}", *times))
+        body.append(table_row(named(row.name, row.name, share), f"{row.calls:,}", *times))
     if totals.rows > len(rows):
         times = _times(totals.cpu_own, totals.device, on_device=on_device)
-        body.append(_row(f"all {totals.rows:,}", f"{totals.calls:,}", *times, whole=True))
-    return table(("operator", "calls", "own CPU", *(["device"] if on_device else [])), body)
+        body.append(table_row(f"all {totals.rows:,}", f"{totals.calls:,}", *times, whole=True))
+    return table((head, "calls", "own CPU", *(["device"] if on_device else [])), body)
+
+
+def _most(report: Report) -> int:
+    return report.top or MOST_ROWS
 
 
 def _times(own: int | None, device: int, *, on_device: bool) -> tuple[str, ...]:
@@ -38,14 +51,14 @@ def _times(own: int | None, device: int, *, on_device: bool) -> tuple[str, ...]:
 
 def kernels(report: Report) -> Element | None:
     """Kernels and copies, longest first; None without any."""
-    rows, totals = report.kernels[: report.top or MOST_ROWS], report.totals.get("kernels")
+    rows, totals = report.kernels[: _most(report)], report.totals.get("kernels")
     if not rows or totals is None:
         return None
     names, whole = short_names(row.name for row in rows), _longest(totals, on_device=True)
     body = [_kernel(row, names[row.name], whole) for row in rows]
     if totals.rows > len(rows):
         device = _device(totals.device)
-        body.append(_row(f"all {totals.rows:,}", f"{totals.calls:,}", device, whole=True))
+        body.append(table_row(f"all {totals.rows:,}", f"{totals.calls:,}", device, whole=True))
     return table(("kernel or copy", "calls", "device"), body)
 
 
@@ -62,10 +75,12 @@ def table(heads: Sequence[str], rows: Sequence[Element], *, numbers: bool = True
 
 
 def _kernel(row: OpRow, name: str, whole: int) -> Element:
-    return _row(_named(name, row.name, row.device / whole), f"{row.calls:,}", _device(row.device))
+    return table_row(
+        named(name, row.name, row.device / whole), f"{row.calls:,}", _device(row.device)
+    )
 
 
-def _named(shown: str, full: str, share: float) -> Element:
+def named(shown: str, full: str, share: float) -> Element:
     """A name with a bar below it; the whole of a short name is its tooltip."""
     width = f"width:{number(100 * min(share, 1.0))}%"
     bar = element("span", element("i", style=width), class_="meter")
@@ -74,8 +89,9 @@ def _named(shown: str, full: str, share: float) -> Element:
     return element("div", name, element("div", bar, told, class_="share"))
 
 
-def _row(first: Node, *numbers: str, whole: bool = False) -> Element:
-    cells = (element("td", text, class_="n") for text in numbers)
+def table_row(first: Node, *others: str, whole: bool = False) -> Element:
+    """A row of a table; ``whole`` is the one of all of it."""
+    cells = (element("td", text, class_="n") for text in others)
     return element("tr", element("td", first), *cells, class_="whole" if whole else None)
 
 

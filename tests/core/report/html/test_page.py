@@ -13,7 +13,8 @@ from perftui.report.breakdown import breakdown_rows
 from perftui.report.html.element import cleaned
 from perftui.report.html.page import POLICY, render
 from perftui.report.report import make_report
-from perftui.report.subject import load_subject
+from perftui.report.subject import Subject, load_subject
+from tests.core.diagnosis.stack_runs import run_with, stack_table
 from tests.core.report.html.pages import cells, read, section
 from tests.core.report.html.stories import NASTY, gpu_trace, of, run_with_fix
 from tests.tui.test_ranks_screen import write_ranks
@@ -151,3 +152,14 @@ def test_a_long_name_makes_no_large_file(tmp_path: Path) -> None:
 
 def _number(cell: str) -> float:
     return float(cell.split()[0])
+
+
+def test_lines_of_threads_stand_with_their_shares() -> None:
+    stacks = stack_table((0, 8_000, "/home/a/train.py", 8), (8_000, 2_000, "", -1))
+    run = run_with(stacks)
+    page = read(render(make_report(Subject(run.root, run))))
+    part = section(page, "Where the main thread is, over the steady steps (about 100 samples)")
+    assert cells(part.only("table")) == [
+        ["train.py:880 %", "main"],
+        ["no line of yours (torch/x.py:-1 forward)20 %", "main"],
+    ]

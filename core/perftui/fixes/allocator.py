@@ -35,4 +35,5 @@ EXPANDABLE_SEGMENTS = Fix(
         "into. It is set before the first use of the GPU, with an environment variable."
     ),
     change=_change,
+    risks=(Risk.SHARED,),
 )

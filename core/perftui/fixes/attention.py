@@ -94,4 +94,5 @@ ATTENTION = Fix(
         "gives zeros or NaN, depending on the version of torch."
     ),
     change=_change,
+    risks=(Risk.NUMERICS, Risk.DROPOUT),
 )

@@ -64,4 +64,5 @@ AUTOCAST = Fix(
         "check the loss of a longer run. Cards before Ampere have no bfloat16."
     ),
     change=_change,
+    risks=(Risk.HALF,),
 )

@@ -132,4 +132,5 @@ BACKWARD_ONCE = Fix(
         "digits. The graphs of all losses are kept until then."
     ),
     change=_change,
+    risks=(Risk.NUMERICS, Risk.MEMORY),
 )

@@ -73,4 +73,5 @@ CLIP = Fix(
         "NaN, all gradients become NaN."
     ),
     change=_change,
+    risks=(Risk.NUMERICS,),
 )

@@ -159,4 +159,5 @@ COMPILE_GRAPHS = Fix(
         "outputs of the step before."
     ),
     change=_change,
+    risks=(Risk.START, Risk.NUMERICS, Risk.MEMORY),
 )

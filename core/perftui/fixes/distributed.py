@@ -70,4 +70,5 @@ ALL_USED = Fix(
         "leaves out a parameter after all, the next step raises an error that says so."
     ),
     change=_all_used,
+    risks=(Risk.UNUSED,),
 )

@@ -107,4 +107,5 @@ ELEMENTWISE = Fix(
         "in the last digits."
     ),
     change=_change,
+    risks=(Risk.NUMERICS,),
 )

@@ -44,6 +44,8 @@ class Fix:
     """What changes and what does not, in a few sentences for a person."""
     change: Callable[[Facts], Change | None]
     """The change as it would be made here; None where there is nothing that it could change."""
+    risks: tuple[Risk, ...] = ()
+    """All that a change may name, of which it names those of its case."""
 
 
 def option(fix: Fix, facts: Facts) -> FixOption | None:

@@ -155,4 +155,5 @@ FOREACH_AVERAGE = Fix(
         "take memory until then."
     ),
     change=_change,
+    risks=(Risk.NUMERICS, Risk.MEMORY),
 )

@@ -64,4 +64,5 @@ FREEZE = Fix(
         "Nothing else changes."
     ),
     change=_change,
+    risks=(Risk.MEMORY,),
 )

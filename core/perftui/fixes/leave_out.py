@@ -123,6 +123,7 @@ COLLECT = Fix(
         "peak."
     ),
     change=_collect,
+    risks=(Risk.MEMORY,),
 )
 
 SLEEP = Fix(
@@ -133,6 +134,7 @@ SLEEP = Fix(
         "another process, no longer gets it."
     ),
     change=_sleeping,
+    risks=(Risk.PACE,),
 )
 
 EMPTY_CACHE = Fix(
@@ -143,6 +145,7 @@ EMPTY_CACHE = Fix(
         "the card see less free memory."
     ),
     change=_empty_cache,
+    risks=(Risk.MEMORY,),
 )
 
 AFFINITY = Fix(
@@ -153,6 +156,7 @@ AFFINITY = Fix(
         "the machine get less CPU time; with more threads, sums are rounded differently."
     ),
     change=_affinity,
+    risks=(Risk.NUMERICS,),
 )
 
 DEFAULT_DTYPE = Fix(
@@ -164,4 +168,5 @@ DEFAULT_DTYPE = Fix(
         "two may raise an error."
     ),
     change=_default_dtype,
+    risks=(Risk.PRECISION, Risk.DRAWS),
 )

@@ -117,6 +117,7 @@ LESS_OFTEN = Fix(
         "steps may be missing."
     ),
     change=_observe,
+    risks=(Risk.SELDOM,),
 )
 
 EVALUATE_LESS = Fix(
@@ -127,4 +128,5 @@ EVALUATE_LESS = Fix(
         "are found less precisely."
     ),
     change=_evaluate,
+    risks=(Risk.SELDOM, Risk.ORDER),
 )

@@ -78,4 +78,5 @@ NO_SYNC = Fix(
         "norm, are also sent to the other ranks only once per step."
     ),
     change=_change,
+    risks=(Risk.NUMERICS,),
 )

@@ -53,6 +53,7 @@ FUSED = Fix(
         "are rounded at other points. Parameters and state must be floating point."
     ),
     change=_fused,
+    risks=(Risk.NUMERICS,),
 )
 
 FOREACH = Fix(
@@ -64,4 +65,5 @@ FOREACH = Fix(
         "the last digits. Intermediate results take memory for all parameters at once."
     ),
     change=_foreach,
+    risks=(Risk.NUMERICS, Risk.MEMORY),
 )

@@ -108,4 +108,5 @@ SCHEDULE = Fix(
         "training runs without the profiler. The training computes the same results."
     ),
     change=_change,
+    risks=(Risk.PROFILE,),
 )

@@ -74,4 +74,5 @@ RECOMPUTE = Fix(
         "are the same; memory grows by the activations of all these layers."
     ),
     change=_change,
+    risks=(Risk.MEMORY,),
 )

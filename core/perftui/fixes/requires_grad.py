@@ -55,4 +55,5 @@ REQUIRES_GRAD = Fix(
         "parameters."
     ),
     change=_change,
+    risks=(Risk.NORMS,),
 )

@@ -141,6 +141,7 @@ THREADS = Fix(
         "what the script or the environment sets."
     ),
     change=_threads,
+    risks=(Risk.NUMERICS,),
 )
 
 ANOMALY = Fix(
@@ -151,6 +152,7 @@ ANOMALY = Fix(
         "training computes the same results."
     ),
     change=_anomaly,
+    risks=(Risk.UNCHECKED,),
 )
 
 DETERMINISTIC = Fix(
@@ -161,6 +163,7 @@ DETERMINISTIC = Fix(
         "also from run to run. Keep deterministic algorithms if runs must be reproducible."
     ),
     change=_deterministic,
+    risks=(Risk.NUMERICS, Risk.REPEATABLE),
 )
 
 ONEDNN = Fix(
@@ -171,4 +174,5 @@ ONEDNN = Fix(
         "in the last digits, because sums are rounded at other points."
     ),
     change=_onednn,
+    risks=(Risk.NUMERICS,),
 )

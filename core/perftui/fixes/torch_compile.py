@@ -48,4 +48,5 @@ COMPILE_DYNAMIC = Fix(
         "call is a little slower than one compiled for its exact size."
     ),
     change=_change,
+    risks=(Risk.NUMERICS,),
 )

@@ -84,6 +84,7 @@ TF32 = Fix(
         "network training tolerates that; numerical solvers may not."
     ),
     change=_tf32,
+    risks=(Risk.NUMERICS,),
 )
 
 CUDNN_BENCHMARK = Fix(
@@ -94,6 +95,7 @@ CUDNN_BENCHMARK = Fix(
         "never pays off."
     ),
     change=_cudnn_benchmark,
+    risks=(Risk.NUMERICS, Risk.REPEATABLE),
 )
 
 CUDNN_SEARCH_OFF = Fix(
@@ -104,4 +106,5 @@ CUDNN_SEARCH_OFF = Fix(
         "choose, which is mostly as fast. Results may differ in the last digits."
     ),
     change=_search_off,
+    risks=(Risk.NUMERICS,),
 )

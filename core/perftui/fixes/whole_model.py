@@ -67,6 +67,7 @@ COMPILE = Fix(
         "size."
     ),
     change=_compile,
+    risks=(Risk.START, Risk.NUMERICS, Risk.MEMORY),
 )
 
 CHANNELS_LAST = Fix(
@@ -77,4 +78,5 @@ CHANNELS_LAST = Fix(
         "before and after each. Code that calls view() on an image may raise an error."
     ),
     change=_channels_last,
+    risks=(Risk.NUMERICS,),
 )

@@ -22,31 +22,16 @@ def explain(name: str) -> str:
     """
     if name in CATALOGUE:
         fix = CATALOGUE[name]
-        answers = ", ".join(_answers(name))
         lines = (name, *wrapped(f"{fix.what}."), "", *wrapped(fix.explanation))
-        return "\n".join((*lines, "", *wrapped(f"Addresses: {answers or 'no rule'}.")))
+        risks = wrapped(f"Risks: {'; '.join(fix.risks)}.") if fix.risks else ()
+        answers = wrapped(f"Addresses: {', '.join(answers_of(name)) or 'no rule'}.")
+        return "\n".join((*lines, "", *risks, *answers))
     return "\n".join(_described(BY_NAME[name]))
 
 
 def names() -> tuple[str, ...]:
     """Everything that can be explained."""
     return (*BY_NAME, *CATALOGUE)
-
-
-def table() -> str:
-    """All rules as a Markdown table."""
-    rows = (
-        f"| `{one.id}` | {one.when} | {_from(one.limits)} | {one.answer} |"
-        for one in BY_NAME.values()
-    )
-    head = ("| Finding | When | From | What to do |", "|---|---|---|---|")
-    return "\n".join((*head, *rows))
-
-
-def _from(limits: Limits | None) -> str:
-    if limits and limits.is_hint:
-        return "never more than a hint"
-    return f"{100 * limits.warning:.0f} % {limits.of}" if limits else ""
 
 
 def overview() -> str:
@@ -74,7 +59,8 @@ def as_object(*chosen: str) -> ExplainOutput:
                 "fix": fix.id,
                 "what": fix.what,
                 "explanation": fix.explanation,
-                "answers": _answers(fix.id),
+                "risks": [risk.value for risk in fix.risks],
+                "answers": answers_of(fix.id),
             }
             for fix in fixes
         ],
@@ -96,7 +82,8 @@ def _rule(found: Rule | Verdict) -> RuleOutput:
     }
 
 
-def _answers(fix: str) -> list[str]:
+def answers_of(fix: str) -> list[str]:
+    """The rules whose findings the fix of that name addresses."""
     return list(dict.fromkeys(rule.id for rule in RULES if fix in rule.fixes))
 
 

@@ -87,6 +87,7 @@ PIN = Fix(
         "of this loader to the GPU."
     ),
     change=_pinned,
+    risks=(Risk.MEMORY,),
 )
 
 PERSISTENT = Fix(
@@ -99,4 +100,5 @@ PERSISTENT = Fix(
         "random number."
     ),
     change=_persistent,
+    risks=(Risk.ORDER, Risk.RANDOMNESS, Risk.MEMORY),
 )

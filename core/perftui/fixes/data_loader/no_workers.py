@@ -62,4 +62,5 @@ NO_WORKERS = Fix(
         "makes to itself persist."
     ),
     change=_none,
+    risks=(Risk.RANDOMNESS, Risk.ORDER),
 )

@@ -185,4 +185,5 @@ WORKERS = Fix(
         "holds a copy of the data that the dataset touches."
     ),
     change=_more_workers,
+    risks=(Risk.CORES, Risk.ORDER, Risk.RANDOMNESS, Risk.MEMORY),
 )

@@ -82,4 +82,5 @@ PREFETCH = Fix(
         "containers often have only 64 MB."
     ),
     change=_deeper,
+    risks=(Risk.MEMORY,),
 )

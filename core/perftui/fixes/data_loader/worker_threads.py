@@ -127,4 +127,5 @@ WORKER_THREADS = Fix(
         "operators are rounded differently."
     ),
     change=_change,
+    risks=(Risk.NUMERICS,),
 )

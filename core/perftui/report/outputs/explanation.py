@@ -31,6 +31,10 @@ class FixExplanation(TypedDict):
     fix: str
     what: str
     explanation: str
+    risks: Annotated[
+        list[str],
+        Meta(description="What it may change besides speed; what is offered for a run names its."),
+    ]
     answers: Annotated[list[str], Meta(description="The rules whose findings it addresses.")]
 
 

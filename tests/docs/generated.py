@@ -1,0 +1,47 @@
+"""Parts of the documents that are made from the program: `python -m tests.docs.generated` writes them.
+
+Such a part stands between ``<!-- generated: KIND WORDS -->`` and ``<!-- end -->``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from perftui.telemetry import metrics
+from tests.docs import key_tables, reference
+from tests.docs.documents import DOCUMENTS
+
+KINDS = {
+    "findings-table": reference.findings_table,
+    "findings": reference.findings,
+    "fixes-table": reference.fixes_table,
+    "fixes": reference.fixes,
+    "metrics": metrics.tables,
+    "keys": key_tables.keys,
+    "numbers": key_tables.numbers,
+}
+
+_PART = re.compile(r"(<!-- generated: (.+?) -->\n\n).*?\n?(<!-- end -->)", re.DOTALL)
+
+
+def parts(document: Path) -> Iterator[str]:
+    """The kind and words of each part that a document has."""
+    for found in _PART.finditer(document.read_text(encoding="utf-8")):
+        yield found[2]
+
+
+def generated(document: Path) -> str:
+    """The text of a document with each such part made anew."""
+    return _PART.sub(_made, document.read_text(encoding="utf-8"))
+
+
+def _made(found: re.Match[str]) -> str:
+    kind, *words = found[2].split()
+    return f"{found[1]}{KINDS[kind](*words)}\n\n{found[3]}"
+
+
+if __name__ == "__main__":
+    for each in DOCUMENTS:
+        each.write_text(generated(each), encoding="utf-8")

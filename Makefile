@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # compiles all of perftui. Empty is unset.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test lint scenarios bench screenshots clean
+.PHONY: demo test lint docs scenarios bench screenshots clean
 
 demo: $(STAMP)  ## a small training with a slow data loader, in the app
 	$(BIN)/perftui demo
@@ -23,6 +23,10 @@ lint: $(STAMP)  ## style, types, and the walls between the rooms
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --num-workers auto
 	$(BIN)/lint-imports
+
+docs: $(STAMP)  ## the documentation as a site, in build/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "build/docs/index.html; with search: $(BIN)/python -m http.server -d build/docs"
 
 scenarios: $(STAMP)  ## trainings with planted causes: how many the diagnosis names (20 minutes)
 	$(BIN)/python -m tests.scenarios.run $(SCENARIOS_ARGS)

@@ -1,4 +1,4 @@
-"""What README.md and docs/*.md show: scripts, commands, and what the commands print."""
+"""What README.md and docs show: scripts, commands, and what the commands print."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 PLAYED = ROOT / "docs" / "commands.md"
 """Its commands are run on recorded runs, those of the others on trainings of a script."""
 

@@ -19,6 +19,7 @@ KINDS = {
     "fixes-table": reference.fixes_table,
     "fixes": reference.fixes,
     "metrics": metrics.tables,
+    "about": key_tables.about,
     "keys": key_tables.keys,
     "numbers": key_tables.numbers,
 }

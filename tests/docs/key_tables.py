@@ -1,15 +1,27 @@
-"""Keys and numbers of the screens, from the tables that feed the app and its help."""
+"""What the help of each screen says, its keys and its numbers: from what the app itself shows."""
 
 from __future__ import annotations
 
+import re
+from importlib import import_module
+
 from perftui.report.markdown_text import code, plain, table
 from perftui_tui.keys.help_texts import BY_SCREEN
-from perftui_tui.keys.keymap import hint
+from perftui_tui.keys.keymap import shown_key
 from perftui_tui.keys.overrides import written
 from perftui_tui.keys.table import KEYS, Key
 
 SCOPES = tuple(dict.fromkeys(key.scope for key in KEYS))
 """Where keys work, in the order of the table."""
+
+_NAMED = re.compile(r"\{([a-z_.]+(?:\([^{}]*\))?)\}")
+"""An action whose key a text of the app shows."""
+
+
+def about(screen: str) -> str:
+    """What the help of a screen says about it."""
+    module = import_module(f"perftui_tui.screens.{screen}.screen")
+    return _text(getattr(module, f"{screen.title()}Screen").HELP)
 
 
 def keys(*scopes: str) -> str:
@@ -21,9 +33,15 @@ def keys(*scopes: str) -> str:
 def numbers(screen: str) -> str:
     """What each number of a screen means, as its help says it."""
     entries = BY_SCREEN[screen]
-    return "\n".join(f"- **{plain(one.name)}.** {plain(hint(one.text))}" for one in entries)
+    return "\n".join(f"- **{plain(one.name)}.** {_text(one.text)}" for one in entries)
 
 
 def _named(key: Key) -> str:
     _, *others = key.keys.split(",")
     return " ".join(map(code, (key.display, *map(written, others))))
+
+
+def _text(text: str) -> str:
+    *parts, last = _NAMED.split(text)
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    return "".join(f"{plain(before)}{code(shown_key(name))}" for before, name in pairs) + plain(last)

@@ -71,7 +71,7 @@ def prose(text: str) -> str:
 
 def _finding(found: Rule | Verdict) -> Iterator[str]:
     yield f"### {code(found.id)}"
-    yield f"Reported when {prose(found.when)}.\n"
+    yield f"*{_sentence(prose(found.when))}*\n"
     yield f"{prose(found.explanation)}\n"
     if found.limits:
         yield f"- **Limits.** {prose(_limits(found.limits))}"
@@ -86,7 +86,7 @@ def _finding(found: Rule | Verdict) -> Iterator[str]:
 
 def _fix(fix: Fix) -> Iterator[str]:
     yield f"### {code(fix.id)}"
-    yield f"{_sentence(prose(fix.what))}\n"
+    yield f"*{_sentence(prose(fix.what))}*\n"
     yield f"{prose(fix.explanation)}\n"
     risks = "; ".join(prose(risk.value) for risk in fix.risks)
     yield f"- **Risks.** {_sentence(risks or 'none that perftui knows')}"

@@ -1,22 +1,15 @@
-"""What rules and fixes say of themselves: the README's table, `perftui explain`, and JSON."""
+"""What rules and fixes say of themselves: `perftui explain`, and JSON."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from perftui.diagnosis.ladder import LADDER
 from perftui.diagnosis.rules import RULES
 from perftui.fixes.catalogue import CATALOGUE
-from perftui.report.explain import as_json, explain, names, overview, table
+from perftui.report.explain import as_json, explain, names, overview
 from tests.described import described
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "findings.md"
-
-
-def test_the_table_of_the_documentation_is_that_of_the_rules() -> None:
-    assert table() in DOCUMENT.read_text()
 
 
 def test_every_fix_of_a_rule_is_there_and_answers_one() -> None:
@@ -44,6 +37,14 @@ def test_a_fix_names_what_it_answers() -> None:
     assert answers.endswith(
         "Addresses: input-in-main-thread, input-worker-bound, input-disk-bound, input-bound."
     )
+
+
+def test_a_fix_names_its_risks() -> None:
+    text = " ".join(explain("optimizer-foreach").split())
+    assert "Risks: may change the last digits of results; uses more memory." in text
+    (fix,) = described("explain", as_json("optimizer-foreach"))["fixes"]
+    assert fix["risks"] == ["may change the last digits of results", "uses more memory"]
+    assert "Risks:" not in explain("no-grad")
 
 
 def test_all_are_listed_one_a_line() -> None:

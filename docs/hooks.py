@@ -31,7 +31,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, page: Page, files: Files, **_: object) -> str:
     """Point links at where their targets are on the site; others stay, for mkdocs to complain."""
     here = page.file.src_uri
     folder = posixpath.dirname(here if here in PAGES else DOCS + here)

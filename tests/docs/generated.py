@@ -1,6 +1,7 @@
-"""Parts of the documents that are made from the program: `python -m tests.docs.generated` writes them.
+"""Parts of the documents that are made from the program.
 
-Such a part stands between ``<!-- generated: KIND WORDS -->`` and ``<!-- end -->``.
+``python -m tests.docs.generated`` writes them anew. Such a part stands between
+``<!-- generated: KIND WORDS -->`` and ``<!-- end -->``.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from perftui_tui.keys.help_texts import BY_SCREEN
 from perftui_tui.keys.keymap import shown_key
 from perftui_tui.keys.overrides import written
 from perftui_tui.keys.table import KEYS, Key
+from tests.docs.reference import prose
 
 SCOPES = tuple(dict.fromkeys(key.scope for key in KEYS))
 """Where keys work, in the order of the table."""
@@ -26,7 +27,7 @@ def about(screen: str) -> str:
 
 def keys(*scopes: str) -> str:
     """The keys of these scopes as one table."""
-    rows = [(_named(key), plain(key.help)) for key in KEYS if key.scope in scopes]
+    rows = [(_named(key), prose(key.help)) for key in KEYS if key.scope in scopes]
     return "\n".join(table(("Key", "What it does"), rows))
 
 
@@ -44,4 +45,6 @@ def _named(key: Key) -> str:
 def _text(text: str) -> str:
     *parts, last = _NAMED.split(text)
     pairs = zip(parts[::2], parts[1::2], strict=True)
-    return "".join(f"{plain(before)}{code(shown_key(name))}" for before, name in pairs) + plain(last)
+    return "".join(f"{prose(before)}{code(shown_key(name))}" for before, name in pairs) + prose(
+        last
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -32,7 +33,7 @@ def anchors(document: Path) -> list[str]:
     """The anchor of each heading, in order."""
     found: list[str] = []
     read = tokens(document)
-    for opening, text in zip(read, read[1:], strict=False):
+    for opening, text in pairwise(read):
         if opening.type == "heading_open":
             found.append(slug("".join(one.content for one in _inline([text]))))
     return found

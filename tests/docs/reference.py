@@ -1,4 +1,4 @@
-"""Every finding and every fix, as the pages about them: what `perftui explain` prints, in Markdown."""
+"""The pages about findings and fixes: what `perftui explain` prints, as Markdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from perftui.report.markdown_text import code, plain, table
 from perftui.run.columns import phase_name
 
 _CODE = re.compile(
-    r"--[\w-]+(?:=\w+)?"  # an option
+    r"`[^`]+`"  # what is marked so
+    r"|--[\w-]+(?:=\w+)?"  # an option
     r"|\.?[A-Za-z_][\w.]*\([^()]*\)"  # a call
     r"|[A-Za-z_]\w*=(?:\w|[.:](?=\w))+"  # an argument or a variable
     r"|[A-Za-z_]\w*(?:\.\w+)+"  # a qualified name
@@ -64,7 +65,7 @@ def prose(text: str) -> str:
     """``text`` as Markdown, with what belongs to a program as code."""
     parts, end = [], 0
     for found in _CODE.finditer(text):
-        parts += [plain(text[end : found.start()]), code(found[0])]
+        parts += [plain(text[end : found.start()]), code(found[0].strip("`"))]
         end = found.end()
     return "".join((*parts, plain(text[end:])))
 

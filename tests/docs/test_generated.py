@@ -40,6 +40,7 @@ def test_a_key_is_shown_with_all_that_press_it() -> None:
     [
         ("use bias=False.", "use `bias=False`."),
         ("x.detach() (or torch._foreach_)", "`x.detach()` (or `torch._foreach_`)"),
+        ("run `perftui probe`", "run `perftui probe`"),
         ("from 2.0 on, e4 and 5 %", "from 2.0 on, e4 and 5 %"),
     ],
 )

@@ -56,7 +56,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
 
 def _pages(entry: object) -> list[str]:
     if isinstance(entry, dict):
-        entry = list(entry.values())
-    return [page for one in entry for page in _pages(one)] if isinstance(entry, list) else [
-        str(entry)
-    ]
+        return _pages(list(entry.values()))
+    if isinstance(entry, list):
+        return [page for one in entry for page in _pages(one)]
+    return [str(entry)]

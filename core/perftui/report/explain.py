@@ -1,11 +1,10 @@
-"""What each rule finds, from which limit on, and what answers it: as text, table and JSON."""
+"""What each rule finds, from which limit on, and what answers it: as text and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from perftui.diagnosis.catalogue import BY_NAME
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.rule import Rule, Verdict
 from perftui.diagnosis.rules import RULES
 from perftui.fixes.catalogue import CATALOGUE

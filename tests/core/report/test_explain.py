@@ -11,7 +11,6 @@ from perftui.report.explain import as_json, explain, names, overview
 from tests.described import described
 
 
-
 def test_every_fix_of_a_rule_is_there_and_answers_one() -> None:
     answered = {fix for rule in RULES for fix in rule.fixes}
     assert answered == set(CATALOGUE)

@@ -27,12 +27,12 @@ def test_examples_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found.failed == 0
 
 
-def test_the_example_of_the_readme_runs(
+def test_the_example_for_recorded_runs_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = write_run(tmp_path / ".perftui" / "runs", **ENDED)
     monkeypatch.chdir(tmp_path)
-    (code,) = snippets(ROOT / "README.md")
+    (code,) = snippets(ROOT / "docs" / "runs.md")
 
     exec(code, {})  # noqa: S102 - what the document shows
 

@@ -13,7 +13,7 @@ DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 PLAYED = ROOT / "docs" / "commands.md"
 """Its commands are run on recorded runs, those of the others on trainings of a script."""
 
-_FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _SPAN = re.compile(r"`([^`]+)`")
 _BEHIND = re.compile(r" (?:2?>|\|\|?|&&) .*|; .*")
 """What a shell reads behind a command."""
@@ -46,11 +46,11 @@ class Shown:
 def commands(document: Path) -> Iterator[Command]:
     """Every command of ours, in fenced blocks and in code within the text."""
     text = document.read_text(encoding="utf-8")
-    for found in _FENCED.finditer(text):
+    for found in FENCED.finditer(text):
         for match in re.finditer(r"^(?:\$ )?(perftui .*)$", found[2], re.MULTILINE):
             yield _command(document, text, found.start(2) + match.start(), match[1])
     # As long as before, so that places stay.
-    plain = _FENCED.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    plain = FENCED.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     for span in _SPAN.finditer(plain):
         written = " ".join(span[1].split()).removeprefix("srun ")
         if written.startswith("perftui "):
@@ -60,7 +60,7 @@ def commands(document: Path) -> Iterator[Command]:
 def sessions(document: Path) -> Iterator[Shown]:
     """Commands behind a ``$``, each with the lines below it."""
     text = document.read_text(encoding="utf-8")
-    for found in _FENCED.finditer(text):
+    for found in FENCED.finditer(text):
         prompts = list(re.finditer(r"^\$ (perftui .*)\n((?:(?!\$ ).*\n)*)", found[2], re.MULTILINE))
         for match in prompts:
             command = _command(document, text, found.start(2) + match.start(), match[1])
@@ -74,7 +74,7 @@ def sessions(document: Path) -> Iterator[Shown]:
 def scripts() -> Iterator[tuple[str, str]]:
     """Name and text of each Python file that a document shows: its first line is ``# NAME``."""
     for document in DOCUMENTS:
-        for found in _FENCED.finditer(document.read_text(encoding="utf-8")):
+        for found in FENCED.finditer(document.read_text(encoding="utf-8")):
             name = re.match(r"# (\w+\.py)\n", found[2])
             if found[1] == "python" and name:
                 yield name[1], found[2]
@@ -83,7 +83,7 @@ def scripts() -> Iterator[tuple[str, str]]:
 def snippets(document: Path) -> list[str]:
     """Python in a document that is no file and no session, in order."""
     text = document.read_text(encoding="utf-8")
-    found = (block[2] for block in _FENCED.finditer(text) if block[1] == "python")
+    found = (block[2] for block in FENCED.finditer(text) if block[1] == "python")
     return [code for code in found if not code.startswith(("# ", ">>> "))]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from perftui.trace.model import Trace
 
@@ -14,6 +15,9 @@ Cancelled = Callable[[], bool]
 
 Preview = Callable[[Trace], None]
 """Called with the trace of what was read so far."""
+
+Loader = Callable[[Path, Progress | None, Cancelled | None, Preview | None], Trace]
+"""Reads a file of one format."""
 
 FIRST_PREVIEW = 64_000
 """Rows of the first preview: read in 0.1 to 0.2 s, and more than a screen can distinguish."""

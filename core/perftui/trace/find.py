@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from perftui.trace.errors import TraceError
-from perftui.trace.kineto.head import BYTE_ORDER_MARK
-from perftui.trace.kineto.source import Source
-from perftui.trace.nsys.choose import is_nsys_export, is_sqlite
-
-_SUFFIXES = (".json", ".gz", ".trace", ".sqlite", ".db")
-
-_SIGNS = re.compile(
-    rb'"traceEvents"\s*:|"deviceProperties"\s*:|"baseTimeNanoseconds"\s*:|"ph"\s*:\s*"[XMBEifsCb]"'
-)
-"""What the first piece of a trace holds: a top-level list starts with an event at once."""
+from perftui.trace.formats import ENDINGS, format_of
 
 
 def find_traces(directory: Path) -> list[Path]:
@@ -37,7 +27,7 @@ def traces_beside(path: Path) -> list[Path]:
     Raises:
         OSError: the directory cannot be listed.
     """
-    files = [one for one in path.parent.iterdir() if one.name.endswith(_SUFFIXES)]
+    files = [one for one in path.parent.iterdir() if one.name.endswith(ENDINGS)]
     newest = sorted(filter(is_trace, files), key=lambda one: one.stat().st_mtime_ns, reverse=True)
     return [one for one in newest if one != path]
 
@@ -50,18 +40,9 @@ def unreadable_files(directory: Path) -> list[Path]:
 def _candidates(directory: Path) -> Iterator[Path]:
     for root, directories, files in os.walk(directory):
         directories[:] = [name for name in directories if not name.startswith(".")]
-        yield from (Path(root, name) for name in files if name.endswith(_SUFFIXES))
+        yield from (Path(root, name) for name in files if name.endswith(ENDINGS))
 
 
 def is_trace(path: Path) -> bool:
     """Whether the file begins like a trace; False for one that cannot be read."""
-    if not path.is_file():
-        return False
-    if is_sqlite(path):
-        return is_nsys_export(path)
-    try:
-        begin = next(Source(path).pieces(), b"")
-    except TraceError:
-        return False
-    text = begin.removeprefix(BYTE_ORDER_MARK).lstrip()
-    return text[:1] in (b"{", b"[") and _SIGNS.search(text) is not None
+    return path.is_file() and format_of(path).is_trace(path)

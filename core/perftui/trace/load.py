@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui.trace.callbacks import Cancelled, Preview, Progress
-from perftui.trace.kineto.load import load_kineto
+from perftui.trace.formats import format_of
 from perftui.trace.model import Trace
-from perftui.trace.nsys.choose import nsys_loader
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.exporting import ExportProgress
@@ -31,5 +30,5 @@ def load_trace(
     Raises TraceError, which says what to do, where the file is missing, empty or no trace, or holds
     no event with a duration; LoadCancelled after ``cancelled`` returned True.
     """
-    load = nsys_loader(path, exporting) or load_kineto
+    load = format_of(path).loader(path, exporting)
     return load(path, progress, cancelled, preview)

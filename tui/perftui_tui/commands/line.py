@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from perftui.trace.formats import ENDINGS
 from perftui_tui.commands.quantities import bytes_in, seconds_in, share_in
 
 COMMANDS = (
@@ -81,7 +82,6 @@ MISSING = {
 }
 """The message where nothing is to be run, by what was asked for."""
 PERFETTO_ENDINGS = (".json", ".json.gz")
-TRACE_ENDINGS = (".json", ".json.gz", ".sqlite", ".nsys-rep", ".qdrep")
 
 
 class UsageError(Exception):
@@ -286,7 +286,7 @@ def _target(word: str) -> CommandLine:
     if word in COMMANDS:
         note = f"running the command {word}; to run the file of that name, type ./{word}"
         return CommandLine(word, note=note if path.exists() else "")
-    if path.is_dir() or word.lower().endswith(TRACE_ENDINGS) or _has_report(path):
+    if path.is_dir() or word.lower().endswith(ENDINGS) or _has_report(path):
         return CommandLine("replay", (word,))
     return CommandLine("script", (word,))
 

@@ -19,8 +19,19 @@ _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[|(?=\{\s*"ph"\s*:\s*"\w")')
 _OPENING = re.compile(rb"(?:%s)?\s*" % BYTE_ORDER_MARK)
 
+_SIGNS = re.compile(
+    rb'"traceEvents"\s*:|"deviceProperties"\s*:|"baseTimeNanoseconds"\s*:|"ph"\s*:\s*"[XMBEifsCb]"'
+)
+"""What the first piece of a trace holds: a top-level list starts with an event at once."""
+
 LIMIT = 64 * 1024 * 1024
 """Bytes within which the events must begin; what comes before them is kept in memory."""
+
+
+def begins_like_a_trace(piece: bytes) -> bool:
+    """Whether a file whose first piece of text is ``piece`` begins like a trace."""
+    text = piece.removeprefix(BYTE_ORDER_MARK).lstrip()
+    return text[:1] in (b"{", b"[") and _SIGNS.search(text) is not None
 
 
 def start_of_events(path: Path, text: bytearray, searched: int = 0) -> int | None:

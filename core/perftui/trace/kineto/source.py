@@ -100,3 +100,11 @@ class Source:
             if len(text) < length:
                 raise TraceError(f"cannot read {self.path}: {damage}") from damage
         return bytes(text[:length])
+
+
+def first_piece(path: Path) -> bytes:
+    """The first ``PIECE`` of the file's text at most; empty where it cannot be read."""
+    try:
+        return next(Source(path).pieces(), b"")
+    except TraceError:
+        return b""

@@ -7,7 +7,9 @@ import re
 import time
 from dataclasses import dataclass
 
-_ENDINGS = re.compile(r"(?:\.(?:pt|trace|json|gz|sqlite|db|nsys-rep))+$", re.IGNORECASE)
+from perftui.trace.formats import ENDINGS
+
+_ENDINGS = re.compile(rf"(?:{'|'.join(map(re.escape, ('.pt', *ENDINGS)))})+$", re.IGNORECASE)
 _SPAN = re.compile(r"\.(\d{10}|\d{13}|\d{16}|\d{19})$", re.ASCII)
 """What ``tensorboard_trace_handler`` puts behind a worker's name: the time of writing since the
 epoch, in ms until torch 2.1 and ns since."""
@@ -50,13 +52,18 @@ class NameParts:
     named by their rank."""
 
 
+def without_endings(name: str) -> str:
+    """A file name without the endings that traces have."""
+    return _ENDINGS.sub("", name)
+
+
 def parse_name(name: str, changed_ns: int | None = None) -> NameParts:
     """Read a file name such as ``rank-3.json`` or ``worker0.1623143089861.pt.trace.json.gz``.
 
     A date without a year is the last one before the file was changed, ``changed_ns`` since the
     epoch; its zone is taken for UTC, so it can be off by some hours.
     """
-    stem = _ENDINGS.sub("", name)
+    stem = without_endings(name)
     span, date = _SPAN.search(stem), _DATE.search(stem)
     stamped = span or date
     time_ns = int(span[1]) * 10 ** (19 - len(span[1])) if span else None

@@ -9,6 +9,7 @@ from textual import on
 from textual.widget import Widget
 
 from perftui.analysis.model import TraceAnalysis
+from perftui.trace.multi_rank.file_names import without_endings
 from perftui_tui.keys.keymap import hint
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.ops.detail import OpsDetail
@@ -80,10 +81,7 @@ class OpsScreen(RunScreen):
 
 def _stem(trace: Path) -> str:
     """The name of a trace without the endings that traces have."""
-    name = trace.name
-    for ending in (".gz", ".json", ".trace", ".pt", ".sqlite"):
-        name = name.removesuffix(ending)
-    return name or "trace"
+    return without_endings(trace.name) or "trace"
 
 
 def window_note(snapshot: Snapshot) -> str:

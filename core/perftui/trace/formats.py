@@ -1,0 +1,99 @@
+"""The formats of trace files: their names, how each is recognised, and what reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+# Every command asks for the endings: what reads a format is imported when a file needs it.
+if TYPE_CHECKING:
+    from perftui.trace.callbacks import Loader
+    from perftui.trace.nsys.exporting import ExportProgress
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format of trace files."""
+
+    endings: tuple[str, ...]
+    """How names of such files end: of a directory no others are looked into."""
+    reads: Callable[[Path], bool]
+    """Whether the file is for this format to open; its loader reports what is wrong with it. False
+    for a file that cannot be read."""
+    loader: Callable[[Path, ExportProgress | None], Loader]
+    """What loads the file; the second argument is called with how far another program has come that
+    has to export it first. Raises TraceError where this Python lacks what that takes."""
+    is_trace: Callable[[Path], bool] = lambda _: True
+    """Whether a file for this format begins like a trace: others of a directory are passed over."""
+
+
+def _is_report(path: Path) -> bool:
+    return path.name.endswith(NSYS_REPORT.endings)
+
+
+def _report_loader(path: Path, exporting: ExportProgress | None) -> Loader:
+    from perftui.trace.nsys.choose import need_sqlite
+
+    need_sqlite(path)
+    from perftui.trace.nsys.nsys_rep import load_report
+
+    return partial(load_report, exporting=exporting)
+
+
+def _is_database(path: Path) -> bool:
+    from perftui.trace.nsys.choose import is_sqlite
+
+    return is_sqlite(path)
+
+
+def _is_nsys(path: Path) -> bool:
+    from perftui.trace.nsys.choose import is_nsys_export
+
+    return is_nsys_export(path)
+
+
+def _nsys_loader(path: Path, _: ExportProgress | None) -> Loader:
+    from perftui.trace.nsys.choose import need_sqlite
+
+    need_sqlite(path)
+    from perftui.trace.nsys.load import load_nsys
+
+    return load_nsys
+
+
+def _is_kineto(path: Path) -> bool:
+    from perftui.trace.kineto.head import begins_like_a_trace
+    from perftui.trace.kineto.source import first_piece
+
+    return begins_like_a_trace(first_piece(path))
+
+
+def _kineto_loader(_: Path, __: ExportProgress | None) -> Loader:
+    from perftui.trace.kineto.load import load_kineto
+
+    return load_kineto
+
+
+NSYS_REPORT = Format((".nsys-rep", ".qdrep"), _is_report, _report_loader, lambda _: False)
+"""Reports of Nsight Systems: they begin with no known bytes, and only its program can read them.
+Exporting all of a directory would take minutes. ``.qdrep`` was the name to 2021."""
+
+NSYS = Format((".sqlite", ".db"), _is_database, _nsys_loader, _is_nsys)
+"""What Nsight Systems exports."""
+
+KINETO = Format((".json", ".gz", ".trace"), lambda _: True, _kineto_loader, _is_kineto)
+"""Chrome traces as ``torch.profiler`` exports them, plain or gzip."""
+
+FORMATS = (NSYS_REPORT, NSYS, KINETO)
+"""In this order they are asked; the last one reports what is wrong with any other file."""
+
+ENDINGS = tuple(dict.fromkeys(ending for one in FORMATS for ending in one.endings))
+"""How names of trace files end."""
+
+
+def format_of(path: Path) -> Format:
+    """The format that the file at ``path`` is for."""
+    return next(one for one in FORMATS if one.reads(path))

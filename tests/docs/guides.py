@@ -23,7 +23,7 @@ GUIDES = tuple(sorted((ROOT / "docs" / "adding").glob("*.md")))
 _NAMED = re.compile(r"(New file|In) `([^`]+)`:$")
 _COPIED = ("core", "tui", "tests", "docs")
 _LARGE = ("runs", "__snapshots__", "trainings")
-"""Directories that no guide needs."""
+"""Directories of tests that no guide needs."""
 
 
 class StaleError(AssertionError):
@@ -97,7 +97,8 @@ def steps(guide: Path) -> Iterator[NewFile | Change | Run]:
 def copy_of_the_project(place: Path) -> Path:
     """A copy that guides may change."""
     for name in _COPIED:
-        shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns(*_LARGE))
+        left_out = _LARGE if name == "tests" else ()
+        shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns(*left_out))
     shutil.copy2(ROOT / "pyproject.toml", place)
     return place
 

@@ -6,27 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
-from perftui.telemetry.cpu.cores import CpuSource
-from perftui.telemetry.cpu.frequency import FrequencySource
-from perftui.telemetry.cpu.quota import QuotaSource
 from perftui.telemetry.disk.data_disk import DataDiskSource
-from perftui.telemetry.disk.data_place import DataPlace
-from perftui.telemetry.disk.disks import DiskSource
-from perftui.telemetry.disk.nfs import NfsSource
 from perftui.telemetry.gpu.find import find_gpus
 from perftui.telemetry.gpu.names import Gpu
 from perftui.telemetry.gpu.processes import ProcessSource
-from perftui.telemetry.memory.shared import SharedMemorySource
-from perftui.telemetry.memory.usage import MemorySource
-from perftui.telemetry.network.infiniband import InfinibandSource
-from perftui.telemetry.network.interfaces import NetworkSource
-from perftui.telemetry.pressure import PressureSource
+from perftui.telemetry.host_sources import OfRun, make_host_sources
 from perftui.telemetry.processes.contention import ContentionSource
-from perftui.telemetry.processes.pss import PssSource
 from perftui.telemetry.processes.roles import Roles
-from perftui.telemetry.processes.threads import ThreadSource
-from perftui.telemetry.processes.usage import ProcessTreeSource
-from perftui.telemetry.source import PartialSource, Source
+from perftui.telemetry.source import Source
 
 
 @dataclass(frozen=True)
@@ -59,33 +46,14 @@ def look_around(
     ``roles`` returns which of the processes below it train, and which load data; ``others`` which
     processes beside it are of the same run.
     """
-    processes = ProcessTreeSource(pid, roles, others)
-    contention = ContentionSource(roles, processes.pids)
-    place = DataPlace(pid, roles)
-    data_disk = DataDiskSource(place)
-    host: list[PartialSource] = [
-        CpuSource(),
-        FrequencySource(),
-        QuotaSource(pid, roles),
-        MemorySource(),
-        SharedMemorySource(),
-        PressureSource(),
-        processes,
-        ThreadSource(roles),
-        PssSource(pid, processes.pids),
-        contention,
-        DiskSource(),
-        data_disk,
-        NfsSource(place),
-        NetworkSource(),
-        InfinibandSource(),
-    ]
+    run = OfRun(pid, roles, others)
+    host = make_host_sources(run)
     missing = {name: why for source in host for name, why in source.missing.items()}
-    found = find_gpus(processes.pids, nvml)
+    found = find_gpus(run.processes.pids, nvml)
     return Machine(
         (*host, *found.sources),
-        contention,
-        data_disk,
+        run.contention,
+        run.data_disk,
         found.names,
         found.no_gpu,
         found.gpus,

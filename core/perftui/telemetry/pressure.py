@@ -22,28 +22,26 @@ COLUMNS = {
 
 
 class PressureSource:
-    """Stall shares from the ``total`` counters (us), which have no averaging lag.
+    """Stall share of one of ``RESOURCES`` from its ``total`` counter (us), which has no averaging
+    lag.
 
-    No columns where the kernel has no PSI (before Linux 4.20, not built in, or not Linux).
+    No column where the kernel has no PSI (before Linux 4.20, not built in, or not Linux).
     """
 
-    def __init__(self, root: Path = PRESSURE) -> None:
-        self._files = {r: root / r for r in RESOURCES if _stalled(root / r) is not None}
-        self._rates = {resource: Rate() for resource in self._files}
-        self.columns = tuple(COLUMNS[resource] for resource in self._files)
-        self.missing = {
-            COLUMNS[resource].name: f"{root / resource}: {_why_missing(root / resource)}"
-            for resource in RESOURCES
-            if resource not in self._files
-        }
+    def __init__(self, resource: str, root: Path = PRESSURE) -> None:
+        self._path = root / resource
+        self._rate = Rate()
+        column, is_known = COLUMNS[resource], _stalled(self._path) is not None
+        self.columns = (column,) if is_known else ()
+        why = f"{self._path}: {_why_missing(self._path)}"
+        self.missing = {} if is_known else {column.name: why}
 
     def sample(self, now: float) -> list[float | None]:
-        """One share for each resource."""
-        values: list[float | None] = []
-        for resource, path in self._files.items():
-            rate = self._rates[resource].update(_stalled(path), now)
-            values.append(None if rate is None else min(100.0, rate / 1e4))
-        return values
+        """The share since the last sample; nothing without a column."""
+        if not self.columns:
+            return []
+        rate = self._rate.update(_stalled(self._path), now)
+        return [None if rate is None else min(100.0, rate / 1e4)]
 
 
 def _stalled(path: Path) -> int | None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from perftui.telemetry.host_sources import host_columns
 from perftui.telemetry.machine import look_around
-from perftui.telemetry.metrics import HOST, tables
+from perftui.telemetry.metrics import tables
 from perftui.telemetry.processes.roles import Roles
 from perftui.telemetry.source import Sampler
 
@@ -37,7 +38,8 @@ def test_each_metric_is_sampled_or_has_a_reason() -> None:
     machine = look_around(os.getpid())
     sampled = {column.name for source in machine.sources for column in source.columns}
     left_out = {name for names in machine.missing for name in names.split(", ")}
-    known = {column.name for columns in HOST.values() for column in columns} - {"cpu.coreN"}
+    known = {column.name for columns in host_columns().values() for column in columns}
+    known.remove("cpu.coreN")
     for name in known - sampled:
         assert any(name.startswith(reason) for reason in left_out), name
     assert not left_out & sampled
@@ -51,7 +53,7 @@ def test_the_tables_of_the_documentation_are_those_of_the_columns() -> None:
 
 
 def test_no_metric_is_told_twice_or_without_its_source() -> None:
-    columns = [column for group in HOST.values() for column in group]
+    columns = [column for group in host_columns().values() for column in group]
     assert len({column.name for column in columns}) == len(columns)
     for column in columns:
         assert column.label, column.name

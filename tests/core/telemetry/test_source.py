@@ -46,9 +46,9 @@ def test_pressure_from_totals(tmp_path: Path) -> None:
         )
 
     write(1_000_000)
-    source = PressureSource(tmp_path)
+    source = PressureSource("cpu", tmp_path)
     assert [column.name for column in source.columns] == ["pressure.cpu"]
-    assert source.missing["pressure.io"] == f"{tmp_path}/io: No such file or directory"
+    assert source.missing == {}
     assert source.sample(0.0) == [None]
     write(1_250_000)
     assert source.sample(1.0) == [25.0]
@@ -56,7 +56,11 @@ def test_pressure_from_totals(tmp_path: Path) -> None:
     assert source.sample(2.0) == [None]
     (tmp_path / "cpu").unlink()
     assert source.sample(3.0) == [None]
-    assert PressureSource(tmp_path).columns == ()
+    for resource in ("cpu", "io"):
+        absent = PressureSource(resource, tmp_path)
+        why = f"{tmp_path}/{resource}: No such file or directory"
+        assert (absent.columns, absent.sample(0.0)) == ((), [])
+        assert absent.missing == {f"pressure.{resource}": why}
 
 
 def test_failing_source_is_left_out_and_said_once() -> None:

@@ -24,6 +24,8 @@ GUIDES = tuple(
 
 _NAMED = re.compile(r"(New file|In) `([^`]+)`:$")
 _COPIED = ("core", "tui", "tests", "docs")
+_UNFINISHED = "*.pyc.*"
+"""What other tests are compiling: these files vanish at once."""
 _LARGE = ("runs", "__snapshots__", "trainings")
 """Directories of tests that no guide needs."""
 
@@ -100,7 +102,8 @@ def copy_of_the_project(place: Path) -> Path:
     """A copy that guides may change."""
     for name in _COPIED:
         left_out = _LARGE if name == "tests" else ()
-        shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns(*left_out))
+        ignored = shutil.ignore_patterns(_UNFINISHED, *left_out)
+        shutil.copytree(ROOT / name, place / name, ignore=ignored)
     shutil.copy2(ROOT / "pyproject.toml", place)
     return place
 

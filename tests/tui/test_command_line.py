@@ -48,7 +48,7 @@ def test_a_command_follows_two_dashes() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a.json", "b.pt.trace.json.gz", "C.JSON", "d.sqlite", "e.nsys-rep"]
+    "name", ["a.json", "b.pt.trace.json.gz", "C.JSON", "d.sqlite", "e.nsys-rep", "f.trace", "g.db"]
 )
 def test_a_trace_is_replayed(name: str) -> None:
     assert parse([name]).action == "replay"

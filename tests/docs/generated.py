@@ -12,7 +12,7 @@ from pathlib import Path
 
 from perftui.telemetry import metrics
 from tests.docs import key_tables, reference
-from tests.docs.documents import DOCUMENTS
+from tests.docs.documents import DOCUMENTS, ROOT
 
 KINDS = {
     "findings-table": reference.findings_table,
@@ -44,6 +44,14 @@ def _made(found: re.Match[str]) -> str:
     return f"{found[1]}{KINDS[kind](*words)}\n\n{found[3]}"
 
 
+def main() -> None:
+    """Renew every document, and print which ones have changed."""
+    for document in DOCUMENTS:
+        text = generated(document)
+        if text != document.read_text(encoding="utf-8"):
+            document.write_text(text, encoding="utf-8")
+            print(f"{document.relative_to(ROOT)} renewed")
+
+
 if __name__ == "__main__":
-    for each in DOCUMENTS:
-        each.write_text(generated(each), encoding="utf-8")
+    main()

@@ -104,7 +104,8 @@ def copy_of_the_project(place: Path) -> Path:
         left_out = _LARGE if name == "tests" else ()
         ignored = shutil.ignore_patterns(_UNFINISHED, *left_out)
         shutil.copytree(ROOT / name, place / name, ignore=ignored)
-    shutil.copy2(ROOT / "pyproject.toml", place)
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy2(ROOT / name, place)
     return place
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from tests.docs.alike import unlike
 from tests.docs.guides import GUIDES, Change, Run, StaleError, copy_of_the_project, printed, steps
-from tests.docs.renew import renewed
 
 
 def name_of(guide: Path) -> str:
@@ -44,11 +43,3 @@ def test_a_change_puts_lines_in_and_takes_lines_out(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("one\n\ntwo\nthree\n")
     Change("a.py", (" one\n\n+more\n two\n", " two\n-three\n+four\n")).apply(tmp_path)
     assert (tmp_path / "a.py").read_text() == "one\n\nmore\ntwo\nfour\n"
-
-
-def test_the_tables_of_a_document_are_renewed_and_the_text_before_them_stays() -> None:
-    old = "# All\n\nText | with bars.\n\n| A | B |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n"
-    made = "| A | B |\n|---|---|\n| 5 | 6 |"
-    new = renewed(old, made)
-    assert new == "# All\n\nText | with bars.\n\n| A | B |\n|---|---|\n| 5 | 6 |\n"
-    assert renewed(new, made) == new

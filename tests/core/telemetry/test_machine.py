@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from pathlib import Path
 
 import pytest
 
 from perftui.telemetry.host_sources import host_columns
 from perftui.telemetry.machine import look_around
-from perftui.telemetry.metrics import tables
 from perftui.telemetry.processes.roles import Roles
 from perftui.telemetry.source import Sampler
-
-DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 
 
 def test_this_machine_answers_every_column_twice() -> None:
@@ -46,10 +42,6 @@ def test_each_metric_is_sampled_or_has_a_reason() -> None:
     assert all(machine.missing.values())
     of_host = {name for name in sampled if not name.startswith("gpu")}
     assert {re.sub(r"core\d+$", "coreN", name) for name in of_host} <= known | {"cpu.coreN"}
-
-
-def test_the_tables_of_the_documentation_are_those_of_the_columns() -> None:
-    assert tables() in DOCUMENT.read_text()
 
 
 def test_no_metric_is_told_twice_or_without_its_source() -> None:

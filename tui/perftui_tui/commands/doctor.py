@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 from perftui_tui.commands.exit_codes import DONE, ERROR
+from perftui_tui.commands.interpreter import interpreter
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import write, write_object
-from perftui_tui.commands.run import interpreter
 
 
 def doctor(line: CommandLine) -> int:

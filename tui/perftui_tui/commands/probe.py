@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from perftui_tui.commands.exit_codes import DONE, ERROR
+from perftui_tui.commands.interpreter import interpreter
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import log, write, write_object
-from perftui_tui.commands.run import interpreter
 
 
 def probe(line: CommandLine) -> int:

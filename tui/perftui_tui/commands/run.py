@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import os
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from perftui_tui.commands.interpreter import training_interpreter
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import log
 from perftui_tui.commands.terminal import why_headless
@@ -17,9 +16,6 @@ from perftui_tui.commands.terminal import why_headless
 if TYPE_CHECKING:
     from perftui.recorder.launch import Launch
     from perftui.wire.options import AgentOptions
-
-
-ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 OF_TORCH = ("shapes", "stacks", "memory", "syncs")
 """What torch's own profiler records besides operators."""
@@ -82,10 +78,10 @@ def launch_of(line: CommandLine) -> Launch:
     if line.action == "command":
         command, beside = (_executable(line.words[0]), *line.words[1:]), here
     elif line.action == "module":
-        command, beside = (interpreter(line), "-m", *line.words), here
+        command, beside = (training_interpreter(line), "-m", *line.words), here
     else:
         script = _script(line.words[0])
-        command, beside = (interpreter(line), *line.words), script.resolve().parent
+        command, beside = (training_interpreter(line), *line.words), script.resolve().parent
     runs = Path(line.values["runs"]) if "runs" in line.values else beside / RUNS_DIRECTORY
     size = shutil.get_terminal_size()
     stack_rate = line.number("stack-rate")
@@ -161,33 +157,6 @@ def _check_nsys() -> None:
         find_nsys()
     except NsysError as error:
         raise UsageError(str(error)) from error
-
-
-def interpreter(line: CommandLine) -> str:
-    """``--python``; else that of the active environment if torch is in it; else our own.
-
-    perftui may be installed apart from torch (pipx), and an active environment may be one without
-    torch while perftui's own has it.
-
-    Raises:
-        UsageError: there is no interpreter of that name.
-    """
-    chosen = line.values.get("python")
-    if chosen is not None:
-        found = shutil.which(chosen)
-        if found is None:
-            raise UsageError(f"--python {chosen}: there is no such interpreter")
-        return found
-    for variable in ENVIRONMENTS:
-        prefix = os.environ.get(variable)
-        if prefix and _has_torch(Path(prefix)) and (Path(prefix) / "bin" / "python").is_file():
-            return str(Path(prefix) / "bin" / "python")
-    return sys.executable
-
-
-def _has_torch(prefix: Path) -> bool:
-    """Whether torch is installed below ``prefix``; nothing is imported to find out."""
-    return any(prefix.glob("lib/python3*/site-packages/torch/__init__.py"))
 
 
 def _script(word: str) -> Path:

@@ -32,7 +32,8 @@ perftui: find out why a PyTorch training is slow, and fix it
 
 Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
 
-  --python PATH     interpreter of the script (default: the active environment's with torch)
+  --python PATH     interpreter of the script (default: the first that has torch of the active
+                    environment's, perftui's own and those on PATH)
   --runs DIR        where runs are kept (default: .perftui/runs beside the script)
   --headless        no app, only the script's own output
   --no-profile      time the steps, but profile no windows

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from perftui import __version__
+from perftui.agent.native.compiled import IS_COMPILED
 from perftui_tui.cli import main
 from tests.capture.watched import clean_environment, ended, quick_environment, recorded
 from tests.environments import install, make_environment
@@ -22,7 +23,10 @@ from tests.installed import write_trace
 from tests.terminal import Terminal
 from tests.tui.recorded import ENDED, write_run
 
-pytestmark = pytest.mark.subprocess
+pytestmark = [
+    pytest.mark.subprocess,
+    pytest.mark.skipif(not IS_COMPILED, reason="no compiler here that makes the compiled parts"),
+]
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = {

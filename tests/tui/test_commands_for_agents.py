@@ -159,7 +159,7 @@ def test_schemas_are_printed(capsys: Capture) -> None:
         assert json.loads(printed(capsys, "schema", name))["title"] == f"perftui {name}"
     whole = json.loads(printed(capsys, "schema"))
     assert len(whole["anyOf"]) == len({kind for kinds in OUTPUTS.values() for kind in kinds})
-    assert main(["schema", "runs"]) == 2
+    assert main(["schema", "keys"]) == 2
     assert "there are report, diagnose, try" in capsys.readouterr().err
 
 

@@ -15,7 +15,7 @@ from tests.described import described
 
 COMMANDS = (
     *("report", "diagnose", "try", "tune", "isolate", "apply", "undo", "compare"),
-    *("brief", "explain", "doctor", "probe", "check"),
+    *("brief", "explain", "doctor", "probe", "check", "runs"),
 )
 
 

@@ -45,6 +45,8 @@ def choose(line: CommandLine, is_possible: Callable[[FixOption], bool]) -> Choic
 
     words = line.words
     name = words[0] if words and words[0] in CATALOGUE else None
+    if len(words) == 2 and name is None:
+        raise UsageError(f"{words[0]!r} is not a fix; there are {', '.join(CATALOGUE)}")
     target = find_target(replace(line, words=words[1:] if name else words))
     try:
         report = make_report(load_subject(target.path, rank=target.rank or 0))

@@ -14,7 +14,7 @@ from perftui_tui.commands.quantities import bytes_in, seconds_in, share_in
 COMMANDS = (
     *("replay", "attach", "report", "runs", "demo", "keys", "explain"),
     *("try", "tune", "isolate", "apply", "undo", "compare", "schema", "skill"),
-    *("doctor", "probe", "check"),
+    *("doctor", "probe", "check", "mcp"),
 )
 DIAGNOSE = "diagnose"
 """Before a script, module or command: it is run for its report alone."""
@@ -39,6 +39,7 @@ FLAGS = (
     "dry-run",
     "prune",
     "github",
+    "allow-run",
 )
 VALUES = (
     "python",

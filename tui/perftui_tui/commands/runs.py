@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.output import write_object
 from perftui_tui.commands.target import runs_directory
 
 
 def runs(line: CommandLine) -> int:
-    """Print one line for each run of the project or runs directory that ``line`` names, or with
-    ``--prune`` delete those that exceed the limits given.
+    """Print one line for each run of the project or runs directory that ``line`` names, or all as
+    JSON, or with ``--prune`` delete those that exceed the limits given.
 
     Raises:
         UsageError: it names several, or what is no directory, or limits without ``--prune``.
@@ -22,10 +23,17 @@ def runs(line: CommandLine) -> int:
 
     directory = _directory(line)
     if "prune" in line.flags:
+        if "json" in line.flags:
+            raise UsageError("--prune prints text: drop --json")
         return prune(directory, line)
     if given := [name for name in LIMITS if name in line.values]:
         raise UsageError(f"--{given[0]} says which runs are deleted: add --prune")
     entries = list_runs(directory)
+    if "json" in line.flags:
+        from perftui.report.runs import runs_object
+
+        write_object(runs_object(directory, entries))
+        return 0
     if not entries:
         print(printable(f"no runs in {directory}"))
         return 0

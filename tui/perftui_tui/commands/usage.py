@@ -27,6 +27,7 @@ perftui: find out why a PyTorch training is slow, and fix it
   perftui probe [--path DATA]             measure peak disk, copy, memory and matmul rates
   perftui schema [COMMAND]                print the JSON Schema of a command's --json output
   perftui skill                           print a SKILL.md for coding agents
+  perftui mcp [--allow-run]               serve these commands to coding agents, as MCP tools
   perftui keys                            print all keys as a keys.toml file
   perftui demo                            run a small training with a slow data loader
 
@@ -58,7 +59,7 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --ascii           draw with ASCII only
   --top N           report: rows in each table (default: 10 in text, all in JSON)
   --json            report, diagnose, try, tune, isolate, apply, undo, compare, explain,
-                    doctor, probe, check: print JSON
+                    doctor, probe, check, runs: print JSON
   --brief           report, diagnose, try, compare: at most 2,000 bytes
   --markdown        report, diagnose: print Markdown, for a pull request
   --html FILE       report, diagnose: write one HTML file with charts, for a mail attachment
@@ -79,6 +80,8 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --inconclusive W  check: pass (default) or fail if a check is not certain
   --junit FILE      check: also write JUnit XML
   --github          check: also print annotations for GitHub Actions
+  --allow-run       mcp: also offer what runs a training or changes files: diagnose, try, apply,
+                    undo
   --older-than TIME runs --prune: runs that ended longer ago (12h, 30d, 8w)
   --keep N          runs --prune: all but the newest N
   --max-size SIZE   runs --prune: the oldest, until the rest takes no more (500M, 5G)

@@ -24,6 +24,7 @@ from perftui.report.outputs.explanation import ExplainOutput
 from perftui.report.outputs.isolation import IsolationOutput
 from perftui.report.outputs.probe import ProbeOutput
 from perftui.report.outputs.report import BriefReport, ReportOutput
+from perftui.report.outputs.runs import RunsOutput
 from perftui.report.outputs.special import MemoryOutput, MetricsOutput
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -42,6 +43,7 @@ OUTPUTS: Mapping[str, tuple[type, ...]] = {
     "doctor": (DoctorOutput,),
     "probe": (ProbeOutput,),
     "check": (CheckOutput,),
+    "runs": (RunsOutput,),
 }
 """By command what it prints with ``--json``; ``brief`` is one of several."""
 
@@ -61,16 +63,17 @@ def schema_of(name: str) -> dict[str, Any]:
     Raises:
         KeyError: there is no output of that name.
     """
-    return _document(OUTPUTS[name], f"perftui {name}")
+    return schema_for(OUTPUTS[name], f"perftui {name}")
 
 
 def all_schemas() -> dict[str, Any]:
     """One schema that fits whatever any command prints."""
     kinds = (kind for kinds in OUTPUTS.values() for kind in kinds)
-    return _document(tuple(dict.fromkeys(kinds)), "perftui")
+    return schema_for(tuple(dict.fromkeys(kinds)), "perftui")
 
 
-def _document(kinds: tuple[type, ...], title: str) -> dict[str, Any]:
+def schema_for(kinds: tuple[type, ...], title: str) -> dict[str, Any]:
+    """One schema that fits a value of any of these kinds."""
     references, definitions = msgspec.json.schema_components(
         kinds, schema_hook=_plain, ref_template=_REFERENCE
     )

@@ -1,0 +1,67 @@
+"""Answers of a size that a context window has room for, and what they leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from perftui.report.as_json import encode_object
+
+MOST_BYTES = 40_000
+"""Of an answer as JSON: some 12,000 tokens. Clients refuse answers of about twice that."""
+
+
+def limited(plain: dict[str, Any], rows: int) -> dict[str, Any]:
+    """``plain`` with at most so many items in each table, fewer where all would be too long.
+
+    ``left_out`` then holds by name of the table how many items it lacks. Lists of words, such as
+    commands and notes, and pairs stay whole.
+    """
+    while True:
+        left_out: dict[str, int] = {}
+        shown = {name: _cut(value, rows, name, left_out) for name, value in plain.items()}
+        found = {**shown, "left_out": left_out} if left_out else shown
+        if rows == 1 or len(encode_object(found, on_one_line=True).encode()) <= MOST_BYTES:
+            return found
+        rows //= 2
+
+
+def _cut(value: Any, rows: int, name: str, left_out: dict[str, int]) -> Any:
+    if isinstance(value, dict):
+        return {key: _cut(item, rows, f"{name}.{key}", left_out) for key, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    kept = value if _is_whole(value) else value[:rows]
+    if len(kept) < len(value):
+        left_out[name] = len(value) - len(kept)
+    return [_cut(item, rows, f"{name}[{at}]", left_out) for at, item in enumerate(kept)]
+
+
+def _is_whole(items: list[Any]) -> bool:
+    return len(items) <= 2 or all(isinstance(item, str) for item in items)
+
+
+def csv_rows(text: str, skip: int, rows: int) -> tuple[str, int]:
+    """The heading and ``rows`` of the rows after the first ``skip``, and how many there are.
+
+    Fewer where those would be too long, at least one.
+    """
+    heading, *lines = _records(text)
+    kept: list[str] = []
+    left = MOST_BYTES - len(heading.encode())
+    for line in lines[skip : skip + rows]:
+        left -= len(line.encode())
+        if left < 0 and kept:
+            break
+        kept.append(line)
+    return "".join((heading, *kept)), len(lines)
+
+
+def _records(text: str) -> Iterator[str]:
+    """The rows of CSV text; a quoted cell may hold line ends, and quotes come in pairs."""
+    record = ""
+    for line in text.split("\n")[:-1]:
+        record += f"{line}\n"
+        if record.count('"') % 2 == 0:
+            yield record
+            record = ""

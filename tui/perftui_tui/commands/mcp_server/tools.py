@@ -1,0 +1,283 @@
+"""The tools that clients see, each a command of ours with what it takes and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
+
+from msgspec import Meta
+
+from perftui.report.csv_tables import TABLES
+from perftui.report.outputs.changes import (
+    ApplyOutput,
+    BriefComparison,
+    BriefTrial,
+    ComparisonOutput,
+    TrialOutput,
+    UndoOutput,
+)
+from perftui.report.outputs.check import CheckOutput
+from perftui.report.outputs.common import Schema
+from perftui.report.outputs.explanation import ExplainOutput
+from perftui.report.outputs.report import BriefReport
+from perftui.report.outputs.runs import RunsOutput
+from perftui.report.outputs.schema import schema_for
+from perftui_tui.commands.line import WORDS
+from perftui_tui.commands.mcp_server.arguments import Argument, Kind
+
+ROWS = 10
+"""Items in each table of an answer, where no other number is asked for."""
+
+
+class TableOutput(TypedDict):
+    """A table as `perftui report --csv` prints it, or a part of it."""
+
+    schema: Schema
+    table: str
+    csv: Annotated[
+        str, Meta(description="Heading with units, and rows; an empty cell is not known.")
+    ]
+    skip: Annotated[int, Meta(description="Rows before the first one here.")]
+    total_rows: Annotated[int, Meta(description="Rows of the whole table.")]
+    note: Annotated[str | None, Meta(description="Why there are no rows, or not all.")]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool, and the command line that answers it."""
+
+    name: str
+    command: tuple[str, ...]
+    about: str
+    arguments: tuple[Argument, ...]
+    outputs: tuple[type, ...]
+    """What its answer may be."""
+    full: str = ""
+    """The name of the schema that its answer has with ``full``, where that is too large to list."""
+    is_run: bool = False
+    """Whether it runs a training or changes files: offered with ``--allow-run`` only."""
+    executes: bool = False
+    """Whether it executes the training script, which may do anything."""
+    is_idempotent: bool = False
+    """Whether a second call with the same arguments changes nothing."""
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """The names of its arguments."""
+        return frozenset(one.name for one in self.arguments)
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """JSON Schema of its arguments."""
+        return {
+            "type": "object",
+            "properties": {one.name: one.schema for one in self.arguments},
+            "required": [one.name for one in self.arguments if one.is_required],
+            "additionalProperties": False,
+        }
+
+    @property
+    def output_schema(self) -> dict[str, Any]:
+        """JSON Schema of its answer; an object, as clients require."""
+        found = schema_for(self.outputs, f"perftui {self.name}")
+        if self.full:
+            larger = {
+                "type": "object",
+                "description": f"With full: what `perftui schema {self.full}` prints.",
+            }
+            alone = {"$ref": found.pop("$ref")} if "$ref" in found else {}
+            found["anyOf"] = [*found.get("anyOf", [alone]), larger]
+        return {**found, "type": "object"}
+
+
+_PATH = Argument(
+    "path",
+    "A run's id, the directory of a run or a project, a trace (.json, .json.gz, .sqlite), or a "
+    "directory of traces. Default: the newest run.",
+)
+_RUN = Argument("path", "A run's id or directory. Default: the newest run.")
+_FIX = Argument("fix", "Name of the fix, such as loader-workers. Default: the best one.")
+_FULL = Argument("full", "All there is, not only 2,000 bytes.", Kind.YES, is_ours=True)
+_ROWS = Argument(
+    "rows",
+    f"The most items in each table of the answer (default {ROWS}).",
+    Kind.NUMBER,
+    is_ours=True,
+)
+_RANK = Argument("rank", "The rank to show, of several.", Kind.NUMBER, "rank")
+_MAX_STEPS = Argument(
+    "max_steps", "End the training after so many steps.", Kind.NUMBER, "max-steps"
+)
+
+READING = (
+    Tool(
+        "runs",
+        ("runs", "--json"),
+        "List the recorded runs, newest first.",
+        (Argument("path", "A directory of runs or of a project. Default: this project."), _ROWS),
+        (RunsOutput,),
+    ),
+    Tool(
+        "report",
+        ("report", "--json"),
+        "Say why a recorded training is slow: the verdict, the costliest findings with place, cost "
+        "and fix, and the command to run next. Memory snapshots and CSV of Nsight Compute need "
+        "full.",
+        (_PATH, _RANK, _FULL, _ROWS),
+        (BriefReport,),
+        full="report",
+    ),
+    Tool(
+        "table",
+        ("report",),
+        "Rows of one table of a run or trace, as CSV: operators, kernels and modules by time, "
+        "gaps of a device by length, steps in order, findings by cost.",
+        (
+            Argument(
+                "table", "Which table.", option="csv", is_required=True, choices=tuple(TABLES)
+            ),
+            _PATH,
+            _RANK,
+            _ROWS,
+            Argument("skip", "Leave out so many rows first.", Kind.NUMBER, is_ours=True),
+        ),
+        (TableOutput,),
+    ),
+    Tool(
+        "explain",
+        ("explain", "--json"),
+        "Explain a finding or a fix: what it means, where its limits come from, what it changes.",
+        (Argument("name", "Name of a finding's rule or of a fix.", is_required=True),),
+        (ExplainOutput,),
+    ),
+    Tool(
+        "diff",
+        ("apply", "--dry-run", "--json"),
+        "Show the diff that apply would write for a fix. Nothing is written.",
+        (_FIX, _RUN),
+        (ApplyOutput,),
+    ),
+    Tool(
+        "compare",
+        ("compare", "--json"),
+        "Compare two runs or traces: which is faster, by how much, and what limits the comparison.",
+        (
+            Argument("before", "A run or a trace, as path of report.", is_required=True),
+            Argument("after", "The other.", is_required=True),
+            _FULL,
+            _ROWS,
+        ),
+        (BriefComparison, ComparisonOutput),
+    ),
+    Tool(
+        "check",
+        ("check", "--json"),
+        "Hold a run or trace against limits, as a build does: severity of findings, and with a "
+        "baseline the step time.",
+        (
+            _PATH,
+            Argument("against", "The baseline: a run, a trace, or newest.", option="against"),
+            Argument(
+                "fail_on",
+                "The least severity that fails (default critical).",
+                option="fail-on",
+                choices=WORDS["fail-on"],
+            ),
+            Argument(
+                "max_regression",
+                "How much slower a step may be, such as 5%.",
+                option="max-regression",
+            ),
+            Argument(
+                "inconclusive",
+                "Whether a check that is not certain passes (default) or fails.",
+                option="inconclusive",
+                choices=WORDS["inconclusive"],
+            ),
+            _ROWS,
+        ),
+        (CheckOutput,),
+    ),
+)
+
+RECORDED = ("shapes", "stacks", "memory", "modules", "memory-snapshot", "syncs", "nsys")
+"""Options of a recording that clients may name; `perftui --help` describes them."""
+
+RUNNING = (
+    Tool(
+        "diagnose",
+        ("diagnose", "--json"),
+        "Run a training under perftui to its end, then report as report does. Executes the script. "
+        "exit_code is the script's; its output is in output.log of the run directory.",
+        (
+            Argument(
+                "command",
+                "SCRIPT ARGS..., or -m MODULE ARGS..., or -- COMMAND ARGS... (such as torchrun), "
+                "or the directory of a run, to run its training again; one word per item.",
+                Kind.WORDS,
+                is_required=True,
+            ),
+            Argument("directory", "Where it runs. Default: where the server runs.", is_ours=True),
+            _MAX_STEPS,
+            Argument("window", "Steps in each profiled window.", Kind.NUMBER, "window"),
+            Argument(
+                "record",
+                "What else to record in profiled windows.",
+                Kind.WORDS,
+                "record",
+                choices=RECORDED,
+            ),
+            Argument("python", "Interpreter of the script.", option="python"),
+            _FULL,
+            _ROWS,
+        ),
+        (BriefReport,),
+        full="diagnose",
+        is_run=True,
+        executes=True,
+    ),
+    Tool(
+        "try",
+        ("try", "--json"),
+        "Measure what a fix gains: the training of a run is repeated 13 to 29 times, with the fix "
+        "and without (2 to 5 times for a switch of torch). Takes minutes; the source is not "
+        "changed, and files that the training writes are restored. Cancel it to stop the training.",
+        (_FIX, _RUN, _MAX_STEPS, _FULL, _ROWS),
+        (BriefTrial, TrialOutput),
+        is_run=True,
+        executes=True,
+    ),
+    Tool(
+        "apply",
+        ("apply", "--json"),
+        "Write a fix to the source of the training. undo undoes it.",
+        (_FIX, _RUN),
+        (ApplyOutput,),
+        is_run=True,
+        is_idempotent=True,
+    ),
+    Tool(
+        "undo",
+        ("undo", "--json"),
+        "Undo the last fix that apply wrote, byte for byte.",
+        (_RUN,),
+        (UndoOutput,),
+        is_run=True,
+    ),
+)
+
+
+def offered(*, allow_run: bool) -> tuple[Tool, ...]:
+    """The tools of a server."""
+    return READING + (RUNNING if allow_run else ())
+
+
+def markdown(tools: Sequence[Tool] = READING + RUNNING) -> str:
+    """The table of docs/mcp.md."""
+    rows = ["| Tool | Arguments | Answer |", "|---|---|---|"]
+    for tool in tools:
+        name = f"`{tool.name}`{' *' if tool.is_run else ''}"
+        names = (f"**{one.name}**" if one.is_required else one.name for one in tool.arguments)
+        rows.append(f"| {name} | {', '.join(names)} | {tool.about} |")
+    return "\n".join(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from perftui.report.as_json import SCHEMA
 from perftui.trace.text import printable
 from perftui_tui.commands.mcp_server.arguments import ArgumentError, command_line, whole_number
 from perftui_tui.commands.mcp_server.child import Ended, Told, run_command
-from perftui_tui.commands.mcp_server.limits import csv_rows, limited
+from perftui_tui.commands.mcp_server.limits import TooLongError, csv_rows, limited
 from perftui_tui.commands.mcp_server.tools import ROWS, TableOutput, Tool
 
 OURS = "perftui: "
@@ -48,10 +49,16 @@ async def answer(
         raise ToolError(_why(ended))
     if tool.outputs == (TableOutput,):
         return {**_table(ended, skip, rows, given["table"])}
-    found: dict[str, Any] = json.loads(ended.out)
+    found = _json(ended)
     if tool.name == "diagnose":
         found["exit_code"] = ended.code
-    return limited(found, rows)
+    try:
+        return limited(found, rows)
+    except TooLongError as error:
+        raise ToolError(
+            f"the answer is too long, {error}: leave out full, or run in a shell: "
+            f"perftui {shlex.join(words)}"
+        ) from error
 
 
 def _words(tool: Tool, given: Mapping[str, Any], common: Sequence[str]) -> list[str]:
@@ -68,6 +75,14 @@ def _why(ended: Ended) -> str:
     lines = ours[-1:] or ended.lines
     said = "\n".join(printable(line).removeprefix(OURS) for line in lines)[-MOST_ERROR:]
     return said or f"the command ended with exit code {ended.code} and printed nothing"
+
+
+def _json(ended: Ended) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(ended.out)
+    except ValueError as error:
+        raise ToolError(f"the command printed no JSON: {printable(ended.out[:200])}") from error
+    return found
 
 
 def _table(ended: Ended, skip: int, rows: int, name: str) -> TableOutput:

@@ -1,0 +1,43 @@
+"""Commands of the server's tools, run in the process of a test: a process for each takes seconds."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from perftui_tui.cli import main
+from perftui_tui.commands.mcp_server.child import Ended, Told
+
+
+class Commands:
+    """Stands in for ``run_command``, and keeps what was run."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    async def __call__(
+        self, words: Sequence[str], told: Told, directory: Path | None = None
+    ) -> Ended:
+        self.asked.append(list(words))
+        ended = printed(words)
+        for line in ended.lines:
+            await told(line)
+        return ended
+
+
+def printed(words: Sequence[str]) -> Ended:
+    """What the command line prints."""
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        code = main(list(words))
+    return Ended(code, out.getvalue(), tuple(err.getvalue().splitlines()))
+
+
+def in_process(monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """Have tools run their commands here."""
+    commands = Commands()
+    monkeypatch.setattr("perftui_tui.commands.mcp_server.answer.run_command", commands)
+    return commands

@@ -57,7 +57,8 @@ def _are_columns(value: dict[str, Any], rows: int) -> bool:
 
 
 def _is_whole(items: list[Any]) -> bool:
-    return len(items) <= 2 or all(isinstance(item, str) for item in items)
+    is_pair = len(items) == 2 and not isinstance(items[0], dict)
+    return is_pair or all(isinstance(item, str) for item in items)
 
 
 def csv_rows(text: str, skip: int, rows: int) -> tuple[str, int]:

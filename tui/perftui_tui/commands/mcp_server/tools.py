@@ -98,7 +98,12 @@ _PATH = Argument(
 )
 _RUN = Argument("path", "A run's id or directory. Default: the newest run.")
 _FIX = Argument("fix", "Name of the fix, such as loader-workers. Default: the best one.")
-_FULL = Argument("full", "Answer with all details, tables cut to rows, instead of at most 2,000 bytes.", Kind.YES, is_ours=True)
+_FULL = Argument(
+    "full",
+    "All details, tables cut to rows, in place of at most 2,000 bytes.",
+    Kind.YES,
+    is_ours=True,
+)
 _ROWS = Argument(
     "rows",
     f"The most items in each table of the answer (default {ROWS}).",

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +16,6 @@ import anyio
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
 
 from perftui.run.manifest import StopReason
@@ -30,10 +30,11 @@ RUNNING = ["diagnose", "try", "apply", "undo"]
 
 ENDLESS = """\
 import time
-import torch
 open("checkpoint.txt", "w").write("of the trial")
 time.sleep(300)
 """
+WITH_TORCH = f"import torch\n{ENDLESS}"
+"""What comes before torch is not part of a training: files are given back from there on."""
 NOISY = """\
 import os, subprocess, sys
 print('{"jsonrpc": "2.0", "id": 1, "result": {}}', flush=True)
@@ -46,14 +47,14 @@ sys.exit(3)
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run of ``ENDLESS`` whose loader can be given workers, in the project ``tmp_path``."""
+    """A run of ``WITH_TORCH`` whose loader can be given workers, in the project ``tmp_path``."""
     script = tmp_path / "train.py"
-    script.write_text(ENDLESS + SCRIPT)
+    script.write_text(WITH_TORCH + SCRIPT)
     os.utime(script, ns=(START - 10**9, START - 10**9))
     return write_run(
         tmp_path / ".perftui" / "runs",
         script=script,
-        loader_line=4 + ENDLESS.count("\n"),
+        loader_line=4 + WITH_TORCH.count("\n"),
         command=(sys.executable, "train.py"),
         cwd=str(tmp_path),
         **ENDED,
@@ -102,75 +103,91 @@ async def test_a_client_gets_what_the_commands_print(
     assert (tmp_path / "errors.txt").read_text() == ""
 
 
-def test_stdout_holds_the_protocol_alone_whatever_a_script_prints(tmp_path: Path) -> None:
+def test_stdout_holds_the_protocol_alone_and_trainings_end_with_the_client(tmp_path: Path) -> None:
     (tmp_path / "noisy.py").write_text(NOISY)
-    server = subprocess.Popen(
-        [sys.executable, "-m", "perftui_tui", "mcp", "--allow-run"],
-        cwd=tmp_path,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdin is not None
-    assert server.stdout is not None
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
-    hello |= {"clientInfo": {"name": "test", "version": "1"}}
-    call = {"name": "diagnose", "arguments": {"command": ["noisy.py"]}}
-    for number, (method, params) in enumerate(
-        (("initialize", hello), ("tools/list", {}), ("tools/call", call))
-    ):
-        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        server.stdin.write(f"{json.dumps(message)}\n")
-        server.stdin.flush()
-        answered = json.loads(server.stdout.readline())
-        assert (answered["jsonrpc"], answered["id"]) == ("2.0", number)
-        if method == "tools/list":
-            names = [tool["name"] for tool in answered["result"]["tools"]]
-            assert names == READING + RUNNING
-    found = answered["result"]["structuredContent"]
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    server = RawClient(tmp_path, "--allow-run")
+    listed = server.ask("tools/list", {})
+    assert [tool["name"] for tool in listed["tools"]] == READING + RUNNING
+    found = server.ask("tools/call", diagnose("noisy.py"))["structuredContent"]
     assert (found["exit_code"], found["steps"]) == (3, 0)
     output = (Path(found["path"]) / "output.log").read_text()
     assert '"result": {}}' in output
     assert "noise on stderr of a child" in output
-    rest, _ = server.communicate()
-    assert (rest, server.returncode) == ("", 0)
+    # Its client goes away while a training runs.
+    server.send("tools/call", diagnose("endless.py"))
+    written = tmp_path / "checkpoint.txt"
+    limit = time.monotonic() + 60
+    while not written.exists():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+    code, rest = server.close()
+    assert (code, json.loads(rest)["error"]["message"]) == (0, "Connection closed")
+    (root,) = (tmp_path / ".perftui" / "runs").glob("*-endless-*/")
+    manifest = RunReader(root).poll().manifest
+    assert (manifest.status.is_over, manifest.stop_reason) == (True, StopReason.USER)
 
 
-async def test_a_trial_that_nobody_waits_for_stops_and_gives_files_back(
+async def test_a_trial_that_is_cancelled_stops_and_gives_files_back(
     run: Path, tmp_path: Path, opened: ExitStack
 ) -> None:
-    """It is cancelled by its client, and another ends because the client goes away."""
     checkpoint = tmp_path / "checkpoint.txt"
     checkpoint.write_text("mine")
-    async with (
-        anyio.create_task_group() as outside,
-        client_of(tmp_path, opened, "--allow-run") as client,
-    ):
+    async with client_of(tmp_path, opened, "--allow-run") as client:
         async with anyio.create_task_group() as calls:
-            calls.start_soon(try_it, client)
+            calls.start_soon(client.call_tool, "try", {"max_steps": 60})
             await until(lambda: checkpoint.read_text() != "mine")
             busy = await client.call_tool("apply", {"path": str(run)})
             assert said(busy) == "try still runs: wait for its answer, or cancel it"
             calls.cancel_scope.cancel()
         await until(lambda: checkpoint.read_text() == "mine")
         # The server goes on.
-        known = await client.call_tool("explain", {"name": "loader-workers"})
-        assert not known.is_error
-        outside.start_soon(try_it, client)
-        await until(lambda: checkpoint.read_text() != "mine")
-    await until(lambda: checkpoint.read_text() == "mine")
-    trials = sorted((tmp_path / ".perftui" / "trials").glob("*/*-train-*/"))
-    manifests = [RunReader(root).poll().manifest for root in trials]
-    assert [one.stop_reason for one in manifests] == [StopReason.USER] * 2
-    assert all(one.status.is_over for one in manifests)
-
-
-async def try_it(client: Client) -> None:
-    with pytest.raises(MCPError, match="closed"):
-        await client.call_tool("try", {"max_steps": 60})
+        assert said(await client.call_tool("report", {"path": ""})) == "report: path is empty"
+    (root,) = (tmp_path / ".perftui" / "trials").glob("*/*-train-*/")
+    manifest = RunReader(root).poll().manifest
+    assert (manifest.status.is_over, manifest.stop_reason) == (True, StopReason.USER)
 
 
 async def until(holds: Callable[[], bool]) -> None:
     with anyio.fail_after(60):
         while not holds():
             await anyio.sleep(0.05)
+
+
+def diagnose(script: str) -> dict[str, Any]:
+    return {"name": "diagnose", "arguments": {"command": [script]}}
+
+
+class RawClient:
+    """Writes and reads the protocol itself, so that nothing on stdout is passed over."""
+
+    def __init__(self, place: Path, *options: str) -> None:
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "perftui_tui", "mcp", *options],
+            cwd=place,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._sent = 0
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
+        self.ask("initialize", {**hello, "clientInfo": {"name": "test", "version": "1"}})
+
+    def send(self, method: str, params: dict[str, Any]) -> None:
+        self._sent += 1
+        message = {"jsonrpc": "2.0", "id": self._sent, "method": method, "params": params}
+        assert self._server.stdin is not None
+        self._server.stdin.write(f"{json.dumps(message)}\n")
+        self._server.stdin.flush()
+
+    def ask(self, method: str, params: dict[str, Any]) -> Any:
+        self.send(method, params)
+        assert self._server.stdout is not None
+        answered = json.loads(self._server.stdout.readline())
+        assert (answered["jsonrpc"], answered["id"]) == ("2.0", self._sent)
+        return answered["result"]
+
+    def close(self) -> tuple[int, str]:
+        """The exit code, and what was still on stdout."""
+        rest, _ = self._server.communicate()
+        return self._server.returncode, rest

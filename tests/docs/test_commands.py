@@ -17,9 +17,9 @@ from tests.tui.fake_trial import FASTER, FakeTrial
 from tests.tui.traces import write_trace
 
 STARTS = frozenset(
-    {"script", "module", "command", AGAIN, "replay", "attach", "demo", "tune", "isolate"}
+    {"script", "module", "command", AGAIN, "replay", "attach", "demo", "tune", "isolate", "mcp"}
 )
-"""Actions that are only read here: they run a training or fill a terminal."""
+"""Actions that are only read here: they run a training, fill a terminal or wait for a client."""
 
 FAILS = frozenset({"check"})
 """Actions for which the code of an error is a result."""

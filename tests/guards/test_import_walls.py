@@ -54,6 +54,8 @@ def test_help_loads_no_framework() -> None:
         "msgspec",
         "asyncio",
         "psutil",
+        "mcp",
+        "pydantic",
     }
     assert not loaded_after(code) & heavy
 

@@ -105,6 +105,10 @@ def test_stdout_holds_the_protocol_alone_and_trainings_end_with_the_client(tmp_p
     output = (Path(found["path"]) / "output.log").read_text()
     assert '"result": {}}' in output
     assert "noise on stderr of a child" in output
+    for wrong in ({"directory": "nowhere"}, {"python": "a\0b"}):
+        call = diagnose("noisy.py")
+        call["arguments"] |= wrong
+        assert server.ask("tools/call", call)["isError"]
     # Its client goes away while a training runs.
     server.send("tools/call", diagnose("endless.py"))
     written = tmp_path / "checkpoint.txt"

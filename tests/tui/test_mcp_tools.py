@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from jsonschema import Draft202012Validator
 from mcp import Client
@@ -324,6 +325,31 @@ async def test_a_tool_that_is_not_offered_says_why(run: Path, commands: Commands
     assert commands.asked == [["report", "--json", "--brief", "--runs=elsewhere"]]
 
 
+async def test_a_server_that_ends_stops_its_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = anyio.Event()
+
+    async def endless(*arguments: object) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stopped.set()
+
+    monkeypatch.setattr("perftui_tui.commands.mcp_server.answer.run_command", endless)
+    calls = Calls(offered(allow_run=True), ())
+
+    async def stop_soon() -> None:
+        await anyio.sleep(0.1)
+        await calls.stop()
+        assert stopped.is_set()
+
+    async with (
+        Client(make_server(calls, allow_run=True)) as client,
+        anyio.create_task_group() as beside,
+    ):
+        beside.start_soon(stop_soon)
+        assert await error(client, "try") == "try was stopped: the server ends"
+
+
 def test_without_the_sdk_one_line_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -347,4 +373,4 @@ def test_a_person_is_told_how_to_add_it(
 
 
 def test_the_documents_list_the_tools() -> None:
-    assert markdown() in (ROOT / "docs" / "mcp.md").read_text()
+    assert markdown() in (ROOT / "docs" / "mcp.md").read_text(), "what markdown() prints goes there"

@@ -43,7 +43,8 @@ async def answer(
         raise ToolError(f"{tool.name}: {error}") from error
     try:
         ended = await run_command(words, told, _directory(given))
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        # No such directory, or a text that cannot be a word of a command line.
         raise ToolError(f"{tool.name} cannot be started: {error}") from error
     if not ended.out:
         raise ToolError(_why(ended))

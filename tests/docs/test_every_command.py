@@ -101,5 +101,5 @@ def test_every_command_is_shown_with_its_output() -> None:
     assert len(named) > 15
     shown = {one.command.words[0] for document in DOCUMENTS for one in sessions(document)}
     blocks = {one.words[0] for document in DOCUMENTS for one in commands(document)}
-    assert named - shown == {"attach", "demo", "tune"}, "the app, and what another page shows"
+    assert named - shown == {"attach", "demo", "tune", "mcp"}, "the app, and what others show"
     assert named <= blocks

@@ -22,8 +22,10 @@ from perftui.report.next_command import comparison_command, next_command
 from perftui.report.outputs.report import LinesOutput, ReportOutput, StepsOutput, WorkersOutput
 from perftui.report.ranks import ranks_object
 from perftui.report.report import Report
+from perftui.report.shown import encodable
 from perftui.report.trace_json import trace_object
-from perftui.trace.text import encodable, printable
+from perftui.trace.text import encodable as encodable_name
+from perftui.trace.text import printable
 
 SCHEMA = 1
 
@@ -51,6 +53,7 @@ def as_object(report: Report) -> ReportOutput:
     diagnosis, facts = report.diagnosis, report.facts
     return {
         "schema": SCHEMA,
+        "redacted": report.redacted,
         "path": str(report.subject.path),
         "run": _run(report),
         "steps": _steps(report),
@@ -82,7 +85,7 @@ def as_object(report: Report) -> ReportOutput:
         "modules": msgspec.to_builtins(report.modules),
         "kernels": msgspec.to_builtins(report.kernels),
         "totals": msgspec.to_builtins(report.totals),
-        "trace": trace_object(facts, report.top),
+        "trace": trace_object(report),
         "ranks": ranks_object(report),
         "kernel_metrics": msgspec.to_builtins(report.metrics, enc_hook=str),
         "recording": _recording(report),
@@ -93,10 +96,15 @@ def as_object(report: Report) -> ReportOutput:
 def _encodable(value: Any) -> Any:
     """Plain values with no half of a surrogate pair, which names of files can hold, in any text."""
     if isinstance(value, dict):
-        return {_encodable(key): _encodable(item) for key, item in value.items()}
+        return {_key(key): _encodable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_encodable(item) for item in value]
     return encodable(value) if isinstance(value, str) else value
+
+
+def _key(key: Any) -> Any:
+    """Names of fields are ours, also where somebody is called like one."""
+    return encodable_name(key) if isinstance(key, str) else key
 
 
 def _run(report: Report) -> Any:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from perftui.trace.text import printable
+from perftui.report.shown import printable, replaced
 
 _WIDTH = 79
 
 
 def joined(blocks: Iterable[Iterable[str]]) -> str:
     """The blocks that have lines, an empty line between them."""
-    return "\n\n".join("\n".join(block) for block in map(list, blocks) if block) + "\n"
+    shown = (list(map(replaced, block)) for block in blocks)
+    return "\n\n".join("\n".join(block) for block in shown if block) + "\n"
 
 
 def listed(title: str, lines: Iterable[str]) -> Iterator[str]:

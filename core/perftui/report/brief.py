@@ -18,7 +18,7 @@ from perftui.report.next_command import best_fix, comparison_command, next_comma
 from perftui.report.outputs.finding import BriefFinding
 from perftui.report.outputs.report import BriefReport
 from perftui.report.report import Report
-from perftui.trace.text import printable
+from perftui.report.shown import printable, replaced
 
 MOST_FINDINGS = 3
 
@@ -36,13 +36,15 @@ def brief_json(report: Report) -> str:
 def _lines(report: Report) -> Iterator[str]:
     diagnosis = report.diagnosis
     top = diagnosis.top
+    if report.redaction is not None:
+        yield report.redaction.head
     yield cut(_heading(report), LETTERS)
     said = f"{top.severity.name}  {top.headline}" if top else "no verdict: too little is known"
     yield cut(diagnosis.progress or said, 2 * LETTERS)
     following, comparing = next_command(report), comparison_command(report)
     for name, command in (("next", following), ("compare", comparing)):
         if command:
-            yield printable(f"{name}: {shlex.join(command)}")
+            yield f"{name}: {_typed(command)}"
     causes = [one for one in diagnosis.findings if one.severity is not Severity.HEALTHY]
     for number, finding in enumerate(causes[:MOST_FINDINGS], 1):
         yield cut(f"{number}. {_named(finding)}", LETTERS)
@@ -85,7 +87,12 @@ def _answer(finding: Finding, report: Report, told: list[str] | None) -> Iterato
     elif answer := answer_to(finding.rule):
         yield cut(f"   to do: {answer}", LETTERS)
     if command and command != told:
-        yield printable(f"   {shlex.join(command)}")
+        yield f"   {_typed(command)}"
+
+
+def _typed(command: list[str]) -> str:
+    """Quoted as a shell wants it, which would hide what is to be redacted."""
+    return printable(shlex.join(map(replaced, command)))
 
 
 def _place(finding: Finding, letters: int) -> str | None:
@@ -120,6 +127,7 @@ def _object(report: Report, letters: int) -> BriefReport:
     top, steady = report.diagnosis.top, step_breakdown(report.facts)
     return {
         "schema": SCHEMA,
+        "redacted": report.redacted,
         "path": whole(str(report.subject.path)),
         "verdict": cut(top.headline, letters) if top else None,
         "progress": report.diagnosis.progress or None,

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from perftui.trace.text import encodable
+from perftui.report.shown import encodable
 
 CATEGORY = "perftui"
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
@@ -45,6 +45,12 @@ def span_event(
 def process_event(process: int | str, name: str) -> bytes:
     """What a process is called."""
     return _encoded(ph="M", name="process_name", pid=process, tid=0, args={"name": name})
+
+
+def process_labels(process: int | str, labels: str) -> bytes:
+    """What stands beside the name of a process."""
+    args = {"labels": labels}
+    return _encoded(ph="M", name="process_labels", pid=process, tid=0, args=args)
 
 
 def process_order(process: int | str, position: int) -> bytes:

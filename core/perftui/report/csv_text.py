@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from perftui.trace.text import printable
+from perftui.report.shown import printable, replaced
 
 Cell = str | int | float | None
 """Text, a number, or nothing where it is not known."""
@@ -40,7 +40,7 @@ def csv_text(table: CsvTable, *, for_terminal: bool = False) -> str:
 def _cells(line: Iterable[Cell], for_terminal: bool) -> Iterable[str]:
     for cell in line:
         text = "" if cell is None else str(cell)
-        text = printable(text) if for_terminal else text
+        text = printable(text) if for_terminal else replaced(text)
         yield _quoted(text) if _QUOTED.search(text) else text
 
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from perftui.trace.text import printable
+from perftui.report.shown import printable
 
 Stack = tuple[Sequence[str], int]
 """Names from the outermost on, and how much of it there is."""

@@ -8,8 +8,8 @@ from perftui import format as fmt
 from perftui.facts.step.own_cost import cost_text, over_budget, overhead_budget
 from perftui.facts.step.steps import step_breakdown, step_count
 from perftui.report.report import Report
+from perftui.report.shown import printable
 from perftui.run.manifest import Manifest, Status
-from perftui.trace.text import printable
 
 NO_VERDICT = "No verdict: nothing was found, but too little is known to call it healthy."
 

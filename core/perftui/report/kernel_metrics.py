@@ -11,8 +11,8 @@ from perftui.analysis.kernels.distinct_names import short_names
 from perftui.analysis.kernels.metrics import Limit, MeasuredKernel, join_kernels, measured_kernels
 from perftui.analysis.model import KernelTable
 from perftui.report.blocks import joined, listed
+from perftui.report.shown import printable
 from perftui.trace.ncu.model import KernelMetrics
-from perftui.trace.text import printable
 
 MOST_KERNELS = 40
 """Kernels of a report that are listed."""
@@ -150,9 +150,10 @@ def _figures(kernel: MeasuredKernel) -> Figures:
     return Figures(kernel.launches, kernel.compute, kernel.memory, kernel.occupancy, kernel.limit)
 
 
-def render_metrics(report: MetricsReport) -> str:
-    """The kernels of one report of ncu."""
-    blocks = (_heading(report), _table(report), listed("Notes", (*LEGEND, *report.notes)))
+def render_metrics(report: MetricsReport, head: str = "") -> str:
+    """The kernels of one report of ncu; ``head`` first."""
+    heading = (*([head] if head else []), *_heading(report))
+    blocks = (heading, _table(report), listed("Notes", (*LEGEND, *report.notes)))
     return joined(blocks)
 
 

@@ -41,6 +41,9 @@ def _not_judged(report: Report) -> Iterator[str]:
 def _heading(report: Report) -> Iterator[str]:
     title, *lines = heading(report)
     yield f"## {plain(title)}"
+    if report.redaction is not None:
+        yield ""
+        yield plain(report.redaction.head)
     if lines:
         yield ""
         yield "  \n".join(map(plain, lines))

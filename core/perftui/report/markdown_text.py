@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from perftui.trace.text import printable
+from perftui.report.shown import printable
 
 _MARKS = re.compile(
     r"[\\`*\[\]~$]"  # code, emphasis, links, formulas

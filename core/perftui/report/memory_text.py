@@ -9,16 +9,16 @@ from perftui import format as fmt
 from perftui.facts.rounding import apportioned
 from perftui.report.blocks import cut, joined, listed
 from perftui.report.memory import AllocationSite, DeviceMemory, MemoryReport, Peak
-from perftui.trace.text import printable
+from perftui.report.shown import printable, replaced
 
 _MOST_FAILED = 5
 _SOURCE_WIDTH = 48
 """Keeps a row within 80 columns."""
 
 
-def render_memory(report: MemoryReport) -> str:
-    """Each device: what is reserved, who holds it, the peak, what lies unused."""
-    blocks: list[Iterable[str]] = [[printable(str(report.path))]]
+def render_memory(report: MemoryReport, head: str = "") -> str:
+    """Each device: what is reserved, who holds it, the peak, what lies unused; ``head`` first."""
+    blocks: list[Iterable[str]] = [[*([head] if head else []), printable(str(report.path))]]
     for memory in report.devices:
         where = "" if memory.whole else ", of the segments that could be read"
         blocks += [_totals(memory), _held(f"Held at the end, by line{where}", memory.sites)]
@@ -63,7 +63,7 @@ def _held(title: str, sites: Sequence[AllocationSite]) -> Iterator[str]:
 
 def _source(site: AllocationSite) -> str:
     """The end of a path, which is worth more than its beginning; JSON has all of it."""
-    place = fmt.source(site.file, site.line)
+    place = fmt.source(site.file and replaced(site.file), site.line)
     if place is None:
         return cut(site.what, _SOURCE_WIDTH)
     whole = f"{place} {site.what}"

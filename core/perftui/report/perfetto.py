@@ -16,6 +16,7 @@ from perftui.analysis.timeline.tracks import track_label
 from perftui.report.chrome_events import (
     Span,
     process_event,
+    process_labels,
     process_order,
     span_event,
     thread_event,
@@ -52,9 +53,11 @@ class Written:
 def write_perfetto(report: Report, path: Path) -> Written:
     """Write the trace of ``report`` to ``path``, in gzip where it ends in ``.gz``.
 
-    A Kineto trace is copied as it is, any other one gives its kernels, copies and sets.
+    A Kineto trace is copied as it is, any other one gives its kernels, copies and sets. In a
+    redacted report each text of a Kineto trace is redacted, and numbers keep all of their digits.
 
     Raises:
+        RedactionError: something private would be left in it.
         PerfettoError: there is no trace, or ``path`` is a file that the report is made from.
         TraceError: the trace has changed since it was read.
         OSError: it cannot be written; a file of that name is then as it was.
@@ -66,12 +69,15 @@ def write_perfetto(report: Report, path: Path) -> Written:
     _check(report, analysis, path)
     trace, reader = analysis.trace, analysis.trace.read_arguments
     tracks = tuple(span_tracks(report, analysis))
-    events = _events(tracks, trace)
+    events = _events(tracks, trace, report.redaction.head if report.redaction else "")
     is_kineto = isinstance(reader, ArgumentReader)
+    redaction = report.redaction
     if isinstance(reader, ArgumentReader):
-        text = with_events(reader.source, events)
+        text = with_events(reader.source, events, redaction.plain if redaction else None)
     else:
         text = _document(trace, chain(events, _device_events(trace)))
+    if redaction is not None:
+        text = redaction.pieces(text)
     with replacing(path) as file:
         if path.name.lower().endswith(".gz"):
             with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
@@ -92,7 +98,7 @@ def _check(report: Report, analysis: TraceAnalysis, path: Path) -> None:
         raise PerfettoError(f"{path} belongs to the run: name another file")
 
 
-def _events(tracks: Iterable[SpanTrack], trace: Trace) -> Iterator[bytes]:
+def _events(tracks: Iterable[SpanTrack], trace: Trace, labels: str) -> Iterator[bytes]:
     known = {track.process for track in trace.tracks}
     process = next(
         number
@@ -101,6 +107,8 @@ def _events(tracks: Iterable[SpanTrack], trace: Trace) -> Iterator[bytes]:
     )
     yield process_event(process, PROCESS)
     yield process_order(process, -1)
+    if labels:
+        yield process_labels(process, labels)
     for thread, track in enumerate(tracks, 1):
         yield thread_event(process, thread, track.name)
         for span in track.spans:

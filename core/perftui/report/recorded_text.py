@@ -11,7 +11,7 @@ from perftui.facts.gpu.device_phases import DeviceShare
 from perftui.facts.gpu.memory import MemoryUse
 from perftui.facts.step.own_cost import OwnCost, cost_text, overhead_budget, recording_cost
 from perftui.report.recorded import REASONS, Recorded, Recording, Snapshot
-from perftui.trace.text import printable
+from perftui.report.shown import printable
 
 MEMORY_TITLE = "GPU memory, by torch's allocator"
 

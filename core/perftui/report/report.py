@@ -18,6 +18,7 @@ from perftui.fixes.catalogue import options
 from perftui.fixes.model import FixOption
 from perftui.report.kernel_metrics import TraceMetrics, join_metrics
 from perftui.report.recorded import Recording, recording_of
+from perftui.report.redaction.redaction import Redaction
 from perftui.report.rows import OpRow, Totals
 from perftui.report.subject import Subject
 from perftui.trace.ncu.model import KernelMetrics
@@ -51,6 +52,13 @@ class Report:
     """Rows that were asked for."""
     totals: Mapping[str, Totals] = field(default_factory=dict)
     """Totals of the tables ``operators``, ``kernels`` and ``modules``."""
+    redaction: Redaction | None = None
+    """How it is made fit for others to see, where it is."""
+
+    @property
+    def redacted(self) -> list[str] | None:
+        """What is redacted, None where nothing is."""
+        return list(self.redaction.what) if self.redaction is not None else None
 
     @property
     def notes(self) -> tuple[str, ...]:

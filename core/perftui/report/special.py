@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -11,26 +12,38 @@ from perftui.report.kernel_metrics import MetricsReport, render_metrics, report_
 from perftui.report.kind import Kind
 from perftui.report.memory import MemoryReport, report_memory
 from perftui.report.memory_text import render_memory
+from perftui.report.redaction.redact import redaction_at
+from perftui.report.redaction.redaction import Redaction
 from perftui.trace.memory_snapshot.load import load_memory_snapshot
 from perftui.trace.ncu.load import load_ncu
 
 
-def special_report(path: Path, kind: Kind, *, as_json: bool) -> str:
+def special_report(path: Path, kind: Kind, *, as_json: bool, redact: bool = False) -> str:
     """The report of a file of this kind, as text or JSON.
 
     In JSON sizes are bytes, times nanoseconds, throughputs percent, and unknown is null.
 
     Raises:
         TraceError: it cannot be read.
+        RedactionError: something private would be left in it.
     """
+    redaction = redaction_at(path) if redact else None
+    text = partial(_text, path, kind, redaction, as_json=as_json)
+    return text() if redaction is None else redaction.applied(text)
+
+
+def _text(path: Path, kind: Kind, redaction: Redaction | None, *, as_json: bool) -> str:
     made: MemoryReport | MetricsReport
+    head = redaction.head if redaction else ""
     if kind is Kind.MEMORY_SNAPSHOT:
         made = report_memory(load_memory_snapshot(path))
-        return _encoded(made, kind) if as_json else render_memory(made)
+        return _encoded(made, kind, redaction) if as_json else render_memory(made, head)
     made = report_metrics(load_ncu(path))
-    return _encoded(made, kind) if as_json else render_metrics(made)
+    return _encoded(made, kind, redaction) if as_json else render_metrics(made, head)
 
 
-def _encoded(made: MemoryReport | MetricsReport, kind: Kind) -> str:
+def _encoded(made: MemoryReport | MetricsReport, kind: Kind, redaction: Redaction | None) -> str:
     fields = msgspec.to_builtins(made, enc_hook=str)
-    return encode_object({"schema": SCHEMA, "kind": kind.name.lower(), **fields})
+    what = list(redaction.what) if redaction else None
+    about = {"schema": SCHEMA, "kind": kind.name.lower(), "redacted": what}
+    return encode_object({**about, **fields})

@@ -23,7 +23,7 @@ from perftui.report.ranks import ranks_text
 from perftui.report.recorded_text import gpu_memory, gpu_phases, recorded
 from perftui.report.report import MOST_ROWS, Report, listed_modules
 from perftui.report.rows import OpRow, Totals
-from perftui.trace.text import printable
+from perftui.report.shown import printable
 
 _NAME_WIDTH = 46
 """Keeps a table row within 80 columns."""
@@ -33,7 +33,7 @@ def render(report: Report) -> str:
     """The verdict first, then what it rests on, then what could not be judged."""
     most = report.top or MOST_ROWS
     blocks = (
-        heading(report),
+        _heading(report),
         _verdict(report),
         *(_breakdown(found) for found in report.breakdowns),
         ranks_text(report.facts),
@@ -55,6 +55,12 @@ def render(report: Report) -> str:
         listed("Notes", report.notes),
     )
     return joined(blocks)
+
+
+def _heading(report: Report) -> Iterator[str]:
+    if report.redaction is not None:
+        yield report.redaction.head
+    yield from heading(report)
 
 
 def _verdict(report: Report) -> Iterator[str]:

@@ -20,23 +20,25 @@ from perftui.facts.gpu.streams import (
 from perftui.facts.kernel.critical_path import critical_path_parts
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.report.outputs.trace import GapOutput, TraceOutput
+from perftui.report.report import Report
 
 MOST_GAPS = 100
 """Gaps that are listed one by one, where no other number is asked for."""
 
 
-def trace_object(facts: Facts, top: int | None) -> TraceOutput | None:
+def trace_object(report: Report) -> TraceOutput | None:
     """The trace as JSON, times in ns since its start; None without a trace."""
-    analysis = facts.analysis
+    facts, analysis, redaction = report.facts, report.facts.analysis, report.redaction
     if analysis is None:
         return None
+    properties = analysis.trace.metadata.get("deviceProperties")
     devices: Any = [
         {**msgspec.to_builtins(one), "idle": one.idle, "span": one.span}
         for one in analysis.activity
     ]
     return {
         "devices": devices,
-        "device_properties": analysis.trace.metadata.get("deviceProperties"),
+        "device_properties": redaction.plain(properties) if redaction else properties,
         "streams": msgspec.to_builtins(stream_work(facts)),
         "steps": [
             {
@@ -61,7 +63,7 @@ def trace_object(facts: Facts, top: int | None) -> TraceOutput | None:
             for one in idle_by_cause(facts)
         ],
         "idle_counts_all_gaps": counts_all(facts),
-        "gaps": [_gap(gap, facts) for gap in analysis.gaps[: top or MOST_GAPS]],
+        "gaps": [_gap(gap, facts) for gap in analysis.gaps[: report.top or MOST_GAPS]],
         "gaps_total": len(analysis.gaps),
         "communication": msgspec.to_builtins(communication_overlap(facts)),
         "copies": msgspec.to_builtins(copy_overlap(facts)),

@@ -36,6 +36,7 @@ FLAGS = (
     "brief",
     "markdown",
     "folded",
+    "redact",
     "dry-run",
     "prune",
     "github",
@@ -179,6 +180,8 @@ def parse(arguments: list[str]) -> CommandLine:
 def _check(line: CommandLine) -> None:
     if not line.words and line.action in MISSING:
         raise UsageError(f"{MISSING[line.action]}; see perftui --help")
+    if "redact" in line.flags and line.action != "report" and not line.reports:
+        raise UsageError("--redact belongs to report and diagnose")
     forms = [form for form in FORMS if form in line.flags or form in line.values]
     if not forms:
         return

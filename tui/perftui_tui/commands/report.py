@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from perftui.trace.text import printable
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import write
+from perftui_tui.commands.redacting import text_of
 from perftui_tui.commands.report_data import print_data
 from perftui_tui.commands.target import Target, find_target
 
@@ -42,18 +43,23 @@ def print_report(target: Target, line: CommandLine) -> int:
     as_json = "json" in line.flags
     if special is not None:
         _refuse_forms(target, line, special)
-        write(_special(target.path, special, as_json=as_json), as_json=as_json)
+        redact = "redact" in line.flags
+        write(_special(target.path, special, as_json=as_json, redact=redact), as_json=as_json)
         return 0
     scheduler = line.values.get("scheduler", "")
     if scheduler and not target.ranks:
         raise UsageError("--scheduler reads the traces of a directory of ranks: name one")
     found = _report(target, metrics, line.number("top"), scheduler)
+    if "redact" in line.flags:
+        from perftui.report.redaction.redact import redacted
+
+        found = redacted(found)
     if data_form := {"csv", "folded", "perfetto"} & {*line.flags, *line.values}:
         print_data(found, data_form.pop(), line)
     elif "html" in line.values:
         _write_page(found, Path(line.values["html"]))
     else:
-        write(_form(line.flags)(found), as_json=as_json)
+        write(text_of(_form(line.flags), found), as_json=as_json)
     return 0
 
 
@@ -94,7 +100,7 @@ def _write_page(found: Report, file: Path) -> None:
     from perftui.report.html.page import render
     from perftui.run.atomic import replace_file
 
-    content = render(found).encode()
+    content = text_of(render, found).encode()
     try:
         replace_file(file, content)
     except OSError as error:
@@ -116,13 +122,14 @@ def kind(target: Target) -> Kind | None:
         raise UsageError(f"{target.path} cannot be read: {error.strerror}") from error
 
 
-def _special(path: Path, special: Kind, *, as_json: bool) -> str:
+def _special(path: Path, special: Kind, *, as_json: bool, redact: bool) -> str:
+    from perftui.report.redaction.redaction import RedactionError
     from perftui.report.special import special_report
     from perftui.trace.errors import TraceError
 
     try:
-        return special_report(path, special, as_json=as_json)
-    except TraceError as error:
+        return special_report(path, special, as_json=as_json, redact=redact)
+    except (TraceError, RedactionError) as error:
         raise UsageError(str(error)) from error
 
 

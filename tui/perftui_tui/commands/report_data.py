@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import log, write, write_data
+from perftui_tui.commands.redacting import text_of
 
 if TYPE_CHECKING:
     from perftui.report.report import Report
@@ -19,6 +20,9 @@ def print_data(report: Report, form: str, line: CommandLine) -> None:
     Raises:
         UsageError: there is nothing to print, or the file cannot be written.
     """
+    if report.redaction is not None:
+        # Readers of these forms have no line for it.
+        log(report.redaction.head)
     if form == "csv":
         _print_table(report, line.values["csv"])
     elif form == "folded":
@@ -30,31 +34,33 @@ def print_data(report: Report, form: str, line: CommandLine) -> None:
 def _print_table(report: Report, name: str) -> None:
     from perftui.report.csv_tables import table_named
     from perftui.report.csv_text import csv_text
+    from perftui.report.shown import replaced
 
     table = table_named(name, report)
     if table.note:
-        log(f"{name}: {table.note}")
+        log(f"{name}: {text_of(lambda _: replaced(table.note), report)}")
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
-    write_data(csv_text(table, for_terminal=is_terminal))
+    write_data(text_of(lambda _: csv_text(table, for_terminal=is_terminal), report))
 
 
 def _print_stacks(report: Report) -> None:
     from perftui.report.folded_stacks import NoStacksError, render
 
     try:
-        write_data(render(report))
+        write_data(text_of(render, report))
     except NoStacksError as error:
         raise UsageError(f"--folded prints stacks: {error}") from error
 
 
 def _write_trace(report: Report, path: Path) -> None:
     from perftui.report.perfetto import PerfettoError, write_perfetto
+    from perftui.report.redaction.redaction import RedactionError
     from perftui.trace.errors import TraceError
     from perftui.trace.text import printable
 
     try:
         written = write_perfetto(report, path)
-    except (PerfettoError, TraceError) as error:
+    except (PerfettoError, RedactionError, TraceError) as error:
         raise UsageError(str(error)) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -68,6 +68,8 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --folded          report, diagnose: print folded stacks, for flamegraph.pl or speedscope
   --perfetto FILE   report, diagnose: write the trace for ui.perfetto.dev, with steps, idle time
                     and findings as tracks (FILE.json or FILE.json.gz)
+  --redact          report, diagnose: in any of these forms, leave out the names of users, hosts
+                    and other programs, paths outside the project, addresses, URLs, keys and UUIDs
   --scheduler ADDR  report: let a Dask cluster read the traces of a directory of ranks
   --path DATA       probe: measure the disk that holds DATA (default: the current directory)
   --budget TIME     tune: start no further fix after this time (90s, 15m, 2h)

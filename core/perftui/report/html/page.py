@@ -43,6 +43,8 @@ def render(report: Report) -> str:
 
 def _body(report: Report) -> Iterator[Element]:
     yield element("h1", title(report))
+    if report.redaction is not None:
+        yield element("p", report.redaction.head, class_="dim")
     pairs = (cell for name, text in about(report) for cell in _pair(name, text))
     yield element("dl", *pairs, class_="about")
     yield _verdict(report)

@@ -16,6 +16,10 @@ Ratio = Annotated[
     float | None,
     Meta(description="Step time before divided by after: above 1 is faster; null if not known."),
 ]
+Redacted = Annotated[
+    list[str] | None,
+    Meta(description="What was replaced for --redact; null if nothing was."),
+]
 Schema = Annotated[
     int, Meta(description="Increases when a field is removed or changes its meaning.")
 ]

@@ -12,7 +12,7 @@ from perftui.facts.gpu.device_phases import DeviceShare
 from perftui.facts.gpu.sync_calls import SyncCalls
 from perftui.facts.ranks.slow_rank import SlowRank
 from perftui.report.kernel_metrics import TraceMetrics
-from perftui.report.outputs.common import Command, Ns, Schema, Share
+from perftui.report.outputs.common import Command, Ns, Redacted, Schema, Share
 from perftui.report.outputs.finding import BriefFinding, FindingOutput, FixOutput
 from perftui.report.outputs.trace import TraceOutput
 from perftui.report.recorded import Recorded, Snapshot
@@ -156,6 +156,7 @@ class ReportOutput(TypedDict):
     """`perftui report` and `perftui diagnose`: what a training loses, and its fixes."""
 
     schema: Schema
+    redacted: Redacted
     path: str
     run: Annotated[Manifest | None, Meta(description="What was run; null for a trace.")]
     steps: StepsOutput | None
@@ -189,6 +190,7 @@ class BriefReport(TypedDict):
     """`perftui report` and `diagnose` with `--json --brief`: at most 2,000 bytes."""
 
     schema: Schema
+    redacted: Redacted
     path: Annotated[str | None, Meta(description="The run or the trace; null if it is too long.")]
     verdict: Verdict
     progress: Progress

@@ -6,7 +6,7 @@ from typing import Literal, TypedDict
 
 from perftui.report.kernel_metrics import MeasuredRow
 from perftui.report.memory import DeviceMemory
-from perftui.report.outputs.common import Schema
+from perftui.report.outputs.common import Redacted, Schema
 
 
 class MemoryOutput(TypedDict):
@@ -14,6 +14,7 @@ class MemoryOutput(TypedDict):
 
     schema: Schema
     kind: Literal["memory_snapshot"]
+    redacted: Redacted
     path: str
     devices: list[DeviceMemory]
     notes: list[str]
@@ -24,6 +25,7 @@ class MetricsOutput(TypedDict):
 
     schema: Schema
     kind: Literal["kernel_metrics"]
+    redacted: Redacted
     path: str
     launches: int
     kernels: int

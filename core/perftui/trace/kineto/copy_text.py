@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -19,14 +19,23 @@ from perftui.trace.kineto.scanner import Scanned, open_scanner
 from perftui.trace.kineto.source import Source
 
 _LARGEST = 2**63 - 1
+_EVENTS = msgspec.json.Decoder(list[dict[str, Any]], float_hook=Decimal)
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def with_events(source: Source, ours: Iterable[bytes]) -> Iterator[bytes]:
+Rewrite = Callable[[Any], Any]
+"""Gives other values in place of decoded ones."""
+
+
+def with_events(
+    source: Source, ours: Iterable[bytes], rewrite: Rewrite | None = None
+) -> Iterator[bytes]:
     """The text of ``source`` with the events ``ours``, each as JSON, in front of its own.
 
     Events and the fields around them are the file's text, byte for byte. The result is valid JSON
-    also where the file is not: what can be repaired is, what cannot be read is left out.
+    also where the file is not: what can be repaired is, what cannot be read is left out. With
+    ``rewrite`` nothing of the text is copied: each event and the fields around them are what that
+    makes of them.
 
     Raises:
         TraceError: the file is gone, has changed since or is no trace.
@@ -34,21 +43,23 @@ def with_events(source: Source, ours: Iterable[bytes]) -> Iterator[bytes]:
     pieces = source.pieces()
     head, first = read_head(source.path, pieces)
     head, begin = head.removeprefix(BYTE_ORDER_MARK).strip(), len(head)
-    yield _opening(head)
+    yield _opening(head, rewrite)
     separator = b""
     for one in ours:
         yield separator + one
         separator = b",\n"
     batches = Batches(begin, open_scanner())
     for batch in batches.decode(chained(first, pieces)):
-        if text := _events(batch):
+        if text := _events(batch, rewrite):
             yield separator
             yield text
             separator = b",\n"
-    yield _closing(head, batches.tail)
+    yield _closing(head, batches.tail, rewrite)
 
 
-def _events(batch: Batch | Scanned) -> bytes:
+def _events(batch: Batch | Scanned, rewrite: Rewrite | None) -> bytes:
+    if rewrite is not None:
+        return b",\n".join(_encoded(rewrite(one)) for one in _decoded(batch))
     if isinstance(batch, Scanned) or batch.strict:
         return batch.text[1:-1]
     found = recover(batch.raw, last=True)
@@ -56,31 +67,47 @@ def _events(batch: Batch | Scanned) -> bytes:
     return b",\n".join(_event(batch.raw[start:end], fields) for (start, end), fields in spans)
 
 
+def _decoded(batch: Batch | Scanned) -> list[dict[str, Any]]:
+    """All events with all of their fields."""
+    if isinstance(batch, Scanned) or batch.strict:
+        try:
+            return _EVENTS.decode(batch.text)
+        except NOT_STRICT:
+            return recover(batch.text[1:-1], last=True).objects
+    return recover(batch.raw, last=True).objects
+
+
 def _event(raw: bytes, fields: dict[str, Any]) -> bytes:
     """The event that ``raw`` begins with as it is spelled, or where that is no JSON its fields."""
     spelled = raw[: raw.rfind(b"}") + 1]
-    return spelled if _is_object(spelled) else msgspec.json.encode(_encodable(fields))
+    return spelled if _is_object(spelled) else _encoded(fields)
 
 
-def _opening(head: bytes) -> bytes:
-    if head.startswith(b"[") or _is_object(head + b"]}"):
+def _opening(head: bytes, rewrite: Rewrite | None) -> bytes:
+    if head.startswith(b"["):
+        return head if rewrite is None else b"["
+    if rewrite is None and _is_object(head + b"]}"):
         return head
-    return b"{" + _fields(fields_before(head)) + b'"traceEvents": ['
+    return b"{" + _fields(fields_before(head), rewrite) + b'"traceEvents": ['
 
 
-def _closing(head: bytes, tail: bytes) -> bytes:
+def _closing(head: bytes, tail: bytes, rewrite: Rewrite | None) -> bytes:
     if head.startswith(b"["):
         return b"]"
-    if _is_object(b'{"traceEvents":[]' + tail):
+    if rewrite is None and _is_object(b'{"traceEvents":[]' + tail):
         return b"]" + tail
-    fields = _fields(fields_behind(tail))
+    fields = _fields(fields_behind(tail), rewrite)
     return b"]," + fields[:-1] + b"}" if fields else b"]}"
 
 
-def _fields(known: dict[str, Any] | None) -> bytes:
+def _fields(known: dict[str, Any] | None, rewrite: Rewrite | None) -> bytes:
     """Fields of an object, each with a comma behind it."""
     kept = {name: value for name, value in (known or {}).items() if name != "traceEvents"}
-    return msgspec.json.encode(_encodable(kept))[1:-1] + b"," if kept else b""
+    return _encoded(rewrite(kept) if rewrite else kept)[1:-1] + b"," if kept else b""
+
+
+def _encoded(value: Any) -> bytes:
+    return msgspec.json.encode(_encodable(value))
 
 
 def _is_object(text: bytes) -> bool:

@@ -1,0 +1,1 @@
+"""Reports that can be shown to others: without what names people, machines and secrets."""

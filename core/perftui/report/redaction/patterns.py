@@ -16,10 +16,13 @@ PATH = (
 )
 """An absolute path of two names or more, or one below a home."""
 
+_WORD = r"[^\s'\"`<>|;:,()*?\\/]+"
+
 WINDOWS_PATH = (
-    r"(?<![A-Za-z0-9])[A-Za-z]:(?:\\{1,2}[^\s'\"`<>|;:,()*?\\]+)+"
+    rf"(?<![A-Za-z0-9])[A-Za-z]:(?:\\{{1,2}}{_WORD}(?: {_WORD})*(?=\\))*\\{{1,2}}{_WORD}"
     r"|(?<!\\)\\\\[\w.-]+(?:\\[\w.$-]+)+"
 )
+"""Blanks end the last name only."""
 
 URL = (
     r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s'\"`<>|()]+"

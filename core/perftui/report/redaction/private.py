@@ -15,6 +15,7 @@ from perftui.facts.events import notes_of
 from perftui.report.redaction.arguments import secrets_of
 from perftui.report.redaction.known import Known, shown_program
 from perftui.report.report import Report
+from perftui.report.subject import Subject
 from perftui.run.manifest import GPU_DEVICES, GPU_PROCESSES, OTHER_PROGRAMS, Manifest
 from perftui.run.reader import RunSnapshot
 
@@ -55,8 +56,7 @@ def known_of(report: Report) -> Known:
     """What is private of this machine, and of where the report's subject was recorded."""
     here, subject = known_here(), report.subject
     files = [str(subject.path), *_files(report), *(str(path) for _, path in subject.beside)]
-    host = _TRACE_OF_HOST.match(subject.path.name)
-    known = _joined(here, files, [host[1]] if host else [])
+    known = _joined(here, [*files, *_homes_in(subject)], _hosts_of_trace(subject))
     return known if subject.run is None else _joined_run(known, subject.run)
 
 
@@ -75,6 +75,20 @@ def _joined(known: Known, files: Iterable[str], hosts: Iterable[str] = ()) -> Kn
         homes=_homes([*known.homes, *files]),
         paths=_absolute([*known.paths, *files]),
     )
+
+
+def _homes_in(subject: Subject) -> Iterator[str]:
+    """Homes that names in the trace mention, as those of Python functions do."""
+    names = subject.analysis.trace.names if subject.analysis else ()
+    yield from {home[0] for name in names for home in [_HOME.search(name)] if home}
+
+
+def _hosts_of_trace(subject: Subject) -> Iterator[str]:
+    """By the name of the file, and by a field that some tools add."""
+    if named := _TRACE_OF_HOST.match(subject.path.name):
+        yield named[1]
+    metadata = subject.analysis.trace.metadata if subject.analysis else {}
+    yield from (str(metadata[name]) for name in ("hostname", "host") if name in metadata)
 
 
 def _joined_run(known: Known, run: RunSnapshot) -> Known:

@@ -16,7 +16,8 @@ OURS = ("pytorch.org", "perfetto.dev", "nvidia.com", "python.org")
 SYSTEM = ("/dev/", "/proc/sys/", "/sys/", "/usr/bin/", "/usr/lib/", "/bin/", "/etc/")
 """Where files are the same on every machine."""
 
-_LIBRARY = re.compile(r"(?:site|dist)-packages/.*|(?<=/)python3\.\d+/.*", re.DOTALL)
+_INSTALLED = re.compile(r"(?:site|dist)-packages/.*", re.DOTALL)
+_STANDARD = re.compile(r"(?<=/)python3\.\d+/.*", re.DOTALL)
 _ANY_PATH = re.compile(rf"{patterns.PATH}|{patterns.WINDOWS_PATH}")
 
 
@@ -109,7 +110,7 @@ class Redactor:
         for project in sorted(self._known.projects, key=len, reverse=True):
             if text == project or text.startswith(f"{project}/"):
                 return self(text[len(project) :].strip("/") or "project") + behind
-        if library := _LIBRARY.search(text):
+        if library := _INSTALLED.search(text) or _STANDARD.search(text):
             return self(library[0]) + behind
         if text.startswith(SYSTEM):
             return self._names(text) + behind
@@ -133,7 +134,7 @@ _MOST_KEPT = 100_000
 
 def _is_ours(url: str) -> bool:
     host = re.fullmatch(r"https://([\w.-]+)(?:/[\w./#-]*)?", url)
-    return host is not None and host[1].endswith(OURS)
+    return host is not None and f".{host[1]}".endswith(tuple(f".{one}" for one in OURS))
 
 
 def _any(names: Iterable[str]) -> str:

@@ -1,0 +1,185 @@
+"""A report for others holds no secret in any form, and all of its figures."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import html
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.report import as_json, brief, folded_stacks, markdown, text
+from perftui.report.csv_tables import TABLES, table_named
+from perftui.report.csv_text import csv_text
+from perftui.report.html import page
+from perftui.report.perfetto import write_perfetto
+from perftui.report.redaction.redact import redacted, rendered
+from perftui.report.redaction.redaction import RedactionError
+from perftui.report.report import Report
+from tests.core.report.redaction.planted import (
+    IN_TRACES,
+    SECRETS,
+    UUID,
+    planted_report,
+    planted_run,
+    planted_trace,
+)
+from tests.described import described
+
+FORMS: dict[str, Callable[[Report], str]] = {
+    "text": text.render,
+    "markdown": markdown.render,
+    "json": as_json.encode,
+    "html": page.render,
+    "folded": folded_stacks.render,
+    "brief": brief.brief_text,
+    "brief json": brief.brief_json,
+    **{
+        name: lambda report, name=name: csv_text(table_named(name, report))  # type: ignore[misc]
+        for name in TABLES
+    },
+}
+
+
+def no_secret_in(found: str, secrets: Sequence[str] = SECRETS) -> None:
+    for spelled in (found, html.unescape(found), found.replace("\\", "")):
+        assert [secret for secret in secrets if secret in spelled] == []
+
+
+@pytest.fixture(scope="module")
+def of_run(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return planted_report(planted_run(tmp_path_factory.mktemp("run")))
+
+
+@pytest.fixture(scope="module")
+def of_trace(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    folder = tmp_path_factory.mktemp("trace")
+    return planted_report(planted_trace(folder / "host-secret_99.170.pt.trace.json"))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_form_of_a_run_holds_a_secret(form: str, of_run: Report) -> None:
+    no_secret_in(rendered(FORMS[form], redacted(of_run)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_form_of_a_trace_holds_a_secret(form: str, of_trace: Report) -> None:
+    no_secret_in(rendered(FORMS[form], redacted(of_trace)), IN_TRACES)
+
+
+def test_the_plants_are_in_the_report_that_is_not_redacted(of_run: Report) -> None:
+    """Else nothing would be tested: the forms together show each of them."""
+    shown = "".join(FORMS[form](of_run) for form in FORMS)
+    assert [secret for secret in SECRETS if secret not in shown] == []
+    assert "987654" in shown
+    assert "4123" in shown
+
+
+def test_process_numbers_of_the_run_and_of_others_are_left_out(of_run: Report) -> None:
+    shown = rendered(as_json.encode, redacted(of_run))
+    run = described("report", shown)["run"]
+    assert (run["pid"], run["recorder_pid"]) == (None, None)
+    assert "987654" not in shown
+    assert "4123" not in shown
+    assert "4124" not in shown
+
+
+def test_the_figures_are_those_of_the_report(of_run: Report) -> None:
+    plain = described("report", as_json.encode(of_run))
+    found = described("report", rendered(as_json.encode, redacted(of_run)))
+    assert plain["redacted"] is None
+    assert "host names" in found["redacted"]
+    assert numbers_in(found) == numbers_in({**plain, "run": found["run"]})
+
+
+def numbers_in(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [number for one in value.values() for number in numbers_in(one)]
+    if isinstance(value, list):
+        return [number for one in value for number in numbers_in(one)]
+    return [value] if isinstance(value, (int, float)) else []
+
+
+def test_the_same_thing_has_the_same_name(of_run: Report) -> None:
+    found = json.loads(rendered(as_json.encode, redacted(of_run)))
+    run, profile = found["run"], found["run"]["profile"]
+    assert run["host"] == "host-1"
+    assert set(profile["gpu_devices"]) == {"host-1"}
+    program = profile["gpu_processes"]["host-1"]["gpu0"][0]["program"]
+    assert set(profile["other_programs"]["host-1"]["cores"]) == {program}
+    assert f"({program})" in found["findings"][-1]["sentence"]
+    assert " on host-1, at path-" in found["findings"][-1]["sentence"]
+    assert "host-1: the recorder of user-" in " ".join(found["notes"])
+
+
+def test_files_of_the_project_are_named_from_there(of_run: Report) -> None:
+    found = json.loads(rendered(as_json.encode, redacted(of_run)))
+    assert found["path"] == ".perftui/runs/20231114-221320-train"
+    assert found["run"]["cwd"] == "project"
+    assert found["run"]["command"][3:6] == ["train.py", "--lr", "0.1"]
+    assert found["findings"][0]["place"]["file"] == "train.py"
+    assert found["fixes"][0]["file"] == "train.py"
+    assert "+    return DataLoader(" in found["fixes"][0]["diff"]
+
+
+@pytest.mark.parametrize(
+    ("form", "line"),
+    [("text", 0), ("brief", 0), ("markdown", 2)],
+)
+def test_what_is_redacted_is_said_at_the_head(form: str, line: int, of_run: Report) -> None:
+    lines = rendered(FORMS[form], redacted(of_run)).splitlines()
+    assert lines[line].startswith("redacted: user names, host names, paths")
+
+
+def test_a_page_says_what_is_redacted(of_run: Report) -> None:
+    shown = rendered(page.render, redacted(of_run))
+    assert shown.index("redacted: user names") < shown.index("<dl")
+
+
+def test_brief_reports_stay_brief(of_run: Report) -> None:
+    for form in ("brief", "brief json"):
+        assert len(rendered(FORMS[form], redacted(of_run)).encode()) <= 2000
+    described("report", as_json.encode(of_run))
+
+
+def test_tables_stay_tables(of_trace: Report) -> None:
+    shown = rendered(FORMS["kernels"], redacted(of_trace))
+    names = [row["kernel or copy"] for row in csv.DictReader(io.StringIO(shown))]
+    assert names == ["gemm"]
+
+
+@pytest.mark.parametrize("name", ["out.json", "out.json.gz"])
+def test_a_trace_for_perfetto_holds_no_secret(name: str, of_run: Report, tmp_path: Path) -> None:
+    path = tmp_path / name
+    write_perfetto(redacted(of_run), path)
+    content = path.read_bytes()
+    shown = (gzip.decompress(content) if name.endswith("gz") else content).decode()
+    no_secret_in(shown)
+    assert "serial-secret" not in shown
+
+
+def test_a_redacted_trace_has_the_same_events_and_times(of_trace: Report, tmp_path: Path) -> None:
+    write_perfetto(of_trace, tmp_path / "plain.json")
+    write_perfetto(redacted(of_trace), tmp_path / "redacted.json")
+    plain, found = (
+        json.loads((tmp_path / name).read_text(), parse_float=str)
+        for name in ("plain.json", "redacted.json")
+    )
+    assert found.keys() == plain.keys()
+    events = [one for one in found["traceEvents"] if one["name"] != "process_labels"]
+    assert numbers_in(events) == numbers_in(plain["traceEvents"])
+    times = [[one.get(name) for name in ("ph", "pid", "tid", "ts", "dur")] for one in events]
+    assert times == [
+        [one.get(name) for name in ("ph", "pid", "tid", "ts", "dur")]
+        for one in plain["traceEvents"]
+    ]
+
+
+def test_what_is_left_is_refused(of_run: Report) -> None:
+    with pytest.raises(RedactionError, match="is not written"):
+        rendered(lambda _: f"a renderer that forgot {UUID}", redacted(of_run))

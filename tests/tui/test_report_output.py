@@ -141,6 +141,65 @@ def test_a_trace_for_perfetto_is_written(trace: Path, capsys: pytest.CaptureFixt
         assert why in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        [],
+        ["--markdown"],
+        ["--json"],
+        ["--brief"],
+        ["--csv", "operators"],
+        ["--folded"],
+        ["--html", "out.html"],
+        ["--perfetto", "out.json"],
+    ],
+    ids=lambda form: "".join(form[:1]) or "text",
+)
+def test_every_form_can_be_redacted(
+    form: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "home" / "grace-secret"
+    folder.mkdir(parents=True)
+    name = "read /home/grace-secret/data at 10.1.2.3"
+    write(folder / "trace.json", [gpu("gemm", 1, 5), cpu(name, 0, 9)])
+    assert main(["report", "--redact", *form, str(folder / "trace.json")]) == 0
+    printed = capsys.readouterr()
+    files = [path.read_text() for path in tmp_path.glob("out.*")]
+    written = "".join([printed.out, printed.err, *files])
+    assert "grace-secret" not in written
+    assert "10.1.2.3" not in written
+    assert "redacted" in written
+    assert "host names" in written
+
+
+def test_redact_belongs_to_reports(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--redact", str(trace), str(trace)]) == 2
+    assert "--redact belongs to report and diagnose" in capsys.readouterr().err
+
+
+def test_reports_of_other_files_are_redacted_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "home" / "grace-secret"
+    folder.mkdir(parents=True)
+    metrics = folder / "metrics.csv"
+    metrics.write_text(
+        '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n'
+        '"0","gemm","gpu__time_duration.sum","nsecond","5"\n'
+    )
+    assert main(["report", "--redact", str(metrics)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("redacted: user names")
+    assert main(["report", "--redact", "--json", str(metrics)]) == 0
+    found = described("report", capsys.readouterr().out)
+    assert "host names" in found["redacted"]
+    assert "grace-secret" not in f"{printed}{found}"
+
+
 @pytest.mark.parametrize("form", [("--csv", "steps"), ("--folded",), ("--perfetto", "a.json")])
 def test_other_files_have_no_tables(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], form: tuple[str, ...]

@@ -3,7 +3,9 @@
 import gc
 import os
 import signal
+import tempfile
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -19,6 +21,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Traces that tests open are not to be found by anyone later; tests of keeping them say where.
 os.environ["PERFTUI_CACHE"] = "off"
+
+# Runs that tests write by hand carry no signature; tests of signatures say so. Those that are
+# recorded are signed with a key that is not the user's.
+os.environ["PERFTUI_TRUST_RUNS"] = "1"
+os.environ["XDG_STATE_HOME"] = str(Path(tempfile.gettempdir()) / f"perftui-tests-{os.getuid()}")
 
 # A shell starts background jobs with SIGINT ignored, nohup what it starts with SIGHUP, and programs
 # hand that on: tests of the interrupt key and of a terminal that closes would wait for ever.

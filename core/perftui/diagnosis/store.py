@@ -8,6 +8,7 @@ import msgspec
 
 from perftui.diagnosis.model import Diagnosis
 from perftui.run.atomic import replace_file
+from perftui.run.regular import read_regular
 from perftui.run.versioned import decode_versioned
 
 SCHEMA = 1
@@ -36,4 +37,4 @@ def read_findings(path: Path) -> Diagnosis:
         UnreadableError: it is damaged or newer than this version.
         OSError: there is none, or it cannot be read.
     """
-    return decode_versioned(path.read_bytes(), _File, SCHEMA, "a diagnosis").diagnosis
+    return decode_versioned(read_regular(path), _File, SCHEMA, "a diagnosis").diagnosis

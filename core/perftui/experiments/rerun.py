@@ -11,6 +11,7 @@ from perftui.fixes.model import FixOption, Patch
 from perftui.recorder.launch import Launch
 from perftui.recorder.options import options_of
 from perftui.run.manifest import Expected
+from perftui.run.origin import check_run
 from perftui.run.reader import RunSnapshot
 from perftui.run.stack_samples import stack_rate_of
 
@@ -32,9 +33,11 @@ def rerun_launch(run: RunSnapshot, option: FixOption, form: Form = Form.OVERRIDE
     recorded options of the profiler, they are used again.
 
     Raises:
+        ForeignRunError: the run may be somebody else's, and so may its command.
         ValueError: the option cannot be tried without writing it, and ``form`` asks for that.
         OSError: the text of its patch cannot be kept beside the runs.
     """
+    check_run(run.root, run.manifest)
     kept = tuple(o for o in run.manifest.overrides if o.fix != option.fix)
     written = option.patch
     if form is Form.OVERRIDE and option.override is not None:
@@ -55,8 +58,13 @@ def _expected(patch: Patch) -> Expected:
 
 
 def repeat_launch(run: RunSnapshot) -> Launch:
-    """The launch that repeats ``run`` as it was."""
+    """The launch that repeats ``run`` as it was.
+
+    Raises:
+        ForeignRunError: the run may be somebody else's, and so may its command.
+    """
     manifest = run.manifest
+    check_run(run.root, manifest)
     return Launch(
         command=manifest.command,
         cwd=Path(manifest.cwd),

@@ -8,13 +8,15 @@ import stat
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from perftui.fixes.model import Patch
 from perftui.run.atomic import replace_file
+from perftui.run.origin import ForeignRunError, is_signed, is_trusted, signature
+from perftui.run.regular import read_regular
 from perftui.run.versioned import DAMAGE
 
 
@@ -36,6 +38,8 @@ class AppliedPatch:
     then know that its source is what it ran."""
     fix: str = ""
     """Identifier of the fix, empty where it was not noted."""
+    signature: str = ""
+    """Proof that this user wrote it."""
 
     @property
     def applied_ns(self) -> int:
@@ -71,6 +75,7 @@ def apply_patch(patch: Patch, store: Path, title: str = "", fix: str = "") -> Ap
         modified_ns=status.st_mtime_ns,
         fix=fix,
     )
+    applied = replace(applied, signature=signature(*_signed(applied)))
     store.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_file(original_of(applied, store), patch.before)
     replace_file(_record(applied, store), msgspec.json.encode(applied))
@@ -90,7 +95,7 @@ def check_unchanged(patch: Patch) -> None:
         OSError: it cannot be read.
     """
     path = patch.path.resolve()
-    now = path.read_bytes()
+    now = read_regular(path)
     if now == patch.before:
         return
     if now == patch.after:
@@ -102,6 +107,7 @@ def undo(applied: AppliedPatch, store: Path) -> Path:
     """Give the source back the bytes it had before ``applied``, and return which file that was.
 
     Raises:
+        ForeignRunError: the record may be somebody else's, and so may the text that it brings.
         SourceChangedError: the file has been edited since; the message names the kept original.
         OSError: the original or the file cannot be read or written.
     """
@@ -117,15 +123,21 @@ def undoing(applied: AppliedPatch, store: Path) -> Patch:
     """What ``undo`` would change, to be shown before.
 
     Raises:
+        ForeignRunError: the record may be somebody else's, and so may the text that it brings.
         SourceChangedError: the file has been edited since; the message names the kept original.
         OSError: the original or the file cannot be read.
     """
+    if not is_signed(applied.signature, *_signed(applied)) and not is_trusted(store):
+        raise ForeignRunError(
+            f"the fix on record in {store} was not written by you on this machine. Undoing it "
+            f"would write {applied.path}. Add --trust if you trust whoever made it"
+        )
     path = Path(applied.path)
     original = original_of(applied, store)
-    before = original.read_bytes()
+    before = read_regular(original)
     if _digest(before) != applied.before_sha256:
         raise SourceChangedError(f"{original} is not the original that was saved")
-    now = path.read_bytes()
+    now = read_regular(path)
     if _digest(now) != applied.after_sha256:
         raise SourceChangedError(
             f"{path} was edited after the fix was written, so it is left alone. The version before "
@@ -149,7 +161,7 @@ def applied_to(path: Path, store: Path) -> Iterator[AppliedPatch]:
     Once somebody else has edited the file none is certain to stand there.
     """
     try:
-        expected = _digest(path.read_bytes())
+        expected = _digest(read_regular(path))
     except OSError:
         return
     for applied in recorded(store):
@@ -177,20 +189,25 @@ def original_of(applied: AppliedPatch, store: Path) -> Path:
     return store / f"{applied.patch_id}.original"
 
 
+def _signed(applied: AppliedPatch) -> tuple[str, ...]:
+    texts = (applied.path, applied.before_sha256, applied.after_sha256)
+    return ("patch", applied.patch_id, *texts, str(applied.mode), str(applied.modified_ns))
+
+
 def _record(applied: AppliedPatch, store: Path) -> Path:
     return store / f"{applied.patch_id}.json"
 
 
 def _read(record: Path) -> AppliedPatch | None:
     try:
-        return msgspec.json.decode(record.read_bytes(), type=AppliedPatch)
+        return msgspec.json.decode(read_regular(record), type=AppliedPatch)
     except (OSError, *DAMAGE):
         return None
 
 
 def _is_original(applied: AppliedPatch) -> bool:
     try:
-        return _digest(Path(applied.path).read_bytes()) == applied.before_sha256
+        return _digest(read_regular(Path(applied.path))) == applied.before_sha256
     except OSError:
         return False
 

@@ -20,6 +20,7 @@ from perftui.recorder.multi_host.merge import make_or_merge, merge_key
 from perftui.recorder.process.environment import reap, start_in_run
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Expected, Manifest, Override, Status, read_manifest, write_manifest
+from perftui.run.origin import sign_run
 from perftui.run.stack_samples import STACK_RATE_KEY
 from perftui.telemetry.cpu.name import cpu_name
 from perftui.telemetry.limits import usable_cores, usable_memory
@@ -98,7 +99,9 @@ def prepare(launch: Launch) -> RunLayout:
 
     def make() -> RunLayout:
         layout = create_run_directory(launch.runs, run_id)
-        write_manifest(layout.manifest, replace(manifest, run_id=run_id))
+        prepared = replace(manifest, run_id=run_id)
+        sign_run(layout, prepared)
+        write_manifest(layout.manifest, prepared)
         return layout
 
     key = merge_key(os.environ, launch.command) if launch.joins else None

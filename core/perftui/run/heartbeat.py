@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from perftui.run.manifest import Manifest
+from perftui.run.regular import read_regular
 from perftui.run.versioned import UnreadableError, decode_versioned
 
 SCHEMA = 1
@@ -68,7 +69,7 @@ def write_beat(path: Path, beat: Beat) -> None:
 def read_beat(path: Path) -> Beat | None:
     """The newest sign of life; None where there is none, or none that can be read now."""
     try:
-        return decode_versioned(path.read_bytes(), Beat, SCHEMA, "a sign of life")
+        return decode_versioned(read_regular(path), Beat, SCHEMA, "a sign of life")
     except (OSError, UnreadableError):
         return None
 

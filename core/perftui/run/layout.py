@@ -34,6 +34,8 @@ class RunLayout:
     root: Path
     manifest = _Entry("run.json")
     """What ran, where, with which outcome; replaced atomically."""
+    origin = _Entry("origin")
+    """Proof that the user's own perftui prepared the run."""
     name = _Entry("name")
     """What the user calls the run, where a name was given after its start."""
     output = _Entry("output.log")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from perftui.run.regular import open_regular
+
 CHUNK = 16 * 1024 * 1024
 """Bytes read at a time: a reader that comes late catches up without holding the whole file."""
 
@@ -51,7 +53,7 @@ class LineTail:
 
     def _read(self, limit: int) -> bytes:
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 file.seek(self._offset)
                 data = file.read(limit)
                 # A line longer than the limit is read to its end, or nothing would ever be read.

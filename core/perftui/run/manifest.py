@@ -12,6 +12,7 @@ import msgspec
 
 from perftui.run.atomic import replace_file
 from perftui.run.layout import RunLayout
+from perftui.run.regular import open_regular, read_regular
 from perftui.run.versioned import UnreadableError, decode_versioned
 
 SCHEMA = 1
@@ -264,7 +265,7 @@ def read_manifest(path: Path) -> Manifest:
         ManifestError: it is missing, damaged, or of a schema newer than this version's.
     """
     try:
-        return decode_versioned(path.read_bytes(), Manifest, SCHEMA, "a run manifest")
+        return decode_versioned(read_regular(path), Manifest, SCHEMA, "a run manifest")
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror}") from error
     except UnreadableError as error:
@@ -292,7 +293,7 @@ def rename_run(root: Path, name: str) -> None:
 def named(manifest: Manifest, root: Path) -> Manifest:
     """``manifest`` with the name that the user gave the run at ``root``, where there is one."""
     try:
-        with RunLayout(root).name.open("rb") as file:
+        with open_regular(RunLayout(root).name) as file:
             text = file.read(4 * LONGEST)
     except OSError:
         return manifest

@@ -12,6 +12,7 @@ import msgspec
 
 from perftui.run.atomic import replace_file
 from perftui.run.layout import RunLayout
+from perftui.run.regular import open_regular
 from perftui.run.versioned import DAMAGE
 
 CAPTURE = "capture"
@@ -73,7 +74,7 @@ def take_requests(layout: RunLayout) -> list[Request]:
 
 def _take(path: Path) -> Request | None:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             content = file.read(LARGEST)
         path.unlink()
         return msgspec.json.decode(content, type=Request)

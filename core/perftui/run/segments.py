@@ -15,6 +15,7 @@ import msgspec
 
 from perftui.run.aggregates import Aggregates
 from perftui.run.journal import Column, JournalReader
+from perftui.run.regular import read_regular
 from perftui.run.versioned import NewerError, UnreadableError, decode_versioned
 
 SCHEMA = 1
@@ -118,7 +119,7 @@ class SegmentReader:
             stamp = (status.st_mtime_ns, status.st_ino)
             if stamp == self._stamp:
                 return
-            downsampled = decode_versioned(sums.read_bytes(), Downsampled, SCHEMA, "sums")
+            downsampled = decode_versioned(read_regular(sums), Downsampled, SCHEMA, "sums")
         except FileNotFoundError:
             return
         except NewerError as error:

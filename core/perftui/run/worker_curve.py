@@ -9,6 +9,7 @@ import msgspec
 
 from perftui.run.atomic import replace_file
 from perftui.run.layout import RunLayout
+from perftui.run.regular import read_regular
 from perftui.run.versioned import UnreadableError, decode_versioned
 
 SCHEMA = 1
@@ -65,6 +66,6 @@ def read_worker_curve(root: Path) -> WorkerCurve | None:
     try:
         if path.stat().st_size > LARGEST:
             return None
-        return decode_versioned(path.read_bytes(), WorkerCurve, SCHEMA, "a curve of workers")
+        return decode_versioned(read_regular(path), WorkerCurve, SCHEMA, "a curve of workers")
     except (OSError, UnreadableError):
         return None

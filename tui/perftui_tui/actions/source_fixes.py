@@ -75,9 +75,14 @@ class SourceFixes:
     def _offer(self, option: FixOption, patch: Patch, gain: str) -> None:
         """A run that is over is not read again: what it was found to need may be written by now."""
         from perftui.fixes.apply import check_unchanged
+        from perftui.run.layout import RunLayout
+        from perftui.run.manifest import read_manifest
+        from perftui.run.origin import check_run
         from perftui_tui.dialogs.fix import WriteDialog
 
         check_unchanged(patch)
+        root = self._app.target
+        check_run(root, read_manifest(RunLayout(root).manifest))
         self._ask(
             lambda: WriteDialog(option, patch, gain), lambda: self._write(option, patch, gain)
         )

@@ -20,6 +20,7 @@ def apply(line: CommandLine) -> int:
         UsageError: it cannot be written, or not to this source.
     """
     from perftui.fixes.apply import SourceChangedError, apply_patch, check_unchanged, patch_store
+    from perftui.run.origin import check_run
 
     choice = choose(line, lambda option: option.patch is not None)
     option, patch = choice.option, choice.option.patch
@@ -33,6 +34,7 @@ def apply(line: CommandLine) -> int:
     try:
         check_unchanged(patch)
         if not is_dry:
+            check_run(choice.root, choice.run.manifest)
             apply_patch(patch, patch_store(choice.root), option.title, option.fix)
     except (SourceChangedError, OSError) as error:
         log(f"perftui: {error}")

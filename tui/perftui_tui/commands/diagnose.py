@@ -58,6 +58,7 @@ def launch_again(line: CommandLine) -> Launch:
     """
     from perftui.experiments.rerun import repeat_launch
     from perftui.run.manifest import ManifestError
+    from perftui.run.origin import ForeignRunError
     from perftui.run.reader import RunReader
 
     if "python" in line.values:
@@ -65,6 +66,8 @@ def launch_again(line: CommandLine) -> Launch:
     place = find_target(line)
     try:
         launch = repeat_launch(RunReader(place.path).poll())
+    except ForeignRunError as error:
+        raise UsageError(str(error)) from error
     except (ManifestError, OSError) as error:
         raise UsageError(f"{place.path} contains no run to repeat: {error}") from error
     given, usual = options_of_line(line), type(launch.options)()

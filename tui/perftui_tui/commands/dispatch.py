@@ -20,6 +20,13 @@ def dispatch(arguments: Sequence[str]) -> int:
     except UsageError as error:
         log(f"perftui: {error}")
         return 2
+    except PermissionError as error:
+        from perftui.run.origin import ForeignRunError
+
+        if not isinstance(error, ForeignRunError):
+            raise
+        log(f"perftui: {error}")
+        return 2
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:

@@ -37,6 +37,7 @@ FLAGS = (
     "markdown",
     "folded",
     "redact",
+    "trust",
     "dry-run",
     "prune",
     "github",

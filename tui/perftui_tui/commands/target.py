@@ -36,6 +36,8 @@ def find_target(line: CommandLine) -> Target:
     rank = line.number("rank")
     word = line.words[0] if line.words else None
     target = _newest(runs_directory(line)) if word is None else _named(word, rank, line)
+    if "trust" in line.flags:
+        _trust(target.path)
     if rank is None or target.ranks:
         return target
     if line.action == "report" and target.path.is_dir():
@@ -43,6 +45,16 @@ def find_target(line: CommandLine) -> Target:
     raise UsageError(
         f"--rank needs a directory of traces, or with report a run; {target.path} is neither"
     )
+
+
+def _trust(root: Path) -> None:
+    """Take the run for the user's own, with its patches and trials."""
+    from perftui.fixes.apply import patch_store
+    from perftui.run.layout import trials_of
+    from perftui.run.origin import trust
+
+    for path in (root, patch_store(root), trials_of(root)):
+        trust(path)
 
 
 def runs_directory(line: CommandLine) -> Path:

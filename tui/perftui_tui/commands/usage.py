@@ -73,6 +73,8 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --scheduler ADDR  report: let a Dask cluster read the traces of a directory of ranks
   --path DATA       probe: measure the disk that holds DATA (default: the current directory)
   --budget TIME     tune: start no further fix after this time (90s, 15m, 2h)
+  --trust           try, tune, isolate, diagnose, apply, undo, replay: run the command of a run
+                    that you did not record, and write to its source
   --dry-run         apply, undo, runs --prune: show the change, write or delete nothing
   --fail-on LEVEL   check: fail on findings from this level on: critical (default), warning,
                     info, none; with --against, on those that the baseline does not have

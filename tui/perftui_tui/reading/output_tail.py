@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
+from perftui.run.regular import open_regular
 from perftui_tui.reading.line_buffer import LineBuffer
 
 LINES_KEPT = 20_000
@@ -47,7 +48,7 @@ class OutputTail:
             OSError: the file is there but cannot be read.
         """
         try:
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 size = file.seek(0, 2)
                 if not self._offset and size > READ_LIMIT:
                     self._offset = self._skipped = size - READ_LIMIT

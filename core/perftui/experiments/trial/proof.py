@@ -13,6 +13,7 @@ from perftui.experiments.trial.verdict import Outcome, is_decided
 from perftui.fixes.model import FixOption
 from perftui.run.atomic import replace_file
 from perftui.run.layout import PRIVATE_MODE
+from perftui.run.regular import read_regular
 from perftui.run.versioned import UnreadableError, decode_versioned
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def read_proof(directory: Path, fix: str) -> Proof | None:
     try:
         if path.stat().st_size > LARGEST:
             return None
-        found = decode_versioned(path.read_bytes(), Proof, SCHEMA, "the result of a trial")
+        found = decode_versioned(read_regular(path), Proof, SCHEMA, "the result of a trial")
     except (OSError, UnreadableError):
         return None
     return found if found.fix == fix else None

@@ -10,6 +10,9 @@ from pathlib import Path
 import msgspec
 
 from perftui.run.layout import RunLayout
+from perftui.run.manifest import read_manifest
+from perftui.run.origin import check_run
+from perftui.run.regular import read_regular
 from perftui.wire.options import SPARED_JOURNAL
 
 _RESTORED = "restored.jsonl"
@@ -30,10 +33,13 @@ def restore(root: Path) -> None:
     Nothing happens where that was done, or nothing was written.
 
     Raises:
+        ForeignRunError: the run may be somebody else's, and so may what it would write.
         OSError: a file cannot be written; the others are given back all the same.
+        ManifestError: nothing tells whose run it is.
     """
     if not is_to_restore(root):
         return
+    check_run(root, read_manifest(RunLayout(root).manifest))
     spared = RunLayout(root).spared
     journal = spared / SPARED_JOURNAL
     entries = sorted(_entries(journal), key=lambda one: one.time, reverse=True)
@@ -60,7 +66,7 @@ def restore_all(directory: Path) -> None:
 
 def _entries(journal: Path) -> list[_Entry]:
     """What the journal names; a line that was cut off names what was not yet written."""
-    decoded = (_decoded(line) for line in journal.read_bytes().splitlines())
+    decoded = (_decoded(line) for line in read_regular(journal).splitlines())
     return [entry for entry in decoded if entry is not None]
 
 
@@ -86,7 +92,7 @@ def _give_back(entry: _Entry, spared: Path) -> None:
         if made.is_dir() and not any(made.iterdir()):
             made.rmdir()
     elif entry.path is not None and entry.copy is not None:
-        _replace(spared / entry.copy, Path(entry.path))
+        _replace(spared / Path(entry.copy).name, Path(entry.path))
     elif entry.path is not None and os.path.lexists(entry.path):
         _put_aside(Path(entry.path), spared)
 

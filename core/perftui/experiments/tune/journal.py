@@ -15,6 +15,7 @@ from perftui.fixes.apply import patch_store, recorded
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.atomic import replace_file
 from perftui.run.layout import is_run_directory
+from perftui.run.regular import read_regular
 from perftui.run.versioned import DAMAGE
 
 SCHEMA = 1
@@ -133,7 +134,7 @@ def journal_of(first: Path, directory: Path) -> Journal:
 def read_journal(path: Path) -> Journal | None:
     """The journal at ``path``; None where there is none that this version can read."""
     try:
-        journal = msgspec.json.decode(path.read_bytes(), type=Journal)
+        journal = msgspec.json.decode(read_regular(path), type=Journal)
     except (OSError, *DAMAGE):
         return None
     return journal if journal.schema <= SCHEMA else None

@@ -10,6 +10,7 @@ from pathlib import Path
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
+from perftui.run.regular import open_regular
 from perftui.trace.text import printable
 
 FIRST_BYTES, LAST_BYTES = 1 << 20, 1 << 16
@@ -78,7 +79,7 @@ def worker_death(facts: Facts) -> WorkerDeath | None:
 @lru_cache(maxsize=8)
 def _deaths(path: Path, size: int) -> WorkerDeath | None:
     """What the log at ``path`` says in its first ``size`` bytes; it only grows."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         content = file.read(min(size, FIRST_BYTES))
         if size > FIRST_BYTES:
             file.seek(max(size - LAST_BYTES, FIRST_BYTES))

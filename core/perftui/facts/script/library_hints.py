@@ -9,6 +9,7 @@ from pathlib import Path
 
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.run.layout import RunLayout
+from perftui.run.regular import open_regular
 from perftui.trace.text import printable
 
 MOST_BYTES = 1 << 20
@@ -80,7 +81,7 @@ def library_hints(facts: Facts) -> tuple[LibraryHint, ...]:
 @lru_cache(maxsize=8)
 def _hints(path: Path, size: int) -> tuple[LibraryHint, ...]:
     """Hints in the first ``size`` bytes of the log at ``path``, which only grows."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         content = file.read(size)
     found: dict[str, LibraryHint] = {}
     for match in _ANY.finditer(content):

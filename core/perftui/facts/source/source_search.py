@@ -10,6 +10,7 @@ from pathlib import Path
 from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, fact
 from perftui.facts.source.main_thread import stack_samples
+from perftui.run.regular import read_regular
 
 MOST_FILES = 8
 
@@ -79,7 +80,7 @@ def _files(facts: Facts) -> list[str]:
 @lru_cache(128)
 def _lines(path: Path, changed: int, pattern: str) -> tuple[int, ...]:
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_regular(path).decode("utf-8", "replace")
     except OSError:
         return ()
     matches, lines = re.compile(pattern).search, enumerate(text.splitlines(), 1)
@@ -92,7 +93,7 @@ def _lines(path: Path, changed: int, pattern: str) -> tuple[int, ...]:
 def tree_of(path: Path, changed: int) -> ast.AST:  # noqa: ARG001 - part of the key
     """The syntax tree of a file that was last changed then, empty where it is no Python."""
     try:
-        return ast.parse(path.read_bytes())
+        return ast.parse(read_regular(path))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return ast.Module([], [])
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from perftui.fixes.source.edits import Decided, PatchRefusedError, Span, literal_value
+from perftui.run.regular import read_regular
 
 _Node = TypeVar("_Node")
 _PARSING = threading.Lock()
@@ -202,7 +203,7 @@ def read_source(path: Path) -> bytes:
         PatchRefusedError: it cannot be read.
     """
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise PatchRefusedError(f"{path} cannot be read: {error.strerror}") from error
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from perftui import __version__
+from perftui.run.regular import open_regular
 
 _END = 64 * 1024
 """Bytes at each end of the file that are hashed."""
@@ -32,7 +33,7 @@ def file_identity(path: Path) -> bytes | None:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return None
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             status = os.fstat(file.fileno())
             ends = file.read(_END)
             file.seek(max(len(ends), status.st_size - _END))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from perftui.run.regular import open_regular
 from perftui.trace.errors import TraceError
 from perftui.trace.kineto.inflate import MAGIC, DamagedGzip, State, inflate
 
@@ -31,7 +32,7 @@ class Source:
         try:
             status = path.stat()
             self._identity = (status.st_size, status.st_mtime_ns)
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 self.compressed = file.read(len(MAGIC)) == MAGIC
         except OSError as error:
             raise TraceError(f"cannot read {path}: {error.strerror or error}") from error
@@ -57,7 +58,7 @@ class Source:
         try:
             status = self.path.stat()
             if (status.st_size, status.st_mtime_ns) == self._identity:
-                return self.path.open("rb")
+                return open_regular(self.path)
         except OSError as error:
             raise TraceError(f"cannot read {self.path}: {error.strerror or error}") from error
         raise TraceError(f"{self.path} has changed since it was opened: open it again")

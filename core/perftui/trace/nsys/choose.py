@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from perftui.run.regular import open_regular
 from perftui.trace.errors import TraceError
 
 _MAGIC = b"SQLite format 3\0"
@@ -12,7 +13,7 @@ _MAGIC = b"SQLite format 3\0"
 def is_sqlite(path: Path) -> bool:
     """Whether the file begins as SQLite databases do; False for one that cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(len(_MAGIC)) == _MAGIC
     except OSError:
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from perftui.run.regular import open_regular
 from perftui.trace.errors import TraceError
 
 _LEAF = b"\x0d"
@@ -24,7 +25,7 @@ def torn_rows(path: Path) -> list[Row]:
     """Rows of which the file has only a part, as SQLite reads them; empty for a file that ends
     with a page. Raises TraceError where the file cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(_PAGE_SIZE_AT + 2)
             size = int.from_bytes(head[_PAGE_SIZE_AT:], "big")
             size = 65536 if size == 1 else size

@@ -204,8 +204,11 @@ class Manifest:
 
         Launchers and interpreters come before it with options of their own: it is the first word
         that ends in ``.py``, or the first ``-m``. Without either it is the word after the command,
-        or the command itself where that word is an option.
+        or the command itself where that word is an option. Empty where a damaged manifest has no
+        command.
         """
+        if not self.command:
+            return ""
         rest = self.command[1:]
         for number, word in enumerate(rest):
             if word == "-m" and number + 1 < len(rest):

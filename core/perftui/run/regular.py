@@ -21,8 +21,11 @@ def open_regular(path: Path) -> BinaryIO:
     """
     # Without O_NONBLOCK, opening a pipe waits for its writer.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
         os.close(handle)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         raise OSError(errno.EINVAL, "it is no ordinary file", str(path))
     return os.fdopen(handle, "rb")
 

@@ -11,7 +11,7 @@ import msgspec
 
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import read_manifest
-from perftui.run.origin import check_run
+from perftui.run.origin import check_run, is_trusted
 from perftui.run.regular import read_regular
 from perftui.wire.options import SPARED_JOURNAL
 
@@ -39,7 +39,8 @@ def restore(root: Path) -> None:
     """
     if not is_to_restore(root):
         return
-    check_run(root, read_manifest(RunLayout(root).manifest))
+    if not is_trusted(root):
+        check_run(root, read_manifest(RunLayout(root).manifest))
     spared = RunLayout(root).spared
     journal = spared / SPARED_JOURNAL
     entries = sorted(_entries(journal), key=lambda one: one.time, reverse=True)

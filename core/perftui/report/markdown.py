@@ -40,6 +40,9 @@ def _not_judged(report: Report) -> Iterator[str]:
 
 def _heading(report: Report) -> Iterator[str]:
     title, *lines = heading(report)
+    if report.subject.run is None:
+        # Its directories name a person's machine.
+        title = report.subject.path.name
     yield f"## {plain(title)}"
     if report.redaction is not None:
         yield ""

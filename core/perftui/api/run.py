@@ -93,7 +93,7 @@ class Run(Judged):
         analysis = self._subject.analysis
         if analysis is None:
             return None
-        return Trace(Subject(analysis.trace.path, analysis=analysis))
+        return Trace(Subject(analysis.trace.path, analysis=analysis), self._subject.facts)
 
     @cached_property
     def _subject(self) -> Subject:

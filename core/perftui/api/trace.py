@@ -17,8 +17,10 @@ from perftui.report.subject import Subject, SubjectError, load_subject
 class Trace(Judged):
     """A trace with its tables; made by ``load_trace``. Times are ns since its start."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, recorded: Facts | None = None) -> None:
         self._subject = subject
+        self._recorded = recorded
+        """The run that it is a window of, with it; None of a trace alone."""
 
     @property
     def path(self) -> Path:
@@ -62,8 +64,9 @@ class Trace(Judged):
     @cached_property
     def gaps(self) -> Table:
         """A row for each gap in which a GPU was idle, the longest first, with its cause and, where
-        they are known, the phase, the operator and the line (``FILE:LINE``) of that time."""
-        return gap_table(Facts(None, self._analysis))
+        they are known, the phase, the operator and the line (``FILE:LINE``) of that time: by the
+        stacks of the trace, else by the stack samples of the run that it is a window of."""
+        return gap_table(self._recorded or Facts(None, self._analysis))
 
     def _judged(self) -> Subject:
         return self._subject

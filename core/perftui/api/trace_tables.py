@@ -9,9 +9,9 @@ import numpy as np
 from perftui.analysis.model import KernelTable, OpTable, StepParts
 from perftui.api.table import Table, table_of, texts, whole
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.gap_places import place_of
-from perftui.facts.step.trace_steps import trace_steps
+from perftui.report.gap_sources import GapSources
 from perftui.report.report import longest_kernels, longest_ops
+from perftui.report.step_parts import step_columns
 
 
 def op_table(ops: OpTable, has_gpu: bool) -> Table:
@@ -47,23 +47,22 @@ def kernel_table(kernels: KernelTable) -> Table:
 
 def step_parts_table(steps: Sequence[StepParts]) -> Table:
     """Steps and their parts; a part that a step does not have takes 0 ns of it."""
-    names = dict.fromkeys(name for one in steps for name, _ in one.parts)
-    parts = [dict(one.parts) for one in steps]
+    found = step_columns(steps)
     return table_of(
         {
-            "index": whole(one.step.index for one in steps),
-            "start_ns": whole(one.step.start for one in steps),
-            "duration_ns": whole(one.step.duration for one in steps),
-            **{_column(name): whole(part.get(name, 0) for part in parts) for name in names},
+            "index": whole(found.index),
+            "start_ns": whole(found.start),
+            "duration_ns": whole(found.duration),
+            **{_column(name): whole(times) for name, times in found.parts.items()},
         }
     )
 
 
 def gap_table(facts: Facts) -> Table:
-    """Idle gaps of the GPUs."""
+    """Idle gaps of the GPUs; with a run in ``facts`` its stack samples name lines, too."""
     gaps = facts.analysis.gaps if facts.analysis else ()
-    steps = trace_steps.or_none(facts)
-    places = [place_of(gap, steps) if steps else None for gap in gaps]
+    sources = GapSources(facts)
+    found = [sources.of(gap) for gap in gaps]
     return table_of(
         {
             "device": whole(gap.device for gap in gaps),
@@ -71,8 +70,8 @@ def gap_table(facts: Facts) -> Table:
             "duration_ns": whole(gap.duration for gap in gaps),
             "cause": texts(gap.cause.value for gap in gaps),
             "phase": texts(gap.phase or None for gap in gaps),
-            "operator": texts(place.operator if place else None for place in places),
-            "source": texts(place.source if place else None for place in places),
+            "operator": texts(one.operator for one in found),
+            "source": texts(one.line for one in found),
         }
     )
 

@@ -9,6 +9,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import Facts
 from perftui.facts.step.steady import Mask
 from perftui.report.csv_text import CsvTable
+from perftui.report.step_parts import step_columns
 from perftui.run.aggregates import consistent_rows
 from perftui.run.columns import PHASES, phase_name
 
@@ -54,13 +55,9 @@ def _left_out(facts: Facts, whole: Mask) -> Iterator[str]:
 
 
 def _of_trace(analysis: TraceAnalysis) -> CsvTable:
-    names = tuple(dict.fromkeys(name for one in analysis.step_parts for name, _ in one.parts))
-    heading = ("step", *_TIMES, *_titles(names))
+    found = step_columns(analysis.step_parts)
+    heading = ("step", *_TIMES, *_titles(tuple(found.parts)))
     if not analysis.steps:
         return CsvTable(heading, (), "no steps are marked in the trace")
-    rows = []
-    for one in analysis.step_parts:
-        parts = dict(one.parts)
-        times = (one.step.start, one.step.duration)
-        rows.append((one.step.index, *times, *(parts.get(name, 0) for name in names)))
-    return CsvTable(heading, tuple(rows))
+    columns = (found.index, found.start, found.duration, *found.parts.values())
+    return CsvTable(heading, tuple(zip(*columns, strict=True)))

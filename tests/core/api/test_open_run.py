@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import perftui
+from perftui.api.trace import Trace
 from perftui.report import as_json
+from perftui.report.csv_tables import table_named
 from perftui.report.report import make_report
-from perftui.report.subject import load_subject
+from perftui.report.subject import Subject, load_subject
 from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout
+from tests.core.diagnosis.stack_runs import ORIGIN, at_wall, run_with
 from tests.tui.recorded import ENDED, START, step_rows, write_run
-from tests.tui.traces import write_trace
+from tests.tui.traces import even_steps, write_trace
 
 
 def report_of(root: Path, rank: int = 0) -> Any:
@@ -146,3 +150,16 @@ def test_what_is_no_run_is_refused_with_a_reason(tmp_path: Path) -> None:
         perftui.open_run(tmp_path / "none")
     with pytest.raises(ValueError, match=r"run\.json"):
         perftui.open_run(damaged)
+
+
+def test_gaps_of_a_window_have_the_lines_of_stack_samples() -> None:
+    analysis = even_steps().analysis()
+    wall = replace(analysis, trace=replace(analysis.trace, wall_origin=ORIGIN))
+    run = run_with(at_wall((0, 30, "/p/train.py", 7)))
+    subject = Subject(Path("run"), run, wall)
+
+    gaps = Trace(Subject(Path("t.json"), analysis=wall), subject.facts).gaps
+    report = table_named("gaps", make_report(subject))
+    assert gaps.to_dict()["source"] == [row[report.heading.index("line")] for row in report.rows]
+    assert "/p/train.py:7" in gaps["source"]
+    assert set(Trace(Subject(Path("t.json"), analysis=wall)).gaps["source"]) == {None}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from perftui.doctor.files import ROOT, read
 from perftui.doctor.row import Row, fails, ok, warn
+from perftui.telemetry.gpu.driver import driver_version
 from perftui.telemetry.gpu.nvml import NoGpuError, answer, open_nvml
 
 NVIDIA = "0x10de"
@@ -59,8 +59,6 @@ class Nvml:
 
 def driver_of(root: Path = ROOT) -> Driver:
     """What ``/proc``, ``/sys`` and ``/dev`` show."""
-    text = read(root, "proc/driver/nvidia/version") or ""
-    version = re.search(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b", text)
     cards = [
         path
         for path in (root / "sys/bus/pci/devices").glob("*")
@@ -68,7 +66,7 @@ def driver_of(root: Path = ROOT) -> Driver:
     ]
     devices = [one for one in (root / "dev").glob("nvidia*") if one.name[6:].isdecimal()]
     return Driver(
-        version[1] if version else None, len(cards), len(devices), (root / WSL_GPU).exists()
+        driver_version(str(root / "proc")), len(cards), len(devices), (root / WSL_GPU).exists()
     )
 
 

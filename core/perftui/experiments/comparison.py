@@ -11,13 +11,15 @@ from functools import cached_property
 from perftui import format as fmt
 from perftui.experiments.conditions import (
     Difference,
+    conditions,
     differences,
     is_source_unknown,
     other_machine,
 )
-from perftui.experiments.effect import effective_changes, missed
+from perftui.experiments.effect import missed
+from perftui.experiments.in_force import effective_changes
 from perftui.experiments.fewest_steps import FEWEST_STEPS
-from perftui.experiments.same_work import batch_size, busy, incomparable
+from perftui.experiments.same_work import busy, incomparable
 from perftui.experiments.work_changes import WorkChange, kernel_changes, operator_changes
 from perftui.facts.cpu.machine import busy_host, machine_use
 from perftui.facts.fact import Facts
@@ -262,7 +264,7 @@ def _notes(before: Facts, after: Facts) -> tuple[str, ...]:
     if not _both_runs(before, after):
         return _notes_of_traces(before, after)
     notes = ["one run each: no confidence interval", "losses were not compared"]
-    if None in (batch_size(before), batch_size(after)):
+    if None in (conditions(before).batch_size, conditions(after).batch_size):
         notes.append("whether a step has the same number of samples in both runs is not known")
     first, second = before.manifest, after.manifest
     if first and second and is_source_unknown(first, second):

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import enum
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from perftui.facts.fact import Facts
+import numpy as np
+
+from perftui.facts.data_loader.loader import training_loader
+from perftui.facts.fact import Facts, NotApplicableError, fact
+from perftui.facts.samples import finite, samples
+from perftui.facts.settings import settings
+from perftui.facts.step.steps import micro_batches, whole_training
 from perftui.run.manifest import Manifest
+from perftui.telemetry.gpu.names import gpu_prefixes
 
 COMMIT_LETTERS = 10
 DIRTY = "with uncommitted changes"
@@ -40,28 +47,80 @@ class Difference:
         return f"{self.what} {self.before} -> {self.after}"
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """What a run was made with, as far as it is known: little, so that many may be kept."""
+
+    manifest: Manifest
+    processes: int
+    """That train side by side; 1 before any has written anything."""
+    batch_size: int | None
+    """Samples of a batch of the training's loader."""
+    micro_batches: int | None
+    """Of a step."""
+    trained: int | None
+    """Training steps of a script that came to its end by itself."""
+    cuda: str | None
+    """The version that torch was built for."""
+    power_limit: int | None
+    """W, of the GPUs that were sampled; None where they differ."""
+    environment: Mapping[str, str] | None
+    """Variables that matter to speed, as far as they are set."""
+
+
+@fact
+def conditions(run: Facts) -> Conditions:
+    """The conditions of a run.
+
+    Raises:
+        NotApplicableError: it is a trace without a run.
+    """
+    if run.manifest is None or run.run is None:
+        raise NotApplicableError
+    known, loader = settings(run), training_loader(run)
+    return Conditions(
+        run.manifest,
+        run.run.world if run.rank else 1,
+        loader.batch_size if loader else None,
+        micro_batches(run),
+        whole_training(run),
+        known.build.cuda if known and known.build else None,
+        _power_limit(run),
+        known.environment if known else None,
+    )
+
+
+def _power_limit(run: Facts) -> int | None:
+    table = samples(run)
+    limits = {
+        round(float(np.median(known)))
+        for gpu in gpu_prefixes(column.name for column in table.columns)
+        if len(known := finite(table, f"{gpu}.power_limit"))
+    }
+    return limits.pop() if len(limits) == 1 else None
+
+
 def differences(before: Facts, after: Facts) -> tuple[Difference, ...]:
     """The conditions that differ, those that forbid a comparison first; empty unless both are runs.
 
     What is unknown of one run is no difference.
     """
-    if before.manifest is None or after.manifest is None:
-        return ()
-    one, other = (str(training_processes(run)) for run in (before, after))
+    first, second = conditions.or_none(before), conditions.or_none(after)
+    return differing(first, second) if first and second else ()
+
+
+def differing(before: Conditions, after: Conditions) -> tuple[Difference, ...]:
+    """The same, of conditions that are kept."""
     found = [
-        *_differ("training processes", one, other, Effect.NOT_COMPARABLE),
-        *_machine(before.manifest, after.manifest),
-        *_versions(before.manifest, after.manifest),
+        *_work(before, after),
+        *_machine(before, after),
+        *_versions(before, after),
+        *_environment(before, after),
         *_command(before.manifest.command, after.manifest.command),
         *_differ("commit", _source(before.manifest), _source(after.manifest), Effect.SOURCE),
     ]
     order = [Effect.NOT_COMPARABLE, Effect.PARTLY, Effect.SOURCE]
     return tuple(sorted(found, key=lambda one: order.index(one.effect)))
-
-
-def training_processes(run: Facts) -> int:
-    """How many processes train side by side; 1 before any has written anything."""
-    return run.run.world if run.run and run.rank else 1
 
 
 def other_machine(found: Sequence[Difference]) -> str:
@@ -81,8 +140,19 @@ def is_source_unknown(before: Manifest, after: Manifest) -> bool:
 _GPU, _CPU = "GPU", "CPU"
 
 
-def _machine(before: Manifest, after: Manifest) -> Iterator[Difference]:
-    kinds = [sorted(set(one.gpus)) for one in (before, after)]
+def _work(before: Conditions, after: Conditions) -> Iterator[Difference]:
+    for what, name in (
+        ("training processes", "processes"),
+        ("batch size", "batch_size"),
+        ("micro-batches a step", "micro_batches"),
+    ):
+        old, new = getattr(before, name), getattr(after, name)
+        yield from _differ(what, _text(old), _text(new), Effect.NOT_COMPARABLE)
+
+
+def _machine(one: Conditions, other: Conditions) -> Iterator[Difference]:
+    before, after = one.manifest, other.manifest
+    kinds = [sorted(set(each.gpus)) for each in (before, after)]
     # A run on a machine whose driver does not answer lists no GPU, but may use one.
     others = all(kinds) and kinds[0] != kinds[1]
     effect = Effect.NOT_COMPARABLE if others else Effect.PARTLY
@@ -90,8 +160,11 @@ def _machine(before: Manifest, after: Manifest) -> Iterator[Difference]:
     computes = not (before.gpus or after.gpus)
     effect = Effect.NOT_COMPARABLE if computes else Effect.PARTLY
     yield from _differ(_CPU, before.cpu_name, after.cpu_name, effect)
-    old, new = (str(one.cpu_count or "") for one in (before, after))
+    old, new = (str(each.cpu_count or "") for each in (before, after))
     yield from _differ("cores", old, new, Effect.PARTLY)
+    yield from _differ("CPU governor", before.cpu_governor, after.cpu_governor, Effect.PARTLY)
+    limits = (f"{each.power_limit} W" if each.power_limit else None for each in (one, other))
+    yield from _differ("GPU power limit", *limits, Effect.PARTLY)
     yield from _differ("host", before.host, after.host, Effect.PARTLY)
 
 
@@ -102,14 +175,33 @@ def _cards(names: Sequence[str]) -> str:
     return ", ".join(cards) or "none"
 
 
-def _versions(before: Manifest, after: Manifest) -> Iterator[Difference]:
+def _versions(before: Conditions, after: Conditions) -> Iterator[Difference]:
     for what, name in (
         ("torch", "torch_version"),
         ("Python", "python_version"),
+        ("GPU driver", "gpu_driver"),
         ("perftui", "perftui_version"),
     ):
-        old, new = getattr(before, name), getattr(after, name)
+        old, new = (getattr(each.manifest, name) for each in (before, after))
         yield from _differ(what, old, new, Effect.PARTLY)
+    yield from _differ("CUDA", before.cuda, after.cuda, Effect.PARTLY)
+
+
+def _environment(before: Conditions, after: Conditions) -> Iterator[Difference]:
+    """Without variables that a fix sets: they are the change."""
+    if before.environment is None or after.environment is None:
+        return
+    known = (before.environment, after.environment)
+    given = (*before.manifest.overrides, *after.manifest.overrides)
+    of_fixes = {name for one in given for name in one.arguments}
+    names = sorted({*known[0], *known[1]} - of_fixes)
+    for name in names:
+        old, new = (each.get(name) or "not set" for each in known)
+        yield from _differ(name, old, new, Effect.PARTLY)
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else f"{number:,}"
 
 
 def _command(before: Sequence[str], after: Sequence[str]) -> Iterator[Difference]:

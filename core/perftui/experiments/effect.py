@@ -9,17 +9,8 @@ from typing import Any
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.fact import Facts
 from perftui.facts.overrides import AppliedOverride, Arrival, overrides
-from perftui.facts.settings import OptimizerSettings, Settings, settings
+from perftui.facts.settings import Settings, settings
 from perftui.run.manifest import Expected, Override
-
-LOADER_ARGUMENTS = (
-    "num_workers",
-    "pin_memory",
-    "persistent_workers",
-    "prefetch_factor",
-    "batch_size",
-)
-OPTIMIZER_ARGUMENTS = ("class_name", "fused", "foreach", "capturable")
 
 LOADER = "DataLoader"
 OPTIMIZER = "optimizer"
@@ -34,28 +25,6 @@ _SWITCHES: Mapping[str, Callable[[Settings], Any]] = {
 """By the function whose call was patched, what is in force now; None where that is not known."""
 
 UNSAID = "the run does not record whether the change was applied"
-
-
-def effective_changes(before: Facts, after: Facts) -> tuple[str, ...]:
-    """Arguments of the training's loader and optimizer that differ: ``num_workers 0 -> 2``."""
-    pairs = (
-        (LOADER_ARGUMENTS, training_loader(before), training_loader(after)),
-        (OPTIMIZER_ARGUMENTS, _optimizer(before), _optimizer(after)),
-    )
-    return tuple(
-        f"{name} {old} -> {new}"
-        for names, first, second in pairs
-        if first is not None and second is not None
-        for name in names
-        if (old := getattr(first, name)) != (new := getattr(second, name))
-    )
-
-
-def _optimizer(run: Facts) -> OptimizerSettings | None:
-    """The optimizer with most tensors."""
-    known = settings(run)
-    made = known.optimizers or () if known else ()
-    return max(made, key=lambda one: one.parameters or 0, default=None)
 
 
 def missed(after: Facts) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from perftui.experiments.conditions import training_processes
+from perftui.experiments.conditions import Conditions, conditions
 from perftui.facts.cpu.machine import busy_host
-from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts
-from perftui.facts.step.steps import micro_batches, whole_training
 
 
 def incomparable(before: Facts, after: Facts) -> str:
@@ -15,19 +13,24 @@ def incomparable(before: Facts, after: Facts) -> str:
     A step of one may not be the work of a step of the other, or one may have trained more steps: a
     dataset that gives each worker a part makes more and smaller batches.
     """
+    return other_work(conditions(before), conditions(after))
+
+
+def other_work(before: Conditions, after: Conditions) -> str:
+    """The same, of conditions that are kept."""
     for name, old, new in (
-        ("batch size", batch_size(before), batch_size(after)),
-        ("micro-batches a step", micro_batches(before), micro_batches(after)),
-        ("training processes", training_processes(before), training_processes(after)),
+        ("batch size", before.batch_size, after.batch_size),
+        ("micro-batches a step", before.micro_batches, after.micro_batches),
+        ("training processes", before.processes, after.processes),
     ):
         if old is not None and new is not None and old != new:
             return f"{name} {old} -> {new}: a step is not the same work in both runs"
-    counts = whole_training(before), whole_training(after)
+    counts = before.trained, after.trained
     if None in counts or counts[0] == counts[1]:
         return ""
     steps = " and ".join(f"{count:,}" for count in counts)
-    samples = [_most_samples(run) for run in (before, after)]
-    known = "" if None in samples else f" (up to {samples[0]:,} and {samples[1]:,} samples)"
+    most = [_most_samples(run) for run in (before, after)]
+    known = "" if None in most else f" (up to {most[0]:,} and {most[1]:,} samples)"
     return f"the runs trained {steps} steps{known}: they did not do the same work"
 
 
@@ -44,14 +47,7 @@ def busy(before: Facts, after: Facts) -> str:
     return f"the host was busy: {known[0][1]}; repeat {runs} on an idle machine"
 
 
-def batch_size(run: Facts) -> int | None:
-    """Samples of a batch of the training's loader, where that is known."""
-    loader = training_loader(run)
-    return loader.batch_size if loader else None
-
-
-def _most_samples(run: Facts) -> int | None:
-    size, steps = batch_size(run), whole_training(run)
-    if size is None or steps is None:
+def _most_samples(run: Conditions) -> int | None:
+    if run.batch_size is None or run.trained is None:
         return None
-    return size * steps * (micro_batches(run) or 1) * training_processes(run)
+    return run.batch_size * run.trained * (run.micro_batches or 1) * run.processes

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from perftui.facts.fact import Facts
 from perftui.run.table import Table
 
@@ -16,6 +19,14 @@ def host_of(facts: Facts) -> str:
 def samples(facts: Facts) -> Table:
     """Telemetry of the rank's host, without columns where none was recorded."""
     return facts.run.telemetry.get(host_of(facts), Table()) if facts.run else Table()
+
+
+def finite(table: Table, column: str) -> npt.NDArray[np.float64]:
+    """Values of ``column`` that were sampled; none where there is no such column."""
+    if column not in table:
+        return np.zeros(0)
+    values = np.asarray(table[column], dtype=np.float64)
+    return values[np.isfinite(values)]
 
 
 def noted_of_host(facts: Facts, name: str) -> object:

@@ -22,7 +22,9 @@ from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Expected, Manifest, Override, Status, read_manifest, write_manifest
 from perftui.run.origin import sign_run
 from perftui.run.stack_samples import STACK_RATE_KEY
+from perftui.telemetry.cpu.governor import cpu_governor
 from perftui.telemetry.cpu.name import cpu_name
+from perftui.telemetry.gpu.driver import driver_version
 from perftui.telemetry.limits import usable_cores, usable_memory
 from perftui.wire.options import AgentOptions
 
@@ -88,7 +90,9 @@ def prepare(launch: Launch) -> RunLayout:
         interpreter=launch.command[0],
         cpu_count=usable_cores(),
         cpu_name=cpu_name(),
+        cpu_governor=cpu_governor(),
         memory_bytes=usable_memory(),
+        gpu_driver=driver_version(),
         overrides=launch.overrides,
         expected=launch.expected,
         parent=launch.parent,

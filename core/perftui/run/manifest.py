@@ -150,8 +150,12 @@ class Manifest:
     """Cores the training may use."""
     cpu_name: str = ""
     """The model of the processor, empty where the system does not name it."""
+    cpu_governor: str = ""
+    """The kernel's policy for its clocks, empty where the system names none."""
     memory_bytes: int = 0
     gpus: tuple[str, ...] = ()
+    gpu_driver: str | None = None
+    """Version of NVIDIA's driver; None where it is not loaded."""
     git_commit: str | None = None
     git_dirty: bool | None = None
     overrides: tuple[Override, ...] = ()

@@ -13,15 +13,18 @@ from hypothesis import strategies as st
 from perftui.experiments.comparison import Verdict, compare
 from perftui.experiments.conditions import Difference, Effect, differences
 from perftui.facts.fact import Facts
+from perftui.run.manifest import Override
 from perftui.report.comparison import as_object, brief_object, brief_text, text
-from tests.core.diagnosis.runs import make_run
+from tests.core.diagnosis.runs import make_run, telemetry_table
 from tests.described import described
 
 KNOWN: dict[str, Any] = {
     "host": "node1",
     "cpu_name": "AMD EPYC 9534",
     "cpu_count": 8,
+    "cpu_governor": "performance",
     "gpus": ("NVIDIA A100",),
+    "gpu_driver": "550.54.15",
     "python_version": "3.12.1",
     "torch_version": "2.8.0",
     "perftui_version": "0.1.0",
@@ -52,6 +55,8 @@ def changed(**changes: Any) -> tuple[Difference, ...]:
         ({"torch_version": "2.9.1"}, "torch 2.8.0 -> 2.9.1", Effect.PARTLY),
         ({"python_version": "3.13.0"}, "Python 3.12.1 -> 3.13.0", Effect.PARTLY),
         ({"perftui_version": "0.2.0"}, "perftui 0.1.0 -> 0.2.0", Effect.PARTLY),
+        ({"gpu_driver": "580.65.06"}, "GPU driver 550.54.15 -> 580.65.06", Effect.PARTLY),
+        ({"cpu_governor": "powersave"}, "CPU governor performance -> powersave", Effect.PARTLY),
         ({"git_commit": "9" * 40}, "commit 1a2b3c4d5e -> 9999999999", Effect.SOURCE),
         (
             {"git_dirty": True},
@@ -95,9 +100,74 @@ def test_what_is_unknown_of_one_run_is_no_difference() -> None:
         "cpu_count": 0,
         "cpu_name": "",
         "perftui_version": "",
+        "gpu_driver": None,
+        "cpu_governor": "",
     }
     assert changed(**unknown) == ()
     assert differences(run_with(), run_with()) == ()
+
+
+def set_up(limit: float = 700, **settings: Any) -> Facts:
+    """A run with a card of this power limit and these settings."""
+    samples = telemetry_table(**{"gpu0.power_limit": limit, "gpu1.power_limit": limit})
+    return Facts(make_run(count=100, telemetry=samples, events=(("settings", settings),)))
+
+
+CUDA = {"build": {"cuda": "12.8"}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        (set_up(), set_up(400), "GPU power limit 700 W -> 400 W"),
+        (set_up(**CUDA), set_up(build={"cuda": "13.0"}), "CUDA 12.8 -> 13.0"),
+        (
+            set_up(environment={"OMP_NUM_THREADS": "1"}),
+            set_up(environment={}),
+            "OMP_NUM_THREADS 1 -> not set",
+        ),
+    ],
+)
+def test_what_telemetry_and_the_training_tell_is_compared(before, after, text) -> None:
+    [found] = differences(before, after)
+    assert (found.text, found.effect) == (text, Effect.PARTLY)
+    assert differences(before, set_up(float("nan"))) == ()
+
+
+def test_a_variable_that_a_fix_sets_is_the_change() -> None:
+    name = "PYTORCH_CUDA_ALLOC_CONF"
+    with_fix = make_run(
+        count=100,
+        events=(("settings", {"environment": {name: "a"}}),),
+        overrides=(Override("environment", {name: "a"}),),
+    )
+    assert differences(set_up(environment={}), Facts(with_fix)) == ()
+
+
+def test_threads_and_precision_in_force_are_named() -> None:
+    before = set_up(
+        threads={"intra_op": 2}, parameters=[{"dtype": "float32", "device": "cuda", "elements": 9}]
+    )
+    after = set_up(
+        threads={"intra_op": 4},
+        autocast={"cuda": "bfloat16"},
+        parameters=[{"dtype": "bfloat16", "device": "cuda", "elements": 9}],
+    )
+    assert compare(before, after).changes == (
+        "threads 2 -> 4",
+        "parameters float32 -> bfloat16",
+        "autocast none seen -> cuda bfloat16",
+    )
+
+
+def test_other_batches_are_not_comparable() -> None:
+    one, other = (
+        Facts(make_run(count=100, loaders=({"num_workers": 0, "batch_size": size},)))
+        for size in (64, 32)
+    )
+    assert differences(one, other) == (
+        Difference("batch size", "64", "32", Effect.NOT_COMPARABLE),
+    )
 
 
 def test_one_commit_with_changes_on_both_sides_says_nothing_of_the_source() -> None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from perftui.experiments.effect import effective_changes, missed
+from perftui.experiments.effect import missed
+from perftui.experiments.in_force import effective_changes
 from perftui.experiments.rerun import repeat_launch, rerun_launch
 from perftui.experiments.same_work import incomparable
 from perftui.experiments.trial.block_pairs import block_pairs

@@ -17,8 +17,9 @@ from perftui.experiments.conditions import (
     other_machine,
 )
 from perftui.experiments.effect import missed
-from perftui.experiments.in_force import effective_changes
 from perftui.experiments.fewest_steps import FEWEST_STEPS
+from perftui.experiments.in_force import effective_changes
+from perftui.experiments.noise import noise_of
 from perftui.experiments.same_work import busy, incomparable
 from perftui.experiments.work_changes import WorkChange, kernel_changes, operator_changes
 from perftui.facts.cpu.machine import busy_host, machine_use
@@ -27,20 +28,6 @@ from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.step_tables import StepTables, step_tables
 from perftui.facts.step.steps import step_breakdown
 from perftui.facts.step.trace_steps import trace_steps
-
-MANY_STEPS = 80
-"""Steady steps from which on two runs of one program agree well."""
-
-NOISE_MANY = 0.06
-NOISE_FEW = 0.40
-"""Median steps of two runs of one program differ by less than this in 95 % of cases:
-exp(2 * sqrt(2) * s) - 1, where s is the standard deviation of the logarithm between runs, measured
-as 0.02 from ``MANY_STEPS`` steps on and up to 0.12 on 40 or fewer. Steps of one run are not
-independent, so more of them do not shrink it further. Means have no such limit: one step of 1.5 s
-among 120 of 10 ms makes the mean 2.2 times as long. So the usual step, which such steps do not
-move, has to have changed by more than this too; a median would miss waits that come every few
-steps. On a busy machine no limit holds: where others kept 1.7 of 2 cores busy, one program's mean
-step was 14 ms in one run and 38 ms in another."""
 
 
 class Verdict(str, enum.Enum):
@@ -226,7 +213,7 @@ def _judge(
         )
     if unlike:
         return Verdict.INCONCLUSIVE, unlike
-    return _by_size(ratios, NOISE_MANY if min(counts) >= MANY_STEPS else NOISE_FEW)
+    return _by_size(ratios, noise_of(min(counts)))
 
 
 def _too_few(sides: tuple[Facts, Facts], counts: Sequence[int]) -> str:

@@ -163,8 +163,9 @@ def _machine(one: Conditions, other: Conditions) -> Iterator[Difference]:
     old, new = (str(each.cpu_count or "") for each in (before, after))
     yield from _differ("cores", old, new, Effect.PARTLY)
     yield from _differ("CPU governor", before.cpu_governor, after.cpu_governor, Effect.PARTLY)
-    limits = (f"{each.power_limit} W" if each.power_limit else None for each in (one, other))
-    yield from _differ("GPU power limit", *limits, Effect.PARTLY)
+    limit, limited = (f"{each.power_limit or 0:,} W" for each in (one, other))
+    if one.power_limit and other.power_limit:
+        yield from _differ("GPU power limit", limit, limited, Effect.PARTLY)
     yield from _differ("host", before.host, after.host, Effect.PARTLY)
 
 

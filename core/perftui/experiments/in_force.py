@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perftui.facts.data_loader.loader import training_loader
-from perftui.facts.fact import Facts
+from perftui.facts.fact import Facts, fact
 from perftui.facts.settings import OptimizerSettings, Settings, settings
 
 LOADER_ARGUMENTS = (
@@ -19,28 +19,35 @@ LOADER_ARGUMENTS = (
 OPTIMIZER_ARGUMENTS = ("class_name", "fused", "foreach", "capturable")
 
 
+InForce = Mapping[str, Any]
+"""Values by name, as far as they are known; those of a loader or an optimizer may be None."""
+
+
 def effective_changes(before: Facts, after: Facts) -> tuple[str, ...]:
     """Arguments of the training's loader and optimizer, threads and precision that are in force and
     differ: ``num_workers 0 -> 2``, ``autocast none seen -> cuda bfloat16``."""
-    known = settings(before), settings(after)
-    pairs = (
-        (LOADER_ARGUMENTS, training_loader(before), training_loader(after)),
-        (OPTIMIZER_ARGUMENTS, _optimizer(known[0]), _optimizer(known[1])),
+    return in_force_changes(in_force(before), in_force(after))
+
+
+def in_force_changes(before: InForce, after: InForce) -> tuple[str, ...]:
+    """The same, of values that are kept."""
+    return tuple(
+        f"{name} {before[name]} -> {after[name]}"
+        for name in before
+        if name in after and before[name] != after[name]
     )
-    of_calls = (
-        f"{name} {old} -> {new}"
-        for names, first, second in pairs
-        if first is not None and second is not None
-        for name in names
-        if (old := getattr(first, name)) != (new := getattr(second, name))
-    )
-    first, second = (dict(_switches(one)) if one else {} for one in known)
-    of_torch = (
-        f"{name} {first[name]} -> {second[name]}"
-        for name in first
-        if name in second and first[name] != second[name]
-    )
-    return (*of_calls, *of_torch)
+
+
+@fact
+def in_force(run: Facts) -> InForce:
+    """What the training is set up with."""
+    known, loader = settings(run), training_loader(run)
+    optimizer = _optimizer(known)
+    return {
+        **{name: getattr(loader, name) for name in LOADER_ARGUMENTS if loader},
+        **{name: getattr(optimizer, name) for name in OPTIMIZER_ARGUMENTS if optimizer},
+        **(dict(_switches(known)) if known else {}),
+    }
 
 
 def _optimizer(known: Settings | None) -> OptimizerSettings | None:

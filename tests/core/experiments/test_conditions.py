@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from perftui.experiments.comparison import Verdict, compare
 from perftui.experiments.conditions import Difference, Effect, differences
 from perftui.facts.fact import Facts
-from perftui.run.manifest import Override
 from perftui.report.comparison import as_object, brief_object, brief_text, text
+from perftui.run.manifest import Override
 from tests.core.diagnosis.runs import make_run, telemetry_table
 from tests.described import described
 
@@ -165,9 +165,7 @@ def test_other_batches_are_not_comparable() -> None:
         Facts(make_run(count=100, loaders=({"num_workers": 0, "batch_size": size},)))
         for size in (64, 32)
     )
-    assert differences(one, other) == (
-        Difference("batch size", "64", "32", Effect.NOT_COMPARABLE),
-    )
+    assert differences(one, other) == (Difference("batch size", "64", "32", Effect.NOT_COMPARABLE),)
 
 
 def test_one_commit_with_changes_on_both_sides_says_nothing_of_the_source() -> None:

@@ -14,6 +14,7 @@ from perftui_tui.commands.report import kind
 from perftui_tui.commands.target import Target, find_target
 
 if TYPE_CHECKING:
+    from perftui.experiments.history import History
     from perftui.facts.fact import Facts
     from perftui.report.check.model import Gate, Limits
     from perftui.report.check.repository import Repository
@@ -36,7 +37,8 @@ def check(line: CommandLine) -> int:
     limits = _limits(line)
     target = find_target(line)
     facts = _facts(target)
-    against = _baseline(line, target, facts)
+    history = _history(line, target, facts)
+    against = _baseline(line, target, facts, history)
     gate = judge(
         target.path,
         facts,
@@ -44,6 +46,7 @@ def check(line: CommandLine) -> int:
         against=against.path if against else None,
         before=_facts(against) if against else None,
         needs_baseline="against" in line.values,
+        history=history,
     )
     repository = repository_around(Path.cwd(), os.environ.get("GITHUB_WORKSPACE"))
     _write(gate, repository, line)
@@ -87,20 +90,35 @@ def _facts(target: Target) -> Facts:
     return Facts(subject.run, subject.analysis, subject.rank, paths_of(target.ranks))
 
 
-def _baseline(line: CommandLine, target: Target, facts: Facts) -> Target | None:
-    """What ``--against`` names; None where nothing does, or there is no earlier run."""
-    from perftui.report.check.baseline import NEWEST, newest_earlier
+def _history(line: CommandLine, target: Target, facts: Facts) -> History | None:
+    """The earlier runs, where ``--against history`` asks for them."""
+    from perftui.experiments.history import history_of
+    from perftui.report.check.baseline import HISTORY
+
+    if line.values.get("against") != HISTORY or facts.manifest is None:
+        return None
+    return history_of(target.path, facts)
+
+
+def _baseline(
+    line: CommandLine, target: Target, facts: Facts, history: History | None
+) -> Target | None:
+    """What ``--against`` names, of a history the last run that was not slower; None where nothing
+    does, or there is no earlier run."""
+    from perftui.report.check.baseline import HISTORY, NEWEST, newest_earlier
 
     word = line.values.get("against")
     if word is None:
         return None
-    if word != NEWEST:
+    if word not in (NEWEST, HISTORY):
         found = find_target(replace(line, words=(word,)))
         if found.path.resolve() == target.path.resolve():
             raise UsageError(f"{target.path} cannot be checked against itself")
         return found
     if facts.manifest is None:
-        raise UsageError("--against newest needs a run: of a trace, name the baseline")
+        raise UsageError(f"--against {word} needs a run: of a trace, name the baseline")
+    if history is not None:
+        return Target(history.last_before.root) if history.last_before else None
     path = newest_earlier(target.path, facts.manifest)
     return Target(path) if path else None
 

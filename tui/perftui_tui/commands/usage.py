@@ -78,8 +78,8 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --dry-run         apply, undo, runs --prune: show the change, write or delete nothing
   --fail-on LEVEL   check: fail on findings from this level on: critical (default), warning,
                     info, none; with --against, on those that the baseline does not have
-  --against BASE    check: compare with this run or trace, or with the newest earlier run of the
-                    same command (newest)
+  --against BASE    check: compare with this run or trace, with the newest earlier run of the
+                    same command (newest), or with all of them (history)
   --max-regression P  check: how much slower a step may be (default 5%)
   --inconclusive W  check: pass (default) or fail if a check is not certain
   --junit FILE      check: also write JUnit XML

@@ -10,13 +10,14 @@ from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
 from perftui.experiments.comparison import Comparison, Verdict, compare
+from perftui.experiments.history import History
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import MANY_STEPS
-from perftui.report.check.model import Check, Gate, Limits, State
+from perftui.report.check.model import STEP_TIME, Check, Gate, Limits, State
+from perftui.report.check.since import ratio_of, step_time_check
 from perftui.report.finding_json import severity_name
 from perftui.report.finding_key import finding_key
 
-STEP_TIME = "step time"
 FINDINGS = "findings"
 NO_BASELINE = "no earlier run of this command"
 
@@ -29,20 +30,26 @@ def judge(
     against: Path | None = None,
     before: Facts | None = None,
     needs_baseline: bool = False,
+    history: History | None = None,
 ) -> Gate:
     """Every check of ``facts``, the run or trace at ``path``.
 
     ``before`` is the baseline, that at ``against``. Then findings fail only if it does not have
-    them, and the step is compared. ``needs_baseline`` without one: neither is certain.
+    them, and the step is compared. ``needs_baseline`` without one: neither is certain. With
+    ``history`` the step is compared with all runs in there, and not with that of ``before``.
     """
     cwd = facts.manifest.cwd if facts.manifest else None
     if facts.manifest is not None and not facts.manifest.status.is_over:
         message = "the training is still running: check it when it has ended"
         going = Check("run", "still running", "ended", State.NOT_JUDGED, message, "run")
         return Gate(path, against, cwd, (going,), limits)
-    found = compare(before, facts) if before is not None else None
     needs_baseline = needs_baseline or before is not None
     checks = list(_findings(facts, before, limits, needs_baseline=needs_baseline))
+    if history is not None:
+        checks.append(step_time_check(history, limits))
+        changed = history.differences, history.changes, ratio_of(history), history
+        return Gate(path, against, cwd, tuple(checks), limits, *changed)
+    found = compare(before, facts) if before is not None else None
     if needs_baseline:
         checks.append(_step_time(found, limits))
     return Gate(

@@ -8,6 +8,10 @@ from pathlib import Path
 
 from perftui.diagnosis.model import Severity
 from perftui.experiments.conditions import Difference
+from perftui.experiments.history import History
+
+STEP_TIME = "step time"
+"""Name of the check of the step's duration."""
 
 
 class State(str, enum.Enum):
@@ -78,6 +82,8 @@ class Gate:
     """
     ratio: float | None = None
     """Step of the baseline over the step; None where it is unknown."""
+    history: History | None = None
+    """The run among all earlier ones of its command; None where it was not held against them."""
 
     @property
     def failed(self) -> tuple[Check, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from perftui import format as fmt
 from perftui.report.blocks import cut
 from perftui.report.check.model import Check, Gate, State, Verdict
+from perftui.report.check.since import history_lines
 from perftui.report.comparison import difference_lines
 from perftui.trace.text import printable
 
@@ -57,12 +58,17 @@ def _reasons(gate: Gate) -> Iterator[str]:
 
 
 def _since(gate: Gate) -> Iterator[str]:
-    if gate.against is None:
+    if gate.history is not None:
+        yield from map(printable, history_lines(gate.history))
+    elif gate.against is None:
         return
     lines = difference_lines(gate.differences)
     if gate.in_force:
         lines.append(f"in force: {', '.join(gate.in_force)}")
-    same = "" if lines else ": nothing known has changed"
-    yield printable(f"against {gate.against}{same}")
+    if gate.history is None:
+        same = "" if lines else ": nothing known has changed"
+        yield printable(f"against {gate.against}{same}")
+    elif not lines and gate.history.first_slow:
+        lines.append("nothing known has changed there")
     for line in lines:
         yield f"  {printable(line)}"

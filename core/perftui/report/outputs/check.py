@@ -7,6 +7,8 @@ from typing import Annotated, Literal, TypedDict
 from msgspec import Meta
 
 from perftui.experiments.conditions import Difference
+from perftui.experiments.history import LeftOut
+from perftui.experiments.level import Place
 from perftui.report.check.model import State, Verdict
 from perftui.report.outputs.changes import InForce
 from perftui.report.outputs.common import Ratio, Schema, Share
@@ -31,6 +33,42 @@ class CheckRow(TypedDict):
     line: int | None
 
 
+class SeriesRun(TypedDict):
+    """One run of the command."""
+
+    run: str
+    started_ns: Annotated[int, Meta(description="Since the epoch.")]
+    step_ns: Annotated[
+        int | None, Meta(description="Mean steady step without the slowest and fastest tenth.")
+    ]
+    commit: Annotated[str | None, Meta(description="With `+` if there were uncommitted changes.")]
+
+
+class HistoryOutput(TypedDict):
+    """All earlier runs of the command that the run was held against."""
+
+    place: Annotated[
+        Place | None, Meta(description="Of the run among them; null if its steps say nothing.")
+    ]
+    usual_ns: Annotated[
+        float | None, Meta(description="Median step of the usual runs; null with too few of them.")
+    ]
+    noise: Annotated[
+        float | None,
+        Meta(description="By which share a step has to be longer to be slower than usual."),
+    ]
+    slower_since: Annotated[
+        str | None, Meta(description="The first run since which they are slower, if they are.")
+    ]
+    last_before: Annotated[
+        str | None, Meta(description="The run before that one, otherwise the newest earlier run.")
+    ]
+    runs: Annotated[list[SeriesRun], Meta(description="The earlier runs, the oldest first.")]
+    left_out: Annotated[
+        list[LeftOut], Meta(description="Earlier runs that cannot be compared, and why.")
+    ]
+
+
 class CheckOutput(TypedDict):
     """`perftui check`: whether a run or trace is within its limits."""
 
@@ -49,6 +87,12 @@ class CheckOutput(TypedDict):
     checks: list[CheckRow]
     ratio: Ratio
     differences: Annotated[
-        list[Difference], Meta(description="What has changed since the baseline.")
+        list[Difference],
+        Meta(
+            description=(
+                "What has changed since the baseline, or with a history where it became slower."
+            )
+        ),
     ]
     changes: InForce
+    history: Annotated[HistoryOutput | None, Meta(description="Null without `--against history`.")]

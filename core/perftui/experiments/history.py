@@ -1,0 +1,168 @@
+"""A run among all earlier runs of its command: whether it is slower, and since which run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+from perftui.experiments.conditions import (
+    Conditions,
+    Difference,
+    conditions,
+    differing,
+    other_machine,
+)
+from perftui.experiments.fewest_steps import FEWEST_STEPS
+from perftui.experiments.in_force import InForce, in_force, in_force_changes
+from perftui.experiments.level import Level, levels
+from perftui.experiments.noise import noise_of
+from perftui.experiments.same_command import earlier_runs_of
+from perftui.experiments.same_work import other_work
+from perftui.facts.cpu.machine import busy_host
+from perftui.facts.fact import Facts
+from perftui.facts.step.steps import step_breakdown
+from perftui.run.manifest import ManifestError
+from perftui.run.reader import RunReader
+
+MOST_RUNS = 30
+"""Earlier runs that are read, the newest first: 15 ms each. A slower level that has lasted so long
+is what is usual."""
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """What is kept of one run of many."""
+
+    root: Path
+    conditions: Conditions
+    in_force: InForce
+    steps: int
+    """Steady ones."""
+    usual_ns: int | None
+    """Mean steady step without the slowest and the fastest tenth; None without steady steps."""
+    busy: str = ""
+    """Why its host was too busy to measure on; empty where it was not."""
+
+    @property
+    def run_id(self) -> str:
+        """The name of its directory."""
+        return self.root.name
+
+    @property
+    def unusable(self) -> str:
+        """Why its steps say nothing, empty where they do."""
+        if self.steps < FEWEST_STEPS or not self.usual_ns:
+            return f"fewer than {FEWEST_STEPS} steady steps"
+        return f"the host was busy: {self.busy}" if self.busy else ""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """An earlier run that is not compared with."""
+
+    run: str
+    why: str
+
+
+@dataclass(frozen=True)
+class History:
+    """A run and the earlier ones of its command."""
+
+    now: PastRun
+    before: tuple[PastRun, ...]
+    """Those that it can be compared with, the oldest first."""
+    left_out: tuple[LeftOut, ...]
+
+    @cached_property
+    def level(self) -> Level | None:
+        """How it stands among them; None where its own steps say nothing."""
+        return _levels((*self.before, self.now))[-1] if not self.now.unusable else None
+
+    @property
+    def first_slow(self) -> PastRun | None:
+        """The first run since which they are slower; None where this one is not slower."""
+        since = self.level.since if self.level else None
+        return None if since is None else (*self.before, self.now)[since]
+
+    @property
+    def last_before(self) -> PastRun | None:
+        """The run before that, else the newest earlier one; None without any."""
+        since = self.level.since if self.level else None
+        upto = self.before if since is None else self.before[:since]
+        return upto[-1] if upto else None
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """What changed where it became slower, else since the newest earlier run."""
+        last = self.last_before
+        first = self.first_slow or self.now
+        return differing(last.conditions, first.conditions) if last else ()
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """What the training was set up with that changed there."""
+        last = self.last_before
+        first = self.first_slow or self.now
+        return in_force_changes(last.in_force, first.in_force) if last else ()
+
+
+def past_run(run: Facts) -> PastRun:
+    """What is kept of ``run``.
+
+    Raises:
+        NotApplicableError: it is a trace without a run.
+    """
+    known, mean = conditions(run), step_breakdown(run)
+    return PastRun(
+        run.run.root if run.run else Path(),
+        known,
+        in_force(run),
+        mean.count if mean else 0,
+        mean.usual or None if mean else None,
+        busy_host(run),
+    )
+
+
+def read_past_run(root: Path) -> PastRun | None:
+    """What is kept of the run in the directory ``root``; None where it cannot be read."""
+    try:
+        return past_run(Facts(RunReader(root).poll()))
+    except (ManifestError, OSError):
+        return None
+
+
+def history_of(root: Path, run: Facts) -> History:
+    """``run`` in the directory ``root`` among the earlier runs beside it.
+
+    Raises:
+        NotApplicableError: it is a trace without a run.
+    """
+    now = past_run(run)
+    earlier = islice(earlier_runs_of(root, now.conditions.manifest), MOST_RUNS)
+    return among(now, (read_past_run(entry.root) for entry in earlier))
+
+
+def among(now: PastRun, earlier: Iterable[PastRun | None]) -> History:
+    """``now`` among ``earlier`` runs of its command, the newest first."""
+    before: list[PastRun] = []
+    left_out: list[LeftOut] = []
+    for one in filter(None, earlier):
+        why = one.unusable or unlike(one, now)
+        if why:
+            left_out.append(LeftOut(one.run_id, why))
+        else:
+            before.append(one)
+    return History(now, tuple(reversed(before)), tuple(left_out))
+
+
+def unlike(before: PastRun, after: PastRun) -> str:
+    """Why the steps of both cannot be compared, empty where nothing is against it."""
+    first, second = before.conditions, after.conditions
+    return other_machine(differing(first, second)) or other_work(first, second)
+
+
+def _levels(runs: Sequence[PastRun]) -> list[Level]:
+    return levels([one.usual_ns or 1 for one in runs], [noise_of(one.steps) for one in runs])

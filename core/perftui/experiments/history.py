@@ -19,11 +19,12 @@ from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui.experiments.in_force import InForce, in_force, in_force_changes
 from perftui.experiments.level import Level, levels
 from perftui.experiments.noise import noise_of
-from perftui.experiments.same_command import earlier_runs_of
+from perftui.experiments.same_command import earlier_runs_of, what_ran
 from perftui.experiments.same_work import other_work
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import step_breakdown
+from perftui.run.history import RunEntry
 from perftui.run.manifest import ManifestError
 from perftui.run.reader import RunReader
 
@@ -156,6 +157,29 @@ def among(now: PastRun, earlier: Iterable[PastRun | None]) -> History:
         else:
             before.append(one)
     return History(now, tuple(reversed(before)), tuple(left_out))
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One of many runs, and how it stands among those of its command before it."""
+
+    run: PastRun
+    level: Level | None
+    """None where its own steps say nothing."""
+
+
+def listed(entries: Iterable[RunEntry]) -> dict[Path, Listed]:
+    """By directory the runs among ``entries``, the newest first, that have ended and can be read."""
+    runs: list[PastRun] = []
+    for entry in entries:
+        if entry.manifest is not None and entry.manifest.status.is_over:
+            runs += filter(None, [read_past_run(entry.root)])
+    found = {}
+    for at, one in enumerate(runs):
+        ran = what_ran(one.conditions.manifest)
+        same = (each for each in runs[at + 1 :] if what_ran(each.conditions.manifest) == ran)
+        found[one.root] = Listed(one, among(one, islice(same, MOST_RUNS)).level)
+    return found
 
 
 def unlike(before: PastRun, after: PastRun) -> str:

@@ -17,10 +17,11 @@ from statistics import median
 FEWEST_RUNS = 5
 """Earlier runs that can be compared, below which nothing is certain."""
 
-DEVIATIONS = 4.0
+DEVIATIONS = 3.0
 """Robust standard deviations (1.4826 times the median absolute deviation) that noise stays within.
-With ``FEWEST_RUNS`` the deviation itself is uncertain: with 3 the newest of runs that differ by up
-to 9 % is called slower in 2.4 % of cases, with 4 in 1.5 %; docs/experiments.md has all rates."""
+Where two runs differ by up to 6 %, fewer than 1 in 100 are called slower without being so, and 86
+in 100 that are 10 % slower; 4 deviations would find 74 of those. docs/experiments.md has all
+rates."""
 
 _NORMAL = 1.4826
 """Standard deviation of normal noise over its median absolute deviation."""

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import write_object
 from perftui_tui.commands.target import runs_directory
 
+if TYPE_CHECKING:
+    from perftui.experiments.history import Listed
+    from perftui.run.history import RunEntry
+    from perftui.run.manifest import Manifest
+
+MOST_JUDGED = 100
+"""Runs that are read for their step time, the newest: 15 ms each."""
+
 
 def runs(line: CommandLine) -> int:
-    """Print one line for each run of the project or runs directory that ``line`` names, or all as
-    JSON, or with ``--prune`` delete those that exceed the limits given.
+    """Print one line for each run of the project or runs directory that ``line`` names, with its
+    step time, and whether that is longer than in earlier runs of its command; or all as JSON; or
+    with ``--prune`` delete those that exceed the limits given.
 
     Raises:
         UsageError: it names several, or what is no directory, or limits without ``--prune``.
     """
-    from perftui.run.history import list_runs, recorded_where
+    from perftui.experiments.history import listed
+    from perftui.run.history import list_runs
     from perftui.trace.text import printable
     from perftui_tui.commands.prune import LIMITS, prune
-    from perftui_tui.look.format import date_and_time
 
     directory = _directory(line)
     if "prune" in line.flags:
@@ -29,6 +39,7 @@ def runs(line: CommandLine) -> int:
     if given := [name for name in LIMITS if name in line.values]:
         raise UsageError(f"--{given[0]} says which runs are deleted: add --prune")
     entries = list_runs(directory)
+    judged = listed(entries[:MOST_JUDGED])
     if "json" in line.flags:
         from perftui.report.runs import runs_object
 
@@ -41,13 +52,33 @@ def runs(line: CommandLine) -> int:
         if entry.manifest is None:
             print(printable(f"{entry.run_id:<40} {'damaged':<14} {entry.problem or ''}"))
             continue
-        manifest = entry.manifest
-        started = date_and_time(manifest.started_ns)
-        name = f"  {manifest.name}" if manifest.name else ""
-        line_of_run = f"{entry.run_id:<40} {manifest.state:<14} {started}  {manifest.script}{name}"
-        elsewhere = f"  ({where})" if (where := recorded_where(entry)) else ""
-        print(printable(f"{line_of_run}{elsewhere}"))
+        print(printable(_line(entry, entry.manifest, judged.get(entry.root))))
     return 0
+
+
+def _line(entry: RunEntry, manifest: Manifest, known: Listed | None) -> str:
+    from perftui.format import duration
+    from perftui.run.history import recorded_where
+    from perftui_tui.look.format import date_and_time
+
+    started = date_and_time(manifest.started_ns)
+    step = duration(known.run.usual_ns) if known and known.run.usual_ns else ""
+    name = f"  {manifest.name}" if manifest.name else ""
+    slower = f"  {said}" if known and (said := _slower(known)) else ""
+    elsewhere = f"  ({where})" if (where := recorded_where(entry)) else ""
+    state = f"{entry.run_id:<40} {manifest.state:<14} {started}"
+    return f"{state}  {step:>8}  {manifest.script}{name}{slower}{elsewhere}"
+
+
+def _slower(known: Listed) -> str:
+    """``14 % slower than before``, empty where it is not or that is not certain."""
+    from perftui.experiments.level import Place
+    from perftui.format import percent
+
+    level, step = known.level, known.run.usual_ns
+    if level is None or level.place is not Place.SLOWER or not level.usual_ns or not step:
+        return ""
+    return f"{percent(step / level.usual_ns - 1)} slower than before"
 
 
 def _directory(line: CommandLine) -> Path:

@@ -44,9 +44,7 @@ def noise(
     return slow + source.normal(0, part, runs)
 
 
-def share(
-    kind: str, spread: float, earlier: int, change: float, slow: int, count: int
-) -> float:
+def share(kind: str, spread: float, earlier: int, change: float, slow: int, count: int) -> float:
     """How often one of the ``slow`` newest runs is called slower."""
     source = np.random.default_rng(20261128)
     found = 0

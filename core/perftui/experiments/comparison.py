@@ -7,8 +7,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from perftui import format as fmt
+from perftui.analysis.model import OpTable
 from perftui.experiments.conditions import (
     Difference,
     conditions,
@@ -18,14 +20,23 @@ from perftui.experiments.conditions import (
 )
 from perftui.experiments.effect import missed
 from perftui.experiments.fewest_steps import FEWEST_STEPS
+from perftui.experiments.figures import FigureChange, figure_changes
 from perftui.experiments.in_force import effective_changes
 from perftui.experiments.noise import noise_of
 from perftui.experiments.same_work import busy, incomparable
-from perftui.experiments.work_changes import WorkChange, kernel_changes, operator_changes
+from perftui.experiments.work_changes import (
+    Whole,
+    WorkChange,
+    busy_time,
+    kernel_changes,
+    operator_changes,
+    own_time,
+    shaped_changes,
+)
 from perftui.facts.cpu.machine import busy_host, machine_use
 from perftui.facts.fact import Facts
 from perftui.facts.step.step_breakdown import StepBreakdown
-from perftui.facts.step.step_tables import StepTables, step_tables
+from perftui.facts.step.step_tables import StepTables, operators_by_shape, step_tables
 from perftui.facts.step.steps import step_breakdown
 from perftui.facts.step.trace_steps import trace_steps
 
@@ -88,13 +99,56 @@ class Comparison:
 
     @cached_property
     def operators(self) -> tuple[WorkChange, ...]:
-        """Operators of the mean step, those that changed most first; empty without ``tables``."""
-        return operator_changes(*self.tables) if self.tables else ()
+        """Operators of the mean step, those that changed most first, by ``operators_by``; empty
+        without ``tables``."""
+        if self.tables is None:
+            return ()
+        shaped = self._shaped
+        return shaped_changes(*self.tables, shaped) if shaped else operator_changes(*self.tables)
+
+    @property
+    def operators_by(self) -> Literal["name", "name and shapes"]:
+        """``name``, or ``name and shapes`` where both sides have recorded shapes."""
+        return "name and shapes" if self._shaped else "name"
+
+    @property
+    def table_notes(self) -> tuple[str, ...]:
+        """What ``operators`` do not show."""
+        known = self._by_shape
+        if self.tables is None or bool(known[0]) == bool(known[1]):
+            return ()
+        which = "first" if known[0] else "second"
+        return (f"operators are compared by name: only the {which} side has recorded shapes",)
+
+    @property
+    def _shaped(self) -> tuple[OpTable, OpTable] | None:
+        """Operators by name and shapes; None where a side has recorded none."""
+        first, second = self._by_shape
+        return (first, second) if self.tables and first and second else None
+
+    @cached_property
+    def _by_shape(self) -> tuple[OpTable | None, OpTable | None]:
+        return operators_by_shape.or_none(self.before), operators_by_shape.or_none(self.after)
 
     @cached_property
     def kernels(self) -> tuple[WorkChange, ...]:
         """Kernels, copies and sets of the mean step; empty without ``tables``."""
         return kernel_changes(*self.tables) if self.tables else ()
+
+    @cached_property
+    def operators_whole(self) -> Whole | None:
+        """What ``operators`` are parts of; None without any."""
+        return own_time(self.operators) if self.operators else None
+
+    @cached_property
+    def kernels_whole(self) -> Whole | None:
+        """What ``kernels`` are parts of; None without any."""
+        return busy_time(*self.tables, self.kernels) if self.tables and self.kernels else None
+
+    @cached_property
+    def figures(self) -> tuple[FigureChange, ...]:
+        """Memory, data loader and use of the machine, as far as they are known."""
+        return figure_changes(self.before, self.after)
 
 
 def compare(before: Facts, after: Facts) -> Comparison:

@@ -169,7 +169,7 @@ class Listed:
 
 
 def listed(entries: Iterable[RunEntry]) -> dict[Path, Listed]:
-    """By directory the runs among ``entries``, the newest first, that have ended and can be read."""
+    """By directory those of ``entries``, the newest first, that have ended and can be read."""
     runs: list[PastRun] = []
     for entry in entries:
         if entry.manifest is not None and entry.manifest.status.is_over:

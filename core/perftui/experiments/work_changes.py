@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 
+from perftui.analysis.model import KernelTable, OpTable
+from perftui.facts.rounding import whole_quotients
 from perftui.facts.step.step_tables import StepTables
+from perftui.format import several
+from perftui.trace.model import Int64
 
 
 @dataclass(frozen=True)
@@ -41,37 +46,104 @@ class WorkChange:
         return self.after.gpu_ns - self.before.gpu_ns
 
 
+@dataclass(frozen=True)
+class Whole:
+    """What the rows of a table are parts of, ns in a mean step or in a whole trace.
+
+    The times of all rows, less what of them was counted twice, are the whole, on each side and so
+    of the differences.
+    """
+
+    what: str
+    before_ns: int
+    after_ns: int
+    twice_before_ns: int = 0
+    """Of kernels that ran side by side on one device."""
+    twice_after_ns: int = 0
+
+
 def operator_changes(before: StepTables, after: StepTables) -> tuple[WorkChange, ...]:
     """Operators by name, those that changed most first: on the GPU where one was used, else on the
     CPU."""
-    found = _changes(_operators(before), _operators(after))
+    return shaped_changes(before, after, (before.operators, after.operators))
+
+
+def shaped_changes(
+    before: StepTables, after: StepTables, tables: tuple[OpTable, OpTable]
+) -> tuple[WorkChange, ...]:
+    """The same of ``tables``, whose rows are operators in whatever groups."""
+    first, second = (
+        _operators(table, max(each.steps, 1))
+        for table, each in zip(tables, (before, after), strict=True)
+    )
+    found = _changes(first, second)
     on_gpu = any(one.before.gpu_ns or one.after.gpu_ns for one in found)
     return _ordered(found, on_gpu=on_gpu)
 
 
 def kernel_changes(before: StepTables, after: StepTables) -> tuple[WorkChange, ...]:
     """Kernels, copies and sets by name, those that changed most first."""
-    return _ordered(_changes(_kernels(before), _kernels(after)), on_gpu=True)
+    first, second = (_kernels(each.kernels, max(each.steps, 1)) for each in (before, after))
+    return _ordered(_changes(first, second), on_gpu=True)
 
 
-def _operators(tables: StepTables) -> Mapping[str, Amount]:
-    table, steps = tables.operators, max(tables.steps, 1)
-    columns = (table.calls.tolist(), table.cpu_self.tolist(), table.device_self.tolist())
-    return {
-        name: Amount(calls / steps, round(own / steps), round(device / steps))
-        for name, calls, own, device in zip(table.names, *columns, strict=True)
-    }
+def own_time(changes: Iterable[WorkChange]) -> Whole:
+    """What operators are parts of: their own times, which sum to it in every thread."""
+    listed = tuple(changes)
+    return Whole(
+        "time in operators, all threads",
+        sum(one.before.cpu_ns for one in listed),
+        sum(one.after.cpu_ns for one in listed),
+    )
 
 
-def _kernels(tables: StepTables) -> Mapping[str, Amount]:
-    table, steps = tables.kernels, max(tables.steps, 1)
+def busy_time(before: StepTables, after: StepTables, changes: Iterable[WorkChange]) -> Whole:
+    """What kernels, copies and sets are parts of."""
+    listed = tuple(changes)
+    first, second = (each.busy // max(each.steps, 1) for each in (before, after))
+    return Whole(
+        "GPU busy",
+        first,
+        second,
+        sum(one.before.gpu_ns for one in listed) - first,
+        sum(one.after.gpu_ns for one in listed) - second,
+    )
+
+
+def split(
+    changes: Sequence[WorkChange], most: int
+) -> tuple[Sequence[WorkChange], WorkChange | None]:
+    """The first ``most`` rows, and the sum of the others, where there are any."""
+    listed, rest = changes[:most], changes[most:]
+    if not rest:
+        return listed, None
+    before, after = _sum(one.before for one in rest), _sum(one.after for one in rest)
+    return listed, WorkChange(several(len(rest), "other"), before, after)
+
+
+def _sum(amounts: Iterable[Amount]) -> Amount:
+    calls, cpu, gpu = zip(*((one.calls, one.cpu_ns, one.gpu_ns) for one in amounts), strict=True)
+    return Amount(sum(calls), sum(cpu), sum(gpu))
+
+
+def _operators(table: OpTable, steps: int) -> Mapping[str, Amount]:
+    columns = (_of_step(column, steps) for column in (table.cpu_self, table.device_self))
+    calls = (table.calls / steps).tolist()
+    return dict(zip(table.names, starmap(Amount, zip(calls, *columns, strict=True)), strict=True))
+
+
+def _kernels(table: KernelTable, steps: int) -> Mapping[str, Amount]:
     found: dict[str, Amount] = {}
-    for name, calls, time in zip(
-        table.names, table.calls.tolist(), table.total.tolist(), strict=True
-    ):
+    calls, times = (table.calls / steps).tolist(), _of_step(table.total, steps)
+    for name, count, time in zip(table.names, calls, times, strict=True):
         one = found.get(name, NOTHING)
-        found[name] = Amount(one.calls + calls / steps, 0, one.gpu_ns + round(time / steps))
+        found[name] = Amount(one.calls + count, 0, one.gpu_ns + time)
     return found
+
+
+def _of_step(column: Int64, steps: int) -> list[int]:
+    """Whole ns of a mean step, which sum to that of the sum."""
+    return whole_quotients(column.tolist(), steps)
 
 
 def _changes(before: Mapping[str, Amount], after: Mapping[str, Amount]) -> list[WorkChange]:

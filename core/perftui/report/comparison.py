@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, cast
 
 import msgspec
 
 from perftui import format as fmt
-from perftui.analysis.kernels.distinct_names import short_names
 from perftui.experiments.comparison import Comparison, Verdict
 from perftui.experiments.conditions import Difference, Effect
-from perftui.experiments.work_changes import Amount, WorkChange
 from perftui.fixes.apply import last_applied, patch_store
+from perftui.report import comparison_tables
 from perftui.report.blocks import cut
 from perftui.report.fit import LETTERS, cut_lists, fitting_lines, whole
 from perftui.report.next_command import report_command, undo_command
@@ -23,57 +22,25 @@ from perftui.trace.text import printable
 
 SCHEMA = 1
 
-MOST_ROWS = 10
-_NAME_WIDTH = 34
-"""Keeps a row within 80 columns."""
+_ONLY_WHOLE = (
+    *("steps_of", "parts_ns", "table_steps", "operators", "operators_by", "operators_of"),
+    *("kernels", "kernels_of", "figures"),
+)
+"""Fields that the brief comparison does without."""
 
 
 def text(found: Comparison) -> str:
-    """The verdict, what limits the comparison, the parts of both mean steps, operators and kernels
-    that changed most, and what the comparison does not show."""
+    """The verdict, what limits the comparison, the parts of both mean steps, memory, loader and
+    machine, operators and kernels that changed most, and what the comparison does not show."""
     lines = [_headline(found), *(f"  {line}" for line in difference_lines(found.differences))]
     lines += [
         f"  {phase_name(one.phase):<18} {fmt.duration(one.before):>10} -> {fmt.duration(one.after)}"
         for one in found.phases
         if one.before or one.after
     ]
-    lines += _rest(found)
-    names = short_names((one.name for one in found.kernels[:MOST_ROWS]), _NAME_WIDTH)
-    of = "a step" if _steps(found)[0] else "all of the trace"
-    lines += _table(f"Kernels and copies of {of}", found.kernels, names=names)
-    lines += _table(f"Operators of {of}, self CPU time", found.operators, names={})
+    lines += [*_rest(found), *(f"  {note}" for note in found.table_notes)]
+    lines += comparison_tables.lines(found)
     return "\n".join(map(printable, lines)) + "\n"
-
-
-def _table(title: str, rows: Sequence[WorkChange], *, names: Mapping[str, str]) -> Iterator[str]:
-    """Those that changed most: GPU time of kernels, own time on the CPU of operators."""
-    if not rows:
-        return
-    yield ""
-    yield f"{title}, most changed first"
-    of_kernels = bool(names)
-    head = "kernel or copy" if of_kernels else "operator"
-    yield f"  {head:<{_NAME_WIDTH}} {'calls':>14} {'before':>8} {'after':>8} {'change':>8}"
-    ordered = rows if of_kernels else sorted(rows, key=lambda one: -abs(one.cpu_ns))
-    for one in ordered[:MOST_ROWS]:
-        before, after = (_time(each, of_kernels) for each in (one.before, one.after))
-        change = f"{'+' if after > before else ''}{fmt.duration(after - before)}"
-        times = [
-            fmt.duration(time) if each.calls else "-"
-            for time, each in ((before, one.before), (after, one.after))
-        ]
-        calls = f"{_calls(one.before)} -> {_calls(one.after)}"
-        name = cut(names.get(one.name, one.name), _NAME_WIDTH)
-        yield (f"  {name:<{_NAME_WIDTH}} {calls:>14} {times[0]:>8} {times[1]:>8} {change:>8}")
-
-
-def _time(amount: Amount, of_kernels: bool) -> int:
-    return amount.gpu_ns if of_kernels else amount.cpu_ns
-
-
-def _calls(amount: Amount) -> str:
-    """Calls of a mean step: whole where each step makes as many."""
-    return f"{amount.calls:.1f}".removesuffix(".0")
 
 
 def _steps(found: Comparison) -> tuple[int, int]:
@@ -130,9 +97,13 @@ def as_object(found: Comparison) -> ComparisonOutput:
         "parts_ns": {one.phase: (one.before, one.after) for one in found.phases},
         "table_steps": _steps(found) if found.tables else None,
         "operators": msgspec.to_builtins(found.operators),
+        "operators_by": found.operators_by,
+        "operators_of": msgspec.to_builtins(found.operators_whole),
         "kernels": msgspec.to_builtins(found.kernels),
+        "kernels_of": msgspec.to_builtins(found.kernels_whole),
+        "figures": msgspec.to_builtins(found.figures),
         "changes": list(found.changes),
-        "notes": list(found.notes),
+        "notes": [*found.notes, *found.table_notes],
         "next": _next(found),
     }
 
@@ -169,7 +140,7 @@ def brief_object(found: Comparison) -> BriefComparison:
     """The brief comparison as JSON."""
     plain: Any = as_object(found)
     largest = _largest(found)
-    for listed in ("steps_of", "parts_ns", "table_steps", "operators", "kernels"):
+    for listed in _ONLY_WHOLE:
         del plain[listed]
     plain["reason"] = cut(plain["reason"], LETTERS)
     plain["largest_change"] = largest[0] if largest else None

@@ -83,9 +83,7 @@ def test_later_runs_change_nothing_of_earlier_ones(steps: list[int]) -> None:
 def series(source: random.Random, runs: int, slower: float, last: int) -> Sequence[int]:
     """Runs of which 95 % of any two differ by less than 6 %, the ``last`` ones slower."""
     steps = [100 * MS * source.lognormvariate(0, 0.0206) for _ in range(runs)]
-    return [
-        round(one * (1 + slower if at >= runs - last else 1)) for at, one in enumerate(steps)
-    ]
+    return [round(one * (1 + slower if at >= runs - last else 1)) for at, one in enumerate(steps)]
 
 
 @pytest.mark.parametrize(

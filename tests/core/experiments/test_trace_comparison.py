@@ -171,7 +171,7 @@ def test_it_is_reported_as_text(make: Callable[[Comparison], str]) -> None:
         at = lines.index("Kernels and copies of a step, most changed first")
         gemm, add = (" ".join(line.split()) for line in lines[at + 2 : at + 4])
         assert gemm == f"{GEMM} 1 -> 1 9.0 ms 4.0 ms -5.0 ms"
-        assert add == "elementwise add<float> 0 -> 2 - 200 µs +200 µs"
+        assert add == "elementwise add<float> 2, only after - 200 µs +200 µs"
         assert max(map(len, lines[at + 1 :])) <= 80
 
 

@@ -26,9 +26,7 @@ def test_the_governor_and_the_driver_are_read_where_there_are_any(tmp_path: Path
     policy.mkdir(parents=True)
     (policy / "scaling_governor").write_text("powersave\n")
     (tmp_path / "driver/nvidia").mkdir(parents=True)
-    version = (
-        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 2025"
-    )
+    version = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 2025"
     (tmp_path / "driver/nvidia/version").write_text(f"{version}\nGCC version: 12.3.0\n")
     assert (cpu_governor(str(tmp_path)), driver_version(str(tmp_path))) == (
         "powersave",

@@ -11,7 +11,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.ops.frames import source_line
 from perftui.trace.arguments import arguments_of
-from perftui.trace.model import NONE, Int32, Trace
+from perftui.trace.model import NONE, Int32, Int64, Trace
 from perftui.trace.text import printable
 
 _SHAPES = ("Input Dims", "Input dims")
@@ -30,9 +30,15 @@ class OpArguments:
     """Innermost line of the user's code; of traces that have stacks among the arguments."""
 
 
-def op_arguments(trace: Trace, progress: Callable[[float], bool] | None = None) -> OpArguments:
-    """Read the arguments of all operators; the rest is as for ``arguments_of``."""
-    rows = np.flatnonzero(kinds.operators(trace))
+def op_arguments(
+    trace: Trace,
+    progress: Callable[[float], bool] | None = None,
+    rows: Int64 | None = None,
+) -> OpArguments:
+    """Read the arguments of the operators in ``rows``, by default of all; the rest is as for
+    ``arguments_of``."""
+    if rows is None:
+        rows = np.flatnonzero(kinds.operators(trace))
     shape = np.full(len(trace), NONE, np.int32)
     line = shape.copy()
     shapes: dict[str, int] = {}

@@ -16,7 +16,7 @@ from perftui.analysis.ops.calls import Calls, op_calls
 from perftui.analysis.ops.frames import source_line
 from perftui.analysis.ops.modules import module_calls
 from perftui.trace.categories import PYTHON
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import NONE, Int32, Trace
 
 NO_LINE = "(no line of yours)"
 """Operators that no frame called but those of Python, torch and other packages: those of threads
@@ -70,6 +70,13 @@ def grouped(
 def _by_shape(trace: Trace, links: Links, arguments: OpArguments) -> Grouped | None:
     if not arguments.shapes:
         return None
+    group, labels = by_shape(trace, arguments)
+    calls = Calls.of(trace, links, kinds.operators(trace), group, labels)
+    return Grouped(calls, calls)
+
+
+def by_shape(trace: Trace, arguments: OpArguments) -> tuple[Int32, tuple[str, ...]]:
+    """For each row the number of its name and shapes, and the labels of those."""
     # One number for each pair of a name and a shape; a row without shapes has its name alone.
     width = len(arguments.shapes) + 1
     pairs = trace.name.astype(np.int64) * width + arguments.shape + 1
@@ -78,8 +85,9 @@ def _by_shape(trace: Trace, links: Links, arguments: OpArguments) -> Grouped | N
     labels = [
         f"{trace.names[pair // width]}  {shapes[pair % width]}".rstrip() for pair in found.tolist()
     ]
-    calls = Calls.of_labels(trace, links, kinds.operators(trace), group.astype(np.int32), labels)
-    return Grouped(calls, calls)
+    distinct = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    numbers = np.array([distinct[label] for label in labels], dtype=np.int32)
+    return numbers[group.reshape(-1)], tuple(distinct)
 
 
 def _by_module(trace: Trace, links: Links) -> Grouped | None:

@@ -8,11 +8,12 @@ from msgspec import Meta
 
 from perftui.experiments import comparison
 from perftui.experiments.conditions import Difference
+from perftui.experiments.figures import FigureChange
 from perftui.experiments.trial.costs import Costs
 from perftui.experiments.trial.same_losses import LossCheck
 from perftui.experiments.trial.verdict import Outcome
 from perftui.experiments.tune.journal import Attempt
-from perftui.experiments.work_changes import WorkChange
+from perftui.experiments.work_changes import Whole, WorkChange
 from perftui.report.outputs.common import Command, Ns, Ratio, Schema
 from perftui.report.outputs.finding import Numerics
 from perftui.run.worker_curve import CurvePoint
@@ -142,10 +143,35 @@ class ComparisonOutput(TypedDict):
         ),
     ]
     operators: Annotated[
-        list[WorkChange], Meta(description="For the mean step, the most changed first.")
+        list[WorkChange],
+        Meta(
+            description=(
+                "For the mean step, the most changed first; a side with 0 calls does not have it."
+            )
+        ),
+    ]
+    operators_by: Annotated[
+        Literal["name", "name and shapes"],
+        Meta(description="By shapes, which follow the name, if both sides have recorded them."),
+    ]
+    operators_of: Annotated[
+        Whole | None, Meta(description="What the CPU times of `operators` sum to.")
     ]
     kernels: Annotated[
         list[WorkChange], Meta(description="Kernels, copies and memsets of the mean step.")
+    ]
+    kernels_of: Annotated[
+        Whole | None,
+        Meta(
+            description=(
+                "What the times of `kernels` sum to, less what was counted twice because kernels "
+                "ran at the same time."
+            )
+        ),
+    ]
+    figures: Annotated[
+        list[FigureChange],
+        Meta(description="Memory, data loader and machine; null where a side does not know it."),
     ]
     changes: InForce
     notes: Notes

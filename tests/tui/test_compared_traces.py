@@ -18,7 +18,7 @@ from tests.tui.traces import even_steps, write_trace
 
 async def test_a_trace_is_compared_with_one_beside_it(tmp_path: Path) -> None:
     even_steps(24, compute=ms(8)).write(tmp_path / "slow.pt.trace.json")
-    async with opened(write_trace(tmp_path, 24), (120, 60), replay=True) as (app, pilot):
+    async with opened(write_trace(tmp_path, 24), (120, 66), replay=True) as (app, pilot):
         await pilot.press("5")
         await until_shown(pilot, "press b to choose another trace")
         await pilot.press("b")

@@ -23,7 +23,10 @@ from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui.experiments.figures import FigureChange, figure_changes
 from perftui.experiments.in_force import effective_changes
 from perftui.experiments.noise import noise_of
+from perftui.experiments.ratios import Ratios
+from perftui.experiments.repeats import Repeats
 from perftui.experiments.same_work import busy, incomparable
+from perftui.experiments.trial.paired import Estimate
 from perftui.experiments.work_changes import (
     Whole,
     WorkChange,
@@ -39,6 +42,8 @@ from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.step_tables import StepTables, operators_by_shape, step_tables
 from perftui.facts.step.steps import step_breakdown
 from perftui.facts.step.trace_steps import trace_steps
+
+ONE_RUN_EACH = "one run each: no confidence interval"
 
 
 class Verdict(str, enum.Enum):
@@ -82,6 +87,8 @@ class Comparison:
     """What the comparison does not show, in words."""
     differences: tuple[Difference, ...] = ()
     """Of machine, versions, command and source, between two runs."""
+    repeats: Repeats | None = None
+    """Several runs on each side; None where each is one."""
 
     @property
     def of_traces(self) -> bool:
@@ -150,6 +157,11 @@ class Comparison:
         """Memory, data loader and use of the machine, as far as they are known."""
         return figure_changes(self.before, self.after)
 
+    @property
+    def estimate(self) -> Estimate | None:
+        """The ratio and its interval by pairs of runs; None with fewer than six of them."""
+        return self.repeats.verdict.estimate if self.repeats else None
+
 
 def compare(before: Facts, after: Facts) -> Comparison:
     """Compare the steady training steps of two runs or traces.
@@ -209,32 +221,12 @@ def _other_clocks(before: Facts, after: Facts) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class _Ratios:
-    """Step before over step after, > 1 where the second run is faster."""
-
-    mean: float
-    usual: float
-
-    @property
-    def opposite(self) -> bool:
-        """Whether one of ``mean`` and ``usual`` is faster and the other slower."""
-        return (self.mean - 1) * (self.usual - 1) < 0
-
-    @property
-    def cautious(self) -> float:
-        """The ratio closer to 1: what both the mean and the usual step vouch for."""
-        if self.opposite:
-            return 1.0
-        return min(self.mean, self.usual, key=lambda ratio: abs(math.log(ratio)))
-
-
-def _ratios(before: StepBreakdown | None, after: StepBreakdown | None) -> _Ratios | None:
+def _ratios(before: StepBreakdown | None, after: StepBreakdown | None) -> Ratios | None:
     if before is None or after is None:
         return None
     if not (before.mean and after.mean and before.usual and after.usual):
         return None
-    return _Ratios(before.mean / after.mean, before.usual / after.usual)
+    return Ratios(before.mean / after.mean, before.usual / after.usual)
 
 
 def _phases(before: StepBreakdown | None, after: StepBreakdown | None) -> tuple[PhaseChange, ...]:
@@ -248,7 +240,7 @@ def _judge(
     before: Facts,
     after: Facts,
     steps: tuple[StepBreakdown | None, StepBreakdown | None],
-    ratios: _Ratios | None,
+    ratios: Ratios | None,
     unlike: str,
 ) -> tuple[Verdict, str]:
     if unlike:
@@ -283,7 +275,7 @@ def _kind(side: Facts) -> str:
     return "run" if side.run is not None else "trace"
 
 
-def _by_size(ratios: _Ratios, noise: float) -> tuple[Verdict, str]:
+def _by_size(ratios: Ratios, noise: float) -> tuple[Verdict, str]:
     """The usual step has to have changed by more than noise, and so has the time of all steps."""
     usual = f"two runs of one program differ by up to {fmt.percent(noise)}"
     beyond = math.log1p(noise)
@@ -304,7 +296,7 @@ def _by_size(ratios: _Ratios, noise: float) -> tuple[Verdict, str]:
 def _notes(before: Facts, after: Facts) -> tuple[str, ...]:
     if not _both_runs(before, after):
         return _notes_of_traces(before, after)
-    notes = ["one run each: no confidence interval", "losses were not compared"]
+    notes = [ONE_RUN_EACH, "losses were not compared"]
     if None in (conditions(before).batch_size, conditions(after).batch_size):
         notes.append("whether a step has the same number of samples in both runs is not known")
     first, second = before.manifest, after.manifest

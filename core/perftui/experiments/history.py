@@ -42,8 +42,10 @@ class PastRun:
     in_force: InForce
     steps: int
     """Steady ones."""
+    mean_ns: int | None
+    """Mean steady step; None without any."""
     usual_ns: int | None
-    """Mean steady step without the slowest and the fastest tenth; None without steady steps."""
+    """The same without the slowest and the fastest tenth of the steps."""
     busy: str = ""
     """Why its host was too busy to measure on; empty where it was not."""
 
@@ -51,6 +53,11 @@ class PastRun:
     def run_id(self) -> str:
         """The name of its directory."""
         return self.root.name
+
+    @property
+    def started_ns(self) -> int:
+        """When it began, ns since the epoch."""
+        return self.conditions.manifest.started_ns
 
     @property
     def unusable(self) -> str:
@@ -122,6 +129,7 @@ def past_run(run: Facts) -> PastRun:
         known,
         in_force(run),
         mean.count if mean else 0,
+        mean.mean or None if mean else None,
         mean.usual or None if mean else None,
         busy_host(run),
     )

@@ -11,12 +11,13 @@ import msgspec
 from perftui import format as fmt
 from perftui.experiments.comparison import Comparison, Verdict
 from perftui.experiments.conditions import Difference, Effect
+from perftui.experiments.repeats import Repeats
 from perftui.fixes.apply import last_applied, patch_store
 from perftui.report import comparison_tables
 from perftui.report.blocks import cut
 from perftui.report.fit import LETTERS, cut_lists, fitting_lines, whole
 from perftui.report.next_command import report_command, undo_command
-from perftui.report.outputs.changes import BriefComparison, ComparisonOutput
+from perftui.report.outputs.changes import BriefComparison, ComparisonOutput, RepeatsOutput
 from perftui.run.columns import phase_name
 from perftui.trace.text import printable
 
@@ -24,7 +25,7 @@ SCHEMA = 1
 
 _ONLY_WHOLE = (
     *("steps_of", "parts_ns", "table_steps", "operators", "operators_by", "operators_of"),
-    *("kernels", "kernels_of", "figures"),
+    *("kernels", "kernels_of", "figures", "repeats"),
 )
 """Fields that the brief comparison does without."""
 
@@ -90,6 +91,9 @@ def as_object(found: Comparison) -> ComparisonOutput:
         "schema": SCHEMA,
         "outcome": found.verdict,
         "ratio": found.speedup,
+        "low": found.estimate.low if found.estimate else None,
+        "high": found.estimate.high if found.estimate else None,
+        "repeats": _repeats(found.repeats) if found.repeats else None,
         "reason": found.reason,
         "comparable": _comparable(found.differences),
         "differences": msgspec.to_builtins(found.differences),
@@ -105,6 +109,14 @@ def as_object(found: Comparison) -> ComparisonOutput:
         "changes": list(found.changes),
         "notes": [*found.notes, *found.table_notes],
         "next": _next(found),
+    }
+
+
+def _repeats(repeats: Repeats) -> RepeatsOutput:
+    return {
+        "before": [one.run_id for one in repeats.before],
+        "after": [one.run_id for one in repeats.after],
+        "pairs": repeats.ratios,
     }
 
 

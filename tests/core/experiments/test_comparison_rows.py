@@ -87,7 +87,11 @@ def test_operators_are_rows_by_shape_where_both_have_recorded_them() -> None:
     found = compared(training(before, "shapes"), training(after, "shapes"))
     assert found.operators_by == "name and shapes"
     calls = {one.name: (one.before.calls, one.after.calls) for one in found.operators}
-    assert calls == {"aten::op  [1,8]": (1, 1), "aten::op  [2,8]": (1, 0), "aten::op  [3,8]": (0, 1)}
+    assert calls == {
+        "aten::op  [1,8]": (1, 1),
+        "aten::op  [2,8]": (1, 0),
+        "aten::op  [3,8]": (0, 1),
+    }
     assert "Operators of a step by name and shapes, self CPU time" in text(found)
 
     mixed = compared(training(before, "shapes"), training(after))

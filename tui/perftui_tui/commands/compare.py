@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perftui_tui.commands.exit_codes import DONE, INCONCLUSIVE, NO_DIFFERENCE, SLOWER
-from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.line import BEHIND, CommandLine, UsageError
 from perftui_tui.commands.output import write, write_object
 from perftui_tui.commands.target import find_target
+
+if TYPE_CHECKING:
+    from perftui.experiments.comparison import Comparison
+    from perftui.facts.fact import Facts
 
 
 def compare(line: CommandLine) -> int:
@@ -18,20 +24,11 @@ def compare(line: CommandLine) -> int:
     """
     from perftui.experiments.comparison import Verdict
     from perftui.experiments.comparison import compare as compared
-    from perftui.facts.fact import Facts
     from perftui.report.comparison import as_object, brief_object, brief_text, text
-    from perftui.report.subject import SubjectError, load_subject
 
-    if len(line.words) != 2:
-        raise UsageError("compare takes two runs or traces: perftui compare BEFORE AFTER")
-    facts = []
-    for word in line.words:
-        try:
-            subject = load_subject(find_target(replace(line, words=(word,))).path)
-        except (SubjectError, OSError) as error:
-            raise UsageError(str(error)) from error
-        facts.append(Facts(subject.run, subject.analysis))
-    found = compared(*facts)
+    sides = _sides(line)
+    facts = [_facts(line, side[0]) for side in sides]
+    found = _repeated(compared(*facts), line, sides)
     brief = "brief" in line.flags
     if "json" in line.flags:
         write_object(brief_object(found) if brief else as_object(found), brief=brief)
@@ -43,3 +40,52 @@ def compare(line: CommandLine) -> int:
         Verdict.NO_CLEAR_DIFFERENCE: NO_DIFFERENCE,
         Verdict.INCONCLUSIVE: INCONCLUSIVE,
     }[found.verdict]
+
+
+def _sides(line: CommandLine) -> tuple[list[str], list[str]]:
+    """What is named on each side: one each, or several with ``--`` between."""
+    words = list(line.words)
+    if BEHIND in words:
+        at = words.index(BEHIND)
+        sides = words[:at], words[at + 1 :]
+    else:
+        sides = words[:1], words[1:2]
+    if not all(sides) or BEHIND in sides[1] or (BEHIND not in words and len(words) != 2):
+        raise UsageError(
+            "compare takes two runs or traces, perftui compare BEFORE AFTER, or several runs each, "
+            "perftui compare BEFORE... -- AFTER..."
+        )
+    return sides
+
+
+def _path(line: CommandLine, word: str) -> Path:
+    return find_target(replace(line, words=(word,))).path
+
+
+def _facts(line: CommandLine, word: str) -> Facts:
+    from perftui.facts.fact import Facts
+    from perftui.report.subject import SubjectError, load_subject
+
+    try:
+        subject = load_subject(_path(line, word))
+    except (SubjectError, OSError) as error:
+        raise UsageError(str(error)) from error
+    return Facts(subject.run, subject.analysis)
+
+
+def _repeated(
+    found: Comparison, line: CommandLine, sides: tuple[list[str], list[str]]
+) -> Comparison:
+    """``found`` beside the runs that are named, or those that repeat the two."""
+    from perftui.experiments.history import past_run
+    from perftui.experiments.repeated import with_repeats
+    from perftui.experiments.repeats import found_repeats, repeats_of
+
+    if max(map(len, sides)) > 1:
+        if found.of_traces:
+            raise UsageError("compare takes several runs of each side, but one trace")
+        first, second = ([_path(line, word) for word in side] for side in sides)
+        return with_repeats(found, repeats_of((first, second)))
+    if found.of_traces or "no-repeats" in line.flags:
+        return found
+    return with_repeats(found, found_repeats(past_run(found.before), past_run(found.after)))

@@ -42,7 +42,10 @@ FLAGS = (
     "prune",
     "github",
     "allow-run",
+    "no-repeats",
 )
+BEHIND = "--"
+"""In ``compare``: behind it are the runs of the other side."""
 VALUES = (
     "python",
     "runs",
@@ -155,7 +158,9 @@ def parse(arguments: list[str]) -> CommandLine:
     for word in rest:
         if word in ("-h", "--help"):
             return CommandLine("help")
-        if word.startswith("-") and word != "-":
+        if word == BEHIND and line.action == "compare":
+            words.append(word)
+        elif word.startswith("-") and word != "-":
             if line.action or word not in ("-m", "--", "-V", "--version"):
                 _option(word, rest, flags, values)
                 continue

@@ -18,7 +18,8 @@ perftui: find out why a PyTorch training is slow, and fix it
   perftui isolate [RUN]                   bound the cost of data loading, output and everything else
   perftui apply [FIX] [RUN]               write a fix to the source
   perftui undo [RUN]                      undo the last fix that was written
-  perftui compare BEFORE AFTER            compare two runs or traces
+  perftui compare BEFORE AFTER            compare two runs or traces, or several runs each
+                                          (compare B1 B2... -- A1 A2...)
   perftui check [RUN or TRACE]            fail a build on critical findings or a slower step
   perftui runs [DIR]                      list the recorded runs of DIR (default: of the project)
   perftui runs [DIR] --prune LIMITS       delete the runs that exceed all given limits
@@ -76,6 +77,7 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --trust           try, tune, isolate, diagnose, apply, undo, replay: run the command of a run
                     that you did not record, and write to its source
   --dry-run         apply, undo, runs --prune: show the change, write or delete nothing
+  --no-repeats      compare: only the two runs, without others of the same command and commit
   --fail-on LEVEL   check: fail on findings from this level on: critical (default), warning,
                     info, none; with --against, on those that the baseline does not have
   --against BASE    check: compare with this run or trace, with the newest earlier run of the

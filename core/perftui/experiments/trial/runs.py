@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from pathlib import Path
@@ -104,9 +104,14 @@ def step_time(run: Facts) -> int | None:
 def noise(runs: list[TrialRun]) -> float | None:
     """By how much two runs in turn of the same arm differ, the median, as a share; None where none
     were."""
-    alike = [
-        abs(math.log(one.step_ns / other.step_ns))
-        for one, other in pairwise(runs)
-        if one.arm is other.arm
+    in_turn = [
+        (one.step_ns, other.step_ns) for one, other in pairwise(runs) if one.arm is other.arm
     ]
+    return spread(in_turn)
+
+
+def spread(series: Iterable[Sequence[int]]) -> float | None:
+    """By how much two in turn of the steps of each series differ, the median, as a share; None
+    without any two."""
+    alike = [abs(math.log(one / other)) for steps in series for one, other in pairwise(steps)]
     return math.expm1(median(alike)) if alike else None

@@ -24,6 +24,12 @@ Notes = Annotated[
 ]
 InForce = Annotated[list[str], Meta(description="Changed arguments in force: num_workers 0 -> 2.")]
 
+Low = Annotated[
+    float | None,
+    Meta(description="Lower end of the interval of the ratio; null with fewer than 6 pairs."),
+]
+High = Annotated[float | None, Meta(description="Upper end of the interval of the ratio.")]
+
 Comparable = Annotated[
     Literal["yes", "partly", "no"],
     Meta(
@@ -69,8 +75,8 @@ class TrialOutput(TypedDict):
     outcome: Outcome
     headline: str
     ratio: Ratio
-    low: Annotated[float | None, Meta(description="Lower end of the interval of the ratio.")]
-    high: Annotated[float | None, Meta(description="Upper end of the interval of the ratio.")]
+    low: Low
+    high: High
     noise: Annotated[
         float | None,
         Meta(description="By how much two identical runs or blocks differ here, as a share."),
@@ -101,8 +107,8 @@ class TuningOutput(TypedDict):
     outcome: Annotated[Outcome, Meta(description="All kept fixes together.")]
     headline: str
     ratio: Ratio
-    low: Annotated[float | None, Meta(description="Lower end of the interval of the ratio.")]
-    high: Annotated[float | None, Meta(description="Upper end of the interval of the ratio.")]
+    low: Low
+    high: High
     kept: list[Attempt]
     not_kept: list[Attempt]
     base: Annotated[str, Meta(description="Directory of the run recorded with all kept fixes.")]
@@ -113,12 +119,25 @@ class TuningOutput(TypedDict):
     losses: LossCheck | None
 
 
+class RepeatsOutput(TypedDict):
+    """Several runs on each side of a comparison, in the order of their starts."""
+
+    before: list[str]
+    after: list[str]
+    pairs: Annotated[list[float], Meta(description="Step before over step after of each pair.")]
+
+
 class ComparisonOutput(TypedDict):
     """`perftui compare`: one run or trace against another."""
 
     schema: Schema
     outcome: comparison.Verdict
     ratio: Ratio
+    low: Low
+    high: High
+    repeats: Annotated[
+        RepeatsOutput | None, Meta(description="Null if there is one run or trace on each side.")
+    ]
     reason: str
     comparable: Comparable
     differences: Annotated[
@@ -237,6 +256,8 @@ class BriefComparison(TypedDict):
     schema: Schema
     outcome: comparison.Verdict
     ratio: Ratio
+    low: Low
+    high: High
     reason: str
     comparable: Comparable
     differences: Annotated[

@@ -8,11 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from perftui.experiments.comparison import Comparison, PhaseChange, Verdict
-from perftui.facts.cpu.machine import machine_use
+from perftui.experiments.figures import BYTES, NS, SHARE, FigureChange
 from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.format import middle
 from perftui.report.comparison import difference_lines
+from perftui.report.comparison_tables import value_of
 from perftui.run.columns import phase_name
-from perftui_tui.look.format import per_second, share
+from perftui.trace.text import printable
+from perftui_tui.look.format import per_second
 from perftui_tui.look.rows import Row, crop, fold, row, wrap
 from perftui_tui.look.units import format_ns
 from perftui_tui.panes.findings import proof_style
@@ -100,7 +103,6 @@ def _verdict(result: Comparison, cells: int) -> list[Row]:
 
 
 def _lines(result: Comparison) -> list[Line]:
-    runs = (result.before, result.after)
     first, second = result.steps
     before, after = (_of(step, "steps_per_second") for step in (first, second))
     lines = [Line("steps/s", before, after, per_second, False)]
@@ -110,14 +112,16 @@ def _lines(result: Comparison) -> list[Line]:
     ]
     whole = first.mean if first else 0
     lines += [_phase(one, whole) for one in result.phases if one.before or one.after]
-    one, other = (machine_use(run) for run in runs)
-    if not result.of_traces:
-        cores = (one.tree_cores, other.tree_cores)
-        lines.append(Line("CPU cores used", *cores, "{:.2f}".format, None))
-    if not result.of_traces and (one.gpu_busy, other.gpu_busy) != (None, None):
-        lines.append(Line("GPU busy", one.gpu_busy, other.gpu_busy, partial(share, whole=1), False))
+    lines += map(_figure, result.figures)
     count, counted = (float(each.count) if each else 0.0 for each in (first, second))
     return [*lines, Line("steady steps", count, counted, "{:.0f}".format, None)]
+
+
+def _figure(one: FigureChange) -> Line:
+    """Less memory and waiting is better, and more use of a GPU; of cores neither is."""
+    better = True if one.unit in (BYTES, NS) else False if one.unit == SHARE else None
+    show: Callable[[float], str] = partial(value_of, one)
+    return Line(middle(printable(one.name), NAME_WIDTH - 1), one.before, one.after, show, better)
 
 
 def _phase(change: PhaseChange, step: int) -> Line:

@@ -12,7 +12,6 @@ from textual.widget import Widget
 
 from perftui.experiments.comparison import Comparison, compare
 from perftui.facts.fact import Facts
-from perftui.facts.step.step_tables import step_tables
 from perftui.facts.step.trace_steps import trace_steps
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.look.rows import Row, row, wrap
@@ -22,7 +21,7 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.step_breakdown import DrawnStep, of_trace
 from perftui_tui.screens.compare.figures import comparison
 from perftui_tui.screens.compare.step_histogram import StepHistogram
-from perftui_tui.screens.compare.work import lacks_tables, work_rows
+from perftui_tui.screens.compare.work import lacks_tables, work_out, work_rows
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 
@@ -151,9 +150,9 @@ class CompareScreen(RunScreen):
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="compare-tables")
     def _work_out(self, known: Sequence[Facts]) -> None:
-        """The operators and kernels of both: of a million rows that takes a second."""
+        """The operators and kernels of both."""
         for one in known:
-            step_tables.or_none(one)
+            work_out(one)
         self.app.call_from_thread(self.redraw)
 
     def _pair(self, snapshot: Snapshot) -> tuple[Snapshot, Snapshot] | None:

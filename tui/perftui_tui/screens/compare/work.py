@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from perftui.analysis.kernels.distinct_names import short_names
 from perftui.experiments.comparison import Comparison
-from perftui.experiments.work_changes import Amount, WorkChange
+from perftui.experiments.work_changes import Amount, Whole, WorkChange, split
 from perftui.facts.fact import Facts
-from perftui.facts.step.step_tables import step_tables
+from perftui.facts.step.step_tables import operators_by_shape, step_tables
 from perftui.format import middle
 from perftui.trace.text import printable
 from perftui_tui.look.rows import Row, row
@@ -21,13 +21,22 @@ MOST_ROWS = 20
 _CALLS, _TIME, _SHARE = 15, 10, 9
 _NARROWEST = 16
 """Cells of the name from which on calls are shown as well, and the share."""
+TABLES = (step_tables, operators_by_shape)
 _NOTABLE = 0.01
 """Share of the time of one side: a change below it is called neither better nor worse."""
 
 
 def lacks_tables(facts: Facts) -> bool:
     """Whether operators and kernels of a trace are still to be worked out."""
-    return facts.analysis is not None and step_tables not in facts.analysis.worked_out
+    if facts.analysis is None:
+        return False
+    return any(table not in facts.analysis.worked_out for table in TABLES)
+
+
+def work_out(facts: Facts) -> None:
+    """Work them out: of a million rows that takes a second, with shapes some more."""
+    for table in TABLES:
+        table.or_none(facts)
 
 
 def work_rows(found: Comparison, cells: int) -> tuple[list[Row], list[Row]]:
@@ -35,18 +44,17 @@ def work_rows(found: Comparison, cells: int) -> tuple[list[Row], list[Row]]:
     if found.tables is None:
         return [], []
     of = "a step" if found.tables[0].steps else "the whole trace"
-    kernels, operators = found.kernels[:MOST_ROWS], found.operators
+    kernels, others = split(found.kernels, MOST_ROWS)
     names = short_names(one.name for one in kernels)
-    own = sorted(operators, key=lambda one: -abs(one.cpu_ns))[:MOST_ROWS]
+    own = sorted(found.operators, key=lambda one: -abs(one.cpu_ns))
+    operators, other = split(own, MOST_ROWS)
     on_gpu = [(names[one.name], one, _gpu(one)) for one in kernels]
-    on_cpu = [(one.name, one, _cpu(one)) for one in own]
-    whole, all_own = (
-        sum(each(one)[0] for one in every)
-        for each, every in ((_gpu, found.kernels), (_cpu, operators))
-    )
+    on_gpu += [(others.name, others, _gpu(others))] if others else []
+    on_cpu = [(one.name, one, _cpu(one)) for one in (*operators, *([other] if other else []))]
+    shaped = " by shape" if found.operators_by != "name" else ""
     return (
-        list(_table(f"kernels of {of}", on_gpu, whole, cells)),
-        list(_table(f"operators of {of}, own CPU", on_cpu, all_own, cells)),
+        list(_table(f"kernels of {of}", on_gpu, found.kernels_whole, cells)),
+        list(_table(f"operators of {of}{shaped}, own CPU", on_cpu, found.operators_whole, cells)),
     )
 
 
@@ -61,13 +69,14 @@ def _cpu(one: WorkChange) -> tuple[int, int]:
 def _table(
     title: str,
     rows: Sequence[tuple[str, WorkChange, tuple[int, int]]],
-    whole: int,
+    all_of: Whole | None,
     cells: int,
 ) -> Iterator[Row]:
     """The name has what the numbers leave; where that is too little calls are left out, then the
-    share of ``whole``, what all of them took before."""
-    if not rows:
+    share of what all of them took before. The last row is what they are parts of."""
+    if not rows or all_of is None:
         return
+    whole = all_of.before_ns + all_of.twice_before_ns
     left = cells - 3 * _TIME - _NARROWEST
     with_share = left >= _SHARE
     with_calls = left >= _SHARE + _CALLS
@@ -86,6 +95,18 @@ def _table(
         by = f"{format_ns(change) if change <= 0 else '+' + format_ns(change):>{_TIME}}"
         part = f"{_of_all(change, whole):>{_SHARE}}" if with_share else ""
         yield row(f"{shown}{figures}", (by + part, style or "dim"))
+    blank = " " * (_CALLS if with_calls else 0)
+    for name, before, after in _sums(all_of):
+        change = after - before
+        by = f"{format_ns(change) if change <= 0 else '+' + format_ns(change):>{_TIME}}"
+        figures = f"{middle(name, room):<{room}}{blank}{_figure(before)}{_figure(after)}"
+        yield row((figures + by, "dim"))
+
+
+def _sums(of: Whole) -> Iterator[tuple[str, int, int]]:
+    if of.twice_before_ns or of.twice_after_ns:
+        yield "ran at the same time", -of.twice_before_ns, -of.twice_after_ns
+    yield of.what, of.before_ns, of.after_ns
 
 
 def _of_all(change: int, whole: int) -> str:

@@ -30,6 +30,8 @@ WORDS = {
     "RUN2": SECOND,
     "A": FIRST,
     "B": SECOND,
+    **dict.fromkeys(("A1", "A2...", ".perftui/runs/20231114-*"), FIRST),
+    **dict.fromkeys(("B1", "B2...", ".perftui/runs/20231115-*"), SECOND),
     "BASELINE": FIRST,
     "PATH": FIRST,
     "TRACE": "rank0.pt.trace.json",

@@ -44,7 +44,7 @@ def test_a_run_that_is_slower_than_all_before_fails(place: Path, capsys: Capture
         "FAILED",
     )
     assert printed.splitlines()[-5:] == [
-        "step time: 14 % slower than 7 earlier runs, which differ by up to 6.0 %; slower since "
+        "step time: 14 % slower than 6 earlier runs, which differ by up to 6.0 %; slower since "
         f"{runs[6].name}",
         "against 7 earlier runs of this command",
         f"slower since {runs[6].name}, after {runs[5].name}",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from perftui import format as fmt
 from perftui.experiments.conditions import Conditions, differing
-from perftui.experiments.history import MOST_RUNS, PastRun, read_past_run, unlike
+from perftui.experiments.history import MOST_RUNS, LeftOut, PastRun, read_past_run, unlike
 from perftui.experiments.ratios import Ratios
 from perftui.experiments.same_command import what_ran
 from perftui.experiments.trial.paired import next_look
@@ -24,7 +24,7 @@ class Repeats:
 
     before: tuple[PastRun, ...]
     after: tuple[PastRun, ...]
-    left_out: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     """Runs that were named and cannot be used, and why."""
 
     @property
@@ -44,8 +44,8 @@ class Repeats:
         for name, side in (("before", self.before), ("after", self.after)):
             if len(side) > 1:
                 yield f"{name}: {fmt.several(len(side), 'run')}, {_range(side)}"
-        for run, why in self.left_out:
-            yield f"{run} was left out: {why}"
+        for one in self.left_out:
+            yield f"{one.run} was left out: {one.why}"
         pairs = len(self.ratios)
         if pairs < (fewest := next_look(0) or 0):
             several = fmt.several(pairs, "pair")
@@ -57,17 +57,19 @@ class Repeats:
             )
 
 
-def repeats_of(named: tuple[Sequence[Path], Sequence[Path]]) -> Repeats:
+def repeats_of(before: Sequence[Path], after: Sequence[Path]) -> Repeats:
     """The runs that were named on each side."""
-    sides, left_out = [], []
-    for roots in named:
-        found = [one for one in map(read_past_run, roots) if one is not None]
-        for one in found:
-            if why := one.unusable or unlike(found[0], one):
-                left_out.append((one.run_id, why))
-        names = {run for run, _ in left_out}
-        sides.append(_in_order(one for one in found if one.run_id not in names))
-    return Repeats(*sides, tuple(left_out))
+    first, left_out = _usable(before)
+    second, others = _usable(after)
+    return Repeats(first, second, (*left_out, *others))
+
+
+def _usable(roots: Sequence[Path]) -> tuple[tuple[PastRun, ...], tuple[LeftOut, ...]]:
+    """The runs of one side that can be compared with its first, and the others."""
+    found = [one for one in map(read_past_run, roots) if one is not None]
+    why = {one.run_id: one.unusable or unlike(found[0], one) for one in found}
+    usable = _in_order(one for one in found if not why[one.run_id])
+    return usable, tuple(LeftOut(run, reason) for run, reason in why.items() if reason)
 
 
 def found_repeats(before: PastRun, after: PastRun) -> Repeats:

@@ -32,9 +32,8 @@ def lines(found: Comparison) -> Iterator[str]:
         lambda amount: amount.gpu_ns,
         names,
     )
-    by = " by name and shapes" if found.operators_by != "name" else ""
     yield from _table(
-        f"Operators of {of}{by}, self CPU time",
+        f"Operators of {of} by {found.operators_by}, self CPU time",
         "operator",
         tuple(sorted(found.operators, key=lambda one: -abs(one.cpu_ns))),
         found.operators_whole,
@@ -44,7 +43,7 @@ def lines(found: Comparison) -> Iterator[str]:
 
 
 def value_of(figure: FigureChange, value: float | None) -> str:
-    """``31 GiB``, ``62 %``, ``1.8 cores``; a dash where it is not known."""
+    """``31 GiB``, ``62 %``, ``1.88``; a dash where it is not known."""
     if value is None:
         return "-"
     if figure.unit == BYTES:
@@ -53,7 +52,7 @@ def value_of(figure: FigureChange, value: float | None) -> str:
         return fmt.duration(value)
     if figure.unit == SHARE:
         return fmt.percent(value)
-    return f"{value:.2f} cores" if figure.unit == CORES else f"{value:g}"
+    return f"{value:.2f}" if figure.unit == CORES else f"{value:g}"
 
 
 def change_of(figure: FigureChange) -> str:

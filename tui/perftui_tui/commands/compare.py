@@ -85,7 +85,7 @@ def _repeated(
         if found.of_traces:
             raise UsageError("compare takes several runs of each side, but one trace")
         first, second = ([_path(line, word) for word in side] for side in sides)
-        return with_repeats(found, repeats_of((first, second)))
+        return with_repeats(found, repeats_of(first, second))
     if found.of_traces or "no-repeats" in line.flags:
         return found
     return with_repeats(found, found_repeats(past_run(found.before), past_run(found.after)))

@@ -58,7 +58,7 @@ little to judge. apply and undo: 0 done or written already, 1 an error,
 - `notes` say that the host was busy: repeat on an idle machine. Run nothing else during a trial.
 - Too few steps: `confidence` is not high; run `would_raise_confidence_command`, if there is one.
 - `best_speedup` is the gain if the whole cost were gone: a bound, not a promise. `try` measures.
-- `compare` compares one run with another, without an interval: prefer `try`.
+- `compare` has an interval (`low`, `high`) only with six runs on each side: prefer `try`.
 - Profiled steps are slower, and left out. Do not time a script under a profiler yourself.
 - Another machine, different data or a different number of steps: the runs cannot be compared.
 - `losses` of a trial compares the first losses of its runs; `compare` does not. If they were not

@@ -26,7 +26,8 @@ def step_time_check(history: History, limits: Limits) -> Check:
     change = now.usual_ns / level.usual_ns - 1
     step = f"usual {fmt.duration(round(level.usual_ns))} -> {fmt.duration(now.usual_ns)}"
     value = f"{step}, {_said(change)}"
-    by = f"{_runs(history)}, which differ by up to {fmt.percent(level.noise)}"
+    usual = len(history.before) if level.since is None else level.since
+    by = f"{fmt.several(usual, 'earlier run')}, which differ by up to {fmt.percent(level.noise)}"
     if change <= limits.max_regression:
         return check(value, State.OK, f"{_said(change)} than {by}")
     if level.place is not Place.SLOWER:
@@ -45,16 +46,13 @@ def ratio_of(history: History) -> float | None:
 
 def history_lines(history: History) -> list[str]:
     """Which runs it was held against, and which were left out and why. Not yet safe to show."""
-    lines = [f"against {_runs(history)} of this command"]
+    runs = fmt.several(len(history.before), "earlier run")
+    lines = [f"against {runs} of this command"]
     reasons = Counter(one.why for one in history.left_out)
     lines += [f"  left out: {fmt.several(count, 'run')}, {why}" for why, count in reasons.items()]
     if history.level and (first := history.first_slow) and (last := history.last_before):
         lines.append(f"slower since {first.run_id}, after {last.run_id}")
     return lines
-
-
-def _runs(history: History) -> str:
-    return fmt.several(len(history.before), "earlier run")
 
 
 def _said(change: float) -> str:

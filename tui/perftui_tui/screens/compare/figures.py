@@ -120,7 +120,7 @@ def _lines(result: Comparison) -> list[Line]:
 def _figure(one: FigureChange) -> Line:
     """Less memory and waiting is better, and more use of a GPU; of cores neither is."""
     better = True if one.unit in (BYTES, NS) else False if one.unit == SHARE else None
-    show: Callable[[float], str] = partial(value_of, one)
+    show: Callable[[float], str] = format_ns if one.unit == NS else partial(value_of, one)
     return Line(middle(printable(one.name), NAME_WIDTH - 1), one.before, one.after, show, better)
 
 

@@ -17,7 +17,7 @@ from perftui.experiments.conditions import (
 )
 from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui.experiments.in_force import InForce, in_force, in_force_changes
-from perftui.experiments.level import Level, levels
+from perftui.experiments.level import Level, Place, levels
 from perftui.experiments.noise import noise_of
 from perftui.experiments.same_command import earlier_runs_of, what_ran
 from perftui.experiments.same_work import other_work
@@ -174,6 +174,14 @@ class Listed:
     run: PastRun
     level: Level | None
     """None where its own steps say nothing."""
+
+    @property
+    def slower(self) -> float | None:
+        """By which share its step is longer than before; None where it is not, or not certainly."""
+        level, step = self.level, self.run.usual_ns
+        if level is None or level.place is not Place.SLOWER or not level.usual_ns or not step:
+            return None
+        return step / level.usual_ns - 1
 
 
 def listed(entries: Iterable[RunEntry]) -> dict[Path, Listed]:

@@ -43,7 +43,7 @@ def runs(line: CommandLine) -> int:
     if "json" in line.flags:
         from perftui.report.runs import runs_object
 
-        write_object(runs_object(directory, entries))
+        write_object(runs_object(directory, entries, judged))
         return 0
     if not entries:
         print(printable(f"no runs in {directory}"))
@@ -57,28 +57,17 @@ def runs(line: CommandLine) -> int:
 
 
 def _line(entry: RunEntry, manifest: Manifest, known: Listed | None) -> str:
-    from perftui.format import duration
+    from perftui.format import duration, percent
     from perftui.run.history import recorded_where
     from perftui_tui.look.format import date_and_time
 
     started = date_and_time(manifest.started_ns)
     step = duration(known.run.usual_ns) if known and known.run.usual_ns else ""
     name = f"  {manifest.name}" if manifest.name else ""
-    slower = f"  {said}" if known and (said := _slower(known)) else ""
+    slower = f"  {percent(known.slower)} slower than before" if known and known.slower else ""
     elsewhere = f"  ({where})" if (where := recorded_where(entry)) else ""
     state = f"{entry.run_id:<40} {manifest.state:<14} {started}"
     return f"{state}  {step:>8}  {manifest.script}{name}{slower}{elsewhere}"
-
-
-def _slower(known: Listed) -> str:
-    """``14 % slower than before``, empty where it is not or that is not certain."""
-    from perftui.experiments.level import Place
-    from perftui.format import percent
-
-    level, step = known.level, known.run.usual_ns
-    if level is None or level.place is not Place.SLOWER or not level.usual_ns or not step:
-        return ""
-    return f"{percent(step / level.usual_ns - 1)} slower than before"
 
 
 def _directory(line: CommandLine) -> Path:

@@ -20,6 +20,17 @@ class RunOutput(TypedDict):
     command: list[str] | None
     name: Annotated[str | None, Meta(description="The name that was given to it.")]
     host: str | None
+    step_ns: Annotated[
+        int | None,
+        Meta(description="Mean step without the extreme tenths; null if not known or not read."),
+    ]
+    slower: Annotated[
+        float | None,
+        Meta(
+            description="By which share the step is longer than in earlier runs of its command; "
+            "null if it is not, or not certainly."
+        ),
+    ]
     problem: Annotated[str | None, Meta(description="Why it cannot be read.")]
 
 

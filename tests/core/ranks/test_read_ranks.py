@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +21,8 @@ from hypothesis import strategies as st
 
 from perftui.facts.fact import RankPaths
 from perftui.facts.ranks import read_in_processes, read_ranks
+from perftui.facts.ranks.read_at_once import Jobs, read_at_once
+from perftui.facts.ranks.read_one import ReadRank
 from perftui.facts.ranks.read_ranks import MEMORY_AT_LEAST, WORTH_PROCESSES, processes_for
 from perftui.report.as_json import as_object
 from perftui.report.read_beside import read_beside
@@ -61,7 +65,7 @@ def readers_of(process: psutil.Process) -> list[psutil.Process]:
     return found
 
 
-def numbers(found: Sequence[read_ranks.ReadRank]) -> list[int]:
+def numbers(found: Sequence[ReadRank]) -> list[int]:
     return sorted(rank for rank, _ in found)
 
 
@@ -119,7 +123,7 @@ def test_its_processes_end_when_nobody_waits_any_more(
     many: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_processes(monkeypatch)
-    seen: list[read_ranks.ReadRank] = []
+    seen: list[ReadRank] = []
     reading = read_ranks.read_ranks(paths(many), lambda: bool(seen))
     seen.append(next(reading))
     with pytest.raises(LoadCancelled):
@@ -158,6 +162,69 @@ if __name__ == "__main__":
     started.communicate(timeout=60)
     assert started.returncode == 130
     assert not psutil.wait_procs(readers, timeout=20)[1]
+
+
+@pytest.mark.subprocess
+def test_an_interrupt_as_a_reading_process_begins_is_quiet(many: Path, tmp_path: Path) -> None:
+    # What a process of this script imports first is the script: there it waits for the interrupt.
+    script = """
+import sys, time
+from pathlib import Path
+from perftui.facts.ranks import read_ranks
+read_ranks.WORTH_PROCESSES = 0
+from perftui_tui.cli import main
+if __name__ == "__main__":
+    sys.exit(main(["report", sys.argv[1]]))
+Path(__file__).with_suffix(".began").touch()
+time.sleep(60)
+"""
+    path = tmp_path / "interrupted.py"
+    path.write_text(script)
+    started = subprocess.Popen(
+        [sys.executable, str(path), str(many)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    readers = []
+    deadline = time.monotonic() + 60
+    while not (path.with_suffix(".began").exists() and readers):
+        readers = readers_of(psutil.Process(started.pid))
+        assert time.monotonic() < deadline
+        assert started.poll() is None
+        time.sleep(0.01)
+    for reader in readers:
+        reader.send_signal(signal.SIGINT)
+    assert not psutil.wait_procs(readers, timeout=0.5)[0]
+    os.killpg(started.pid, signal.SIGINT)
+    assert started.communicate(timeout=60)[1] == ""
+    assert started.returncode == 130
+    assert not psutil.wait_procs(readers, timeout=20)[1]
+
+
+class Breaking(Executor):
+    """Reads one trace at once, and is broken from then on."""
+
+    def __init__(self) -> None:
+        self.submitted = 0
+
+    def submit(self, *call: Any, **_: Any) -> Future[Any]:
+        self.submitted += 1
+        if self.submitted > 1:
+            raise BrokenExecutor
+        future: Future[Any] = Future()
+        future.set_result(call[0](*call[1:]))
+        return future
+
+
+def test_what_a_broken_executor_did_not_take_is_left() -> None:
+    def read(path: Path, rank: int) -> ReadRank:
+        return rank, str(path)
+
+    left = Jobs((rank, Path("x")) for rank in range(3))
+    assert list(read_at_once(Breaking(), lambda: 2, read, left, BrokenExecutor)) == [(0, "x")]
+    assert [rank for rank, _ in left] == [1, 2]
 
 
 @given(

@@ -6,16 +6,15 @@ import multiprocessing
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
+from multiprocessing.process import BaseProcess
+from typing import Any
 
 from perftui.facts.fact import RankPaths
-from perftui.facts.ranks.read_ranks import ReadRank, read_one
+from perftui.facts.ranks.read_at_once import Jobs, read_at_once
+from perftui.facts.ranks.read_one import ReadRank, read_one
 from perftui.facts.ranks.traced_ranks import unread
-
-PATIENCE = 0.2
-"""Seconds between two looks whether anybody still waits for the rest."""
 
 DIED = "the process that read it died twice, out of memory perhaps"
 
@@ -31,49 +30,57 @@ def read_in_processes(
     Raises:
         LoadCancelled: ``stopped`` returned true.
     """
-    left, suspects = deque(paths), deque[tuple[int, Path]]()
+    left, suspects = deque(paths), Jobs()
     while left:
         suspects += yield from _read(left, processes, stopped)
-    while suspects:
-        one = suspects.popleft()
+    for one in suspects:
         if (yield from _read(deque([one]), 1, stopped)):
             yield one[0], unread(one[0], DIED)
 
 
 def _read(
-    left: deque[tuple[int, Path]], processes: int, stopped: Callable[[], bool] | None
-) -> Generator[ReadRank, None, list[tuple[int, Path]]]:
+    left: Jobs, processes: int, stopped: Callable[[], bool] | None
+) -> Generator[ReadRank, None, Jobs]:
     """Read what is ``left`` until a process dies; returns what was being read then."""
-    from perftui.trace.errors import LoadCancelled
-
-    # A fork would copy the threads' locks as they are.
-    context, others = multiprocessing.get_context("spawn"), multiprocessing.active_children()
-    pool = ProcessPoolExecutor(processes, context, initializer=_begin)
-    running: dict[Future[ReadRank], tuple[int, Path]] = {}
+    pool = _Processes(processes)
     try:
-        while left or running:
-            while left and len(running) < processes:
-                rank, path = left[0]
-                running[pool.submit(read_one, path, rank)] = left.popleft()
-            done, _ = wait(running, PATIENCE, FIRST_COMPLETED)
-            if stopped is not None and stopped():
-                raise LoadCancelled
-            for future in done:
-                found = future.result()
-                del running[future]
-                yield found
-    except BrokenProcessPool:
-        return list(running.values())
+        return (
+            yield from read_at_once(
+                pool, lambda: processes, read_one, left, BrokenProcessPool, stopped
+            )
+        )
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        if running:
-            # Nobody waits for these any more, and leaving would wait for them to end.
-            for process in multiprocessing.active_children():
-                if process not in others:
-                    process.terminate()
-    return []
+        pool.end()
+
+
+class _Processes(ProcessPoolExecutor):
+    """Processes that end at an interrupt without a traceback, from their first moment on."""
+
+    def __init__(self, count: int) -> None:
+        # A fork would copy the threads' locks as they are.
+        context = multiprocessing.get_context("spawn")
+        super().__init__(count, context, initializer=_begin)
+        self._own: list[BaseProcess] = []
+
+    def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As any executor does; a process that is started for it inherits the blocked signal, and
+        lets it through once it is ready."""
+        others = multiprocessing.active_children()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(*args, **kwargs)
+        finally:
+            started = multiprocessing.active_children()
+            self._own += [process for process in started if process not in others]
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def end(self) -> None:
+        """Nobody waits for them any more, and leaving would wait for them to end."""
+        self.shutdown(wait=False, cancel_futures=True)
+        for process in self._own:
+            process.terminate()
 
 
 def _begin() -> None:
-    """A process ends at an interrupt without a traceback of its own."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perftui import __version__
 from perftui.facts.fact import RankPaths
-from perftui.facts.ranks.read_ranks import ReadRank, read_one
+from perftui.facts.ranks.read_at_once import read_at_once
+from perftui.facts.ranks.read_one import ReadRank, read_one
 from perftui.facts.ranks.traced_ranks import unread
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
 
 CONNECT_SECONDS = 10.0
-
-PATIENCE = 0.5
-"""Seconds between two looks whether anybody still waits for the rest."""
 
 NO_DASK = "reading on a cluster needs Dask: pip install 'perftui[cluster]'"
 LOST = "every worker that read it was lost, out of memory perhaps"
@@ -41,7 +38,22 @@ def read_on_cluster(
         LoadCancelled: ``stopped`` returned true.
     """
     with _connected(scheduler) as client:
-        yield from _read(client, deque(paths), stopped)
+        from distributed import KilledWorker
+
+        executor = client.get_executor(pure=False)
+        try:
+            lost = yield from read_at_once(
+                executor,
+                lambda: max(1, len(client.nthreads())),
+                read_one,
+                deque(paths),
+                KilledWorker,
+                stopped,
+            )
+        finally:
+            executor.shutdown(wait=False)
+    for rank, _ in lost:
+        yield rank, unread(rank, LOST)
 
 
 def _connected(scheduler: str) -> Client:
@@ -75,31 +87,3 @@ def _check_workers(client: Client, scheduler: str) -> None:
 
 def _version() -> str:
     return __version__
-
-
-def _read(
-    client: Client, left: deque[tuple[int, Path]], stopped: Callable[[], bool] | None
-) -> Iterator[ReadRank]:
-    from distributed import KilledWorker, wait
-
-    from perftui.trace.errors import LoadCancelled
-
-    running: dict[Future[ReadRank], int] = {}
-    while left or running:
-        workers = max(1, len(client.nthreads()))
-        while left and len(running) < workers:
-            rank, path = left.popleft()
-            running[client.submit(read_one, path, rank, pure=False)] = rank
-        try:
-            with client.as_current():
-                done = wait(list(running), PATIENCE, "FIRST_COMPLETED").done
-        except TimeoutError:
-            done = set()
-        if stopped is not None and stopped():
-            raise LoadCancelled
-        for future in done:
-            rank = running.pop(future)
-            try:
-                yield future.result()
-            except KilledWorker:
-                yield rank, unread(rank, LOST)

@@ -7,11 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from perftui.facts.fact import RankPaths
-from perftui.facts.ranks.traced_ranks import TracedRank, tried
+from perftui.facts.ranks.read_one import ReadRank, read_one
 from perftui.telemetry.limits import usable_cores, usable_memory
-
-ReadRank = tuple[int, TracedRank | str]
-"""A rank with what its trace holds, or with why that is left out."""
 
 WORTH_PROCESSES = 100 << 20
 """Bytes of text in all from which on processes pay: a fifth of that is read in the second that one
@@ -52,15 +49,6 @@ def read_ranks(
     from perftui.facts.ranks.read_in_processes import read_in_processes
 
     return read_in_processes(paths, processes, stopped)
-
-
-def read_one(path: Path, rank: int, stopped: Callable[[], bool] | None = None) -> ReadRank:
-    """The rank whose trace is at ``path``, or why it is left out.
-
-    Raises:
-        LoadCancelled: ``stopped`` returned true.
-    """
-    return rank, tried(path, rank, stopped)
 
 
 def processes_for(sizes: list[int], cores: int | None = None, memory: int | None = None) -> int:

@@ -22,6 +22,7 @@ from perftui.trace.callbacks import Cancelled, Preview, Progress
 from perftui.trace.kineto.arguments import ArgumentReader
 from perftui.trace.kineto.source import Source
 from perftui.trace.model import Trace
+from perftui.trace.remote.mirror import fill
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.arguments import StoredRows
@@ -51,12 +52,15 @@ def open_trace(
     stays as it is, opening it again takes what was kept. ``later`` is given the work of keeping it;
     on a thread of its own without ``later``. ``progress``, ``cancelled``, ``preview`` and
     ``exporting`` are those of ``load_trace``; a trace that was previewed is so once more when it is
-    whole.
+    whole. A remote trace that ``path`` stands in for is copied first, with ``progress`` too.
 
     Raises:
         TraceError: the file is not a trace that can be read.
         LoadCancelled: ``cancelled`` returned True.
     """
+    if fill(path, progress, cancelled):
+        # Its local name is another each time.
+        later = never
     directory = cache_directory()
     store = Store(directory) if directory else None
     identity = file_identity(path) if store else None

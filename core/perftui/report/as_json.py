@@ -54,7 +54,7 @@ def as_object(report: Report) -> ReportOutput:
     return {
         "schema": SCHEMA,
         "redacted": report.redacted,
-        "path": str(report.subject.path),
+        "path": report.subject.name,
         "run": _run(report),
         "steps": _steps(report),
         "verdict": diagnosis.top.headline if diagnosis.top else None,

@@ -57,7 +57,7 @@ def _lines(report: Report) -> Iterator[str]:
 
 def _heading(report: Report) -> str:
     run, steady = report.subject.run, step_breakdown(report.facts)
-    name = run.manifest.script if run else str(report.subject.path)
+    name = run.manifest.script if run else report.subject.name
     if steady is None:
         return name
     steps = fmt.several(steady.count, "steady step")
@@ -128,7 +128,7 @@ def _object(report: Report, letters: int) -> BriefReport:
     return {
         "schema": SCHEMA,
         "redacted": report.redacted,
-        "path": whole(str(report.subject.path)),
+        "path": whole(report.subject.name),
         "verdict": cut(top.headline, letters) if top else None,
         "progress": report.diagnosis.progress or None,
         "steps": report.diagnosis.steady_steps,

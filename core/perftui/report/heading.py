@@ -18,7 +18,7 @@ def heading(report: Report) -> Iterator[str]:
     """What was run or recorded, on what, and how its steps were; a line each."""
     subject = report.subject
     if subject.run is None:
-        yield printable(str(subject.path))
+        yield printable(subject.name)
         return
     manifest = subject.run.manifest
     yield printable(f"{manifest.script} - {status_text(manifest)}")

@@ -65,7 +65,7 @@ def write_perfetto(report: Report, path: Path) -> Written:
     analysis = report.subject.analysis
     if analysis is None:
         notes = "; ".join(report.subject.notes)
-        raise PerfettoError(f"{report.subject.path} has no trace to write: {notes}")
+        raise PerfettoError(f"{report.subject.name} has no trace to write: {notes}")
     _check(report, analysis, path)
     trace, reader = analysis.trace, analysis.trace.read_arguments
     tracks = tuple(span_tracks(report, analysis))

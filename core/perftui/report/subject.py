@@ -17,6 +17,7 @@ from perftui.run.manifest import ManifestError
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.trace.errors import TraceError
 from perftui.trace.multi_rank.choice import choose_rank
+from perftui.trace.remote.mirror import named
 
 if TYPE_CHECKING:
     from perftui.report.read_beside import ReadRanks
@@ -46,6 +47,11 @@ class Subject:
     """The traces of all ranks of the directory that was chosen, that of ``analysis`` among them."""
     ranks: ReadRanks | None = None
     """What those traces hold, where they have been read already."""
+
+    @property
+    def name(self) -> str:
+        """The path, or the URL of a remote trace; not yet safe to show."""
+        return named(str(self.path))
 
     @property
     def facts(self) -> Facts:
@@ -146,5 +152,5 @@ def _analysed(
     try:
         return open_trace(path, later=later, exporting=exporting)
     except TraceError as error:
-        named = str(error) if str(path) in str(error) else f"{path}: {error}"
-        raise SubjectError(named) from error
+        text = str(error) if str(path) in str(error) else f"{path}: {error}"
+        raise SubjectError(text) from error

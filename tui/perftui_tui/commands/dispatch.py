@@ -18,7 +18,9 @@ def dispatch(arguments: Sequence[str]) -> int:
     try:
         return _dispatch(parse(list(arguments)))
     except UsageError as error:
-        log(f"perftui: {error}")
+        from perftui.trace.remote.mirror import named
+
+        log(f"perftui: {named(str(error))}")
         return 2
     except PermissionError as error:
         from perftui.run.origin import ForeignRunError

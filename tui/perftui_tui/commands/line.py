@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from perftui.trace.formats import ENDINGS
+from perftui.trace.remote.url import is_url
 from perftui_tui.commands.quantities import bytes_in, seconds_in, share_in
 
 COMMANDS = (
@@ -296,7 +297,7 @@ def _target(word: str) -> CommandLine:
     if word in COMMANDS:
         note = f"running the command {word}; to run the file of that name, type ./{word}"
         return CommandLine(word, note=note if path.exists() else "")
-    if path.is_dir() or word.lower().endswith(ENDINGS) or _has_report(path):
+    if is_url(word) or path.is_dir() or word.lower().endswith(ENDINGS) or _has_report(path):
         return CommandLine("replay", (word,))
     return CommandLine("script", (word,))
 

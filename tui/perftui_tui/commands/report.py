@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from perftui.trace.text import printable
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import write
+from perftui_tui.commands.progress import export_progress, rank_progress
 from perftui_tui.commands.redacting import text_of
 from perftui_tui.commands.report_data import print_data
 from perftui_tui.commands.target import Target, find_target
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from perftui.report.kind import Kind
     from perftui.report.report import Report
     from perftui.trace.ncu.model import KernelMetrics
-    from perftui.trace.nsys.exporting import Exporting
-
-TELL_EVERY_S = 10.0
 
 
 def report(line: CommandLine) -> int:
@@ -142,46 +139,15 @@ def _report(
     from perftui.report.subject import SubjectError, load_subject, paths_of
 
     try:
-        subject = load_subject(target.path, _export_progress(target.path.name), target.rank or 0)
+        subject = load_subject(target.path, export_progress(target.path.name), target.rank or 0)
         if measured is not None and subject.analysis is None:
             raise UsageError(f"--ncu joins metrics to a trace, and {target.path} has none")
         notes = (*target.notes, *subject.notes)
         subject = replace(subject, notes=notes, beside=paths_of(target.ranks))
-        ranks = read_beside(subject, _rank_progress(), scheduler)
+        ranks = read_beside(subject, rank_progress(), scheduler)
         return make_report(replace(subject, ranks=ranks), measured, top)
     except (SubjectError, ClusterError, OSError) as error:
         raise UsageError(str(error)) from error
-
-
-def _export_progress(name: str) -> Callable[[Exporting], None]:
-    """Logs now and then how far ``nsys`` has come: that can take minutes."""
-    from perftui_tui.commands.output import log
-    from perftui_tui.look.format import exported
-
-    due = 0.0
-
-    def log_progress(now: Exporting) -> None:
-        nonlocal due
-        if now.seconds >= due:
-            due = now.seconds + TELL_EVERY_S
-            log(exported(name, now.seconds, now.written))
-
-    return log_progress
-
-
-def _rank_progress() -> Callable[[int, int], None]:
-    """Logs now and then how many ranks have been read: of hundreds that takes minutes."""
-    from perftui_tui.commands.output import log
-
-    due = time.monotonic() + TELL_EVERY_S
-
-    def log_progress(done: int, count: int) -> None:
-        nonlocal due
-        if time.monotonic() >= due:
-            due = time.monotonic() + TELL_EVERY_S
-            log(f"perftui: {done} of {count} ranks have been read")
-
-    return log_progress
 
 
 def read_metrics(target: Target, line: CommandLine) -> KernelMetrics | None:

@@ -67,7 +67,9 @@ def show(
     if app.crash is not None:
         return report_crash(app.crash, app.target)
     if app.failure is not None:
-        log(f"perftui: {app.failure}")
+        from perftui.trace.remote.mirror import named
+
+        log(f"perftui: {named(app.failure)}")
         return 2
     if not is_run:
         return app.return_code or 0

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui.trace.remote.url import is_url, without_secrets
 from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.progress import copy_progress, list_progress
 
 if TYPE_CHECKING:
     from perftui.trace.multi_rank.rank_files import RankFile
@@ -65,6 +67,8 @@ def runs_directory(line: CommandLine) -> Path:
 
 
 def _named(word: str, rank: int | None, line: CommandLine) -> Target:
+    if is_url(word):
+        return _remote(word, rank)
     path = Path(word)
     try:
         if path.is_dir():
@@ -74,6 +78,20 @@ def _named(word: str, rank: int | None, line: CommandLine) -> Target:
     except OSError as error:
         raise UsageError(f"{error.filename or path} cannot be read: {error.strerror}") from error
     return Target(run_by_id(word, runs_directory(line)))
+
+
+def _remote(url: str, rank: int | None) -> Target:
+    """A trace of another place, which is copied; of a directory the one that is to be opened."""
+    from perftui.trace.errors import TraceError
+    from perftui.trace.remote.mirror import fill, mirror, named
+
+    try:
+        path = mirror(url, list_progress(without_secrets(url)))
+        found = Target(path) if path.is_file() else _trace_inside(path, rank)
+        fill(found.path, copy_progress(named(str(found.path))))
+    except (TraceError, OSError) as error:
+        raise UsageError(str(error)) from error
+    return replace(found, notes=tuple(map(named, found.notes)))
 
 
 def _file(path: Path) -> Target:

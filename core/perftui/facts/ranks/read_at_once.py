@@ -9,9 +9,10 @@ from pathlib import Path
 
 from perftui.facts.ranks.read_one import ReadRank
 from perftui.trace.errors import LoadCancelled
+from perftui.trace.remote.mirror import RemoteFile
 
-Read = Callable[[Path, int], ReadRank]
-Jobs = deque[tuple[int, Path]]
+Job = tuple[int, Path | RemoteFile]
+Jobs = deque[Job]
 """Ranks, each with the trace to read."""
 
 PATIENCE = 0.2
@@ -21,7 +22,7 @@ PATIENCE = 0.2
 def read_at_once(
     executor: Executor,
     readers: Callable[[], int],
-    read: Read,
+    read: Callable[[Path | RemoteFile, int], ReadRank],
     left: Jobs,
     lost: type[Exception],
     stopped: Callable[[], bool] | None = None,
@@ -34,14 +35,14 @@ def read_at_once(
     Raises:
         LoadCancelled: ``stopped`` returned true.
     """
-    running: dict[Future[ReadRank], tuple[int, Path]] = {}
+    running: dict[Future[ReadRank], Job] = {}
     dead: Jobs = deque()
     broken = False
     while running or (left and not broken):
         try:
             while left and not broken and len(running) < readers():
-                rank, path = left[0]
-                future = executor.submit(read, path, rank)
+                rank, place = left[0]
+                future = executor.submit(read, place, rank)
                 running[future] = left.popleft()
         except BrokenExecutor:
             broken = True

@@ -5,14 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from perftui.facts.fact import RankPaths
-from perftui.facts.ranks.read_at_once import Jobs, read_at_once
+from perftui.facts.ranks.read_at_once import Job, Jobs, read_at_once
 from perftui.facts.ranks.read_one import ReadRank, read_one
 from perftui.facts.ranks.traced_ranks import unread
 
@@ -20,9 +19,9 @@ DIED = "the process that read it died twice, out of memory perhaps"
 
 
 def read_in_processes(
-    paths: RankPaths, processes: int, stopped: Callable[[], bool] | None = None
+    jobs: Sequence[Job], processes: int, stopped: Callable[[], bool] | None = None
 ) -> Iterator[ReadRank]:
-    """Each of ``paths`` as soon as one of so many ``processes`` has read it.
+    """Each of ``jobs`` as soon as one of so many ``processes`` has read it.
 
     A process that dies takes the others with it. What they were reading is then read again, each
     trace by a process of its own, so that the one that kills its reader is known by name.
@@ -30,7 +29,7 @@ def read_in_processes(
     Raises:
         LoadCancelled: ``stopped`` returned true.
     """
-    left, suspects = deque(paths), Jobs()
+    left, suspects = deque(jobs), Jobs()
     while left:
         suspects += yield from _read(left, processes, stopped)
     for one in suspects:

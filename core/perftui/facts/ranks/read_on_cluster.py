@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perftui import __version__
-from perftui.facts.fact import RankPaths
-from perftui.facts.ranks.read_at_once import read_at_once
-from perftui.facts.ranks.read_one import ReadRank, read_one
-from perftui.facts.ranks.traced_ranks import unread
+from perftui.facts.ranks.read_at_once import Job, read_at_once
+from perftui.facts.ranks.read_one import ReadRank
+from perftui.facts.ranks.traced_ranks import tried, unread
+from perftui.trace.remote.mirror import RemoteFile
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -26,9 +27,9 @@ class ClusterError(Exception):
 
 
 def read_on_cluster(
-    paths: RankPaths, scheduler: str, stopped: Callable[[], bool] | None = None
+    jobs: Sequence[Job], scheduler: str, stopped: Callable[[], bool] | None = None
 ) -> Iterator[ReadRank]:
-    """Each of ``paths`` as soon as a worker of the cluster at ``scheduler`` has read it.
+    """Each of ``jobs`` as soon as a worker of the cluster at ``scheduler`` has read it.
 
     No more traces are read at a time than there are workers, so that none holds two. What a lost
     worker was reading is read again by another, up to the scheduler's ``allowed-failures`` times.
@@ -45,8 +46,8 @@ def read_on_cluster(
             lost = yield from read_at_once(
                 executor,
                 lambda: max(1, len(client.nthreads())),
-                read_one,
-                deque(paths),
+                _read_there,
+                deque(jobs),
                 KilledWorker,
                 stopped,
             )
@@ -54,6 +55,13 @@ def read_on_cluster(
             executor.shutdown(wait=False)
     for rank, _ in lost:
         yield rank, unread(rank, LOST)
+
+
+def _read_there(place: Path | RemoteFile, rank: int) -> ReadRank:
+    """``read_one`` on a worker: remote traces are copied to where Dask clears up after it."""
+    from distributed import get_worker
+
+    return rank, tried(place, rank, directory=Path(get_worker().local_directory))
 
 
 def _connected(scheduler: str) -> Client:

@@ -6,15 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from perftui.facts.ranks.traced_ranks import TracedRank, tried
+from perftui.trace.remote.mirror import RemoteFile
 
 ReadRank = tuple[int, TracedRank | str]
 """A rank with what its trace holds, or with why that is left out."""
 
 
-def read_one(path: Path, rank: int, stopped: Callable[[], bool] | None = None) -> ReadRank:
-    """The rank whose trace is at ``path``, or why it is left out.
+def read_one(
+    place: Path | RemoteFile, rank: int, stopped: Callable[[], bool] | None = None
+) -> ReadRank:
+    """The rank whose trace is at ``place``, or why it is left out.
 
     Raises:
         LoadCancelled: ``stopped`` returned true.
     """
-    return rank, tried(path, rank, stopped)
+    return rank, tried(place, rank, stopped)

@@ -9,6 +9,7 @@ from pathlib import Path
 from perftui.facts.fact import RankPaths
 from perftui.facts.ranks.read_one import ReadRank, read_one
 from perftui.telemetry.limits import usable_cores, usable_memory
+from perftui.trace.remote.mirror import remote_of
 
 WORTH_PROCESSES = 100 << 20
 """Bytes of text in all from which on processes pay: a fifth of that is read in the second that one
@@ -34,21 +35,23 @@ def read_ranks(
     any order.
 
     With the address of a Dask ``scheduler`` its workers read them, which must see the same files.
+    Who reads a remote trace copies it first, for that time alone.
 
     Raises:
         ClusterError: the cluster cannot be used.
         LoadCancelled: ``stopped`` returned true.
     """
+    jobs = [(rank, remote_of(path) or path) for rank, path in paths]
     if scheduler:
         from perftui.facts.ranks.read_on_cluster import read_on_cluster
 
-        return read_on_cluster(paths, scheduler, stopped)
+        return read_on_cluster(jobs, scheduler, stopped)
     processes = processes_for([_text_size(path) for _, path in paths])
     if processes < 2:
-        return (read_one(path, rank, stopped) for rank, path in paths)
+        return (read_one(place, rank, stopped) for rank, place in jobs)
     from perftui.facts.ranks.read_in_processes import read_in_processes
 
-    return read_in_processes(paths, processes, stopped)
+    return read_in_processes(jobs, processes, stopped)
 
 
 def processes_for(sizes: list[int], cores: int | None = None, memory: int | None = None) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from perftui.analysis import kinds
@@ -15,6 +15,7 @@ from perftui.facts.ranks.rank_collectives import RankCollectives, rank_collectiv
 from perftui.facts.ranks.rank_table import WAITS_IN_TRACE, RankRow, rank_row
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.trace.categories import KERNEL
+from perftui.trace.remote.mirror import RemoteFile, at_hand, remote_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,7 @@ def traced_ranks(facts: Facts) -> TracedRanks:
     chosen = [one for one in beside[:MOST_RANKS] if one[0] != shown]
     each, problems = [rank_of_trace(opened, shown)], []
     for rank, path in chosen:
-        found = tried(path, rank)
+        found = tried(remote_of(path) or path, rank)
         if isinstance(found, str):
             problems.append(found)
         else:
@@ -112,16 +113,25 @@ def _together(
     return TracedRanks(tuple(ordered), shown, tuple(problems), missing)
 
 
-def tried(path: Path, rank: int, cancelled: Callable[[], bool] | None = None) -> TracedRank | str:
-    """The rank whose trace is at ``path``, or the sentence about why it is left out.
+def tried(
+    place: Path | RemoteFile,
+    rank: int,
+    cancelled: Callable[[], bool] | None = None,
+    directory: Path | None = None,
+) -> TracedRank | str:
+    """The rank whose trace is at ``place``, or the sentence about why it is left out.
+
+    A remote trace is copied to ``directory`` for so long, or to a usual one.
 
     Raises:
         LoadCancelled: ``cancelled`` returned true.
     """
     from perftui.trace.errors import TraceError
 
+    path = place if isinstance(place, Path) else place.stand_in
     try:
-        return read_rank(path, rank, cancelled)
+        with at_hand(place, cancelled, directory) as whole:
+            return replace(read_rank(whole, rank, cancelled, kept=whole == path), path=path)
     except (TraceError, OSError) as error:
         return unread(rank, str(error))
 
@@ -146,17 +156,20 @@ def _world(analysis: TraceAnalysis) -> int:
     return size if isinstance(size, int) else 0
 
 
-def read_rank(path: Path, rank: int, cancelled: Callable[[], bool] | None = None) -> TracedRank:
-    """The steps of ``rank`` from its trace at ``path``.
+def read_rank(
+    path: Path, rank: int, cancelled: Callable[[], bool] | None = None, *, kept: bool = True
+) -> TracedRank:
+    """The steps of ``rank`` from its trace at ``path``, which is cached only where it is ``kept``.
 
     Raises:
         TraceError: it cannot be read.
         OSError: it cannot be opened.
         LoadCancelled: ``cancelled`` returned true.
     """
-    from perftui.analysis.open_trace import open_trace
+    from perftui.analysis.open_trace import never, open_trace
 
-    return rank_of_trace(open_trace(path, cancelled=cancelled), rank)
+    opened = open_trace(path, cancelled=cancelled, later=None if kept else never)
+    return rank_of_trace(opened, rank)
 
 
 def rank_of_trace(analysis: TraceAnalysis, rank: int) -> TracedRank:

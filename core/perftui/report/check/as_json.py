@@ -9,6 +9,7 @@ from perftui.report.check.model import Gate
 from perftui.report.check.repository import Repository
 from perftui.report.finding_json import name_of
 from perftui.report.outputs.check import CheckOutput, HistoryOutput, SeriesRun
+from perftui.trace.remote.mirror import named
 
 SCHEMA = 1
 
@@ -18,8 +19,8 @@ def as_object(gate: Gate, repository: Repository) -> CheckOutput:
     limits = gate.limits
     return {
         "schema": SCHEMA,
-        "path": str(gate.path),
-        "against": str(gate.against) if gate.against else None,
+        "path": named(str(gate.path)),
+        "against": named(str(gate.against)) if gate.against else None,
         "verdict": gate.verdict,
         "fail_on": name_of(limits.fail_on) if limits.fail_on is not None else None,
         "max_regression": limits.max_regression,

@@ -13,6 +13,7 @@ import pytest
 
 from perftui.facts.ranks.read_on_cluster import ClusterError
 from perftui.facts.ranks.read_ranks import read_ranks
+from perftui_tui.cli import main
 from tests.core.ranks.conftest import RANKS
 from tests.core.ranks.test_read_ranks import numbers, paths, report
 
@@ -66,6 +67,16 @@ def test_the_command_reads_by_the_cluster(many: Path, scheduler: str) -> None:
         [*command, "--scheduler", scheduler], capture_output=True, check=True
     )
     assert by_cluster.stdout == alone.stdout
+
+
+def test_workers_read_remote_traces_themselves(
+    many: Path, scheduler: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["report", "--json", "--scheduler", scheduler]
+    assert main([*command, str(many)]) == 0
+    here = capsys.readouterr().out
+    assert main([*command, f"file://{many}"]) == 0
+    assert capsys.readouterr().out.replace("file://", "") == here
 
 
 def test_a_scheduler_that_is_not_there_is_an_error(

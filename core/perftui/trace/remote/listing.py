@@ -28,6 +28,9 @@ TAIL = 64 * 1024
 AT_ONCE = 16
 """Files whose ends are read at once: most of the time is spent waiting for the answer."""
 
+UNREAD = b'{"traceEvents": ['
+"""In place of a head that cannot be read: such a trace goes by its name until it is opened."""
+
 _INFO = b'"distributedInfo"'
 _CHANGED = ("LastModified", "last_modified", "mtime", "updated", "created")
 """Where file systems tell when a file was changed."""
@@ -89,15 +92,17 @@ def _below(root: str, path: str) -> PurePosixPath | None:
 def _ends(
     fs: AbstractFileSystem, url: str, name: PurePosixPath, entry: Mapping[str, Any]
 ) -> RemoteEnds:
-    path = str(entry["name"])
-    known = entry if entry.get("size") is not None else {**entry, **fs.info(path)}
-    head, tail = b"", b""
-    with fs.open(path, "rb", cache_type="none") as file:
-        head = file.read(HEAD)
-        size = int(known.get("size") or len(head))
-        if size > len(head) and not head.startswith(MAGIC) and _INFO not in head:
-            tail = _tail(file, size)
-    return RemoteEnds(name, f"{url}/{name}", size, _changed_ns(known), head, tail)
+    path, changed_ns = str(entry["name"]), _changed_ns(entry)
+    try:
+        known = entry if entry.get("size") is not None else {**entry, **fs.info(path)}
+        with fs.open(path, "rb", cache_type="none") as file:
+            head = file.read(HEAD)
+            size = int(known.get("size") or len(head))
+            plain = size > len(head) and not head.startswith(MAGIC)
+            tail = _tail(file, size) if plain and _INFO not in head else b""
+    except Exception:  # noqa: BLE001 - each file system has errors of its own, told on opening it
+        head, tail, size = UNREAD, b"", len(UNREAD)
+    return RemoteEnds(name, f"{url}/{name}", size, changed_ns, head, tail)
 
 
 def _tail(file: Any, size: int) -> bytes:

@@ -19,10 +19,11 @@ from perftui.trace.cache.packing import Array, CannotBeKept, pack, unpack
 from perftui.trace.cache.record import Record
 from perftui.trace.cache.store import Store
 from perftui.trace.callbacks import Cancelled, Preview, Progress
+from perftui.trace.errors import TraceError
 from perftui.trace.kineto.arguments import ArgumentReader
 from perftui.trace.kineto.source import Source
 from perftui.trace.model import Trace
-from perftui.trace.remote.mirror import fill
+from perftui.trace.remote.mirror import fill, named
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.arguments import StoredRows
@@ -59,8 +60,11 @@ def open_trace(
         LoadCancelled: ``cancelled`` returned True.
     """
     if fill(path, progress, cancelled):
-        # Its local name is another each time.
-        later = never
+        # It is not kept: its local name is another each time.
+        try:
+            return _read(path, progress, cancelled, preview, exporting)
+        except TraceError as error:
+            raise TraceError(named(str(error))) from error
     directory = cache_directory()
     store = Store(directory) if directory else None
     identity = file_identity(path) if store else None

@@ -152,5 +152,6 @@ def _analysed(
     try:
         return open_trace(path, later=later, exporting=exporting)
     except TraceError as error:
-        text = str(error) if str(path) in str(error) else f"{path}: {error}"
+        name = named(str(path))
+        text = str(error) if name in str(error) else f"{name}: {error}"
         raise SubjectError(text) from error

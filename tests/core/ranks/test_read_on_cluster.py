@@ -14,6 +14,7 @@ import pytest
 from perftui.facts.ranks.read_on_cluster import ClusterError
 from perftui.facts.ranks.read_ranks import read_ranks
 from perftui_tui.cli import main
+from tests.core.ranks.clusters import WORKERS, two_workers
 from tests.core.ranks.conftest import RANKS
 from tests.core.ranks.test_read_ranks import numbers, paths, report
 
@@ -25,21 +26,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 
-WORKERS = 2
-
 
 @pytest.fixture(scope="module")
 def scheduler() -> Iterator[str]:
-    """The address of a cluster whose workers hold one trace at a time."""
-    with distributed.LocalCluster(
-        n_workers=WORKERS,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address=None,
-        memory_limit="1GiB",
-        silence_logs=50,
-    ) as cluster:
-        yield cluster.scheduler_address
+    """The address of a cluster of two workers."""
+    with two_workers() as address:
+        yield address
 
 
 def test_the_cluster_finds_what_one_process_does(many: Path, scheduler: str) -> None:

@@ -25,7 +25,7 @@ from perftui.facts.ranks.read_at_once import Jobs, read_at_once
 from perftui.facts.ranks.read_one import ReadRank
 from perftui.facts.ranks.read_ranks import MEMORY_AT_LEAST, WORTH_PROCESSES, processes_for
 from perftui.report.as_json import as_object
-from perftui.report.read_beside import read_beside
+from perftui.report.read_beside import Progress, read_beside
 from perftui.report.report import make_report
 from perftui.report.subject import load_subject, paths_of
 from perftui.trace.errors import LoadCancelled
@@ -42,12 +42,12 @@ def paths(folder: Path) -> RankPaths:
     return paths_of(chosen.ranks)
 
 
-def report(folder: Path, scheduler: str = "") -> Any:
+def report(folder: Path, scheduler: str = "", tell: Progress | None = None) -> Any:
     """The whole report as JSON, with all ranks read before."""
     chosen = choose_rank(folder)
     assert chosen is not None
     subject = replace(load_subject(chosen.path), beside=paths_of(chosen.ranks))
-    ranks = read_beside(subject, scheduler=scheduler)
+    ranks = read_beside(subject, tell, scheduler)
     return as_object(make_report(replace(subject, ranks=ranks)))
 
 

@@ -23,6 +23,7 @@ from perftui.trace.remote.fetch import fetch
 from perftui.trace.remote.mirror import mirror, remote_of
 from perftui.trace.remote.url import is_url, without_secrets
 from perftui_tui.cli import main
+from perftui_tui.commands import progress
 from tests.core.diagnosis.test_straggler_of_traces import computing
 from tests.core.ranks.web import CHANGED, CUT, PASSWORD, REFUSED, served
 from tests.traces.ranks import write_ranks
@@ -179,6 +180,17 @@ def test_what_goes_wrong_with_one_file_is_told_and_is_not_the_end(
     assert told.startswith(f"rank 3 cannot be read: {file} {why}")
     assert PASSWORD not in str(found)
     assert len(found["ranks"]["rows"]) == RANKS - 2
+
+
+def test_long_work_is_told_on_stderr(
+    memory: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "TELL_EVERY_S", 0)
+    assert main(["report", memory, "--brief"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert f"perftui: {memory}: {RANKS} of {RANKS} traces have been found" in told
+    assert any(line.startswith(f"perftui: {memory}/rank0.pt.trace.json: ") for line in told)
+    assert told[-1] == f"perftui: {RANKS} of {RANKS} ranks have been read"
 
 
 def refusal(url: str, capsys: pytest.CaptureFixture[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from perftui_tui.cli import main
@@ -47,6 +48,10 @@ WORDS = {
 }
 """What stands in the place of a name in capitals."""
 
+REMOTE = ("s3://", "https://")
+FAR = ("bucket/traces/rank0.pt.trace.json", "host/before.json.gz", "host/after.json.gz")
+"""Files of the URLs that documents name; the memory of fsspec stands in for them."""
+
 SKILL_NAME = "SKILL.md"
 
 
@@ -68,13 +73,22 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "runs").symlink_to(tmp_path / ".perftui" / "runs")
     (tmp_path / "traces").mkdir()
     write_trace(tmp_path / "traces")
+    for name in FAR:
+        trace = (tmp_path / "rank0.pt.trace.json").read_bytes()
+        fsspec.filesystem("memory").pipe_file(f"/{name}", trace)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
+def near(word: str) -> str:
+    """A URL with what stands in for its file system."""
+    starts = [start for start in REMOTE if word.startswith(start)]
+    return f"memory://{word.removeprefix(starts[0])}" if starts else word
+
+
 def run(command: Command, monkeypatch: pytest.MonkeyPatch) -> int | None:
     """The exit code of a command that prints; None where it is only read."""
-    words = [WORDS.get(word, word) for word in command.words]
+    words = [WORDS.get(word, near(word)) for word in command.words]
     line = parse(words)
     # A command that is misspelt is read as a script.
     assert line.action != "script" or line.words[0].endswith(".py"), f"{command} is no command"

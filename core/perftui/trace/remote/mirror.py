@@ -67,7 +67,10 @@ def mirror(url: str, tell: Callable[[int, int], None] | None = None) -> Path:
         if url.endswith("/") or (not plain.endswith(_FILES) and fs.isdir(path)):
             return _directory(url.rstrip("/"), folder, tell)
     _roots[folder] = without_secrets(url).rsplit("/", 1)[0]
-    stand_in = folder / plain.rsplit("/", 1)[-1]
+    name = plain.rsplit("/", 1)[-1]
+    if name in ("", ".", ".."):
+        raise TraceError(f"{without_secrets(url)} names no file")
+    stand_in = folder / name
     stand_in.touch()
     _files[stand_in] = RemoteFile(url, stand_in)
     return stand_in

@@ -15,7 +15,7 @@ from perftui.fixes.data_loader.no_workers import NO_WORKERS
 from perftui.fixes.data_loader.num_workers import WORKERS
 from perftui.fixes.data_loader.prefetch import PREFETCH
 from perftui.fixes.data_loader.worker_threads import WORKER_THREADS
-from perftui.fixes.distributed import ALL_USED, BUCKET_VIEW
+from perftui.fixes.distributed import ALL_USED, BUCKET_VIEW, BUCKETS
 from perftui.fixes.elementwise import ELEMENTWISE
 from perftui.fixes.fix import Fix, option
 from perftui.fixes.foreach_average import FOREACH_AVERAGE
@@ -42,7 +42,7 @@ FIXES: tuple[Fix, ...] = (
     *(LESS_OFTEN, NO_GRAD, EVALUATE_LESS),
     *(RECOMPUTE, COMPILE_DYNAMIC, COMPILE, COMPILE_GRAPHS),
     *(TF32, AUTOCAST, CUDNN_BENCHMARK, CUDNN_SEARCH_OFF, CHANNELS_LAST),
-    *(NO_SYNC, BUCKET_VIEW, ALL_USED, EXPANDABLE_SEGMENTS),
+    *(NO_SYNC, BUCKET_VIEW, BUCKETS, ALL_USED, EXPANDABLE_SEGMENTS),
     *(SCHEDULE, FREEZE, REQUIRES_GRAD),
     *(ATTENTION, ELEMENTWISE, BACKWARD_ONCE),
     *(FOREACH_AVERAGE, CLIP),

@@ -1,18 +1,27 @@
-"""Fixes of ``DistributedDataParallel``: where gradients lie, and what it looks for."""
+"""Fixes of ``DistributedDataParallel``: its buckets, and what it looks for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
+from perftui.diagnosis.symptoms.ranks.buckets import BUCKET
+from perftui.diagnosis.symptoms.ranks.parallelism import wrapper
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, script_with_finding
 from perftui.fixes.model import Risk
-from perftui.fixes.source.call_arguments import each_changed
+from perftui.fixes.source.call_arguments import argument, decided, each_changed, removed
 from perftui.fixes.source.calls import CallSpec
-from perftui.fixes.source.edits import Edit, Literal, PatchRefusedError
+from perftui.fixes.source.edits import (
+    Edit,
+    Literal,
+    NothingToChangeError,
+    PatchRefusedError,
+)
 from perftui.fixes.source.program import Program
+from perftui.fixes.source.trained_model import mentions
 from perftui.fixes.source.wrapped_model import WRAPPER, WRAPPERS, wrapper_call
 
 _SPEC = CallSpec(
@@ -22,6 +31,9 @@ _SPEC = CallSpec(
     defaults={"gradient_as_bucket_view": False, "find_unused_parameters": False},
     alike="parallel",
 )
+_CAP = "bucket_cap_mb"
+_CAPPED = replace(_SPEC, positions={_CAP: 7}, defaults={_CAP: None}, follows=False)
+"""A variable or an option would stay, and no longer have an effect: only a literal is removed."""
 
 
 def wrapped_with(arguments: Mapping[str, Literal], program: Program, _: int) -> Sequence[Edit]:
@@ -34,6 +46,27 @@ def wrapped_with(arguments: Mapping[str, Literal], program: Program, _: int) -> 
 
 bucket_view = partial(wrapped_with, {"gradient_as_bucket_view": True})
 all_used = partial(wrapped_with, {"find_unused_parameters": False})
+
+
+def usual_buckets(program: Program, _: int) -> Sequence[Edit]:
+    """No ``bucket_cap_mb`` for the only call of DistributedDataParallel of the file, where it is
+    above torch's default.
+
+    Left out, and not set to 25: only then torch makes the first bucket small, so that reducing
+    starts early.
+    """
+    call = wrapper_call(program)
+    cap = decided(program, call, _CAPPED, _CAP, int).value
+    if cap is None:
+        raise NothingToChangeError(f"the call gives no {_CAP}")
+    if not isinstance(cap, (int, float)) or cap <= BUCKET >> 20:
+        raise NothingToChangeError(f"{_CAP} is {cap!r}, not above {BUCKET >> 20}")
+    if argument(call, f"{_CAP}_list", None) is not None:
+        raise PatchRefusedError(f"{_CAP}_list is given, too, and decides instead")
+    line = mentions(program, "register_comm_hook")
+    if line is not None:
+        raise PatchRefusedError(f"line {line} registers a hook, which may need one bucket for all")
+    return [removed(program, call, _CAP)]
 
 
 def _bucket_view(facts: Facts) -> LineChange | None:
@@ -50,6 +83,17 @@ def _all_used(facts: Facts) -> LineChange | None:
         return None
     advice = "DistributedDataParallel(..., find_unused_parameters=False)"
     return LineChange("no search for unused", script, 1, all_used, advice, (Risk.UNUSED,))
+
+
+def _buckets(facts: Facts) -> LineChange | None:
+    script = script_with_finding(facts, "single-bucket")
+    known = wrapper(facts, "DistributedDataParallel")
+    cap = known.arguments.get("bucket_bytes_cap") if known else None
+    if script is None or (isinstance(cap, int) and cap <= BUCKET):
+        return None
+    advice = f"DistributedDataParallel(...) without {_CAP}"
+    title = f"buckets of {BUCKET >> 20} MiB"
+    return LineChange(title, script, 1, usual_buckets, advice, (Risk.NUMERICS,))
 
 
 BUCKET_VIEW = Fix(
@@ -71,4 +115,18 @@ ALL_USED = Fix(
     ),
     change=_all_used,
     risks=(Risk.UNUSED,),
+)
+
+BUCKETS = Fix(
+    id="ddp-buckets",
+    what="reduce gradients in buckets of 25 MiB while backward computes the next ones",
+    explanation=(
+        "Without bucket_cap_mb, DistributedDataParallel reduces gradients in buckets of 25 MiB, "
+        "the first one as soon as it holds 1 MiB. All but the last can be hidden behind backward. "
+        "With more than two ranks the last digits of gradients may differ, because where a "
+        "gradient lies in its bucket can decide in which order the ranks are summed. torch.compile "
+        "splits the model where buckets end."
+    ),
+    change=_buckets,
+    risks=(Risk.NUMERICS,),
 )

@@ -11,6 +11,7 @@ import pytest
 
 from perftui.facts.fact import Facts
 from perftui.fixes.apply import apply_patch, undo
+from perftui.fixes.distributed import usual_buckets
 from perftui.fixes.foreach_average import averaged_at_once
 from perftui.fixes.leave_out import leave_out, no_sleep
 from perftui.fixes.less_often import evaluated_seldom, seldom
@@ -55,6 +56,7 @@ PLANS = {
     "evaluate-less-often": evaluated_seldom,
     "no-grad": without_gradients,
     "no-sync": reduced_once,
+    "buckets": usual_buckets,
     "average": averaged_at_once,
     "collect": leave_out("gc.collect"),
     "sleep": no_sleep,

@@ -229,4 +229,127 @@ RANKS = (
         """,
         refused="already controls when gradients are reduced",
     ),
+    Form(
+        "a bucket for all gradients",
+        "buckets",
+        """
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        model = DDP(net, device_ids=[rank], bucket_cap_mb=1000, static_graph=True)  # here
+        """,
+        ("model = DDP(net, device_ids=[rank], static_graph=True)",),
+    ),
+    Form(
+        "a bucket for all gradients, on a line of its own",
+        "buckets",
+        """
+        import torch
+        model = torch.nn.parallel.DistributedDataParallel(net,  # here
+            bucket_cap_mb=1e3)
+        """,
+        ("model = torch.nn.parallel.DistributedDataParallel(net)",),
+    ),
+    Form(
+        "a bucket for all gradients, with a comment",
+        "buckets",
+        """
+        import torch
+        model = torch.nn.parallel.DistributedDataParallel(  # here
+            net,
+            bucket_cap_mb=1000,  # one for all
+        )
+        """,
+        refused="a comment stands with bucket_cap_mb",
+    ),
+    Form(
+        "a cap that is just above the usual one",
+        "buckets",
+        """
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        model = DDP(net, bucket_cap_mb=26)  # here
+        """,
+        ("model = DDP(net)",),
+    ),
+    Form(
+        "buckets of the usual size",
+        "buckets",
+        """
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        model = DDP(net, bucket_cap_mb=25)  # here
+        """,
+        refused="bucket_cap_mb is 25, not above 25",
+    ),
+    Form(
+        "smaller buckets",
+        "buckets",
+        """
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        model = DDP(net, bucket_cap_mb=4)  # here
+        """,
+        refused="bucket_cap_mb is 4, not above 25",
+    ),
+    Form(
+        "buckets that torch chooses",
+        "buckets",
+        """
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        model = DDP(net)  # here
+        """,
+        refused="the call gives no bucket_cap_mb",
+    ),
+    Form(
+        "a bucket whose size an option gives",
+        "buckets",
+        """
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        model = DDP(net, bucket_cap_mb=args.cap)  # here
+        """,
+        refused="bucket_cap_mb=args.cap is not a literal",
+    ),
+    Form(
+        "a bucket whose size a dict may give",
+        "buckets",
+        """
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        model = DDP(net, **options)  # here
+        """,
+        refused="bucket_cap_mb may come from **options",
+    ),
+    Form(
+        "a bucket whose size is given by position",
+        "buckets",
+        """
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        model = DDP(net, [0], 0, 0, True, True, None, 1000)  # here
+        """,
+        refused="bucket_cap_mb is given by position",
+    ),
+    Form(
+        "a size for each bucket",
+        "buckets",
+        """
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        model = DDP(net, bucket_cap_mb=1000, bucket_cap_mb_list=[4, 500])  # here
+        """,
+        refused="bucket_cap_mb_list is given, too",
+    ),
+    Form(
+        "a hook that is given buckets",
+        "buckets",
+        """
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        model = DDP(net, bucket_cap_mb=1000)  # here
+        model.register_comm_hook(None, sparsified)
+        """,
+        refused="line 3 registers a hook",
+    ),
+    Form(
+        "two models, each in one bucket",
+        "buckets",
+        """
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        critic = DDP(net, bucket_cap_mb=1000)  # here
+        actor = DDP(net, bucket_cap_mb=1000)
+        """,
+        refused="the file has 2 calls of DistributedDataParallel",
+    ),
 )

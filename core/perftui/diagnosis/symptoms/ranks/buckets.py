@@ -131,5 +131,6 @@ SINGLE_BUCKET = Rule(
         "size of a bucket.",
         info=0.02,
     ),
+    fixes=("ddp-buckets",),
     answer="remove bucket_cap_mb, or lower it to 25",
 )

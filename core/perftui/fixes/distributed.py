@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 from perftui.diagnosis.symptoms.ranks.buckets import BUCKET
-from perftui.diagnosis.symptoms.ranks.parallelism import wrapper
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, script_with_finding
@@ -87,9 +86,7 @@ def _all_used(facts: Facts) -> LineChange | None:
 
 def _buckets(facts: Facts) -> LineChange | None:
     script = script_with_finding(facts, "single-bucket")
-    known = wrapper(facts, "DistributedDataParallel")
-    cap = known.arguments.get("bucket_bytes_cap") if known else None
-    if script is None or (isinstance(cap, int) and cap <= BUCKET):
+    if script is None:
         return None
     advice = f"DistributedDataParallel(...) without {_CAP}"
     title = f"buckets of {BUCKET >> 20} MiB"

@@ -95,6 +95,12 @@ def test_a_bucket_of_the_usual_size_is_none() -> None:
     assert found(diagnosed(reducing(49 * MIB)), "single-bucket") is None
 
 
+@pytest.mark.parametrize(("cap", "is_named"), [(25 * MIB, False), (100 * MIB, True)])
+def test_one_large_parameter_in_buckets_of_the_usual_size_is_none(cap: int, is_named: bool) -> None:
+    judged = diagnosed(reducing(100 * MIB), run_with(bucket_bytes_cap=cap))
+    assert (found(judged, "single-bucket") is not None) == is_named
+
+
 def test_a_hidden_bucket_costs_nothing() -> None:
     assert found(diagnosed(reducing(100 * MIB, hidden=True)), "single-bucket") is None
 

@@ -57,7 +57,7 @@ def _single(facts: Facts) -> Lost | None:
     won by smaller ones is all but the last of them, as far as backward lasts meanwhile."""
     calls = collective_calls(facts)
     chosen = calls.are(ALL_REDUCE) & ~calls.of_norm & (calls.size > 0)
-    if not chosen.any() or not _wraps(facts):
+    if not chosen.any() or not _wraps(facts) or _has_usual_buckets(facts):
         return None
     largest = int(calls.size[chosen].max())
     whole = int(calls.size[chosen].sum()) / calls.steps
@@ -92,6 +92,14 @@ def _wraps(facts: Facts) -> bool:
     analysis: TraceAnalysis | None = facts.analysis
     names = analysis.trace.names if analysis else ()
     return COPIES_BACK in names or any(name.startswith(_DDP) for name in names)
+
+
+def _has_usual_buckets(facts: Facts) -> bool:
+    """Whether the run asked for no larger ones: one parameter with most of the bytes, such as an
+    embedding, has a bucket of its own then."""
+    known = wrapper(facts, _DDP)
+    cap = known.arguments.get("bucket_bytes_cap") if known else None
+    return isinstance(cap, int) and cap <= BUCKET
 
 
 def _backward(facts: Facts, calls: CollectiveCalls) -> int:

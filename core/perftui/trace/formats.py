@@ -87,7 +87,11 @@ NSYS = Format((".sqlite", ".db"), _is_database, _nsys_loader, _is_nsys)
 KINETO = Format((".json", ".gz", ".trace"), lambda _: True, _kineto_loader, _is_kineto)
 """Chrome traces as ``torch.profiler`` exports them, plain or gzip."""
 
-FORMATS = (NSYS_REPORT, NSYS, KINETO)
+FORMATS = (
+    NSYS_REPORT,
+    NSYS,
+    KINETO,
+)
 """In this order they are asked; the last one reports what is wrong with any other file."""
 
 ENDINGS = tuple(dict.fromkeys(ending for one in FORMATS for ending in one.endings))

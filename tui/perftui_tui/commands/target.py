@@ -135,6 +135,7 @@ def _inside(directory: Path, rank: int | None) -> Target:
 
 def _trace_inside(directory: Path, rank: int | None) -> Target:
     from perftui.trace.errors import TraceError
+    from perftui.trace.formats import ENDINGS
     from perftui.trace.multi_rank.choice import choose_rank
 
     try:
@@ -143,8 +144,8 @@ def _trace_inside(directory: Path, rank: int | None) -> Target:
         raise UsageError(str(error)) from error
     if chosen is None:
         raise UsageError(
-            f"{directory} contains neither a recorded run nor a trace (*.json[.gz], "
-            f"*.sqlite){_unreadable(directory)}"
+            f"{directory} contains neither a recorded run nor a trace "
+            f"(*{', *'.join(ENDINGS)}){_unreadable(directory)}"
         )
     return Target(chosen.path, chosen.notes, chosen.ranks)
 

@@ -6,7 +6,7 @@ perftui: find out why a PyTorch training is slow, and fix it
   perftui [options] SCRIPT [ARGS...]      run a training script and watch it
   perftui [options] -m MODULE [ARGS...]   run a module
   perftui [options] -- COMMAND [ARGS...]  run any command (torchrun, accelerate, ...)
-  perftui PATH                            open a trace (.json[.gz], .sqlite) or a recorded run;
+  perftui PATH                            open a trace (torch.profiler, nsys) or a recorded run;
                                           a trace or a directory of them also by URL (s3://...)
   perftui replay [PATH or RUN]            open a trace or a run (default: the newest run)
   perftui attach [RUN]                    watch a running training (default: the newest)

@@ -36,6 +36,7 @@ from perftui.diagnosis.symptoms.kernel import (
     precision,
     sizes,
     small_batch,
+    sorting,
 )
 from perftui.diagnosis.symptoms.ranks import (
     buckets,
@@ -110,6 +111,7 @@ RULES: tuple[Rule, ...] = (
     precision.MATMUL_FP32,
     precision.TENSOR_CORES,
     sizes.MISALIGNED,
+    sorting.SORTING,
     kernels.FLOAT64,
     cores.AFFINITY,
     cores.THREADS,

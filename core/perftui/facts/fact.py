@@ -62,14 +62,18 @@ class Facts:
         self.events = self.rank.events if self.rank else Table()
         """The rank's notes, by ``EVENT_COLUMNS``; without columns before it has written any."""
         self.worked_out: dict[object, object] = {}
-        self._of_ranks: dict[int, Facts] = {rank_number: self}
+        # Not itself: a cycle would keep a trace of hundreds of megabytes until the collector ran.
+        self._chosen = rank_number
+        self._of_ranks: dict[int, Facts] = {}
 
     def at(self, line: SourceLine) -> Place:
         """The place of this rank at ``line``."""
         return Place(rank=self.rank_number, file=line.file, line=line.line)
 
     def of_rank(self, number: int) -> Facts:
-        """Facts of another rank of the run, without a trace."""
+        """Facts of a rank of the run; without a trace, if it is another one."""
+        if number == self._chosen:
+            return self
         if number not in self._of_ranks:
             self._of_ranks[number] = Facts(self.run, None, number)
         return self._of_ranks[number]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import suppress
@@ -19,10 +21,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.analysis.open_trace import open_trace
 from perftui.facts.fact import RankPaths
 from perftui.facts.ranks import read_in_processes, read_ranks
 from perftui.facts.ranks.read_at_once import Jobs, read_at_once
-from perftui.facts.ranks.read_one import ReadRank
+from perftui.facts.ranks.read_one import ReadRank, read_one
 from perftui.facts.ranks.read_ranks import MEMORY_AT_LEAST, WORTH_PROCESSES, processes_for
 from perftui.report.as_json import as_object
 from perftui.report.read_beside import Progress, read_beside
@@ -77,6 +80,26 @@ def test_in_turn_it_is_what_the_fact_works_out(many: Path) -> None:
     assert report(many) == by_fact
     assert len(by_fact["ranks"]["rows"]) == RANKS - 1
     assert any("rank 9 cannot be read" in note for note in by_fact["notes"])
+
+
+def test_a_trace_is_let_go_before_the_next_is_read(
+    many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[weakref.ref[Any]] = []
+
+    def noted(*given: Any, **named: Any) -> Any:
+        analysis = open_trace(*given, **named)
+        opened.append(weakref.ref(analysis.trace))
+        return analysis
+
+    monkeypatch.setattr("perftui.analysis.open_trace.open_trace", noted)
+    gc.disable()
+    try:
+        for rank, path in paths(many)[:2]:
+            assert not isinstance(read_one(path, rank)[1], str)
+            assert opened.pop()() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.subprocess

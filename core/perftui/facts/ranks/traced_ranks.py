@@ -169,7 +169,10 @@ def read_rank(
     from perftui.analysis.open_trace import never, open_trace
 
     opened = open_trace(path, cancelled=cancelled, later=None if kept else never)
-    return rank_of_trace(opened, rank)
+    found = rank_of_trace(opened, rank)
+    # Facts of the trace refer to it: it would stay until the collector ran, beside the next one.
+    opened.worked_out.clear()
+    return found
 
 
 def rank_of_trace(analysis: TraceAnalysis, rank: int) -> TracedRank:

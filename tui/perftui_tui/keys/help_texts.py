@@ -54,7 +54,7 @@ GPU = Entry(
     "well used: one small kernel at a time counts as busy. SM, tensor and DRAM show how much of "
     "the GPU was active, on cards that count it.",
     "per cent of the time",
-    "NVML, the driver's own counter, once a second",
+    "NVML, the driver's own counter, twice a second",
     "70 % or more; below that it says LOW, and the GPU waits for something",
 )
 LOADER = Entry(
@@ -69,7 +69,7 @@ CPU = Entry(
     "CPU",
     "How busy all cores of the machine are, and how many of them the training processes use.",
     "per cent of all cores; cores",
-    "the kernel's counters (/proc), by psutil, once a second",
+    "the kernel's counters in /proc, twice a second",
     "below 90 %; above that (FULL) more data loader workers cannot help",
 )
 CORES = Entry(
@@ -110,14 +110,14 @@ DISK = Entry(
     "Read and write rates of all disks, over all programs, and the share of time in which they "
     "were busy.",
     "bytes a second; per cent of the time",
-    "the kernel's counters, by psutil, once a second",
+    "the kernel's counters in /proc, twice a second",
     "busy below 80 %; above that (FULL) requests queue up",
 )
 NETWORK = Entry(
     "Network",
     "Traffic of all interfaces but loopback, over all programs.",
     "bytes a second",
-    "the kernel's counters, by psutil, once a second",
+    "the kernel's counters in /proc, twice a second",
 )
 FINDINGS = Entry(
     "Findings",
@@ -176,7 +176,7 @@ RSS = Entry(
     "RSS",
     "Resident memory of the training processes; shared pages count once per process.",
     "bytes",
-    "the kernel's counters, by psutil, once a second",
+    "the kernel's counters in /proc, twice a second",
 )
 RANK = Entry(
     "Ranks",

@@ -50,9 +50,9 @@ def _figures(side: Facts) -> Iterator[tuple[tuple[str, str, str], float]]:
     use, memory = machine_use(side), gpu_memory(side)
     resident = finite(samples(side), "processes.rss")
     found = (
-        (MEMORY, "GPU allocated", BYTES, memory.peak_allocated if memory else None),
-        (MEMORY, "GPU reserved", BYTES, memory.peak_reserved if memory else None),
-        (MEMORY, "host memory", BYTES, int(resident.max()) if len(resident) else None),
+        (MEMORY, "peak allocated", BYTES, memory.peak_allocated if memory else None),
+        (MEMORY, "peak reserved", BYTES, memory.peak_reserved if memory else None),
+        (MEMORY, "peak host RSS", BYTES, int(resident.max()) if len(resident) else None),
         (LOADER, "wait, p95", NS, wait_p95(side)),
         (LOADER, "batches ready", COUNT, batches_ready(side)),
         (LOADER, "worker cores", CORES, use.workers_cores),

@@ -123,23 +123,23 @@ def test_memory_loader_and_machine_stand_side_by_side() -> None:
 
     found = compare(run(2 << 30, 1 << 30, 50.0), run(3 << 30, 1 << 30, 75.0))
     figures = {one.name: (one.unit, one.before, one.after) for one in found.figures}
-    assert figures["GPU allocated"] == ("B", 2 << 30, 3 << 30)
-    assert figures["GPU reserved"] == ("B", 4 << 30, 6 << 30)
-    assert figures["host memory"] == ("B", 1 << 30, 1 << 30)
+    assert figures["peak allocated"] == ("B", 2 << 30, 3 << 30)
+    assert figures["peak reserved"] == ("B", 4 << 30, 6 << 30)
+    assert figures["peak host RSS"] == ("B", 1 << 30, 1 << 30)
     assert figures["GPU busy"] == ("share", 0.5, 0.75)
     lines = [re.split(r"  +", line.strip()) for line in text(found).splitlines()]
-    assert ["GPU allocated", "2.0 GiB", "3.0 GiB", "+1.0 GiB"] in lines
+    assert ["peak allocated", "2.0 GiB", "3.0 GiB", "+1.0 GiB"] in lines
     assert ["GPU busy", "50 %", "75 %", "+25.0 points"] in lines
 
 
 def test_what_only_one_side_knows_is_unknown_of_the_other_and_no_zero() -> None:
     use = telemetry_table(**{"processes.rss": 1 << 30})
     found = compare(Facts(make_run(count=100)), Facts(make_run(count=100, telemetry=use)))
-    [one] = [one for one in found.figures if one.name == "host memory"]
+    [one] = [one for one in found.figures if one.name == "peak host RSS"]
     assert (one.before, one.after) == (None, 1 << 30)
     plain = described("compare", as_object(found))
-    assert [one["before"] for one in plain["figures"] if one["name"] == "host memory"] == [None]
-    assert re.search(r"host memory +- +1.0 GiB$", text(found), re.MULTILINE)
+    assert [one["before"] for one in plain["figures"] if one["name"] == "peak host RSS"] == [None]
+    assert re.search(r"peak host RSS +- +1.0 GiB$", text(found), re.MULTILINE)
 
 
 @pytest.mark.parametrize("most", [0, 1, 2, 3])

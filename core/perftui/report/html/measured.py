@@ -20,7 +20,12 @@ def measured(metrics: TraceMetrics | None) -> Element | None:
     return element(
         "section",
         element("h2", metrics.title),
-        table(HEADS, [_row(row, names[row.name]) for row in metrics.rows]),
+        # Eight columns are wider than a phone.
+        element(
+            "div",
+            table(HEADS, [_row(row, names[row.name]) for row in metrics.rows]),
+            class_="scroll",
+        ),
         *(element("p", text, class_="dim") for text in (*LEGEND, *missing)),
     )
 

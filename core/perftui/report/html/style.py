@@ -68,6 +68,7 @@ table.narrow{max-width:44rem}table.narrow th{white-space:nowrap}
 .f{white-space:nowrap;font-variant-numeric:tabular-nums}
 table.wide th:first-child{width:100%}.wide .n{padding-left:1rem}
 tr.whole td{font-weight:600}
+.scroll{overflow-x:auto}.scroll td:first-child{min-width:9rem}
 .share{display:flex;gap:.5rem;align-items:center;font-size:.75rem;line-height:1.2}
 .share>.dim{min-width:3rem}
 .meter{flex:1;height:.3rem;border-radius:.15rem;background:var(--card)}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from perftui.report.html.page import render
-from perftui.report.report import make_report
+from perftui.report.report import Report, make_report
 from perftui.report.subject import load_subject
+from perftui.trace.ncu.load import load_ncu
 from tests.core.report.html.browser import NAMES, Page, browser, chromium
 from tests.core.report.html.stories import NASTY, gpu_trace, run_with_fix
+from tests.core.report.special_files import write_metrics
+from tests.gpu.record import RUNS
 from tests.tui.test_ranks_screen import write_ranks
 
 pytestmark = pytest.mark.subprocess
@@ -36,10 +40,28 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         "run": run_with_fix(folder),
         "trace": gpu_trace(folder / "trace.json", f"{NASTY}{'x' * 300}"),
         "ranks": write_ranks(folder / "ranks", 0, 0, 30),
+        "gpu": gpu_run(folder / "gpu"),
     }
-    for name, path in subjects.items():
-        (folder / f"{name}.html").write_text(render(make_report(load_subject(path))))
-    return [folder / f"{name}.html" for name in subjects]
+    reports = {name: make_report(load_subject(path)) for name, path in subjects.items()}
+    reports["measured"] = with_metrics(folder)
+    for name, report in reports.items():
+        (folder / f"{name}.html").write_text(render(report))
+    return [folder / f"{name}.html" for name in reports]
+
+
+def gpu_run(folder: Path) -> Path:
+    """A run with calls that wait for the GPU, phases timed there, and its memory."""
+    folder.mkdir()
+    with tarfile.open(RUNS / "item.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def with_metrics(folder: Path) -> Report:
+    """A trace of a kernel with a long name, with what Nsight Compute measured of it."""
+    kernel = f"gemm{'_128x128' * 20}"
+    measured = write_metrics(folder / "kernels.csv", [(kernel, "3000000", "80", "30", "50")])
+    return make_report(load_subject(gpu_trace(folder / "gemm.json", kernel)), load_ncu(measured))
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP])

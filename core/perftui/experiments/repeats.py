@@ -11,11 +11,10 @@ from perftui import format as fmt
 from perftui.experiments.conditions import Conditions, differing
 from perftui.experiments.history import MOST_RUNS, LeftOut, PastRun, read_past_run, unlike
 from perftui.experiments.ratios import Ratios
-from perftui.experiments.same_command import what_ran
+from perftui.experiments.same_command import runs_of, what_ran
 from perftui.experiments.trial.paired import next_look
 from perftui.experiments.trial.runs import spread
 from perftui.experiments.trial.verdict import TrialVerdict, judge
-from perftui.run.history import list_runs
 
 
 @dataclass(frozen=True)
@@ -99,14 +98,8 @@ def _is_committed(conditions: Conditions) -> bool:
 
 
 def _with_repeats(one: PastRun, other: PastRun) -> tuple[PastRun, ...]:
-    beside = (
-        entry.root
-        for entry in list_runs(one.root.parent)
-        if entry.manifest is not None
-        and entry.manifest.status.is_over
-        and entry.root.name not in (one.run_id, other.run_id)
-        and what_ran(entry.manifest) == what_ran(one.conditions.manifest)
-    )
+    found = runs_of(one.root, one.conditions.manifest)
+    beside = (entry.root for entry in found if entry.root.name != other.run_id)
     read = filter(None, map(read_past_run, islice(beside, MOST_RUNS)))
     return _in_order([one, *(each for each in read if not each.unusable and is_repeat(one, each))])
 

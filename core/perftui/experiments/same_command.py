@@ -10,13 +10,21 @@ from perftui.run.manifest import Manifest
 
 
 def earlier_runs_of(root: Path, manifest: Manifest) -> Iterator[RunEntry]:
-    """The runs beside ``root`` that started before it and ran the same command to the same end,
-    newest first. Machine, versions and source may differ."""
+    """Those of ``runs_of`` that started before the run."""
+    for entry in runs_of(root, manifest):
+        if entry.manifest is not None and entry.manifest.started_ns < manifest.started_ns:
+            yield entry
+
+
+def runs_of(root: Path, manifest: Manifest) -> Iterator[RunEntry]:
+    """The runs beside ``root`` that have ended and ran the same command to the same end, newest
+    first. Machine, versions and source may differ."""
+    ran = what_ran(manifest)
     for entry in list_runs(root.parent):
         other = entry.manifest
         if other is None or entry.root.name == root.name or not other.status.is_over:
             continue
-        if other.started_ns < manifest.started_ns and what_ran(other) == what_ran(manifest):
+        if what_ran(other) == ran:
             yield entry
 
 

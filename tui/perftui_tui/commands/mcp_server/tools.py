@@ -182,7 +182,9 @@ READING = (
         "baseline the step time.",
         (
             _PATH,
-            Argument("against", "The baseline: a run, a trace, or newest.", option="against"),
+            Argument(
+                "against", "The baseline: a run, a trace, newest, or history.", option="against"
+            ),
             Argument(
                 "fail_on",
                 "The least severity that fails (default critical).",

@@ -8,7 +8,7 @@ from perftui import format as fmt
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.report.breakdown import breakdown_rows, breakdown_title
 from perftui.report.html.boxes import Box
-from perftui.report.html.element import Element, element
+from perftui.report.html.element import Element, element, section
 from perftui.report.html.strip import key, strip
 from perftui.run.columns import phase_name
 
@@ -16,12 +16,8 @@ from perftui.run.columns import phase_name
 def breakdown(found: StepBreakdown) -> Element:
     """The bar of one breakdown and its table, below a heading."""
     what, over = breakdown_title(found)
-    return element(
-        "section",
-        element("h2", what, element("span", f" ({over})", class_="dim")),
-        strip(part_boxes(found.parts), 0, max(found.mean, 1), what, "step"),
-        _table(found),
-    )
+    bar = strip(part_boxes(found.parts), 0, max(found.mean, 1), what, "step")
+    return section(what, bar, _table(found), over=over)
 
 
 def part_boxes(parts: tuple[tuple[str, int], ...]) -> tuple[Box, ...]:

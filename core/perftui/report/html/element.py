@@ -42,6 +42,12 @@ def element(tag: str, *children: Node | None, **attributes: str | float | None) 
     return Element(tag, found, tuple(child for child in children if child is not None))
 
 
+def section(heading: str, *content: Node | None, over: str = "") -> Element:
+    """A section with its heading; ``over`` says behind that, what the content is a mean of."""
+    behind = element("span", f" ({over})", class_="dim") if over else None
+    return element("section", element("h2", heading, behind), *content)
+
+
 def number(value: float) -> str:
     """A coordinate: two decimals at most, and none that are zeros."""
     return f"{value:.2f}".rstrip("0").rstrip(".")

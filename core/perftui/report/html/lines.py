@@ -8,7 +8,7 @@ from perftui import format as fmt
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.sync_calls import SyncCall, SyncCalls, syncs
 from perftui.facts.source.lines import LinesByTime, LineShare
-from perftui.report.html.element import Element, element
+from perftui.report.html.element import Element, element, section
 from perftui.report.html.tables import UNKNOWN, named, table, table_row
 from perftui.report.main_thread_text import NO_GPU
 from perftui.report.thread_lines import thread_lines
@@ -17,10 +17,11 @@ from perftui.report.thread_lines import thread_lines
 def lines(facts: Facts) -> Iterator[Element]:
     """A section for each list of lines, and one for the calls that wait for the GPU."""
     for title, thread in thread_lines(facts):
-        yield element("section", element("h2", title), _lines(thread))
+        yield section(title, _lines(thread))
     found = syncs(facts)
     if found is not None:
-        yield element("section", *_sync_calls(found))
+        over = fmt.several(found.steps, "profiled step")
+        yield section(found.title, *_sync_calls(found), over=f"over {over}")
 
 
 def _lines(thread: LinesByTime) -> Element:
@@ -34,8 +35,6 @@ def _line(line: LineShare, share: float) -> Element:
 
 
 def _sync_calls(found: SyncCalls) -> Iterator[Element]:
-    over = f" (over {fmt.several(found.steps, 'profiled step')})"
-    yield element("h2", found.title, element("span", over, class_="dim"))
     if not found.on_gpu:
         yield element("p", NO_GPU)
     if found.calls:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perftui import format as fmt
 from perftui.analysis.kernels.distinct_names import short_names
-from perftui.report.html.element import Element, element
+from perftui.report.html.element import Element, element, section
 from perftui.report.html.tables import UNKNOWN, table, table_row
 from perftui.report.kernel_metrics import LEGEND, TraceMetrics, TraceRow, rate
 
@@ -17,9 +17,8 @@ def measured(metrics: TraceMetrics | None) -> Element | None:
         return None
     names = short_names(row.name for row in metrics.rows)
     missing = [f"Not in the trace: {name}." for name in short_names(metrics.unmatched).values()]
-    return element(
-        "section",
-        element("h2", metrics.title),
+    return section(
+        metrics.title,
         # Eight columns are wider than a phone.
         element(
             "div",

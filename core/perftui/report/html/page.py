@@ -9,7 +9,7 @@ from perftui.facts.step.trace_steps import trace_steps
 from perftui.report.heading import NO_VERDICT
 from perftui.report.html.about import about, title
 from perftui.report.html.breakdown import breakdown
-from perftui.report.html.element import Element, Node, element, written
+from perftui.report.html.element import Element, Node, element, section, written
 from perftui.report.html.findings import badge, findings
 from perftui.report.html.lines import lines
 from perftui.report.html.measured import measured
@@ -87,7 +87,7 @@ def _section(name: str, nodes: Iterable[Element]) -> Iterator[Element]:
     """A heading and what stands below it; nothing where there is none."""
     found = list(nodes)
     if found:
-        yield element("section", element("h2", name), *found)
+        yield section(name, *found)
 
 
 def _known(node: Element | None) -> Iterator[Element]:

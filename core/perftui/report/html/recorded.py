@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from perftui import format as fmt
 from perftui.facts.gpu import memory
 from perftui.facts.gpu.device_phases import device_phases
-from perftui.report.html.element import Element, element
+from perftui.report.html.element import Element, element, section
 from perftui.report.html.tables import table, table_row
 from perftui.report.recorded_text import (
     MEMORY_TITLE,
@@ -23,17 +23,13 @@ def recorded(report: Report) -> Iterator[Element]:
     phases, use = device_phases(report.facts), memory.gpu_memory(report.facts)
     if phases is not None:
         times = ((name, fmt.duration(time)) for name, time in phases.parts)
-        yield _section(phases_title(phases), _pairs("phase", "time", times))
+        yield section(phases_title(phases), _pairs("phase", "time", times))
     if use is not None:
-        yield _section(MEMORY_TITLE, _pairs("memory", "size", memory_rows(use)))
+        yield section(MEMORY_TITLE, _pairs("memory", "size", memory_rows(use)))
     if report.recording is not None:
         lines = recording_lines(report.recording, report.facts)
         items = (element("li", line.strip()) for line in lines)
-        yield _section("Recording", element("ul", *items))
-
-
-def _section(title: str, content: Element) -> Element:
-    return element("section", element("h2", title), content)
+        yield section("Recording", element("ul", *items))
 
 
 def _pairs(name: str, value: str, pairs: Iterable[tuple[str, str]]) -> Element:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -16,10 +14,10 @@ from perftui.experiments.isolate.experiments import Side, experiments
 from perftui.experiments.isolate.isolate import Isolated, Isolation
 from perftui.experiments.trial.finished import facts_of
 from perftui.run.reader import RunSnapshot
-from perftui_tui.cli import main
 from perftui_tui.commands.usage import USAGE
 from tests.docs.alike import HOME, unlike
 from tests.docs.documents import DOCUMENTS, PLAYED, Shown, commands, sessions
+from tests.docs.printed import printed
 from tests.docs.recorded_place import IDS, write_place
 from tests.tui.driving import opened, settled
 from tests.tui.fake_trial import FASTER, FakeTrial
@@ -55,21 +53,19 @@ def words_of(shown: Shown, place: Path) -> list[str]:
     return [names.get(word, word) for word in shown.command.words]
 
 
-def printed(words: list[str]) -> tuple[str, int]:
+def output_of(words: list[str]) -> tuple[str, int]:
     """What a command prints on both streams, and its exit code."""
     if "--headless" in words:  # its output is not Python's to redirect
         run = [sys.executable, "-m", "perftui_tui", *words]
         done = subprocess.run(run, cwd="elsewhere", capture_output=True, text=True, check=False)
         return done.stdout + done.stderr, done.returncode
-    both = io.StringIO()
-    with redirect_stdout(both), redirect_stderr(both):
-        code = main(words)
-    return both.getvalue(), code
+    found = printed(words)
+    return found.both, found.code
 
 
 def differs(shown: Shown, place: Path) -> str:
     """How the output of a command differs from what is shown of it; empty where it does not."""
-    output, code = printed(words_of(shown, place))
+    output, code = output_of(words_of(shown, place))
     found = unlike(shown.output, output.replace(str(place), HOME))
     if code != (shown.code or 0):
         found += f"\nexit code {code}"

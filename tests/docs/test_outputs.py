@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,11 +11,11 @@ import pytest
 from perftui.run.manifest import Manifest
 from perftui.run.reader import RunReader
 from perftui.run.worker_curve import read_worker_curve
-from perftui_tui.cli import main
 from tests.described import described
 from tests.docs.alike import HOME, masked, unlike
 from tests.docs.alike_json import differences, parsed
 from tests.docs.documents import DOCUMENTS, PLAYED, ROOT, Shown, scripts, sessions
+from tests.docs.printed import printed
 from tests.docs.recordings import Recordings
 from tests.tui.fake_tune import play
 from tests.tui.recorded import ENDED, START, write_run
@@ -29,34 +26,6 @@ STEPS = 100
 """What the documents give as ``--max-steps``."""
 CODES = frozenset({0, 3, 4, 5})
 """Exit codes of the verdicts that a busy machine may come to."""
-
-
-@dataclass(frozen=True)
-class Printed:
-    """What a command prints on stdout, on both streams in their order, and its exit code."""
-
-    out: str
-    both: str
-    code: int
-
-
-class Both(io.StringIO):
-    """Keeps what is written, and adds it to what ``both`` keeps."""
-
-    def __init__(self, both: io.StringIO) -> None:
-        super().__init__()
-        self._both = both
-
-    def write(self, text: str) -> int:
-        self._both.write(text)
-        return super().write(text)
-
-
-def printed(words: list[str]) -> Printed:
-    both = io.StringIO()
-    with redirect_stdout(Both(both)) as out, redirect_stderr(Both(both)):
-        code = main(words)
-    return Printed(out.getvalue(), both.getvalue(), code)
 
 
 def runs_of(place: Path) -> dict[str, str]:

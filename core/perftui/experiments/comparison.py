@@ -11,13 +11,8 @@ from typing import Literal
 
 from perftui import format as fmt
 from perftui.analysis.model import OpTable
-from perftui.experiments.conditions import (
-    Difference,
-    conditions,
-    differences,
-    is_source_unknown,
-    other_machine,
-)
+from perftui.experiments.comparison_notes import notes_of_runs, notes_of_traces
+from perftui.experiments.conditions import Difference, differences, other_machine
 from perftui.experiments.effect import missed
 from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui.experiments.figures import FigureChange, figure_changes
@@ -36,14 +31,11 @@ from perftui.experiments.work_changes import (
     own_time,
     shaped_changes,
 )
-from perftui.facts.cpu.machine import busy_host, machine_use
 from perftui.facts.fact import Facts
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.step_tables import StepTables, operators_by_shape, step_tables
 from perftui.facts.step.steps import step_breakdown
 from perftui.facts.step.trace_steps import trace_steps
-
-ONE_RUN_EACH = "one run each: no confidence interval"
 
 
 class Verdict(str, enum.Enum):
@@ -184,7 +176,7 @@ def compare(before: Facts, after: Facts) -> Comparison:
         reason,
         _phases(first, second) if not unlike else (),
         effective_changes(before, after) if both_runs else (),
-        _notes(before, after),
+        notes_of_runs(before, after) if both_runs else notes_of_traces(before, after),
         differences(before, after),
     )
 
@@ -291,34 +283,3 @@ def _by_size(ratios: Ratios, noise: float) -> tuple[Verdict, str]:
             "the slowest and the fastest tenth of the steps"
         )
     return Verdict.NO_CLEAR_DIFFERENCE, unlike
-
-
-def _notes(before: Facts, after: Facts) -> tuple[str, ...]:
-    if not _both_runs(before, after):
-        return _notes_of_traces(before, after)
-    notes = [ONE_RUN_EACH, "losses were not compared"]
-    if None in (conditions(before).batch_size, conditions(after).batch_size):
-        notes.append("whether a step has the same number of samples in both runs is not known")
-    first, second = before.manifest, after.manifest
-    if first and second and is_source_unknown(first, second):
-        notes.append("both runs had uncommitted changes: whether the source is the same is unknown")
-    for name, run in (("first", before), ("second", after)):
-        use = machine_use(run)
-        if why := busy_host(run):
-            notes.append(f"the host was busy during the {name} run: {why}")
-        elif use.tree_cores is None and use.pressure is None:
-            notes.append(f"how busy the host was during the {name} run is not known")
-    return tuple(notes)
-
-
-def _notes_of_traces(before: Facts, after: Facts) -> tuple[str, ...]:
-    notes = ["one trace each: no confidence interval"]
-    notes.append("profiled steps take longer than others")
-    for name, side in (("first", before), ("second", after)):
-        if side.run is not None:
-            notes.append(f"only the newest window of the {name} run is compared")
-        elif (properties := side.analysis) is not None and len(properties.ranks) > 1:
-            notes.append(f"the {name} trace has several ranks")
-    notes.append("a trace has no telemetry, losses or loader arguments")
-    notes.append("whether a step is the same work on both sides is not known")
-    return tuple(notes)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perftui import format as fmt
-from perftui.experiments.comparison import ONE_RUN_EACH, Comparison, Verdict
+from perftui.experiments.comparison import Comparison, Verdict
+from perftui.experiments.comparison_notes import ONE_RUN_EACH
 from perftui.experiments.repeats import Repeats
 from perftui.experiments.trial.verdict import Outcome
 

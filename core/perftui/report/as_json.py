@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -109,7 +110,8 @@ def _key(key: Any) -> Any:
 
 def _run(report: Report) -> Any:
     run = report.subject.run
-    return msgspec.to_builtins(run.manifest) if run else None
+    # Of what an older version did not write, msgspec leaves only the default of the class.
+    return msgspec.to_builtins(asdict(run.manifest)) if run else None
 
 
 def _steps(report: Report) -> StepsOutput | None:

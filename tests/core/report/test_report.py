@@ -115,6 +115,17 @@ def test_json_says_the_same_in_whole_nanoseconds(tmp_path) -> None:
     assert told["fixes"][0]["override"]["arguments"]["num_workers"] == 3
 
 
+def test_json_of_a_run_by_an_older_version_has_every_field(tmp_path) -> None:
+    root = write_run(tmp_path / "runs", "one")
+    written = json.loads((root / "run.json").read_text())
+    for field in ("cpu_name", "gpu_driver", "stop_reason"):
+        del written[field]
+    (root / "run.json").write_text(json.dumps(written))
+    told = described("report", as_json.encode(make_report(load_subject(root))))
+    run = told["run"]
+    assert (run["cpu_name"], run["gpu_driver"], run["stop_reason"]) == ("", None, None)
+
+
 def test_fixes_of_every_finding_are_offered_each_once(tmp_path) -> None:
     report = make_report(load_subject(write_run(tmp_path / "runs", "one")))
     first = report.diagnosis.findings[0]

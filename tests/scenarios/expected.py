@@ -76,8 +76,33 @@ class Training:
 
     path: Path
     expected: Expected
+    source: str = ""
+    """With the cause, and without the comments that tell how to mend it."""
+    mended: str | None = None
+    """Without the cause; None where the file does not tell how."""
     launcher: tuple[str, ...] = ()
     """Words that stand before the script; none where Python starts it."""
+
+
+def mended(source: str) -> str:
+    """``source`` as its comments ``# fixed:`` say that it is right: their text stands in place of
+    the line below, or nothing does."""
+    lines: list[str] = []
+    instead: list[str] | None = None
+    for line in source.split("\n"):
+        told = re.match(r"(\s*)# fixed: ?(.*)", line)
+        if told:
+            text = [told[1] + told[2]] if told[2] else []
+            instead = [*(instead or []), *text]
+            continue
+        lines += [line] if instead is None else instead
+        instead = None
+    return "\n".join(lines)
+
+
+def without_marks(source: str) -> str:
+    """``source`` without those comments."""
+    return re.sub(r"[ \t]*# fixed:.*\n", "", source)
 
 
 def read_training(path: Path) -> Training:
@@ -85,7 +110,8 @@ def read_training(path: Path) -> Training:
 
     Raises ``ValueError`` where the docstring has no ``rule:`` line.
     """
-    source = path.read_text()
+    written = path.read_text()
+    source = without_marks(written)
     told = dict(_told(ast.get_docstring(ast.parse(source)) or ""))
     rules = tuple(rule.strip() for rule in told.get("rule", "").split(",") if rule.strip())
     if not rules:
@@ -99,7 +125,13 @@ def read_training(path: Path) -> Training:
         planted_in(path.name, source, marked) if marked else None,
         float(told["gain"]) if "gain" in told else None,
     )
-    return Training(path, expected, tuple(shlex.split(told.get("setup", ""))))
+    return Training(
+        path,
+        expected,
+        source,
+        None if source == written else mended(written),
+        tuple(shlex.split(told.get("setup", ""))),
+    )
 
 
 def planted_in(file: str, source: str, lines: Iterable[int]) -> Planted:

@@ -14,6 +14,9 @@ from tests.scenarios.expected import HEALTHY_RULE, Expected, Kind, Planted, plan
 RECORDED_AT = "/trainings/"
 """Where the scripts lay, by the paths in the recordings."""
 
+REPAIRED = ("fixed", "applied")
+"""Forms of a recording without the cause: mended by hand, and by perftui."""
+
 LEAST_GAIN = 1.1
 """Where less is won, the cause is too small to be asked for."""
 
@@ -25,11 +28,12 @@ def recordings(
     ``unpacked``.
 
     ``truth.json`` tells what was planted, ``trainings`` holds the scripts, ``runs`` an archive of
-    run directories for each: ``planted`` and ``detailed`` with the cause, ``fixed`` without.
+    run directories for each: ``planted`` and ``detailed`` with the cause, ``fixed`` and
+    ``applied`` without.
     """
     for truth in json.loads((collection / "truth.json").read_text()):
         healthy = truth["rule"] == HEALTHY_RULE
-        if not healthy and truth["gain"] < LEAST_GAIN:
+        if not healthy and truth["gain"] is not None and truth["gain"] < LEAST_GAIN:
             continue
         names = {form: f"gpu/{truth['name']}/{form}" for form in truth["recordings"]}
         wanted = {form: name for form, name in names.items() if chosen(name)}
@@ -40,14 +44,14 @@ def recordings(
         scripts = _with_scripts(collection / "trainings", unpacked)
         _redirect(unpacked / truth["name"], scripts)
         for form, name in wanted.items():
-            kind = Kind.REPAIRED if form == "fixed" else Kind.PLANTED
+            kind = Kind.REPAIRED if form in REPAIRED else Kind.PLANTED
             yield (
                 Expected(
                     name,
                     Kind.HEALTHY if healthy else kind,
-                    () if healthy else (truth["rule"],),
+                    () if healthy else tuple(truth["rule"].split(", ")),
                     _planted(collection, truth["place"]) if kind is Kind.PLANTED else None,
-                    None if form == "fixed" else truth["gain"],
+                    truth["gain"] if kind is Kind.PLANTED else None,
                 ),
                 unpacked / truth["name"] / form,
             )
@@ -72,5 +76,6 @@ def _redirect(recorded: Path, scripts: Path) -> None:
 def _planted(collection: Path, place: str | None) -> Planted | None:
     if place is None:
         return None
-    file, _, line = place.rpartition(":")
-    return planted_in(file, (collection / "trainings" / file).read_text(), [int(line)])
+    file, _, lines = place.rpartition(":")
+    source = (collection / "trainings" / file).read_text()
+    return planted_in(file, source, map(int, lines.split(",")))

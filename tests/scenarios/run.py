@@ -14,7 +14,6 @@ import concurrent.futures
 import dataclasses
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,7 +40,7 @@ def train(training: Training, directory: Path, timeout: float) -> str:
     """
     directory.mkdir(parents=True, exist_ok=True)
     script = training.path.name
-    shutil.copy(training.path, directory)
+    (directory / script).write_text(training.source)
     launched = ("--", *training.launcher, script) if training.launcher else (script,)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     with (directory / "output.log").open("wb") as output:

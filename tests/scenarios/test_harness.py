@@ -81,11 +81,36 @@ def test_a_training_that_tells_no_rule_is_refused(tmp_path: Path) -> None:
         read_training(path)
 
 
-@pytest.mark.parametrize("path", sorted(TRAININGS.glob("*.py")), ids=lambda path: path.stem)
+ON_GPU = TRAININGS.parent / "on_gpu"
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted((*TRAININGS.glob("*.py"), *ON_GPU.glob("*.py"))),
+    ids=lambda path: path.stem,
+)
 def test_every_training_tells_what_is_planted_and_where(path: Path) -> None:
-    expected = read_training(path).expected
+    training = read_training(path)
+    expected = training.expected
     nowhere = expected.kind is Kind.HEALTHY or expected.rules == (BUSY,)
     assert (expected.planted is None) == nowhere
+    for source in (training.source, training.mended or ""):
+        compile(source, path, "exec")
+        assert "# fixed:" not in source
+
+
+def test_a_training_is_mended_by_its_comments(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        SOURCE.replace(
+            "        file.write(text)", "        # fixed:\n        file.write(text)"
+        ).replace("    more = 1\n", "    # fixed: more = 3\n    # fixed: text = ''\n    more = 1\n")
+    )
+    training = read_training(path)
+    assert (training.source, training.expected) == (SOURCE, EXPECTED)
+    assert training.mended == SOURCE.replace("        file.write(text)  # planted\n", "").replace(
+        "    more = 1\n", "    more = 3\n    text = ''\n"
+    )
 
 
 @pytest.mark.parametrize(

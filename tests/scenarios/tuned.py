@@ -28,29 +28,10 @@ from perftui.experiments.trial.runs import steps_of_each
 from perftui.experiments.trial.trial import paired_runs
 from perftui.recorder.launch import Launch
 from tests.described import described
+from tests.scenarios.expected import mended, without_marks
 
 TRAININGS = Path(__file__).parent / "two_causes"
 STEPS = 300
-
-
-def mended(source: str) -> str:
-    """``source`` as its comments say that it is right."""
-    made: list[str] = []
-    instead: list[str] | None = None
-    for line in source.split("\n"):
-        told = re.match(r"(\s*)# fixed: ?(.*)", line)
-        if told:
-            text = [told[1] + told[2]] if told[2] else []
-            instead = [*(instead or []), *text]
-            continue
-        made += [line] if instead is None else instead
-        instead = None
-    return "\n".join(made)
-
-
-def planted(source: str) -> str:
-    """``source`` without those comments."""
-    return re.sub(r"[ \t]*# fixed:.*\n", "", source)
 
 
 def fixes_of(source: str) -> tuple[tuple[str, ...], ...]:
@@ -82,7 +63,7 @@ def tuned(training: Path, directory: Path) -> str:
     """What tuning comes to, in a line."""
     source = training.read_text()
     script, fixed = directory / "train.py", directory / "fixed.py"
-    script.write_text(planted(source))
+    script.write_text(without_marks(source))
     fixed.write_text(mended(source))
     perftui("diagnose", "--json", "--max-steps", str(STEPS), script.name, cwd=directory)
     (root,) = (directory / ".perftui" / "runs").iterdir()

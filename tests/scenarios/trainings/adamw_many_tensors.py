@@ -7,15 +7,17 @@ import torch
 from torch import nn
 
 torch.manual_seed(0)
+device = "cuda" if torch.cuda.is_available() else "cpu"
 width, depth = 192, 50
 layers: list[nn.Module] = [nn.Linear(64, width)]
 for _ in range(depth):
     layers += [nn.LayerNorm(width), nn.Linear(width, width), nn.GELU()]
-model = nn.Sequential(*layers, nn.Linear(width, 1))
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)  # planted
+model = nn.Sequential(*layers, nn.Linear(width, 1)).to(device)
+# fixed: optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=False)  # planted
 
-for _ in range(150):
-    batch = torch.randn(16, 64)
+for _ in range(80 if device == "cuda" else 150):
+    batch = torch.randn(16, 64, device=device)
     loss = nn.functional.mse_loss(model(batch).squeeze(1), batch.sum(1))
     optimizer.zero_grad()
     loss.backward()

@@ -8,6 +8,8 @@ from torch import nn
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
+device = "cuda" if torch.cuda.is_available() else "cpu"
+# fixed:
 torch.autograd.set_detect_anomaly(True)  # planted
 
 
@@ -28,12 +30,12 @@ class Tagger(nn.Module):
         return torch.stack(found, 1)
 
 
-words = torch.randint(0, 2000, (512, 12))
+words = torch.randint(0, 2000, (512, 12), device=device)
 tags = words % 20
-model = Tagger()
+model = Tagger().to(device)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-for _ in range(300):
-    chosen = torch.randint(0, 512, (32,))
+for _ in range(150 if device == "cuda" else 300):
+    chosen = torch.randint(0, 512, (32,), device=device)
     optimizer.zero_grad()
     scores = model(words[chosen])
     nn.functional.cross_entropy(scores.flatten(0, 1), tags[chosen].flatten()).backward()

@@ -7,22 +7,26 @@ import torch
 from torch import nn
 
 torch.manual_seed(0)
+device = "cuda" if torch.cuda.is_available() else "cpu"
+items = 8_000_000 if device == "cuda" else 300_000
 
 
 class Recommender(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.items = nn.Embedding(300_000, 32)  # planted
+        # fixed: self.items = nn.Embedding(items, 32, sparse=True)
+        self.items = nn.Embedding(items, 32)  # planted
         self.head = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
 
     def forward(self, pairs: torch.Tensor) -> torch.Tensor:
         return self.head(self.items(pairs).flatten(1)).squeeze(1)  # planted
 
 
-model = Recommender()
+model = Recommender().to(device)
+# fixed: optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)  # planted
-for _ in range(60):
-    pairs = torch.randint(0, 300_000, (512, 2))
+for _ in range(200 if device == "cuda" else 60):
+    pairs = torch.randint(0, items, (512, 2), device=device)
     wanted = (pairs.sum(1) % 2).float()
     loss = nn.functional.binary_cross_entropy_with_logits(model(pairs), wanted)
     optimizer.zero_grad()

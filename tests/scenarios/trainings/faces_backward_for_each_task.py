@@ -28,16 +28,24 @@ class Faces(nn.Module):
 
 
 torch.manual_seed(0)
-model = Faces()
+device = "cuda" if torch.cuda.is_available() else "cpu"
+rows = 1024 if device == "cuda" else 16
+model = Faces().to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(120):
-    pictures = torch.randn(16, 3, 32, 32)
-    truth = {task: torch.randint(0, 2, (16,)).float() for task in TASKS}
+    pictures = torch.randn(rows, 3, 32, 32, device=device)
+    truth = {task: torch.randint(0, 2, (rows,), device=device).float() for task in TASKS}
     outputs = model(pictures)
     optimizer.zero_grad()
+    # fixed: loss = 0
+    # fixed: for task in TASKS:
     for task in TASKS:
+        # fixed: loss += nn.functional.binary_cross_entropy_with_logits(outputs[task], truth[task])
         loss = nn.functional.binary_cross_entropy_with_logits(outputs[task], truth[task])
+        # fixed:
         loss.backward(retain_graph=True)  # planted
+    # fixed: loss.backward()
+    # fixed: optimizer.step()
     optimizer.step()
     if step % 40 == 0:
         print(step, f"{loss.item():.4f}")

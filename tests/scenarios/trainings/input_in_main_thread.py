@@ -23,11 +23,15 @@ class SlowNumbers(Dataset):
 
 
 torch.manual_seed(0)
-model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 1))
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 1)).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+# fixed: loader = DataLoader(SlowNumbers(), batch_size=8, shuffle=True, num_workers=8,
+# fixed:     persistent_workers=True)
 loader = DataLoader(SlowNumbers(), batch_size=8, shuffle=True)  # planted
 for epoch in range(2):
     for features, target in loader:
+        features, target = features.to(device), target.to(device)
         loss = nn.functional.mse_loss(model(features).squeeze(1), target)
         optimizer.zero_grad()
         loss.backward()

@@ -8,17 +8,20 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
+device = "cuda" if torch.cuda.is_available() else "cpu"
 model = nn.Sequential(
     nn.Conv2d(3, 16, 3, stride=2, padding=1), nn.ReLU(),
     nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(),
     nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(512, 8 * 5),
-)  # fmt: skip
+).to(device)  # fmt: skip
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 images, boxes = torch.randn(1600, 3, 32, 32), torch.rand(1600, 8, 5)
 
 
 def detection_loss(predicted: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    total = torch.zeros(())
+    # fixed: total = (predicted - wanted)[..., :4].abs().sum()
+    # fixed: return (total + (predicted - wanted)[..., 4].square().sum()) / len(predicted)
+    total = torch.zeros((), device=device)
     for sample in range(len(predicted)):  # planted
         for box in range(predicted.shape[1]):  # planted
             place = predicted[sample, box, :4] - wanted[sample, box, :4]  # planted
@@ -28,6 +31,7 @@ def detection_loss(predicted: torch.Tensor, wanted: torch.Tensor) -> torch.Tenso
 
 
 for image, target in DataLoader(TensorDataset(images, boxes), batch_size=16):
+    image, target = image.to(device), target.to(device)
     loss = detection_loss(model(image).view(-1, 8, 5), target)
     optimizer.zero_grad()
     loss.backward()

@@ -7,6 +7,8 @@ import torch
 from torch import nn
 
 torch.manual_seed(0)
+device = "cuda" if torch.cuda.is_available() else "cpu"
+rows = 1024 if device == "cuda" else 16
 
 
 class ChannelNorm(nn.Module):
@@ -16,8 +18,11 @@ class ChannelNorm(nn.Module):
         self.scale = nn.Parameter(torch.ones(channels))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        # fixed:
         y = x.permute(0, 2, 3, 1).contiguous()  # planted
+        # fixed: y = x * self.scale.view(-1, 1, 1)
         y = y * self.scale
+        # fixed:
         y = y.permute(0, 3, 1, 2).contiguous()  # planted
         return torch.relu(y)
 
@@ -25,9 +30,10 @@ class ChannelNorm(nn.Module):
 model = nn.Sequential(
     nn.Conv2d(3, 16, 3, padding=1), *(ChannelNorm(16) for _ in range(8)),
     nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10),
-)  # fmt: skip
+).to(device)  # fmt: skip
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-images, labels = torch.rand(16, 3, 64, 64), torch.randint(0, 10, (16,))
+images = torch.rand(rows, 3, 64, 64, device=device)
+labels = torch.randint(0, 10, (rows,), device=device)
 for _ in range(80):
     loss = nn.functional.cross_entropy(model(images), labels)
     optimizer.zero_grad()

@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 torch.manual_seed(0)
+device = "cuda" if torch.cuda.is_available() else "cpu"
 model = nn.Sequential(
     nn.Linear(192, 192), nn.Tanh(), nn.Linear(192, 192), nn.Tanh(), nn.Linear(192, 4)
-)
+).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
 
@@ -19,8 +20,9 @@ def spectral_penalty(net: nn.Sequential) -> torch.Tensor:
 
 
 for _ in range(100):
-    x = torch.randn(128, 192)
-    loss = nn.functional.cross_entropy(model(x), torch.randint(0, 4, (128,)))
+    x = torch.randn(128, 192, device=device)
+    loss = nn.functional.cross_entropy(model(x), torch.randint(0, 4, (128,), device=device))
+    # fixed:
     loss = loss + 0.001 * spectral_penalty(model)  # planted
     optimizer.zero_grad()
     loss.backward()

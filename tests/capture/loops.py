@@ -20,7 +20,8 @@ from loop_parts import (
     network,
     optimizer_of,
 )
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, get_worker_info
 
 
 def with_loader(**options: Any) -> Models:
@@ -113,6 +114,37 @@ def accumulation_without_loader() -> Models:
     return (model,)
 
 
+def pinned_pictures() -> Models:
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 4),
+    ).to(DEVICE)
+    optimizer = optimizer_of(model)
+    pictures = TensorDataset(torch.rand(STEPS * BATCH, 3, 16, 16))
+    for (x,) in DataLoader(pictures, BATCH, True, num_workers=2, pin_memory=DEVICE == "cuda"):
+        learn(model, optimizer, x.to(DEVICE, non_blocking=True))
+    return (model,)
+
+
+def scaled_transformer() -> Models:
+    layer = nn.TransformerEncoderLayer(WIDTH, 2, 2 * WIDTH, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).to(DEVICE)
+    optimizer = torch.optim.AdamW(model.parameters())
+    scaler = torch.amp.GradScaler(DEVICE)
+    for (x,) in loader():
+        optimizer.zero_grad()
+        with torch.autocast(DEVICE, dtype=torch.bfloat16):
+            loss = loss_of(model, x.unsqueeze(1)).float()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    return (model,)
+
+
 def scaler() -> Models:
     """Every fourth step is skipped, since its gradients are not finite."""
     model = network()
@@ -188,7 +220,7 @@ def evaluation() -> Models:
 
 def compiled() -> Models:
     model = network()
-    fast = torch.compile(model, backend="eager")
+    fast = torch.compile(model, backend="inductor" if DEVICE == "cuda" else "eager")
     optimizer = optimizer_of(model)
     for (x,) in loader():
         learn(fast, optimizer, x)

@@ -2,6 +2,7 @@
 
 ``python run_loops.py NAME...`` runs each loop in a child of its own (a process has one history),
 and prints ``NAME PID DIGEST`` for each: the digest is of all weights and of the random state.
+It exits with ``EXIT_WITH`` of the environment.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ def found(name: str) -> Callable[[], Models]:
 
 def run(name: str) -> None:
     torch.manual_seed(0)
+    if DEVICE == "cuda":
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.backends.cudnn.deterministic = True
     print(name, os.getpid(), digest(found(name)()), flush=True)
 
 
@@ -45,3 +49,4 @@ if __name__ == "__main__":
     if of_frameworks:
         framework_loops.import_all()
     in_children(of_frameworks, run)
+    sys.exit(int(os.environ.get("EXIT_WITH", "0")))

@@ -67,6 +67,8 @@ LOOPS = (
     Loop("no_loader", phases=MODEL),
     Loop("accumulation", ((STEPS // 4, 4),), kinds=((STEPS // 4, "train"),)),
     Loop("accumulation_without_loader", ((STEPS // 3, 3),), MODEL, ((STEPS // 3, "train"),)),
+    Loop("pinned_pictures", phases=MODEL),
+    Loop("scaled_transformer"),
     Loop("scaler", phases=LOADED - {"optimizer"}),
     Loop("adversarial"),
     Loop("closure"),

@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # compiles all of perftui. Empty is unset.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test lint docs scenarios bench screenshots clean
+.PHONY: demo test lint docs scenarios gpu-check bench screenshots clean
 
 demo: $(STAMP)  ## a small training with a slow data loader, in the app
 	$(BIN)/perftui demo
@@ -30,6 +30,10 @@ docs: $(STAMP)  ## the documentation as a site, in build/docs
 
 scenarios: $(STAMP)  ## trainings with planted causes: how many the diagnosis names (20 minutes)
 	$(BIN)/python -m tests.scenarios.run $(SCENARIOS_ARGS)
+
+# Takes the Python that has torch for the GPU as it is: there may be no network to install anything.
+gpu-check:  ## what only a GPU can show, in eight minutes; WHEELS=DIR where perftui is not installed
+	$(or $(wildcard $(BIN)/python),$(PYTHON)) -m tests.gpu.check $(if $(WHEELS),--wheels $(WHEELS)) $(GPU_CHECK_ARGS)
 
 bench: $(STAMP)  ## measurements, as ratios in one run
 	for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

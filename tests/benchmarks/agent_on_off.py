@@ -39,7 +39,7 @@ and the optimizer. They do to the caches what large operators do, and their own 
 by more than all hooks take, is left out of the comparison. With a GPU that is played there are more
 of them in a turn: it is looked at in some only."""
 
-GPU_SHAPES = {"gpu-tiny": (11, 60, 20, 8), "gpu-realistic": (8, 20, 10, 4096)}
+GPU_SHAPES = {"gpu-tiny": (11, 60, 20, 8), "gpu-realistic": (8, 12, 4, 4096)}
 """Blocks, steps in a turn, steps before them, and the width of a layer: steps of tiny kernels, of
 which the GPU waits for each, and steps of some 40 ms that the GPU is behind with."""
 

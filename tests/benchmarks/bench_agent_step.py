@@ -24,8 +24,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from perftui.facts.fact import Facts
 from perftui.facts.step.own_cost import recording_cost
 from perftui.recorder.process.environment import training_environment
@@ -163,14 +161,6 @@ def starts() -> None:
     )
 
 
-def on_gpu(seconds: float) -> None:
-    steps("gpu-tiny", seconds, "4 %")
-    steps("gpu-realistic", seconds, "0.5 %")
-    trainings = HERE.parent / "gpu" / "trainings"
-    tell_cost(recorded(str(trainings / "pictures.py"), "40", "8"), "pictures")
-    tell_cost(recorded(str(trainings / "language.py"), "40", "12"), "language")
-
-
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 30.0
     load = os.getloadavg()[0]
@@ -182,8 +172,6 @@ def main() -> None:
     for kind in WIDTHS:
         whole_run(25, kind)
     starts()
-    if torch.cuda.is_available():
-        on_gpu(seconds)
 
 
 if __name__ == "__main__":

@@ -1,29 +1,55 @@
-"""``report --json`` of many traces and runs, kept once and compared after a change.
+"""What ``report``, ``compare`` and ``check`` print of many traces and runs, in every form: kept
+once, and compared after a change.
 
-    python tests/golden_reports.py save KEPT TRACES GPU_RUNS
-    python tests/golden_reports.py check KEPT
+    python -m tests.golden_reports save KEPT TRACES GPU_RUNS
+    python -m tests.golden_reports check KEPT
 
 ``TRACES`` is a directory of traces in any format, ``GPU_RUNS`` one of archives (``*.tar.xz``) of
-run directories, which are unpacked into ``KEPT``. A change that moves code leaves every report
-equal; one that changes reports on purpose is followed by ``save``, and says which changed.
+run directories, which are unpacked into ``KEPT``. A change that moves code leaves every form equal;
+one that changes reports on purpose is followed by ``save``, and says which changed.
 """
 
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
+import contextlib
 import difflib
+import io
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 
 NOT_TRACES = {".md", ".csv", ".txt", ".py", ""}
 SHOWN_LINES = 30
 TIMEOUT_S = 300
+
+HTML = "report.html"
+TABLES = ("operators", "kernels", "modules", "steps", "gaps", "findings")
+FORMS = {
+    "text": ("report",),
+    "json": ("report", "--json"),
+    "brief": ("report", "--brief"),
+    "markdown": ("report", "--markdown"),
+    "html": ("report", "--html", HTML),
+    "folded": ("report", "--folded"),
+    "redacted": ("report", "--redact"),
+    "check": ("check", "--json", "--fail-on", "warning"),
+    **{f"csv {table}": ("report", "--csv", table) for table in TABLES},
+}
+"""Of a trace or run: the words of the command before its path."""
+
+COMPARISONS = {
+    "compare": ("compare", "--no-repeats"),
+    "compare json": ("compare", "--no-repeats", "--json"),
+}
+"""Of two runs of one training."""
 
 
 def report_of(path: Path) -> str:
@@ -36,48 +62,87 @@ def report_of(path: Path) -> str:
     return done.stdout if done.returncode == 0 else f"exit {done.returncode}\n{done.stderr}"
 
 
-def reports_of(paths: Sequence[Path]) -> Iterable[tuple[Path, str]]:
-    """The report of each of ``paths``, two at a time."""
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        yield from zip(paths, pool.map(report_of, paths), strict=True)
+def printed(words: Sequence[str]) -> str:
+    """What a command prints and writes, and its exit code."""
+    from perftui_tui.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code: object = main(list(words))
+            except SystemExit as ended:
+                code = ended.code
+        page = Path(HTML).read_text() if Path(HTML).exists() else ""
+        os.chdir("/")
+    return f"exit {code}\n{err.getvalue()}{out.getvalue()}{page}"
 
 
-def save(kept: Path, traces: Path, runs: Path) -> None:
-    """Write the report of every trace and run below ``kept``, one file each, and their list."""
-    unpacked = kept / "runs"
+def forms_of(paths: tuple[str, ...]) -> dict[str, str]:
+    """Every form of one trace or run, or of two runs compared."""
+    forms = FORMS if len(paths) == 1 else COMPARISONS
+    return {name: printed((*words, *paths)) for name, words in forms.items()}
+
+
+def all_forms(
+    subjects: Sequence[tuple[str, ...]],
+) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
+    """The forms of each of ``subjects``, by two processes."""
+    os.environ["PERFTUI_CACHE"] = "off"
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        yield from zip(subjects, pool.imap(forms_of, subjects), strict=True)
+
+
+def subjects_of(kept: Path, traces: Path, runs: Path) -> list[tuple[str, ...]]:
+    """Every trace and run, and every two runs of one training; runs are unpacked below ``kept``."""
+    unpacked = kept.resolve() / "runs"
     for archive in sorted(runs.glob("*.tar.xz")):
         target = unpacked / archive.name.removesuffix(".tar.xz")
         if not target.exists():
             with tarfile.open(archive) as tar:
                 tar.extractall(target, filter="data")
-    manifests = sorted(unpacked.rglob("run.json"))
-    files = sorted(path for path in traces.rglob("*") if path.is_file())
-    chosen = [path for path in files if path.suffix not in NOT_TRACES]
-    listed = [path.resolve() for path in chosen] + [path.parent.resolve() for path in manifests]
-    for number, (_, report) in enumerate(reports_of(listed)):
-        (kept / f"{number:03d}.json").write_text(report)
-    (kept / "paths.json").write_text(json.dumps([str(path) for path in listed], indent=1))
-    print(f"{len(listed)} reports kept")
+    roots = sorted(manifest.parent for manifest in unpacked.rglob("run.json"))
+    files = sorted(path.resolve() for path in traces.rglob("*") if path.is_file())
+    single = [path for path in files if path.suffix not in NOT_TRACES] + roots
+    pairs = [pair for pair in combinations(roots, 2) if pair[0].parent == pair[1].parent]
+    return [*((str(path),) for path in single), *((str(one), str(two)) for one, two in pairs)]
+
+
+def save(kept: Path, traces: Path, runs: Path) -> int:
+    """Keep all forms, a file for each subject, and the list of subjects."""
+    kept.mkdir(parents=True, exist_ok=True)
+    subjects = subjects_of(kept, traces, runs)
+    for number, (_, forms) in enumerate(all_forms(subjects)):
+        (kept / f"{number:03d}.json").write_text(json.dumps(forms))
+    (kept / "subjects.json").write_text(json.dumps(subjects, indent=1))
+    print(f"{len(subjects)} traces, runs and comparisons kept")
+    return 0
 
 
 def check(kept: Path) -> int:
-    """Print how reports differ from those kept; 1 where any does."""
-    paths = [Path(path) for path in json.loads((kept / "paths.json").read_text())]
-    different = 0
-    for number, (path, report) in enumerate(reports_of(paths)):
-        before = (kept / f"{number:03d}.json").read_text()
-        if before == report:
-            continue
-        different += 1
-        lines = difflib.unified_diff(before.splitlines(), report.splitlines(), n=0, lineterm="")
-        print(f"== {path}", *list(lines)[2 : 2 + SHOWN_LINES], sep="\n")
-    print(f"{len(paths) - different} of {len(paths)} reports are equal")
+    """Print how forms differ from those kept; 1 where any does."""
+    subjects = [tuple(paths) for paths in json.loads((kept / "subjects.json").read_text())]
+    different = count = 0
+    for number, (paths, forms) in enumerate(all_forms(subjects)):
+        before = json.loads((kept / f"{number:03d}.json").read_text())
+        for name in sorted({*before, *forms}):
+            was, now = before.get(name, ""), forms.get(name, "")
+            count += 1
+            if was == now:
+                continue
+            different += 1
+            lines = difflib.unified_diff(was.splitlines(), now.splitlines(), n=0, lineterm="")
+            print(
+                f"== {name} of {' and '.join(paths)}", *list(lines)[2 : 2 + SHOWN_LINES], sep="\n"
+            )
+    print(f"{count - different} of {count} forms are equal")
     return 1 if different else 0
 
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     saving = commands.add_parser("save")
     checking = commands.add_parser("check")
@@ -88,9 +153,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.command == "check":
         return check(given.kept)
-    given.kept.mkdir(parents=True, exist_ok=True)
-    save(given.kept, given.traces, given.gpu_runs)
-    return 0
+    return save(given.kept, given.traces, given.gpu_runs)
 
 
 if __name__ == "__main__":

@@ -24,15 +24,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
-    from multiprocessing.process import BaseProcess
 
     from tests.gpu.checks.machine import Machine, Row
 
@@ -44,6 +45,13 @@ PACKING_SECONDS = 25.0
 
 PATIENCE = 3.0
 """A check may take as many times as long as is expected of it."""
+
+AT_ONCE = 3
+MOST_OVERLAPPED_SECONDS = 120.0
+"""How many checks overlap, and how long one may take then, those before it included."""
+
+END_SECONDS = 20.0
+"""For a check to end what it runs."""
 
 ASK_TORCH = """
 import json, torch
@@ -63,40 +71,48 @@ class Check:
     group: int
     name: str
     seconds: float
-    """How long it takes on a GPU, with 16 slow cores beside it."""
+    """How long it takes on a GPU with 16 slow cores beside it, of overlapping ones more or less."""
     rows: Callable[[Machine], Iterator[Row]]
+    overlaps: bool = False
+    """Others may start meanwhile: their trainings wait for each other behind a gate."""
+
+    @property
+    def limit(self) -> float:
+        """Seconds after which it is ended."""
+        return MOST_OVERLAPPED_SECONDS if self.overlaps else PATIENCE * self.seconds
 
 
 def checks() -> tuple[Check, ...]:
     """All of them, in the order of their worth."""
     from tests.gpu.checks import measured, planted, same_results, surroundings
 
+    def named(cases: Sequence[planted.Case]) -> Iterator[Check]:
+        for case in cases:
+            yield Check(3, f"planted {case.name}", 8, partial(planted.is_named, case), True)
+
     return (
-        Check(1, "same results", 45, same_results.same_results),
-        Check(2, "hooks", 45, measured.hooks),
-        Check(2, "whole runs", 55, measured.whole_runs),
+        Check(1, "same results", 60, same_results.same_results),
+        Check(2, "hooks", 55, measured.hooks),
         *(
-            Check(3, f"planted {case.name}", 10, partial(planted.is_named, case))
-            for case in planted.CASES
+            Check(2, f"run {kind} {option}", 12, partial(measured.whole_run, kind, option), True)
+            for kind in measured.RUNS
+            for option in ("", "--shapes")
         ),
-        Check(5, "readings", 5, measured.readings),
-        Check(6, "telemetry", 15, surroundings.telemetry),
+        *named(planted.KNOWN),
+        Check(5, "readings", 10, measured.readings),
+        Check(6, "telemetry", 20, surroundings.telemetry),
         Check(6, "doctor", 6, surroundings.doctor),
+        *named(planted.NEW),
         *(
-            Check(
-                4,
-                f"fix {case.fix}",
-                45 if case.fix == "compile" else 25,
-                partial(planted.is_mended, case),
-            )
+            Check(4, f"fix {case.fix}", 15, partial(planted.is_mended, case), True)
             for case in planted.FIXES
         ),
         Check(6, "probe", 20, surroundings.probe),
-        Check(6, "NVTX", 25, surroundings.nvtx),
         *(
-            Check(3, f"mended {case.name}", 10, partial(planted.is_left_alone, case))
+            Check(3, f"mended {case.name}", 8, partial(planted.is_left_alone, case), True)
             for case in planted.CASES
         ),
+        Check(6, "NVTX", 25, surroundings.nvtx),
         *(
             Check(4, f"try {case.fix}", 90, partial(planted.is_proven, case))
             for case in planted.FIXES
@@ -115,33 +131,92 @@ def make_machine(work: Path, *, is_played: bool) -> Machine:
     return PlayedMachine(work)
 
 
-def rows_of(check: Check, machine: Machine, log: Path, limit: float) -> Iterator[Row]:
-    """The rows of a check in a process of its own, as they come; it is ended after ``limit``
-    seconds."""
+class Running:
+    """A check in a process of its own."""
+
+    def __init__(self, check: Check, machine: Machine, log: Path, limit: float) -> None:
+        # Forked: a new interpreter would take seconds to import what all checks share. No torch is
+        # imported here, and nothing has touched the GPU.
+        context = multiprocessing.get_context("fork")
+        self.receiver, sender = context.Pipe(duplex=False)
+        self.check, self._log, self._limit = check, log, limit
+        self._process = context.Process(target=run_one, args=(check, machine, log, sender))
+        self._process.start()
+        sender.close()
+        self._since = time.monotonic()
+        self.ends = self._since + limit
+        self.is_over = False
+        self._count = 0
+
+    def rows(self) -> Iterator[tuple[Row, float]]:
+        """What it has come to since it was asked last, each with the seconds that it took; it is
+        ended once its time is over."""
+        from tests.gpu.checks.machine import Row, State
+
+        with contextlib.suppress(EOFError):
+            while self.receiver.poll():
+                self._count += 1
+                yield Row.decode(self.receiver.recv_bytes().decode()), self._took()
+            if time.monotonic() < self.ends:
+                return
+            self.end()
+            text = f"stopped after {self._limit:.0f} s"
+            yield Row(self.check.name, State.FAILED, text), self._took()
+            return
+        self._process.join(END_SECONDS)
+        self.end()
+        if self._process.exitcode or not self._count:
+            said = self._log.read_text(errors="replace").strip().splitlines()[-1]
+            text = f"exit code {self._process.exitcode}: {said}"
+            yield Row(self.check.name, State.FAILED, text), self._took()
+
+    def _took(self) -> float:
+        since, self._since = self._since, time.monotonic()
+        return self._since - since
+
+    def end(self) -> None:
+        """End it with all commands that it has started."""
+        self.is_over = True
+        if self._process.is_alive():
+            self._process.terminate()
+            self._process.join(END_SECONDS)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid or 0, signal.SIGKILL)
+        self._process.join()
+
+
+def run_checks(
+    wanted: Sequence[Check], machine: Machine, log: Path, until: float
+) -> Iterator[tuple[Check, Row, float]]:
+    """The rows of all checks as they come; those that do not fit into the time are named so."""
     from tests.gpu.checks.machine import Row, State
 
-    # Forked: a new interpreter would take seconds to import what all checks share. No torch is
-    # imported here, and nothing has touched the GPU.
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=run_one, args=(check, machine, log, sender))
-    process.start()
-    sender.close()
-    until = time.monotonic() + limit
-    count, is_late = 0, False
+    pending, running = deque(wanted), list[Running]()
     try:
-        while not (is_late := not receiver.poll(max(until - time.monotonic(), 0))):
-            yield Row.decode(receiver.recv_bytes().decode())
-            count += 1
-    except EOFError:
-        process.join()
+        while pending or running:
+            while pending and _may_start(pending[0], running):
+                check = pending.popleft()
+                left = until - time.monotonic()
+                if left < check.seconds:
+                    text = f"takes {check.seconds:.0f} s, {max(left, 0):.0f} s are left"
+                    yield check, Row(check.name, State.NOT_DONE, text), 0.0
+                    continue
+                running.append(Running(check, machine, log, min(check.limit, left)))
+            next_end = min((one.ends for one in running), default=0) - time.monotonic()
+            wait([one.receiver for one in running], max(next_end, 0))
+            for one in running:
+                for row, took in one.rows():
+                    yield one.check, row, took
+            running = [one for one in running if not one.is_over]
     finally:
-        _end(process)
-    if is_late:
-        yield Row(check.name, State.FAILED, f"stopped after {limit:.0f} s")
-    elif process.exitcode or not count:
-        said = log.read_text(errors="replace").strip().splitlines()[-1]
-        yield Row(check.name, State.FAILED, f"exit code {process.exitcode}: {said}")
+        for one in running:
+            one.end()
+
+
+def _may_start(check: Check, running: Sequence[Running]) -> bool:
+    """Whether it may start beside those that run."""
+    overlap = check.overlaps and all(one.check.overlaps for one in running)
+    return not running or (overlap and len(running) < AT_ONCE)
 
 
 def run_one(check: Check, machine: Machine, log: Path, sender: Connection) -> None:
@@ -149,6 +224,7 @@ def run_one(check: Check, machine: Machine, log: Path, sender: Connection) -> No
     from tests.gpu.checks.machine import CheckError, Row, State
 
     os.setsid()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended as its time was over"))
     with log.open("a") as errors:
         errors.write(f"== {check.name}\n")
         errors.flush()
@@ -158,15 +234,6 @@ def run_one(check: Check, machine: Machine, log: Path, sender: Connection) -> No
             sender.send_bytes(row.encode().encode())
     except CheckError as error:
         sender.send_bytes(Row(check.name, State.FAILED, str(error)).encode().encode())
-
-
-def _end(process: BaseProcess) -> None:
-    """End a check with all commands that it has started; a training under perftui ends by the
-    first signal."""
-    for number, seconds in ((signal.SIGTERM, 10), (signal.SIGKILL, 5)):
-        with contextlib.suppress(ProcessLookupError, PermissionError, TypeError):
-            os.killpg(process.pid or 0, number)
-        process.join(seconds)
 
 
 class Told:
@@ -183,7 +250,7 @@ class Told:
         print(line, flush=True)
 
     def add(self, group: int, row: Row, seconds: float) -> None:
-        """A row, with the seconds since the one before it."""
+        """A row, with the seconds since its check began or came to the row before."""
         self.say(f"{row.state.value:<9}{group} {row.name:<44} {seconds:5.1f} s  {row.text}")
         known = {"group": group, "name": row.name, "state": row.state.value, "text": row.text}
         self._rows.append({**known, "seconds": round(seconds, 2), "values": row.values})
@@ -202,7 +269,6 @@ class Told:
 def run_all(given: argparse.Namespace, facts: dict[str, Any], started: float) -> int:
     """Run the list, print and write the table; the exit code."""
     from tests.gpu.checks.archive import pack
-    from tests.gpu.checks.machine import Row, State
 
     out = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
@@ -210,23 +276,13 @@ def run_all(given: argparse.Namespace, facts: dict[str, Any], started: float) ->
         old.unlink(missing_ok=True)
     told = Told(out)
     told.say(", ".join(f"{name} {value}" for name, value in facts.items() if value is not None))
-    until = started + 60 * given.minutes - PACKING_SECONDS
+    until = float("inf") if given.played else started + 60 * given.minutes - PACKING_SECONDS
     wanted = [check for check in checks() if _is_chosen(check.name, given.only)]
     with tempfile.TemporaryDirectory(prefix="gpu-check-") as scratch:
         machine = make_machine(Path(scratch).resolve(), is_played=given.played)
         try:
-            for check in wanted:
-                left = until - time.monotonic()
-                if left < check.seconds and not given.played:
-                    text = f"takes {check.seconds:.0f} s, {max(left, 0):.0f} s are left"
-                    told.add(check.group, Row(check.name, State.NOT_DONE, text), 0.0)
-                    continue
-                limit = min(PATIENCE * check.seconds, left)
-                before = time.monotonic()
-                for row in rows_of(check, machine, out / "log.txt", limit):
-                    now = time.monotonic()
-                    told.add(check.group, row, now - before)
-                    before = now
+            for check, row, took in run_checks(wanted, machine, out / "log.txt", until):
+                told.add(check.group, row, took)
         except KeyboardInterrupt:
             told.say("interrupted; what was done is kept")
         finally:
@@ -290,6 +346,8 @@ def prepare(wheels: Path | None) -> Path:
     else:
         paths += [str(ROOT / "core"), str(ROOT / "tui")]
     before = os.environ.get("PYTHONPATH")
+    # py-spy is a command.
+    os.environ["PATH"] = os.pathsep.join([str(site / "bin"), os.environ.get("PATH", os.defpath)])
     os.environ["PYTHONPATH"] = os.pathsep.join([*paths, *([before] if before else [])])
     probe = (sys.executable, "-c", "import perftui.report.report, perftui_tui.cli, libcst, psutil")
     tried = subprocess.run(probe, capture_output=True, text=True)

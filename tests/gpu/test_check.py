@@ -10,6 +10,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -147,12 +148,9 @@ def dear_hooks(told: dict[str, Any]) -> None:
     ("change", "said"), [(slow_window, "stall 400 ms"), (dear_hooks, "hooks 2.00%")]
 )
 def test_a_run_that_is_held_up_is_seen(change: Change, said: str, tmp_path: Path) -> None:
-    assert wrong(measured.whole_runs(PlayedMachine(tmp_path))) == []
-    spoiled = PlayedMachine(tmp_path / "spoiled", alter=answers("report", change))
-    spoiled.work.mkdir()
-    texts = wrong(measured.whole_runs(spoiled))
-    assert len(texts) == 2 * len(measured.RUNS)
-    assert said in texts[0]
+    spoiled = PlayedMachine(tmp_path, alter=answers("report", change))
+    (text,) = wrong(measured.whole_run("busy", "--shapes", spoiled))
+    assert said in text
 
 
 def another_rule(told: dict[str, Any]) -> None:
@@ -313,13 +311,14 @@ def test_a_wrong_reading_of_the_machine_is_seen(
 def test_ranges_that_nsight_compute_does_not_see_are_seen() -> None:
     assert surroundings.judge_nvtx(0, "==PROF== no kernels\n", "no kernels").state is State.WRONG
     page = '"ID","Range"\n"",""\n"0","perftui::forward"\n'
-    assert "0 kernels of perftui::backward" in surroundings.judge_nvtx(0, page, "").text
+    assert "0 kernels of perftui::optimizer" in surroundings.judge_nvtx(0, page, "").text
 
 
 def a_check(rows: Callable[[Machine], Iterator[Row]], tmp_path: Path, limit: float) -> list[Row]:
     (tmp_path / "log.txt").touch()
-    one = check.Check(1, "one", 1, rows)
-    return list(check.rows_of(one, Machine(tmp_path), tmp_path / "log.txt", limit))
+    one = check.Check(1, "one", limit / check.PATIENCE, rows)
+    found = check.run_checks([one], Machine(tmp_path), tmp_path / "log.txt", float("inf"))
+    return [row for _, row, _ in found]
 
 
 def test_a_check_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
@@ -336,6 +335,46 @@ def test_a_check_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Pat
         # Nobody may be there to reap it.
         left = psutil.Process(int((tmp_path / "pid").read_text()))
         assert left.status() == psutil.STATUS_ZOMBIE
+
+
+def test_overlapping_checks_run_side_by_side_and_others_alone(tmp_path: Path) -> None:
+    def rows(_: Machine) -> Iterator[Row]:
+        begun = time.monotonic()
+        time.sleep(0.3)
+        yield Row("", State.OK, "", {"from": begun, "to": time.monotonic()})
+
+    def name(at: int) -> str:
+        return "alone" if at == 4 else "beside"
+
+    listed = [check.Check(1, name(at), 1, rows, at != 4) for at in range(8)]
+    found = check.run_checks(listed, Machine(tmp_path), tmp_path / "log.txt", float("inf"))
+    spans = [(one.name, row.values["from"], row.values["to"]) for one, row, _ in found]
+    most = 0
+    for kind, begun, ended in spans:
+        beside = [other for other in spans if other[1] < ended and other[2] > begun]
+        most = max(most, len(beside))
+        assert kind == "beside" or len(beside) == 1
+    assert 1 < most <= check.AT_ONCE + 2
+
+
+def test_trainings_that_start_side_by_side_train_one_after_the_other(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text(
+        "class cuda:\n    is_available = staticmethod(lambda: False)\n"
+    )
+    source = (
+        "import time\nimport torch\nbegun = time.monotonic()\ntime.sleep(0.2)\n"
+        "print(begun, time.monotonic())\n"
+    )
+    machine = Machine(tmp_path)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    processes = [
+        subprocess.Popen(
+            (sys.executable, machine.script(f"{name}.py", source)), env=env, stdout=subprocess.PIPE
+        )
+        for name in "abc"
+    ]
+    spans = sorted(tuple(map(float, one.communicate()[0].split())) for one in processes)
+    assert all(ended <= begun for (_, ended), (begun, _) in pairwise(spans))
 
 
 def test_a_check_that_breaks_and_a_command_that_fails_are_told(tmp_path: Path) -> None:

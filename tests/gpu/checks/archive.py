@@ -17,7 +17,7 @@ from tests.gpu.checks.machine import Machine
 from tests.gpu.checks.planted import truths
 
 LARGEST = 16_000_000
-MOST = 5
+MOST = 3
 """Bytes of a file, and how many there may be beside the table, its JSON and the log."""
 
 TEXTS = {".json", ".jsonl"}

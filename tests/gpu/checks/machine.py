@@ -16,10 +16,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from perftui.run.atomic import replace_file
+
 TESTS = Path(__file__).parents[2]
 PATIENCE = ((signal.SIGINT, 8.0), (signal.SIGTERM, 4.0), (signal.SIGKILL, 4.0))
 """How a command is stopped whose time is over, and the seconds that it then has: a training under
 perftui ends by the first as by ctrl+c, and its run is whole."""
+
+
+GATE = """import fcntl
+from pathlib import Path
+
+import torch
+
+if torch.cuda.is_available():
+    torch.cuda.init()
+_gate = Path(__file__).with_suffix(".lock").open("w")
+fcntl.flock(_gate, fcntl.LOCK_EX)
+"""
+"""A module that scripts import right after torch. It takes ten seconds of one core to come so far:
+several start side by side, and go on one after the other, each when the one before has ended."""
 
 
 class CheckError(Exception):
@@ -129,6 +145,9 @@ class Machine:
         except subprocess.TimeoutExpired:
             out, err = _stopped(process)
             return Ended(command, process.returncode or 124, out, err, late=True)
+        except BaseException:
+            _stopped(process)
+            raise
         return Ended(command, process.returncode, out, err)
 
     @contextlib.contextmanager
@@ -173,6 +192,18 @@ class Machine:
         except json.JSONDecodeError:
             raise CheckError(f"{ended.checked()._short}: no JSON: {ended.last_words}") from None
         return dict(told)
+
+    def script(self, name: str, source: str) -> Path:
+        """A training with this source, which trains while no other does; written only once."""
+        folder = self.work / "trainings"
+        folder.mkdir(exist_ok=True)
+        script = folder / name
+        if not script.exists():
+            replace_file(folder / "gate.py", GATE.encode())
+            replace_file(
+                script, source.replace("import torch\n", "import torch, gate\n", 1).encode()
+            )
+        return script
 
     def record(
         self, name: str, *words: str | Path, seconds: float = 40, cwd: Path | None = None

@@ -19,7 +19,7 @@ from tests.gpu.checks.machine import TESTS, Machine, Row, State
 
 TRAININGS = TESTS / "gpu" / "trainings"
 
-HOOKS = {"gpu-tiny": (8, 4.0), "gpu-realistic": (16, 0.5)}
+HOOKS = {"gpu-tiny": (18, 4.0), "gpu-realistic": (16, 0.5)}
 """Kinds of steps of ``agent_on_off.py``: seconds to measure, and what hooks may add in per cent of
 a step; docs/overhead.md has the same limits."""
 
@@ -29,9 +29,10 @@ RUNS = {
 }
 """A training whose GPU is busy all the time, and one whose GPU waits for the host."""
 
-MOST_HOOKS = 0.01
+MOST_HOOKS = {"busy": 0.01, "host": 0.04}
 MOST_STALL_NS = 150_000_000
-"""What the hooks may take of a run, and how long a window may hold a training up."""
+"""What the hooks may take of a run, whose steps are tiny where the GPU waits for the host, and how
+long a window may hold a training up."""
 
 ABOVE_EVENTS, BESIDE_NVML = 0.10, 0.20
 """How far the window's kernels, as a share of an unprofiled step, may be above the share of the
@@ -64,21 +65,22 @@ def judge_hooks(name: str, pairs: Sequence[tuple[float, float, float]], most: fl
 
 def recorded(machine: Machine, kind: str, *options: str) -> Path:
     """A run of one of ``RUNS``; those without options are read again by the other checks."""
-    script, *arguments = RUNS[kind]
-    name = "-".join((kind, *(option.strip("-") for option in options)))
-    return machine.record(name, *options, TRAININGS / script, *arguments)
+    name, *arguments = RUNS[kind]
+    script = machine.script(name, (TRAININGS / name).read_text())
+    kept_as = "-".join((kind, *(option.strip("-") for option in options)))
+    return machine.record(kept_as, *options, script, *arguments, seconds=75)
 
 
-def whole_runs(machine: Machine) -> Iterator[Row]:
-    """What recording takes of whole runs, with shapes of tensors and without."""
-    for kind in RUNS:
-        for options in ((), ("--shapes",)):
-            report = machine.report(recorded(machine, kind, *options))
-            yield judge_run(" ".join(("run", kind, *options)), report)
+def whole_run(kind: str, option: str, machine: Machine) -> Iterator[Row]:
+    """What recording takes of a whole run, with shapes of tensors or without."""
+    options = (option,) if option else ()
+    report = machine.report(recorded(machine, kind, *options))
+    yield judge_run(" ".join(("run", kind, *options)), report, MOST_HOOKS[kind])
 
 
-def judge_run(name: str, report: dict[str, Any]) -> Row:
-    """What the run of ``report`` cost, by its own account and by its profiled steps."""
+def judge_run(name: str, report: dict[str, Any], most: float) -> Row:
+    """What the run of ``report`` cost, by its own account and by its profiled steps; ``most`` is
+    the share that hooks may take."""
     cost, windows = report["recording"]["cost"], report["recording"]["windows"]
     if cost is None or not windows:
         return Row(name, State.WRONG, "no steps or no window was recorded")
@@ -90,9 +92,8 @@ def judge_run(name: str, report: dict[str, Any]) -> Row:
         f"hooks {hooks:.2%}, longest stall {stall / 1e6:.0f} ms, profiled steps {slower} "
         f"as the others of {(plain or 0) / 1e6:.1f} ms"
     )
-    right = hooks <= MOST_HOOKS and stall <= MOST_STALL_NS
     values = {"cost": cost, "stall_ns": stall, "profiled_ns": profiled, "step_ns": plain}
-    return Row.of(name, right, text, **values)
+    return Row.of(name, hooks <= most and stall <= MOST_STALL_NS, text, **values)
 
 
 def step_lengths(report: dict[str, Any]) -> tuple[float | None, float | None]:
@@ -191,7 +192,8 @@ def judge_readings(name: str, read: Readings) -> Row:
     values = {**shares, "unprofiled": read.unprofiled}
     if read.unprofiled is None or read.events is None or read.nvml is None:
         lacks = ", ".join(what for what, share in shares.items() if share is None)
-        return Row(name, State.WRONG, f"{told}; nothing by {lacks}", values)
+        state = State.UNKNOWN if lacks == "NVML" else State.WRONG
+        return Row(name, state, f"{told}; nothing by {lacks}", values)
     told += f"; the window's kernels are {read.unprofiled:.0%} of a mean step without profiling"
     above = read.unprofiled - read.events > ABOVE_EVENTS
     apart = abs(read.unprofiled - read.nvml) > BESIDE_NVML

@@ -26,6 +26,7 @@ PLAYED = "played"
 
 LATE = TESTS / "core" / "agent" / "late"
 """Has trainings start sooner; see ``tests/sooner.py``."""
+
 OF_NAMES = {"busy": "item", "host": "starved", "input_": "starved", "telemetry": "language"}
 OTHERS = "language"
 """The recorded run that is played for a name that begins so, and for all others."""
@@ -126,7 +127,7 @@ class PlayedMachine(Machine):
             when = datetime.fromtimestamp(time_ns / 1e9).strftime("%Y/%m/%d %H:%M:%S.%f")
             columns = surroundings.METRICS.values()
             fields = (table[column][at] / unit for column, unit, *_ in columns)
-            lines.append(", ".join((when, *(f"{value:.2f}" for value in fields))))
+            lines.append(", ".join((when, *(f"{value:.2f}" for value in fields), "0")))
         ended = self.alter(tuple(map(str, words)), Ended((), 0, "\n".join(lines), ""))
         lines[:] = ended.out.splitlines()
 

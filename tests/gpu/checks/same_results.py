@@ -22,6 +22,8 @@ LOOPS = {
 }
 """Of ``tests/capture/loops.py``, each trained in a process of its own."""
 
+WATCHED = "watched"
+
 CODE = 7
 """What the script exits with."""
 
@@ -36,18 +38,21 @@ def same_results(machine: Machine) -> Iterator[Row]:
     script = TESTS / "capture" / "run_loops.py"
     words = (script, *LOOPS)
     runs = machine.work / "runs" / "same-results"
-    env = {"TRAIN_ON": machine.device, "EXIT_WITH": str(CODE)}
-    if machine.device == "cuda":
-        env["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
 
-    def trained(watched: bool) -> Ended:
-        if not watched:
+    def trained(way: str) -> Ended:
+        env = {"TRAIN_ON": machine.device, "EXIT_WITH": str(CODE)}
+        if machine.device == "cuda":
+            # What is compiled already is compiled without a word.
+            caches = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+            env |= {cache: str(machine.work / "compiled" / way / cache) for cache in caches}
+            env["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+        if way != WATCHED:
             return machine.run(sys.executable, *words, seconds=SECONDS, env=env)
         options = ("--headless", "--runs", runs, "--steps", "8-11", "--shapes", "--modules")
         return machine.perftui(*options, *words, seconds=SECONDS, env=env)
 
     with ThreadPoolExecutor(3) as pool:
-        alone, again, watched = pool.map(trained, (False, False, True))
+        alone, again, watched = pool.map(trained, ("alone", "again", WATCHED))
     yield from judge(alone, again, watched)
     ranks = [rank for entry in list_runs(runs) for rank in RunReader(entry.root).poll().ranks]
     steps, windows = (

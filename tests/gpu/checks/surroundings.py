@@ -28,6 +28,9 @@ METRICS: Mapping[str, tuple[str, float, float, float]] = {
 """Fields of nvidia-smi: our name, our unit in theirs, and how far the medians may be apart, as a
 share and in our unit: both sample twice a second, at other moments."""
 
+RESERVED = "memory.reserved"
+"""By the driver: NVML's first version, which perftui reads, counts it as used."""
+
 PEAKS = {
     Ceiling.MEMORY: ("bandwidth", 1e9, 0.5),
     Ceiling.FLOAT32: ("float32", 1e12, 0.4),
@@ -40,17 +43,23 @@ that a healthy card reaches."""
 MOST_OF_PEAK = 1.05
 """Above it the measurement is wrong, or the data sheet is that of another card."""
 
-TOPICS = ("torch", "agent", "NVIDIA driver", "NVML", "CUPTI", "GPU counters")
-"""Rows of ``perftui doctor`` that have to be fine on a machine with a GPU."""
+TOPICS = {
+    **dict.fromkeys(("torch", "agent", "NVIDIA driver", "NVML"), ("ok",)),
+    **dict.fromkeys(("CUPTI", "GPU counters"), ("ok", "warn", "unknown")),
+}
+"""Rows of ``perftui doctor`` on a machine with a GPU, and the states that they may have there: a
+container may hide the driver's settings, and hold another CUPTI."""
 
-PHASES = ("perftui::forward", "perftui::backward", "perftui::optimizer")
+PHASES = ("perftui::forward", "perftui::optimizer")
+"""Kernels of the backward pass are launched by a thread of autograd's, which ranges that are pushed
+in the training thread do not hold."""
 
 
 def telemetry(machine: Machine) -> Iterator[Row]:
     """The card's counters beside nvidia-smi, and a snapshot of its memory."""
-    fields = ",".join(("timestamp", *METRICS))
+    fields = ",".join(("timestamp", *METRICS, RESERVED))
     options = (f"--query-gpu={fields}", "--format=csv,noheader,nounits", "-i", "0", "-lms", "500")
-    script = TRAININGS / "language.py"
+    script = machine.script("language.py", (TRAININGS / "language.py").read_text())
     with machine.beside("nvidia-smi", *options) as lines:
         root = machine.record("telemetry", "--memory-snapshot", script, "6", "4")
     run = RunReader(root).poll()
@@ -100,7 +109,8 @@ def _theirs(lines: Sequence[str], first: int, last: int) -> list[list[float]]:
         except ValueError:
             # The last line may be cut off, and a field "[N/A]".
             continue
-        if first <= at <= last and len(sample) == len(METRICS):
+        if first <= at <= last and len(sample) == len(METRICS) + 1:
+            sample[list(METRICS).index("memory.used")] += sample.pop()
             samples.append(sample)
     return samples
 
@@ -113,7 +123,9 @@ def doctor(machine: Machine) -> Iterator[Row]:
 def judge_doctor(told: dict[str, Any]) -> Row:
     """Whether it sees torch for CUDA and the card."""
     rows = {row["topic"]: row for row in told["rows"]}
-    wrong = [topic for topic in TOPICS if rows.get(topic, {}).get("state") != "ok"]
+    wrong = [
+        topic for topic, states in TOPICS.items() if rows.get(topic, {}).get("state") not in states
+    ]
     wrong += [topic for topic, row in rows.items() if row["state"] == "fails"]
     torch, card = (rows.get(topic, {}).get("found", "nothing") for topic in ("torch", "NVML"))
     text = f"{torch}; {card}"

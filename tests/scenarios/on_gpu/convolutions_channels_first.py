@@ -24,7 +24,7 @@ class Block(nn.Module):
         return torch.relu(x + self.body(x))
 
 
-model = nn.Sequential(
+model = nn.Sequential(  # planted
     nn.Conv2d(3, 256, 7, stride=4, padding=3), *(Block(256) for _ in range(4)),
     nn.Conv2d(256, 512, 3, stride=2, padding=1), *(Block(512) for _ in range(4)),
     nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 100),
@@ -34,7 +34,7 @@ model = model.cuda()  # planted
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
 images = torch.rand(96, 3, 224, 224, device="cuda")
 labels = torch.randint(0, 100, (96,), device="cuda")
-for _ in range(80):
+for _ in range(120):
     optimizer.zero_grad()
     with torch.autocast("cuda", dtype=torch.bfloat16):
         # fixed: scores = model(images.to(memory_format=torch.channels_last))

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 torch.manual_seed(0)
-LENGTH, WIDTH = 512, 256
+LENGTH, WIDTH = 2048, 256
 
 
 class Layer(nn.Module):
@@ -29,7 +29,7 @@ class Layer(nn.Module):
 
 model = nn.Sequential(*(Layer() for _ in range(6))).cuda()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-x = torch.randn(8, LENGTH, WIDTH, device="cuda")
+x = torch.randn(2, LENGTH, WIDTH, device="cuda")
 for _ in range(150):
     optimizer.zero_grad()
     loss = (model(x) - x.roll(1, 1)).square().mean()

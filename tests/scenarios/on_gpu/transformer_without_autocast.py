@@ -19,12 +19,12 @@ class Model(nn.Module):
         self.head = nn.Linear(1024, 4096)
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
-        return self.head(self.layers(self.words(words)))
+        return self.head(self.layers(self.words(words)))  # planted
 
 
 model = Model().cuda()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-text = torch.randint(0, 4096, (64, 16, 257), device="cuda")
+text = torch.randint(0, 4096, (80, 64, 257), device="cuda")
 for words in text:
     # fixed: with torch.autocast("cuda", dtype=torch.bfloat16):
     # fixed:     scores = model(words[:, :-1])

@@ -29,7 +29,7 @@ class Faces(nn.Module):
 
 torch.manual_seed(0)
 device = "cuda" if torch.cuda.is_available() else "cpu"
-rows = 1024 if device == "cuda" else 16
+rows = 4096 if device == "cuda" else 16
 model = Faces().to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(120):

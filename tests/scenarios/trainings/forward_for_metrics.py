@@ -8,7 +8,7 @@ from torch import nn
 
 torch.manual_seed(0)
 device = "cuda" if torch.cuda.is_available() else "cpu"
-rows, width = (32_768, 4096) if device == "cuda" else (256, 1024)
+rows, width = (131_072, 4096) if device == "cuda" else (256, 1024)
 kind = torch.bfloat16 if device == "cuda" else torch.float32
 model = nn.Sequential(
     nn.Linear(128, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10)

@@ -21,7 +21,7 @@ head = nn.Linear(64, 10).to(device)
 optimizer = torch.optim.Adam(head.parameters(), lr=1e-3)  # planted
 images = torch.rand(rows, 3, 48, 48, device=device)
 labels = torch.randint(0, 10, (rows,), device=device)
-for _ in range(100):
+for _ in range(200 if device == "cuda" else 100):
     loss = nn.functional.cross_entropy(head(backbone(images)), labels)  # planted
     backbone.zero_grad()
     optimizer.zero_grad()

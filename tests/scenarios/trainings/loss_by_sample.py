@@ -15,7 +15,8 @@ model = nn.Sequential(
     nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(512, 8 * 5),
 ).to(device)  # fmt: skip
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-images, boxes = torch.randn(1600, 3, 32, 32), torch.rand(1600, 8, 5)
+count = 800 if device == "cuda" else 1600
+images, boxes = torch.randn(count, 3, 32, 32), torch.rand(count, 8, 5)
 
 
 def detection_loss(predicted: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:

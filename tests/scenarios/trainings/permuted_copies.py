@@ -16,15 +16,22 @@ class ChannelNorm(nn.Module):
         super().__init__()
         self.depthwise = nn.Conv2d(channels, channels, 1)
         self.scale = nn.Parameter(torch.ones(channels))
+        self.shift = nn.Parameter(torch.zeros(channels))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         # fixed:
         y = x.permute(0, 2, 3, 1).contiguous()  # planted
-        # fixed: y = x * self.scale.view(-1, 1, 1)
-        y = y * self.scale
+        # fixed: y = torch.relu(x * self.scale.view(-1, 1, 1))
+        y = torch.relu(y * self.scale)
         # fixed:
         y = y.permute(0, 3, 1, 2).contiguous()  # planted
-        return torch.relu(y)
+        y = self.depthwise(y)
+        # fixed:
+        y = y.permute(0, 2, 3, 1).contiguous()  # planted
+        # fixed: return y + self.shift.view(-1, 1, 1)
+        y = y + self.shift
+        # fixed:
+        return y.permute(0, 3, 1, 2).contiguous()  # planted
 
 
 model = nn.Sequential(
@@ -34,7 +41,7 @@ model = nn.Sequential(
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 images = torch.rand(rows, 3, 64, 64, device=device)
 labels = torch.randint(0, 10, (rows,), device=device)
-for _ in range(80):
+for _ in range(150 if device == "cuda" else 80):
     loss = nn.functional.cross_entropy(model(images), labels)
     optimizer.zero_grad()
     loss.backward()

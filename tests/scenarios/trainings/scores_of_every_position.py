@@ -8,7 +8,7 @@ from torch import nn
 
 torch.manual_seed(0)
 device = "cuda" if torch.cuda.is_available() else "cpu"
-users, items, width = (512, 50_000, 256) if device == "cuda" else (32, 4000, 64)
+users, items, width = (1536, 50_000, 256) if device == "cuda" else (32, 4000, 64)
 kind = torch.bfloat16 if device == "cuda" else torch.float32
 
 
@@ -27,7 +27,7 @@ class NextItem(nn.Module):
 
 model = NextItem().to(device, kind)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for _ in range(100):
+for _ in range(200 if device == "cuda" else 100):
     seen = torch.randint(0, 4000, (users, 20), device=device)
     bought = torch.randint(0, 4000, (users,), device=device)
     loss = nn.functional.cross_entropy(model(seen), bought)

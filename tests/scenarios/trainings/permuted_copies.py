@@ -41,7 +41,7 @@ model = nn.Sequential(
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 images = torch.rand(rows, 3, 64, 64, device=device)
 labels = torch.randint(0, 10, (rows,), device=device)
-for _ in range(150 if device == "cuda" else 80):
+for _ in range(150 if device == "cuda" else 50):
     loss = nn.functional.cross_entropy(model(images), labels)
     optimizer.zero_grad()
     loss.backward()

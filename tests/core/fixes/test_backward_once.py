@@ -10,6 +10,7 @@ import pytest
 from perftui.fixes.backward_once import summed
 from perftui.fixes.source.edits import PatchRefusedError
 from tests.core.fixes.test_line_changes import changed
+from tests.scenarios.expected import read_training
 
 PLANTED = Path(__file__).parents[2] / "scenarios/trainings"
 KEEP = "retain_graph=True"
@@ -113,7 +114,7 @@ def test_gradients_are_the_same() -> None:
 
 
 def test_the_planted_training_is_mended() -> None:
-    source = (PLANTED / "faces_backward_for_each_task.py").read_text()
+    source = read_training(PLANTED / "faces_backward_for_each_task.py").source
     marked = source.replace("  # planted", "  # here")
     after = changed(summed, marked)
     assert "    losses = []\n    for task in TASKS:\n" in after

@@ -16,6 +16,7 @@ from perftui.run.manifest import Override
 from tests.core.diagnosis.cpu_runs import judged, staged
 from tests.core.diagnosis.test_operator_work import backward, floats
 from tests.core.fixes.test_line_changes import changed
+from tests.scenarios.expected import read_training
 
 SCRIPT = """
 import torch
@@ -117,8 +118,8 @@ def test_without_an_optimizer_of_torch_nothing_is_certain() -> None:
 
 
 def test_the_planted_training_is_mended_and_the_uncertain_one_is_not() -> None:
-    source = (PLANTED / "frozen_backbone.py").read_text()
-    loop = "for _ in range(100):"
+    source = read_training(PLANTED / "frozen_backbone.py").source
+    loop = 'for _ in range(200 if device == "cuda" else 100):'
     after = changed(without_gradients, source.replace(loop, f"{loop}  # here"))
     assert after == source.replace(loop, f"backbone.requires_grad_(False)\n{loop}")
     source = (PLANTED / "finetune_backbone_with_gradients.py").read_text()

@@ -92,10 +92,8 @@ def _is_module(program: Program, name: str) -> bool:
     call = _made(program, name)
     if call is None:
         return False
-    while isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
-        if call.func.attr not in _ITSELF:
-            return False
-        call = call.func.value
+    if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
+        return False
     kind = qualified_name(program, call.func) or ""
     plain = kind.rpartition(".")[2]
     if kind.startswith("torch.nn."):
@@ -110,7 +108,16 @@ def _made(program: Program, name: str) -> ast.Call | None:
     """The only call whose result ``name`` is, moves of it aside."""
     values = [assigned_value(program, binding) for binding in program.bindings(name)]
     made = [value for value in values if not _is_itself(value, name)]
-    return made[0] if len(made) == 1 and isinstance(made[0], ast.Call) else None
+    return _unmoved(made[0]) if len(made) == 1 and isinstance(made[0], ast.Call) else None
+
+
+def _unmoved(call: ast.Call) -> ast.Call:
+    """The call whose result is moved by ``call`` and others, as by ``.to(device)``."""
+    while isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
+        if call.func.attr not in _ITSELF:
+            break
+        call = call.func.value
+    return call
 
 
 def _refuse_made_of(program: Program, name: str) -> None:

@@ -3,20 +3,24 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 # Tests start Python several hundred times; where it may not keep what it compiles, each time
 # compiles all of perftui. Empty is unset.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test lint docs scenarios gpu-check bench screenshots clean
+.PHONY: demo test test-all lint docs scenarios gpu-check bench screenshots clean
 
 demo: $(STAMP)  ## a small training with a slow data loader, in the app
 	$(BIN)/perftui demo
 
 # Tests are compiled before the workers begin: each of the six would compile all of them, 6 s of CPU.
-test: $(STAMP)  ## every test but the benchmarks
+test: $(STAMP)  ## what to run before a commit: every test of less than a second, and one of each promise
 	@$(BIN)/python -m pytest --collect-only -qq tests/core >/dev/null & \
 		$(BIN)/python -m pytest --collect-only -qq tests --ignore tests/core >/dev/null & wait
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(PYTEST_ARGS)
+	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
+
+test-all: test  ## every test but the benchmarks
+	$(PYTEST) -m slow $(PYTEST_ARGS)
 
 lint: $(STAMP)  ## style, types, and the walls between the rooms
 	$(BIN)/ruff check .

@@ -96,6 +96,7 @@ def check_recorded(outcomes: Outcomes, name: str, off_by: int = 0) -> None:
     assert [note for note in map(json.loads, notes) if note["kind"] == "error"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", TRAINING_PHASES)
 @pytest.mark.parametrize("fault", ["interrupt", "memory"])
 def test_interrupts_and_a_lack_of_memory_arrive_where_they_would(
@@ -208,6 +209,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_machine_that_dies_leaves_what_could_be_seen_before(tmp_path: Path) -> None:
     """The recorder and the training are killed at once."""
     (tmp_path / "train.py").write_text(ENDLESS)

@@ -22,7 +22,7 @@ from perftui.run.manifest import Status
 from perftui.run.reader import RankSnapshot
 from tests.capture.watched import HERE, PERFTUI, Ended, ended, quick_environment, recorded
 
-pytestmark = pytest.mark.subprocess
+pytestmark = [pytest.mark.subprocess, pytest.mark.slow]
 
 STEPS = 24
 PARENT = "import subprocess, sys\nsubprocess.check_call([sys.executable, 'training.py'])\n"

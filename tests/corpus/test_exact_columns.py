@@ -13,7 +13,7 @@ from perftui.trace.model import MEMORY_COLUMNS, NONE, Trace
 from tests.corpus.collection import ROOT, oracles
 from tests.corpus.exact_reading import ACTIVITY, ExactReading, Row, runs_on_host
 
-pytestmark = pytest.mark.corpus
+pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
 
 Both = tuple[Trace, ExactReading]

@@ -29,7 +29,7 @@ from tests.corpus.collection import ROOT, oracles
 from tests.corpus.opened import Opened, opened
 from tests.corpus.outcome import MET, Account
 
-pytestmark = pytest.mark.corpus
+pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
 TRACES = oracles()
 SMALL = [name for name in TRACES if (ROOT / name).stat().st_size < 60_000]

@@ -12,7 +12,7 @@ from tests.core.analysis.sameness import assert_equals
 from tests.corpus.collection import ROOT, oracles
 from tests.corpus.opened import opened
 
-pytestmark = pytest.mark.corpus
+pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("name", oracles())

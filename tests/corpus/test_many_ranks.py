@@ -22,6 +22,7 @@ REDUCES = 5
 """All-reduces in each step of the trace."""
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.corpus,
     pytest.mark.subprocess,
     pytest.mark.skipif(not SOURCE.is_file(), reason="no collection of traces: set PERFTUI_TRACES"),

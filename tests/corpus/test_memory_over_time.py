@@ -16,7 +16,7 @@ from perftui.trace.memory_snapshot.load import load_memory_snapshot
 from perftui.trace.model import NONE
 from tests.corpus.collection import ROOT, oracles
 
-pytestmark = pytest.mark.corpus
+pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
 SNAPSHOTS = sorted((ROOT / "memsnap").glob("*.pickle"))
 

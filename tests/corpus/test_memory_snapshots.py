@@ -23,7 +23,7 @@ from perftui.trace.memory_snapshot.model import Action, BlockState, MemorySnapsh
 from tests.corpus.collection import ROOT, expected
 from tests.corpus.outcome import MET, Account
 
-pytestmark = pytest.mark.corpus
+pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
 ENTRIES = [entry for entry in expected() if entry["quantity"].startswith("snapshot.")]
 FILES = sorted({entry["trace"] for entry in ENTRIES})

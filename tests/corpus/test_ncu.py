@@ -16,7 +16,7 @@ from perftui.trace.ncu.numbers import number, unit_of
 from tests.corpus.collection import ROOT, expected
 from tests.corpus.outcome import MET, Account
 
-pytestmark = pytest.mark.corpus
+pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
 ENTRIES = [entry for entry in expected() if entry["quantity"].startswith("ncu.")]
 FILES = sorted({entry["trace"] for entry in ENTRIES})

@@ -225,6 +225,7 @@ def test_the_collection_has_exports() -> None:
     assert len(ENTRIES) >= 70
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "entry", ENTRIES, ids=[f"{entry['trace']}-{entry['quantity'][:60]}" for entry in ENTRIES]
 )
@@ -240,6 +241,7 @@ def test_equals_the_expected_value(entry: dict[str, Any], account: Account) -> N
     account(entry, MET)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRACES)
 def test_analysis_is_whole(name: str) -> None:
     it = opened(name)
@@ -263,11 +265,13 @@ async def check_timeline(_name: str, _app: PerftuiApp, pilot: Pilot[None]) -> No
     await until_shown(pilot, "GPU 0 stream 7")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not TRACES, reason="no collection of traces: set PERFTUI_TRACES to it")
 async def test_every_screen_shows_each_export() -> None:
     await check_each(TRACES, check_timeline)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRACES)
 def test_ranges_and_calls_by_name_are_those_of_plain_sums(name: str) -> None:
     it = opened(name)

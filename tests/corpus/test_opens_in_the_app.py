@@ -12,7 +12,7 @@ from tests.corpus.collection import oracles
 from tests.corpus.walking import check_each
 from tests.tui.driving import until_shown
 
-pytestmark = pytest.mark.corpus
+pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
 NAMES = sorted(oracles())
 GROUPS = {NAMES[at]: NAMES[at : at + 7] for at in range(0, len(NAMES), 7)}

@@ -12,6 +12,7 @@ from perftui.trace.multi_rank.rank_files import RankFile, distributed_info, find
 from tests.corpus.collection import ROOT
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.corpus,
     pytest.mark.skipif(not ROOT.is_dir(), reason="no collection of traces: set PERFTUI_TRACES"),
 ]

@@ -12,6 +12,7 @@ from tests.core.trace.test_scanner import COLUMNS
 from tests.corpus.collection import ROOT, oracles
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.corpus,
     pytest.mark.skipif(native.compiled() is None, reason="installed without a C compiler"),
 ]

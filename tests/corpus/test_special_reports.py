@@ -11,7 +11,7 @@ from perftui.report.special import special_report
 from tests.corpus.collection import ROOT
 from tests.described import described
 
-pytestmark = pytest.mark.corpus
+pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
 SNAPSHOTS = sorted((ROOT / "memsnap").glob("*.pickle"))
 METRICS = sorted((ROOT / "ncu-csv").glob("*.csv"))

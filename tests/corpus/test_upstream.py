@@ -22,7 +22,7 @@ from tests.corpus.hta_frame import frame
 from tests.corpus.opened import opened
 from tests.corpus.outcome import Account
 
-pytestmark = pytest.mark.corpus
+pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
 TOOLS = (upstream_hta, upstream_tensorboard, upstream_tracelens, upstream_unit_tests)
 ENTRIES = {tool: [entry for entry in expected() if tool.claims(entry)] for tool in TOOLS}

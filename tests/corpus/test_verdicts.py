@@ -18,6 +18,7 @@ from tests.corpus.collection import ROOT, expected
 from tests.corpus.opened import opened
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.corpus,
     pytest.mark.skipif(not ROOT.is_dir(), reason="no collection of traces: set PERFTUI_TRACES"),
 ]

@@ -104,6 +104,7 @@ def run(command: Command, monkeypatch: pytest.MonkeyPatch) -> int | None:
     return None if line.action in FAILS and code == ERROR else code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", documented(), ids=str)
 def test_each_command_of_the_documents_is_one(
     command: Command, place: Path, monkeypatch: pytest.MonkeyPatch

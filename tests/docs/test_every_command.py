@@ -72,6 +72,7 @@ def differs(shown: Shown, place: Path) -> str:
     return found and f"{shown.command}\n{found}"
 
 
+@pytest.mark.slow
 def test_commands_print_what_is_shown(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All in one test: they go on from one another."""
     monkeypatch.chdir(place)

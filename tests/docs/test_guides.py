@@ -20,6 +20,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy_of_the_project(tmp_path_factory.mktemp("project"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guide", GUIDES, ids=name_of)
 def test_a_guide_leads_where_it_says(guide: Path, project: Path) -> None:
     commands = 0

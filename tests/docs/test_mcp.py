@@ -19,6 +19,8 @@ from tests.tui.fake_trial import FASTER, FakeTrial
 from tests.tui.in_process import in_process
 from tests.tui.recorded import ENDED, SCRIPT, START, write_run
 
+pytestmark = pytest.mark.slow
+
 RUN = "20231114-221320-train-7729"
 CALL = re.compile(r"^> (\w+) (\{.*\})\n((?:(?!> ).*\n)+)", re.MULTILINE)
 

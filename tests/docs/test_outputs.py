@@ -58,6 +58,7 @@ def manifests(directory: Path) -> list[Manifest]:
     return [RunReader(root).poll().manifest for root in sorted(directory.glob("*-train-*"))]
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_commands_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All in one test: each training takes seconds, and they go on from one another."""

@@ -32,6 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@pytest.mark.slow
 def test_the_site_shows_every_page_as_the_repository_does(site: Path) -> None:
     """Markdown of the site reads lists and tables by other rules than GitHub's."""
     for document in DOCUMENTS[1:]:

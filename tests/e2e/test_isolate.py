@@ -18,7 +18,7 @@ from tests.described import described
 from tests.docs.alike import masked
 from tests.docs.documents import ROOT
 
-pytestmark = pytest.mark.subprocess
+pytestmark = [pytest.mark.subprocess, pytest.mark.slow]
 
 SCRIPT = """
 import time

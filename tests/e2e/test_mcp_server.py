@@ -23,7 +23,7 @@ from perftui.run.reader import RunReader
 from tests.tui.in_process import printed
 from tests.tui.recorded import ENDED, SCRIPT, START, write_run
 
-pytestmark = [pytest.mark.subprocess, pytest.mark.usefixtures("start_sooner")]
+pytestmark = [pytest.mark.subprocess, pytest.mark.usefixtures("start_sooner"), pytest.mark.slow]
 
 READING = ["runs", "report", "table", "explain", "diff", "compare", "check"]
 RUNNING = ["diagnose", "try", "apply", "undo"]

@@ -16,7 +16,7 @@ from perftui.report.subject import load_subject
 from perftui.run.reader import RunReader
 from tests.described import described
 
-pytestmark = pytest.mark.subprocess
+pytestmark = [pytest.mark.subprocess, pytest.mark.slow]
 
 COLLECTS = """
 import gc

@@ -17,7 +17,7 @@ from perftui.report.subject import load_subject
 from perftui.run.reader import RunReader
 from tests.tui.recorded import ENDED, START, write_run
 
-pytestmark = [pytest.mark.subprocess, pytest.mark.usefixtures("start_sooner")]
+pytestmark = [pytest.mark.subprocess, pytest.mark.usefixtures("start_sooner"), pytest.mark.slow]
 
 SCRIPT = """
 import time

@@ -19,7 +19,7 @@ from tests.capture.watched import quick_environment
 
 PERFTUI = [sys.executable, "-m", "perftui_tui", "--headless"]
 
-pytestmark = pytest.mark.subprocess
+pytestmark = [pytest.mark.subprocess, pytest.mark.slow]
 
 
 def only_run(directory: Path) -> RunSnapshot:

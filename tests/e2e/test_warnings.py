@@ -17,6 +17,7 @@ from tests.capture.watched import quick_environment
 WARNER = str(Path(__file__).with_name("warner.py"))
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.subprocess,
     pytest.mark.skipif(not IS_COMPILED, reason="what is not compiled has frames"),
 ]

@@ -24,6 +24,7 @@ from tests.terminal import Terminal
 from tests.tui.recorded import ENDED, write_run
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.subprocess,
     pytest.mark.skipif(not IS_COMPILED, reason="no compiler here that makes the compiled parts"),
 ]

@@ -87,6 +87,7 @@ def test_find_try_compare_write_and_undo(perftui: Perftui, script: Path, tmp_pat
     assert waits[1] < 0.8 * waits[0]
 
 
+@pytest.mark.slow
 def test_leaving_a_trial_by_pairs_leaves_no_training_behind(
     perftui: Perftui, script: Path, tmp_path: Path
 ) -> None:
@@ -111,6 +112,7 @@ def test_leaving_a_trial_by_pairs_leaves_no_training_behind(
     assert tried.manifest.parent == first.manifest.run_id
 
 
+@pytest.mark.slow
 def test_a_run_whose_app_is_killed_goes_on_and_is_replayed_whole(
     perftui: Perftui, script: Path, tmp_path: Path
 ) -> None:
@@ -129,6 +131,7 @@ def test_a_run_whose_app_is_killed_goes_on_and_is_replayed_whole(
     assert replay.wait() == 0
 
 
+@pytest.mark.slow
 def test_a_run_whose_training_is_killed_opens(
     perftui: Perftui, script: Path, tmp_path: Path
 ) -> None:

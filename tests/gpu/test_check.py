@@ -144,6 +144,7 @@ def dear_hooks(told: dict[str, Any]) -> None:
     told["recording"]["cost"]["hooks"] = told["recording"]["cost"]["whole"] // 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"), [(slow_window, "stall 400 ms"), (dear_hooks, "hooks 2.00%")]
 )
@@ -165,6 +166,7 @@ def another_line(told: dict[str, Any]) -> None:
     told["findings"][0]["place"]["line"] += 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -180,6 +182,7 @@ def test_a_wrong_diagnosis_is_seen(change: Change, said: str, tmp_path: Path) ->
     assert said in text
 
 
+@pytest.mark.slow
 def test_an_accused_training_without_the_cause_is_seen(tmp_path: Path) -> None:
     def accuse(told: dict[str, Any]) -> None:
         told["findings"] = [
@@ -201,6 +204,7 @@ def no_gain(told: dict[str, Any]) -> None:
     told["ratio"] = 1.01
 
 
+@pytest.mark.slow
 def test_a_fix_without_its_gain_is_seen(tmp_path: Path) -> None:
     machine = PlayedMachine(tmp_path, alter=answers("compare", no_gain))
     (text,) = wrong(planted.is_mended(CASE, machine))
@@ -218,6 +222,7 @@ def test_a_source_that_is_not_restored_is_seen(tmp_path: Path) -> None:
     assert text.startswith("undo did not restore")
 
 
+@pytest.mark.slow
 def test_a_trial_without_its_gain_is_seen(tmp_path: Path) -> None:
     def slower(words: tuple[str, ...], ended: Ended) -> Ended:
         err = ended.err.replace("2.00x", "1.02x") if "try" in words else ended.err
@@ -244,6 +249,7 @@ def no_events(told: dict[str, Any]) -> None:
     rows["device_forward"] = [-1] * len(rows["index"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -259,6 +265,7 @@ def test_readings_that_contradict_each_other_are_seen(
     assert any(said in text for text in texts)
 
 
+@pytest.mark.slow
 def test_other_counters_than_those_of_nvidia_smi_are_seen(tmp_path: Path) -> None:
     def twice(words: tuple[str, ...], ended: Ended) -> Ended:
         if words[0] != "nvidia-smi":
@@ -321,6 +328,7 @@ def a_check(rows: Callable[[Machine], Iterator[Row]], tmp_path: Path, limit: flo
     return [row for _, row, _ in found]
 
 
+@pytest.mark.slow
 def test_a_check_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
     def rows(machine: Machine) -> Iterator[Row]:
         yield Row("first", State.OK, "")
@@ -393,6 +401,7 @@ def test_a_check_that_breaks_and_a_command_that_fails_are_told(tmp_path: Path) -
     assert row.text.startswith("perftui_tui report nothing-there: exit code 2: perftui: ")
 
 
+@pytest.mark.slow
 def test_a_training_that_does_not_end_is_stopped_and_its_run_kept(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import time\ntime.sleep(60)\n")
@@ -410,6 +419,7 @@ def test_what_does_not_fit_into_the_time_is_named(tmp_path: Path) -> None:
     assert lines[-2] == f"0 ok, 0 wrong, 0 failed, 0 unknown, {len(planted.CASES)} not done"
 
 
+@pytest.mark.slow
 def test_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(check.NothingToCheckError, match=r"cannot be installed from .*perftui"):
         check.prepare(tmp_path)
@@ -424,6 +434,7 @@ def test_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         check.prepare(None)
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_a_machine_without_a_gpu_is_told_so() -> None:
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}

@@ -21,6 +21,7 @@ def block(text: str, title: str) -> list[str]:
     return found.rstrip().splitlines()[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_phases_and_memory_of_the_gpu_and_the_recording_are_those_of_the_text(
     name: str, recorded: Unpack

@@ -30,6 +30,7 @@ def loaded_after(code: str) -> set[str]:
     return set(json.loads(result.stdout))
 
 
+@pytest.mark.slow
 def test_core_loads_neither_a_user_interface_nor_torch() -> None:
     modules = core_modules()
     assert len(modules) > 20

@@ -27,6 +27,7 @@ def test_importing_it_and_marking_loads_nothing_else() -> None:
     assert modules_after(marks) - modules_after("") - {"__future__"} == OWN
 
 
+@pytest.mark.slow
 def test_other_names_come_when_they_are_used() -> None:
     assert "numpy" in modules_after("import perftui\nperftui.open_run")
     assert set(perftui.__all__) <= set(dir(perftui))

@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.tui.recorded import write_run
+
+pytestmark = pytest.mark.slow
 
 HEAVY = {
     "libcst": "0.2 s; only a patch that is written needs it",

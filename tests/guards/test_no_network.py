@@ -69,6 +69,7 @@ def test_the_cluster_is_reached_from_one_file() -> None:
     assert found == {"core/perftui/facts/ranks/read_on_cluster.py"}
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_a_run_and_its_report_open_no_network_socket(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(f"{WATCHED}\nprint('trained')\n")

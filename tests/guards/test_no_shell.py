@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+import pytest
+
 from tests.guards.sources import imports, trees
 
 LOADERS = ("pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve", "joblib")
@@ -11,6 +13,7 @@ WORDS = ("shell", "allow_pickle", "torch.load", "yaml.load", "system", "popen", 
 SHELLS = ("system", "popen", "getoutput", "getstatusoutput", "create_subprocess_shell")
 
 
+@pytest.mark.slow
 def test_no_pickle_is_loaded_and_no_shell_is_used() -> None:
     found = [
         (file, name)

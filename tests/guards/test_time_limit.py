@@ -73,6 +73,7 @@ def run(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "workers"), [("python", 0), ("c", 0), ("a second thread", 0), ("python", 1)]
 )
@@ -96,6 +97,7 @@ def pytest_runtest_logstart(nodeid):
 """
 
 
+@pytest.mark.slow
 def test_who_waits_for_the_next_test_is_not_ended(tmp_path: Path) -> None:
     """As a worker of xdist does while the others have all that is left."""
     tests = "def test_first():\n    pass\n\ndef test_second():\n    pass\n"

@@ -27,7 +27,7 @@ TRAININGS = Path(__file__).parent / "trainings"
 PERFTUI = (sys.executable, "-m", "perftui_tui")
 TRAINING = "input_in_main_thread.py"
 
-pytestmark = pytest.mark.subprocess
+pytestmark = [pytest.mark.subprocess, pytest.mark.slow]
 
 Outcome = tuple[int, bytes, bytes]
 

@@ -17,7 +17,7 @@ from perftui.run.manifest import Override
 from perftui.run.reader import RunSnapshot
 from tests.scenarios.test_trials import output, recorded
 
-pytestmark = [pytest.mark.subprocess, pytest.mark.usefixtures("start_sooner")]
+pytestmark = [pytest.mark.subprocess, pytest.mark.usefixtures("start_sooner"), pytest.mark.slow]
 
 TRAINING = """
 import torch

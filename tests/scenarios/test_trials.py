@@ -22,7 +22,7 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Expected, Override, Status
 from perftui.run.reader import RunReader, RunSnapshot
 
-pytestmark = [pytest.mark.subprocess, pytest.mark.usefixtures("start_sooner")]
+pytestmark = [pytest.mark.subprocess, pytest.mark.usefixtures("start_sooner"), pytest.mark.slow]
 
 OPTIMIZER = """
 import torch

@@ -37,6 +37,7 @@ def odd_characters(app: PerftuiApp) -> dict[str, str]:
 SIZES = ((80, 24), (300, 80))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["run", "trace"])
 async def test_every_screen_and_its_help_is_ascii(tmp_path: Path, kind: str) -> None:
     target = write_run(tmp_path, gpu=True) if kind == "run" else write_trace(tmp_path, steps=24)
@@ -61,6 +62,7 @@ async def test_every_screen_and_its_help_is_ascii(tmp_path: Path, kind: str) -> 
     assert {name: found for name, found in odd.items() if found} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [("a",), ("q",), ("P",), ("C",), ("ctrl+p",)])
 async def test_what_lies_over_a_screen_is_ascii(tmp_path: Path, keys: tuple[str, ...]) -> None:
     app = PerftuiApp(write_run(tmp_path, gpu=True, workers=2), clock=lambda: NOW)

@@ -133,6 +133,7 @@ def viewers(tmp_path: Path) -> Iterator[Callable[[], Terminal]]:
         one.close()
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_two_watch_one_training_and_neither_ends_it(
     tmp_path: Path, viewers: Callable[[], Terminal]

@@ -38,6 +38,7 @@ def test_a_report_names_what_to_run_next(run: Path, capsys: Capture) -> None:
     assert (line.action, line.words) == ("try", ("loader-workers", str(run)))
 
 
+@pytest.mark.slow
 def test_the_key_and_all_else_stay_when_lines_are_added_above(
     tmp_path: Path, script: Path, capsys: Capture
 ) -> None:

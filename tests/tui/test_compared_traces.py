@@ -36,6 +36,7 @@ async def test_a_trace_is_compared_with_one_beside_it(tmp_path: Path) -> None:
         assert "a trace has no telemetry, losses" in " ".join(shown.split())
 
 
+@pytest.mark.slow
 async def test_a_large_screen_shows_what_changed_beside_the_figures(tmp_path: Path) -> None:
     even_steps(24, compute=ms(8)).write(tmp_path / "slow.pt.trace.json")
     async with opened(write_trace(tmp_path, 24), (200, 50), replay=True) as (_, pilot):
@@ -61,6 +62,7 @@ def test_the_share_of_a_change_is_that_of_all_before(change: int, whole: int) ->
         assert abs(shown - 100 * Decimal(change) / Decimal(whole)) <= Decimal("0.051")
 
 
+@pytest.mark.slow
 async def test_a_trace_is_compared_with_a_run_and_says_what_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

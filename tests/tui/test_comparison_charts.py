@@ -41,6 +41,7 @@ def test_a_run_without_steps_is_not_compared() -> None:
     assert comparison_charts(none, shown([100])) == ()
 
 
+@pytest.mark.slow
 async def test_compare_opens_both_and_follows_the_exchange(tmp_path: Path) -> None:
     before = write_run(tmp_path, wait_ms=200, steps=240)
     run_id = "20231114-231320-train"

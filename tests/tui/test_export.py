@@ -132,6 +132,7 @@ async def test_backspace_leads_back_the_way_that_was_taken(tmp_path: Path) -> No
         assert app.trail == ()
 
 
+@pytest.mark.slow
 async def test_the_way_has_more_than_one_stage(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), (160, 40)) as (app, pilot):
         await pilot.press("enter")
@@ -146,6 +147,7 @@ async def test_the_way_has_more_than_one_stage(tmp_path: Path) -> None:
         await until(pilot, lambda: app.current_mode == "overview", "the overview")
 
 
+@pytest.mark.slow
 async def test_a_screen_that_was_chosen_begins_a_new_way(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), (160, 40)) as (app, pilot):
         await pilot.press("enter")

@@ -43,6 +43,7 @@ def report(tmp_path: Path, goes_on: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return report
 
 
+@pytest.mark.slow
 async def test_the_header_says_for_how_long_and_how_much(report: Path, goes_on: Path) -> None:
     app = PerftuiApp(report, clock=lambda: NOW)
     async with app.run_test(size=(120, 40)) as pilot:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from perftui.diagnosis.model import Abstention, Confidence, Diagnosis, Figure, Finding, Severity
 from perftui.facts.place import Place
 from perftui.fixes.model import Patch, Risk
@@ -116,6 +118,7 @@ def test_details_without_a_finding_begin_at_the_top() -> None:
     assert rows[0] == "Not judged, and why"
 
 
+@pytest.mark.slow
 async def test_a_large_screen_shows_where_the_time_goes_below_the_findings(tmp_path: Path) -> None:
     run, _ = write_gpu_run(tmp_path)
     async with opened(run, (200, 50)) as (app, pilot):

@@ -75,6 +75,7 @@ async def test_writing_shows_the_diff_and_undo_restores_every_byte(
         assert script.read_text() == SCRIPT
 
 
+@pytest.mark.slow
 async def test_a_fix_is_not_offered_a_second_time(ended: Path, script: Path) -> None:
     """A run that is over is not read again, so its options are those of the source before."""
     async with opened(ended, (120, 60)) as (app, pilot):
@@ -90,6 +91,7 @@ async def test_a_fix_is_not_offered_a_second_time(ended: Path, script: Path) -> 
         assert script.read_bytes() == fixed
 
 
+@pytest.mark.slow
 async def test_a_source_that_was_changed_meanwhile_is_not_written(
     ended: Path, script: Path
 ) -> None:
@@ -101,6 +103,7 @@ async def test_a_source_that_was_changed_meanwhile_is_not_written(
         assert "Write the fix?" not in text_of(app)
 
 
+@pytest.mark.slow
 async def test_a_written_fix_is_the_first_thing_said_until_it_is_undone(
     ended: Path, script: Path
 ) -> None:
@@ -120,6 +123,7 @@ async def test_a_written_fix_is_the_first_thing_said_until_it_is_undone(
         await until_shown(pilot, "DO THIS     num_workers 0 -> 4")
 
 
+@pytest.mark.slow
 async def test_a_fix_written_during_a_run_can_still_be_undone(tmp_path: Path, script: Path) -> None:
     """The next picture finds a source that is no longer what runs, and has no patch for it."""
     live = write_run(tmp_path / "runs", script=script, loader_line=4)
@@ -138,6 +142,7 @@ async def test_a_fix_written_during_a_run_can_still_be_undone(tmp_path: Path, sc
         assert "w writes it" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 80, 200])
 async def test_words_in_dialogs_are_broken_once(ended: Path, columns: int) -> None:
     async with opened(ended, (columns, 40)) as (app, pilot):
@@ -180,6 +185,7 @@ def _fix(name: str) -> FixOption:
     return FixOption(name, f"fix {name}", "", override=Override("DataLoader", {}, None, 1, name))
 
 
+@pytest.mark.slow
 @pytest.mark.keys("diagnosis.select(1)", "diagnosis.choose_fix(1)", "diagnosis.try_fix")
 async def test_a_selected_finding_and_fix_stay_selected_when_the_order_changes(
     ended: Path,
@@ -201,6 +207,7 @@ async def test_a_selected_finding_and_fix_stay_selected_when_the_order_changes(
         await until_shown(pilot, "1/2  three")
 
 
+@pytest.mark.slow
 async def test_the_list_follows_the_selected_finding(ended: Path) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
         await show_diagnosis(app, pilot)
@@ -235,6 +242,7 @@ def loader(pictures):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (60, 18), (120, 40)])
 async def test_all_that_is_to_be_written_can_be_read(
     ended: Path, script: Path, size: tuple[int, int]
@@ -252,6 +260,7 @@ async def test_all_that_is_to_be_written_can_be_read(
         assert all(width(line) <= body.scrollable_content_region.width for line in body.rows)
 
 
+@pytest.mark.slow
 async def test_escape_leaves_the_source_as_it_is(ended: Path, script: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
         await show_diagnosis(app, pilot)
@@ -273,6 +282,7 @@ async def test_an_edit_made_meanwhile_is_never_lost(ended: Path, script: Path) -
         assert script.read_text() == SCRIPT + "# mine\n"
 
 
+@pytest.mark.slow
 async def test_a_fix_of_an_earlier_session_can_be_undone(ended: Path, script: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
         await show_diagnosis(app, pilot)
@@ -306,6 +316,7 @@ async def test_the_overview_tries_the_first_fix_of_any_finding(ended: Path) -> N
         await until_shown(pilot, "no finding has a fix to try")
 
 
+@pytest.mark.slow
 @pytest.mark.keys("overview.try_fix", "compare.swap")
 async def test_a_trial_is_asked_started_and_compared(
     ended: Path, script: Path, monkeypatch: pytest.MonkeyPatch
@@ -398,6 +409,7 @@ def footer(app: PerftuiApp) -> str:
     return text_of(app).splitlines()[-1]
 
 
+@pytest.mark.slow
 async def test_keys_for_fixes_are_offered_where_there_is_a_fix(tmp_path: Path, ended: Path) -> None:
     failed = write_run(
         tmp_path / "failed", steps=0, status=Status.EXITED, exit_code=1, ended_ns=START + 10**9
@@ -428,6 +440,7 @@ async def test_the_run_that_is_repeated_is_the_baseline_of_its_own_accord(ended:
         await until_shown(pilot, "FASTER")
 
 
+@pytest.mark.slow
 async def test_a_baseline_that_is_gone_is_said_once(ended: Path) -> None:
     child = write_run(ended.parent, run_id="20231114-231320-train", parent="20230101-000000-gone")
     async with opened(child) as (app, pilot):
@@ -437,6 +450,7 @@ async def test_a_baseline_that_is_gone_is_said_once(ended: Path) -> None:
         assert len(app._notifications) == 1
 
 
+@pytest.mark.slow
 async def test_figures_are_drawn_for_the_width_they_have(ended: Path) -> None:
     write_run(ended.parent, run_id="20231114-201320-train", wait_ms=300, **ENDED)
     async with opened(ended, (200, 50)) as (_, pilot):

@@ -99,6 +99,7 @@ def body_of(app: PerftuiApp) -> str:
     return "\n".join(plain(row) for row in app.screen.query_one("#body", RowView).rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["run", "trace"])
 async def test_hints_and_help_name_the_keys_as_they_are(tmp_path: Path, kind: str) -> None:
     target = write_run(tmp_path) if kind == "run" else write_trace(tmp_path, steps=24)
@@ -120,6 +121,7 @@ async def test_hints_and_help_name_the_keys_as_they_are(tmp_path: Path, kind: st
             await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
 
 
+@pytest.mark.slow
 async def test_a_page_a_hidden_track_and_a_held_log_name_them_too(tmp_path: Path) -> None:
     app = own_app(write_op_trace(tmp_path))
     async with app.run_test(size=(160, 60), notifications=True) as pilot:

@@ -13,6 +13,8 @@ from perftui_tui.screens.timeline.view import TimelineView
 from tests.tui.driving import opened, settled, until, until_shown
 from tests.tui.traces import write_trace
 
+pytestmark = pytest.mark.slow
+
 WALK = ("n", "g", "w", "f", "full_stop", "right_square_bracket", "0")
 
 

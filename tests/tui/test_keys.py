@@ -48,6 +48,7 @@ def test_every_key_has_words_for_footer_and_help() -> None:
     assert len(bindings("app")) == len(keys_of("app"))
 
 
+@pytest.mark.slow
 @pytest.mark.keys(
     "app.show('overview')",
     "app.show('timeline')",
@@ -67,6 +68,7 @@ async def test_digits_choose_the_screen(live: Path) -> None:
             await until_shown(pilot, f" {digit} {title} ")
 
 
+@pytest.mark.slow
 @pytest.mark.keys("app.next_screen(1)", "app.next_screen(-1)")
 async def test_tab_goes_round_the_screens(live: Path) -> None:
     async with opened(live) as (app, pilot):
@@ -81,6 +83,7 @@ def header_of(app: PerftuiApp) -> str:
     return text_of(app).splitlines()[0]
 
 
+@pytest.mark.slow
 async def test_every_screen_and_the_state_are_in_the_header(live: Path) -> None:
     async with opened(live, (60, 24)) as (app, pilot):
         for screen in SCREENS:
@@ -126,6 +129,7 @@ async def test_how_a_run_ended_is_said_in_a_narrow_header(
         assert text_of(app).splitlines()[0].endswith(f"  {words} ")
 
 
+@pytest.mark.slow
 async def test_a_small_terminal_speaks_of_a_training_only_where_one_runs(tmp_path: Path) -> None:
     changes: dict[str, Any]
     for changes, goes_on in (({}, True), (ENDED, False)):
@@ -164,6 +168,7 @@ def keys_now(app: PerftuiApp, screen: str) -> list[Key]:
     return [key for key in (*keys_on(screen), *keys_of("app")) if key.scope in scopes]
 
 
+@pytest.mark.slow
 async def test_every_binding_comes_from_the_table(trace: Path) -> None:
     async with opened(trace, replay=True) as (app, pilot):
         for name in SCREENS:
@@ -180,6 +185,7 @@ async def test_every_binding_comes_from_the_table(trace: Path) -> None:
                 assert binding.tooltip == known[place].help
 
 
+@pytest.mark.slow
 async def test_help_and_palette_have_every_key_of_the_screen(trace: Path) -> None:
     async with opened(trace, replay=True) as (app, pilot):
         for name in SCREENS:
@@ -203,6 +209,7 @@ async def test_a_command_of_the_palette_works_on_the_part_that_has_the_focus(tra
         await until_shown(pilot, "gemm")
 
 
+@pytest.mark.slow
 @pytest.mark.keys("app.help")
 async def test_help_lists_the_keys_of_the_screen(live: Path) -> None:
     async with opened(live) as (app, pilot):
@@ -246,6 +253,7 @@ async def test_capture_needs_a_running_training(tmp_path: Path) -> None:
         await until_shown(pilot, "only a running training")
 
 
+@pytest.mark.slow
 @pytest.mark.keys("app.next_theme")
 async def test_themes_change(live: Path) -> None:
     async with opened(live) as (app, pilot):
@@ -312,12 +320,14 @@ async def test_an_interrupt_asks_as_q_does(live: Path) -> None:
         assert not kinds & {"stop", "capture"}
 
 
+@pytest.mark.slow
 async def test_an_interrupt_quits_when_it_is_over_also_while_typing(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path / "runs", **ENDED)) as (app, pilot):
         await pilot.press("6", "slash", *"loss", "ctrl+c")
         await until(pilot, lambda: app._exit, "the app's end")
 
 
+@pytest.mark.slow
 async def test_an_interrupt_copies_selected_text_and_stays(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path / "runs", **ENDED)) as (app, pilot):
         await pilot.press("6", "slash", *"loss", "shift+home", "ctrl+c")
@@ -351,6 +361,7 @@ async def test_too_small_a_terminal_says_what_it_needs(live: Path) -> None:
         await until_shown(pilot, "BOTTLENECK")
 
 
+@pytest.mark.slow
 async def test_quitting_works_where_the_terminal_is_too_small(live: Path) -> None:
     async with opened(live) as (_, pilot):
         await pilot.resize_terminal(30, 7)
@@ -362,6 +373,7 @@ async def test_quitting_works_where_the_terminal_is_too_small(live: Path) -> Non
         await until_shown(pilot, "BOTTLENECK")
 
 
+@pytest.mark.slow
 async def test_resizing_reaches_the_scripts_terminal(live: Path) -> None:
     async with opened(live) as (_, pilot):
         await pilot.resize_terminal(100, 30)

@@ -35,6 +35,7 @@ async def test_a_click_presses_the_key(tmp_path: Path) -> None:
         await until(pilot, lambda: isinstance(app.screen, HelpDialog), "the help")
 
 
+@pytest.mark.slow
 async def test_the_key_at_the_right_edge_is_that_of_the_palette(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
         await until(pilot, lambda: last_row(app).endswith("▏^p palette "), "the palette's key")
@@ -84,6 +85,7 @@ async def test_the_wheel_brings_in_what_does_not_fit(tmp_path: Path, size: tuple
         assert last_row(app) == first
 
 
+@pytest.mark.slow
 async def test_no_key_is_shown_without_its_word(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), size=(80, 24)) as (app, pilot):
         await pilot.press("2")

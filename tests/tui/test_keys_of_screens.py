@@ -50,6 +50,7 @@ async def test_gaps_are_selected_one_after_the_other(tmp_path: Path) -> None:
         assert gaps.gap == first
 
 
+@pytest.mark.slow
 @pytest.mark.keys("diagnosis.select(1)", "diagnosis.select(-1)")
 async def test_findings_are_selected_one_after_the_other(ended: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
@@ -147,6 +148,7 @@ async def test_figures_scroll_by_rows_and_pages(ended: Path) -> None:
         await until(pilot, lambda: figures.scroll_y == max(0, lowest - 8), "a page up")
 
 
+@pytest.mark.slow
 @pytest.mark.keys("compare.write_fix")
 async def test_the_fix_that_was_tried_is_written(
     ended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -184,6 +186,7 @@ async def test_the_fix_that_was_tried_is_written(
     assert "num_workers=" in (tmp_path / "train.py").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.keys("log.scroll_lines(1)", "log.scroll_lines(-1)", "log.scroll_pages(1)")
 async def test_the_log_scrolls_by_lines_and_pages(tmp_path: Path) -> None:
     lines = b"".join(b"line %d\r\n" % number for number in range(300))

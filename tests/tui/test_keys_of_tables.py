@@ -14,6 +14,8 @@ from tests.tui.driving import opened, until
 from tests.tui.recorded import START, write_run
 from tests.tui.test_ranks_screen import write_ranks
 
+pytestmark = pytest.mark.slow
+
 
 async def table_on(app: PerftuiApp, pilot: Pilot[None], digit: str, rows: int) -> VirtualTable:
     await pilot.press(digit)

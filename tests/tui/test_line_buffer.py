@@ -43,6 +43,7 @@ def without_blank_end(lines: list[str]) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(streams)
 def test_agrees_with_a_terminal(stream: str) -> None:

@@ -27,6 +27,7 @@ async def test_it_follows_the_newest_line(live: Path) -> None:
         await until_shown(pilot, "the end")
 
 
+@pytest.mark.slow
 async def test_an_empty_log_says_why(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path), replay=True) as (_, pilot):
         await pilot.press("6")
@@ -73,6 +74,7 @@ async def test_the_oldest_line_is_one_key_away(live: Path) -> None:
         await until(pilot, lambda: "step 0 " in text_of(app), "the first line")
 
 
+@pytest.mark.slow
 @pytest.mark.keys("log.search", "log.find(1)", "log.find(-1)")
 async def test_search_finds_marks_and_goes_on(live: Path) -> None:
     async with opened(live) as (app, pilot):
@@ -86,6 +88,7 @@ async def test_search_finds_marks_and_goes_on(live: Path) -> None:
         await until(pilot, lambda: app.screen.query_one(LogView).scroll_offset.y == 509, "509")
 
 
+@pytest.mark.slow
 async def test_the_search_goes_on_through_the_last_screenful_and_round_the_end(
     tmp_path: Path,
 ) -> None:
@@ -112,6 +115,7 @@ async def test_a_search_after_scrolling_begins_on_screen(live: Path) -> None:
         assert app.screen.query_one(LogView).found == 0
 
 
+@pytest.mark.slow
 async def test_letters_typed_into_the_search_are_no_commands(live: Path) -> None:
     async with opened(live) as (app, pilot):
         await pilot.press("6")
@@ -123,6 +127,7 @@ async def test_letters_typed_into_the_search_are_no_commands(live: Path) -> None
         await until_shown(pilot, "no line with")
 
 
+@pytest.mark.slow
 @pytest.mark.keys("log.close_search")
 async def test_escape_closes_the_search_and_is_in_the_table_of_keys(live: Path) -> None:
     assert "escape" in {key.keys for key in keys_of("log")}

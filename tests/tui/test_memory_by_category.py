@@ -229,6 +229,7 @@ def empty_rows(text: str) -> float:
     return sum(not re.sub(r"[│╭╮╰╯─┤ ]", "", row) for row in rows) / len(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("made", WORDS, ids=lambda made: made.__name__)
 async def test_the_screen_is_filled_at_each_size(

@@ -117,6 +117,7 @@ async def test_a_snapshot_in_the_run_is_shown(tmp_path: Path) -> None:
         await until_shown(pilot, "model.py:12")
 
 
+@pytest.mark.slow
 async def test_one_that_is_taken_while_it_runs_is_shown_too(tmp_path: Path) -> None:
     root = write_run(tmp_path, gpu=True)
     async with opened(root) as (_, pilot):
@@ -132,6 +133,7 @@ async def test_one_that_is_taken_while_it_runs_is_shown_too(tmp_path: Path) -> N
         await until_shown(pilot, "out-of-memory.pickle cannot be read")
 
 
+@pytest.mark.slow
 async def test_a_played_run_has_no_snapshot_before_it_was_taken(tmp_path: Path) -> None:
     root = write_run(tmp_path, gpu=True, **OVER)
     rank = RunLayout(root).rank(0)

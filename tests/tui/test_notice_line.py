@@ -21,6 +21,7 @@ def rows(app):
     return text_of(app).split("\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("screen", ["1", "2", "3", "6"])
 async def test_a_message_takes_the_row_of_the_keys_and_covers_nothing(
     tmp_path: Path, screen: str
@@ -38,6 +39,7 @@ async def test_a_message_takes_the_row_of_the_keys_and_covers_nothing(
         await until(pilot, lambda: rows(app) == before, "the keys again")
 
 
+@pytest.mark.slow
 async def test_a_search_says_what_it_found_below_the_tracks(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path), (80, 24)) as (app, pilot):
         await pilot.press("2")
@@ -83,6 +85,7 @@ async def test_a_click_closes_a_message(tmp_path: Path) -> None:
         await until(pilot, lambda: "the recorder" not in text_of(app), "its end")
 
 
+@pytest.mark.slow
 async def test_keys_behind_a_message_are_clicked_where_they_stand(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), (120, 24)) as (app, pilot):
         await settled(pilot)
@@ -114,6 +117,7 @@ async def test_a_dialog_has_them_at_the_bottom_too(tmp_path: Path) -> None:
         await until(pilot, lambda: rows(app)[-1].strip() == "said", "it below the help")
 
 
+@pytest.mark.slow
 async def test_one_row_changes_no_size_above(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path), (80, 24)) as (app, pilot):
         await pilot.press("2")

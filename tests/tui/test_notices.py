@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from textual.notifications import Notify
 from textual.widgets._toast import Toast
 
@@ -36,6 +37,7 @@ async def test_one_that_is_drawn_too_late_goes_and_the_app_goes_on(tmp_path: Pat
         assert app.current_mode == "timeline"
 
 
+@pytest.mark.slow
 async def test_what_the_app_says_is_said_so(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
         app.notify("said", severity="warning", timeout=3, title="of", markup=False)

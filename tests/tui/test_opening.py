@@ -20,6 +20,7 @@ def trace(tmp_path: Path) -> Path:
     return write_trace(tmp_path)
 
 
+@pytest.mark.slow
 async def test_a_trace_shows_breakdown_timeline_and_kernels(trace: Path) -> None:
     async with opened(trace, replay=True) as (app, pilot):
         await until_shown(pilot, "rank0.pt.trace.json")
@@ -48,6 +49,7 @@ async def test_a_failure_beside_the_timeline_is_said_and_ends_nothing(
         assert app.crash is None
 
 
+@pytest.mark.slow
 async def test_an_operator_is_shown_on_the_timeline(trace: Path) -> None:
     async with opened(trace, replay=True) as (app, pilot):
         await pilot.press("3")
@@ -99,6 +101,7 @@ async def test_a_run_grows_on_screen(tmp_path: Path) -> None:
         await until_shown(pilot, "step 60 ")
 
 
+@pytest.mark.slow
 async def test_a_run_cut_off_at_any_byte_opens(tmp_path: Path) -> None:
     whole = write_run(tmp_path / "whole", steps=30)
     for cut in (0, 1, 300, 2000, 5000):

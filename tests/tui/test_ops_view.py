@@ -185,6 +185,7 @@ async def test_a_filter_without_hits_names_no_row(host):
     assert host.said("#ops-detail") == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("needle", ["elementwise add", "native::vectorized"])
 async def test_kernels_read_short_and_are_found_by_both_names(host, needle):
     await host.pilot.press("k", "slash", *needle, "enter")
@@ -208,6 +209,7 @@ async def test_names_are_shown_whole_and_harmless(host):
     assert all("\x1b" not in line for line in host.lines())
 
 
+@pytest.mark.slow
 async def test_without_a_trace_it_says_how_to_get_one():
     app = Host(None, note="")
     async with app.run_test(size=(80, 24)) as pilot:
@@ -517,6 +519,7 @@ async def test_o_opens_a_node_of_the_tree(host):
     assert "aten::addmm" not in host.page().split("launched")[0]
 
 
+@pytest.mark.slow
 async def test_a_page_without_shapes_and_lines_says_so():
     app = Host(op_analysis(details=False))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -608,6 +611,7 @@ def test_tmux_is_handed_the_text(tmp_path, monkeypatch):
     assert not copying.hand_to_tmux("aten::mm")
 
 
+@pytest.mark.slow
 @pytest.mark.keys("app.return")
 async def test_the_timeline_leads_back_to_the_page(tmp_path):
     async with opened(write_op_trace(tmp_path)) as (app, pilot):

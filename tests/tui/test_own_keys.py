@@ -110,6 +110,7 @@ def names() -> st.SearchStrategy[str]:
     return st.sampled_from([key.name for key in KEYS])
 
 
+@pytest.mark.slow
 @given(st.dictionaries(names(), st.lists(st.sampled_from("abknqw?/"), min_size=1, max_size=2)))
 def test_whatever_is_asked_for_no_key_means_two_things(wanted: dict[str, list[str]]) -> None:
     kept = check(wanted).keys
@@ -117,6 +118,7 @@ def test_whatever_is_asked_for_no_key_means_two_things(wanted: dict[str, list[st
     assert set(kept) <= set(wanted)
 
 
+@pytest.mark.slow
 async def test_own_keys_work_and_are_shown_everywhere(tmp_path: Path) -> None:
     keys = {"app.pause": ["Z"], "app.help": ["f8"], "app.show('log')": ["D"]}
     own = check(keys | {"overview.try_fix": ["A"]})

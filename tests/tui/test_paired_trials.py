@@ -86,6 +86,7 @@ async def test_the_offer_says_first_what_runs_and_how_long(ended: Path) -> None:
         assert top == sorted(top)
 
 
+@pytest.mark.slow
 @pytest.mark.keys("diagnosis.try_fix", "app.trial")
 async def test_pairs_come_in_and_end_in_a_headline_that_stays(
     ended: Path, trial: FakeTrial
@@ -143,6 +144,7 @@ def fewer(monkeypatch: pytest.MonkeyPatch, ended: Path) -> FakeTrial:
     return made
 
 
+@pytest.mark.slow
 async def test_the_number_of_workers_that_was_found_is_shown_and_written(
     ended: Path, fewer: FakeTrial, script: Path
 ) -> None:
@@ -176,6 +178,7 @@ async def test_a_fix_without_proof_says_what_may_be_expected(ended: Path) -> Non
         assert "Proof none yet" in text_of(app)
 
 
+@pytest.mark.slow
 async def test_what_another_command_proved_is_shown(ended: Path) -> None:
     async with opened(ended, (120, 60)) as (app, _):
         assert app.snapshot is not None
@@ -188,6 +191,7 @@ async def test_what_another_command_proved_is_shown(ended: Path) -> None:
         await until_shown(pilot, "the host was busy: stress")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairs", [0, 2])
 async def test_a_trial_is_stopped_with_its_training(
     ended: Path, trial: FakeTrial, pairs: int
@@ -242,6 +246,7 @@ async def test_an_error_that_nobody_expected_ends_the_trial_too(
         assert not app.trials.pairs.is_running
 
 
+@pytest.mark.slow
 async def test_the_end_is_shown_until_somebody_has_looked(ended: Path, trial: FakeTrial) -> None:
     async with opened(ended, (120, 40)) as (app, pilot):
         await prove(pilot)
@@ -257,6 +262,7 @@ async def test_the_end_is_shown_until_somebody_has_looked(ended: Path, trial: Fa
         await until(pilot, lambda: not line.display, "the line gone")
 
 
+@pytest.mark.slow
 async def test_a_proven_fix_is_written_from_its_trial(
     ended: Path, trial: FakeTrial, script: Path
 ) -> None:
@@ -293,6 +299,7 @@ async def test_leaving_asks_and_stops_the_training_first(ended: Path, trial: Fak
     assert trial.stopped.is_set()
 
 
+@pytest.mark.slow
 async def test_leaving_from_the_trial_asks_as_well(ended: Path, trial: FakeTrial) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
         await prove(pilot)
@@ -310,6 +317,7 @@ async def test_an_app_that_is_ended_stops_its_trial(ended: Path, trial: FakeTria
     assert trial.stopped.wait(10)
 
 
+@pytest.mark.slow
 async def test_a_running_training_is_stopped_before_its_trial(
     tmp_path: Path, script: Path, trial: FakeTrial
 ) -> None:
@@ -326,6 +334,7 @@ async def test_a_running_training_is_stopped_before_its_trial(
     assert [request.kind for request in take_requests(RunLayout(live))] == ["stop"]
 
 
+@pytest.mark.slow
 async def test_no_other_run_is_started_beside_a_trial(ended: Path, trial: FakeTrial) -> None:
     async with opened(ended, (120, 40)) as (app, pilot):
         await prove(pilot)

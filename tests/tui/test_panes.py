@@ -316,6 +316,7 @@ def test_a_meter_with_data_has_a_word_or_a_number(tmp_path: Path) -> None:
         assert not meter.absent
 
 
+@pytest.mark.slow
 async def test_the_bar_takes_a_row_more_only_where_it_needs_one(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), (80, 24)) as (app, pilot):
         await until_shown(pilot, "▏other 12.0 ms 4 %")

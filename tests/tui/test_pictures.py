@@ -37,6 +37,8 @@ from tests.tui.traces import write_trace
 pytestmark = pytest.mark.snapshot
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
+USUAL = (120, 40)
+EACH = [pytest.param(size, marks=[] if size == USUAL else [pytest.mark.slow]) for size in SIZES]
 FAILED_OUTPUT = (
     b"Traceback (most recent call last):\r\n"
     b'  File "train.py", line 3, in <module>\r\n'
@@ -75,7 +77,7 @@ def picture(compare: Compare, root: Path, screen: str, size: tuple[int, int], *k
     return compare(app, terminal_size=size, run_before=settled(screen, *keys))
 
 
-@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("size", EACH, ids="{0[0]}x{0[1]}".format)
 @pytest.mark.parametrize("screen", ["overview", "diagnosis", "log"])
 def test_a_slow_loader(
     snap_compare: Compare, tmp_path: Path, screen: str, size: tuple[int, int]
@@ -84,7 +86,9 @@ def test_a_slow_loader(
     assert picture(snap_compare, write_run(tmp_path, output=output), screen, size)
 
 
-@pytest.mark.parametrize("size", [*SIZES, (40, 8)], ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize(
+    "size", [*EACH, pytest.param((40, 8), marks=pytest.mark.slow)], ids="{0[0]}x{0[1]}".format
+)
 @pytest.mark.parametrize("cards", [4, 8])
 def test_many_gpus(
     snap_compare: Compare, tmp_path: Path, cards: int, size: tuple[int, int]
@@ -93,13 +97,13 @@ def test_many_gpus(
     assert picture(snap_compare, root, "overview", size)
 
 
-@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("size", EACH, ids="{0[0]}x{0[1]}".format)
 def test_a_gpu_that_waits(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
     root = write_run(tmp_path, gpu=True, workers=2)
     assert picture(snap_compare, root, "overview", size)
 
 
-@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("size", EACH, ids="{0[0]}x{0[1]}".format)
 def test_before_and_after(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
     first = write_run(tmp_path)
     root = write_run(
@@ -113,7 +117,7 @@ def test_before_and_after(snap_compare: Compare, tmp_path: Path, size: tuple[int
     assert picture(snap_compare, root, "compare", size)
 
 
-@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("size", EACH, ids="{0[0]}x{0[1]}".format)
 @pytest.mark.parametrize(
     ("screen", "keys"), [("overview", ()), ("timeline", ("g",)), ("ops", ()), ("diagnosis", ())]
 )
@@ -127,7 +131,7 @@ def test_a_trace(
     assert picture(snap_compare, write_trace(tmp_path, steps=24), screen, size, *keys)
 
 
-@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("size", EACH, ids="{0[0]}x{0[1]}".format)
 def test_memory(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
     root = write_run(tmp_path, gpu=True, workers=2, **OVER)
     rank = RunLayout(root).rank(0)
@@ -140,13 +144,13 @@ def test_memory_without_a_gpu(snap_compare: Compare, tmp_path: Path) -> None:
     assert picture(snap_compare, write_run(tmp_path), "memory", (80, 24))
 
 
-@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("size", EACH, ids="{0[0]}x{0[1]}".format)
 def test_ranks(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
     root = write_ranks(tmp_path, 5, 7, 65, 4, 6, 5)
     assert picture(snap_compare, root, "ranks", size)
 
 
-@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("size", EACH, ids="{0[0]}x{0[1]}".format)
 def test_all_ranks_on_one_clock(
     snap_compare: Compare, tmp_path: Path, size: tuple[int, int]
 ) -> None:
@@ -167,7 +171,7 @@ def test_all_ranks_on_one_clock(
     assert snap_compare(app, terminal_size=size, run_before=together)
 
 
-@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("size", EACH, ids="{0[0]}x{0[1]}".format)
 def test_runs(
     snap_compare: Compare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:
@@ -183,21 +187,21 @@ def test_runs(
     assert picture(snap_compare, root, "runs", size)
 
 
-@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("size", EACH, ids="{0[0]}x{0[1]}".format)
 def test_a_played_run(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
     root = write_run(tmp_path, gpu=True, workers=2, **OVER)
     keys = ("P", "left", "shift+left", "shift+left")
     assert picture(snap_compare, root, "overview", size, *keys)
 
 
-@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("size", EACH, ids="{0[0]}x{0[1]}".format)
 def test_a_chart_to_study(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
     root = write_run(tmp_path, gpu=True, workers=2)
     keys = ("C", "n", "n", "n", "left", "plus", "plus")
     assert picture(snap_compare, root, "overview", size, *keys)
 
 
-@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("size", EACH, ids="{0[0]}x{0[1]}".format)
 @pytest.mark.parametrize(
     ("keys", "words"),
     [(("v", "E"), "▾ aten::linear"), (("k", "enter"), "grid and block")],
@@ -244,7 +248,7 @@ def test_dialogs(snap_compare: Compare, tmp_path: Path, key: str) -> None:
     assert picture(snap_compare, write_run(tmp_path), "overview", (120, 40), key)
 
 
-@pytest.mark.parametrize("size", SIZES[:2], ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("size", EACH[:2], ids="{0[0]}x{0[1]}".format)
 @pytest.mark.parametrize("keys", [("X",), ()], ids=["open", "below"])
 def test_a_trial_by_pairs(
     snap_compare: Compare, tmp_path: Path, keys: tuple[str, ...], size: tuple[int, int]
@@ -270,7 +274,7 @@ def test_a_trial_by_pairs(
     assert snap_compare(app, terminal_size=size, run_before=under_way)
 
 
-@pytest.mark.parametrize("size", SIZES[:2], ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("size", EACH[:2], ids="{0[0]}x{0[1]}".format)
 @pytest.mark.parametrize("state", [TRYING, TUNED], ids=["tried", "over"])
 def test_a_tuning(
     snap_compare: Compare, tmp_path: Path, state: TuningState, size: tuple[int, int]

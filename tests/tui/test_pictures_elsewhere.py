@@ -19,7 +19,7 @@ from tests.tui.test_memory_screen import OVER
 from tests.tui.test_pictures import SIZES, settled
 from tests.tui.traces import write_trace
 
-pytestmark = pytest.mark.snapshot
+pytestmark = [pytest.mark.snapshot, pytest.mark.slow]
 
 OF_RUNS = ("overview", "diagnosis", "compare", "log", "memory", "ranks", "runs")
 OF_TRACES = ("overview", "timeline", "ops")

@@ -59,6 +59,7 @@ def test_after_so_many_steps_it_is_what_was_watched_then(
     assert "step" in plain(header(then, "overview", False, False, 200))
 
 
+@pytest.mark.slow
 @pytest.mark.keys(
     "app.playback",
     "app.bar.step(1)",
@@ -130,6 +131,7 @@ async def test_a_click_on_the_bar_goes_there(saved: Path) -> None:
         await until_shown(pilot, "P keys to the bar")
 
 
+@pytest.mark.slow
 async def test_the_findings_keep_their_frame_on_the_smallest_screen(saved: Path) -> None:
     async with opened(saved, size=(60, 18), replay=True) as (app, pilot):
         await pilot.press("P")

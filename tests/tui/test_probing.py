@@ -81,6 +81,7 @@ async def test_it_is_measured_where_the_data_lies_and_kept(
     assert asked[1] == tmp_path
 
 
+@pytest.mark.slow
 async def test_it_is_stopped_and_nothing_is_kept(ended: Path, probe: FakeProbe) -> None:
     async with opened(ended, (100, 30)) as (app, pilot):
         await pilot.press("B")
@@ -94,6 +95,7 @@ async def test_it_is_stopped_and_nothing_is_kept(ended: Path, probe: FakeProbe) 
     del probe
 
 
+@pytest.mark.slow
 async def test_a_failure_has_its_reason(ended: Path, probe: FakeProbe) -> None:
     probe.error = WorkerError("No module named torch")
     probe.go.set()
@@ -104,6 +106,7 @@ async def test_a_failure_has_its_reason(ended: Path, probe: FakeProbe) -> None:
         await until_told(app, pilot, "probe: failed: No module named torch")
 
 
+@pytest.mark.slow
 async def test_quitting_asks_and_ends_it(ended: Path, probe: FakeProbe) -> None:
     async with opened(ended, (100, 30)) as (app, pilot):
         await pilot.press("B")

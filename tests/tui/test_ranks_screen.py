@@ -69,6 +69,7 @@ async def test_even_ranks_are_said_to_be_even(tmp_path: Path) -> None:
         assert "SLOWEST" not in text_of(app)
 
 
+@pytest.mark.slow
 @pytest.mark.keys("ranks.table.open")
 async def test_enter_shows_a_rank_on_all_screens(tmp_path: Path) -> None:
     async with opened(write_ranks(tmp_path, 5, 65)) as (app, pilot):
@@ -250,6 +251,7 @@ async def test_a_trace_is_judged_again_once_those_of_the_others_are_read(tmp_pat
         await until(pilot, lambda: "makes each of the others wait" in said(), "that of rank 1")
 
 
+@pytest.mark.slow
 async def test_the_selected_rank_stands_beside_the_others(tmp_path: Path) -> None:
     async with opened(write_ranks(tmp_path, 5, 5, 65, 5), (200, 50)) as (app, pilot):
         await pilot.press("8", "down", "down")

@@ -15,7 +15,7 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, Status, read_manifest
 from tests.terminal import Terminal
 
-pytestmark = pytest.mark.subprocess
+pytestmark = [pytest.mark.subprocess, pytest.mark.slow]
 
 PATIENCE = 30.0
 SCRIPT = """\

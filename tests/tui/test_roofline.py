@@ -44,6 +44,7 @@ def rows_of(text: str) -> list[str]:
     return [words(line) for line in text.splitlines() if line.startswith("aten::")]
 
 
+@pytest.mark.slow
 @pytest.mark.keys("ops.roofline", "ops.kernels", "ops.timeline", "ops.open")
 async def test_a_row_for_each_call_those_first_that_would_save_most(tmp_path: Path) -> None:
     trace = busy_with(*STEP).write(tmp_path / "a.pt.trace.json")
@@ -85,6 +86,7 @@ async def test_what_a_smaller_screen_keeps(tmp_path: Path, size: tuple[int, int]
         assert "NVIDIA H100" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernels", "card", "said"),
     [
@@ -103,6 +105,7 @@ async def test_without_sizes_or_a_known_card_it_says_what_to_do(
         assert "FLOP per byte" not in shown
 
 
+@pytest.mark.slow
 async def test_there_is_none_of_a_cpu(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path, gpu=False), (120, 40)) as (app, pilot):
         await pilot.press("3", "r")

@@ -91,6 +91,7 @@ def eight_ranks(runs: Path) -> Path:
     return write_ranks(runs, *(60 + rank for rank in range(8)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "key", "screen"),
     [

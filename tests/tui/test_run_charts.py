@@ -148,6 +148,7 @@ def dialog(app: PerftuiApp) -> ChartScreen:
     return app.screen
 
 
+@pytest.mark.slow
 @pytest.mark.keys("app.study", "app.study.change(1)", "app.study.change(-1)", "app.study.close")
 async def test_it_opens_changes_and_closes(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, gpu=True)) as (app, pilot):
@@ -165,6 +166,7 @@ async def test_it_opens_changes_and_closes(tmp_path: Path) -> None:
         await until(pilot, lambda: len(app.screen_stack) == 1, "the chart closed")
 
 
+@pytest.mark.slow
 @pytest.mark.keys(
     "app.study.cursor(1)",
     "app.study.cursor(-1)",
@@ -187,6 +189,7 @@ async def test_the_cursor_tells_exact_values(tmp_path: Path) -> None:
         assert dialog(app).at == 199
 
 
+@pytest.mark.slow
 @pytest.mark.keys("app.study.zoom(1)", "app.study.zoom(-1)", "app.study.whole")
 async def test_it_looks_closer_and_back(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
@@ -212,6 +215,7 @@ async def test_it_looks_closer_and_back(tmp_path: Path) -> None:
         assert all(label.isdigit() for label in scale.split()), scale
 
 
+@pytest.mark.slow
 async def test_a_click_on_a_pane_opens_its_chart(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, gpu=True)) as (app, pilot):
         for pane, name in (("#meter-cpu", "cpu"), ("#meter-gpu", "gpu"), ("#step-bar", "parts")):
@@ -232,6 +236,7 @@ async def test_a_click_in_the_chart_moves_the_cursor(tmp_path: Path) -> None:
         assert 90 < dialog(app).at < 110
 
 
+@pytest.mark.slow
 async def test_the_memory_screen_begins_with_memory(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, gpu=True)) as (app, pilot):
         await pilot.press("7", "C")
@@ -250,6 +255,7 @@ async def test_before_any_step_or_sample_it_is_said(tmp_path: Path) -> None:
         assert len(app.screen_stack) == 1
 
 
+@pytest.mark.slow
 async def test_in_ascii_a_chart_is_ascii(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RowView, "ascii_only", True)
     async with opened(write_run(tmp_path, gpu=True)) as (app, pilot):

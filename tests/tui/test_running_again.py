@@ -81,6 +81,7 @@ async def settled(pilot: Pilot[None], condition: Callable[[], object]) -> None:
     await pilot.pause(0.2)
 
 
+@pytest.mark.slow
 async def test_a_second_start_is_refused_while_the_first_waits(
     live: Path, recorder: Recorder
 ) -> None:
@@ -96,6 +97,7 @@ async def test_a_second_start_is_refused_while_the_first_waits(
     assert stops(live) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "stopping"), [("l", False), ("s", True)])
 async def test_leaving_while_the_old_training_stops_starts_no_new_one(
     live: Path, recorder: Recorder, key: str, stopping: bool
@@ -118,6 +120,7 @@ async def test_leaving_while_the_old_training_stops_starts_no_new_one(
     assert stops(live) == 1
 
 
+@pytest.mark.slow
 async def test_a_run_that_had_to_be_started_is_the_one_that_is_reported(
     ended: Path, recorder: Recorder
 ) -> None:
@@ -135,6 +138,7 @@ async def test_a_run_that_had_to_be_started_is_the_one_that_is_reported(
     assert app.target.name == NEXT
 
 
+@pytest.mark.slow
 async def test_nothing_is_started_from_the_old_picture(ended: Path, recorder: Recorder) -> None:
     async with opened(ended) as (app, pilot):
         await try_fix(pilot)
@@ -146,6 +150,7 @@ async def test_nothing_is_started_from_the_old_picture(ended: Path, recorder: Re
     assert len(recorder.launches) == 1
 
 
+@pytest.mark.slow
 async def test_the_new_run_is_shown_though_the_picture_was_held(
     live: Path, recorder: Recorder
 ) -> None:
@@ -159,6 +164,7 @@ async def test_the_new_run_is_shown_though_the_picture_was_held(
         assert "paused" not in text_of(app)
 
 
+@pytest.mark.slow
 async def test_the_comparison_waits_until_a_question_is_answered(
     live: Path, recorder: Recorder
 ) -> None:
@@ -201,6 +207,7 @@ async def test_a_start_that_fails_leaves_the_chosen_baseline(
         assert not app.trials.is_starting
 
 
+@pytest.mark.slow
 @pytest.mark.keys("diagnosis.rerun", "compare.undo_fix")
 async def test_a_source_that_was_restored_is_not_run_as_written(
     ended: Path, recorder: Recorder
@@ -239,6 +246,7 @@ def resizes(root: Path) -> list[dict[str, int]]:
     return [one.data for one in take_requests(RunLayout(root)) if one.kind == "resize"]
 
 
+@pytest.mark.slow
 async def test_a_run_learns_of_a_size_that_changed_while_it_was_started(
     ended: Path, recorder: Recorder
 ) -> None:

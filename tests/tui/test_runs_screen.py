@@ -70,6 +70,7 @@ async def test_enter_opens_a_run_in_place_of_the_one_on_screen(shown: Path, runs
         await until_shown(pilot, f"▶ {NAME}")
 
 
+@pytest.mark.slow
 async def test_a_run_that_lives_is_watched_and_left_alone(shown: Path, runs: Path) -> None:
     async with opened(shown, replay=True) as (app, pilot):
         await pilot.press("9")
@@ -83,6 +84,7 @@ async def test_a_run_that_lives_is_watched_and_left_alone(shown: Path, runs: Pat
     assert list(RunLayout(runs / LIVE).control.glob("*")) == []
 
 
+@pytest.mark.slow
 async def test_quitting_asks_about_our_own_training_whatever_is_on_screen(runs: Path) -> None:
     async with opened(runs / LIVE) as (app, pilot):
         await pilot.press("9")
@@ -97,6 +99,7 @@ async def test_quitting_asks_about_our_own_training_whatever_is_on_screen(runs: 
     assert len(kinds) == 1
 
 
+@pytest.mark.slow
 async def test_the_list_may_be_due_while_the_app_ends(shown: Path) -> None:
     async with opened(shown) as (app, pilot):
         await pilot.press("9")
@@ -150,6 +153,7 @@ async def test_what_is_in_use_is_not_deleted(shown: Path, runs: Path, key: str, 
     assert len(list_runs(runs)) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.keys("runs.filter")
 async def test_the_filter_finds_names(shown: Path) -> None:
     async with opened(shown) as (app, pilot):
@@ -226,6 +230,7 @@ def test_a_training_that_runs_is_left_most_of_the_machine(
     assert min(waits) > 0
 
 
+@pytest.mark.slow
 async def test_the_selected_run_is_shown_in_short_where_there_is_room(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     shown = write_run(runs)

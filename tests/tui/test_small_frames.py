@@ -13,6 +13,7 @@ from tests.tui.driving import opened, text_of, until
 from tests.tui.recorded import NOW, write_run
 
 
+@pytest.mark.slow
 async def test_an_equal_picture_paints_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +66,7 @@ def test_every_theme_can_be_asked_for_by_its_name() -> None:
     assert [f"perftui-{name}" for name in line.WORDS["theme"]] == [theme.name for theme in THEMES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "screen", ["overview", "diagnosis", "log", "compare", "memory", "ranks", "runs"]
 )

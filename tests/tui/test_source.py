@@ -59,6 +59,7 @@ def failing(work: Callable[..., object], times: int) -> Callable[..., object]:
     return wrapped
 
 
+@pytest.mark.slow
 async def test_a_disk_that_fails_for_a_moment_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +85,7 @@ async def test_a_run_that_comes_back_is_shown_again(tmp_path: Path) -> None:
         await until_shown(pilot, "step 60 ")
 
 
+@pytest.mark.slow
 async def test_output_that_cannot_be_read_is_said_and_the_rest_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ def shown(tmp_path: Path) -> Iterator[Open]:
         one.close()
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_without_colours_there_are_none_and_the_training_knows(shown: Open) -> None:
     terminal = shown("NO_COLOR=1")
@@ -51,6 +52,7 @@ def test_without_colours_there_are_none_and_the_training_knows(shown: Open) -> N
     assert COLOUR.findall(terminal.written) == []
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_a_terminal_of_sixteen_colours_gets_its_own(shown: Open) -> None:
     terminal = shown("TERM=xterm", "COLORTERM=")
@@ -59,6 +61,7 @@ def test_a_terminal_of_sixteen_colours_gets_its_own(shown: Open) -> None:
     assert COLOUR.findall(terminal.written)
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_a_small_terminal_says_what_is_needed(shown: Open) -> None:
     terminal = shown(size=(39, 8))
@@ -66,6 +69,7 @@ def test_a_small_terminal_says_what_is_needed(shown: Open) -> None:
     assert "now     39 x 8" in text
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_a_large_terminal_is_used(shown: Open) -> None:
     terminal = shown(size=(300, 80))
@@ -75,6 +79,7 @@ def test_a_large_terminal_is_used(shown: Open) -> None:
     assert max(map(len, lines)) == 300
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_the_shell_is_reached_from_a_dialog_too(shown: Open) -> None:
     terminal = shown()

@@ -101,6 +101,7 @@ def test_good_and_bad_differ_without_red_and_green(
     assert sum((a - b) ** 2 for a, b in zip(good, bad, strict=True)) ** 0.5 >= 20
 
 
+@pytest.mark.slow
 async def test_every_theme_of_the_palette_can_be_chosen(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, gpu=True)) as (app, pilot):
         for name in app.available_themes:

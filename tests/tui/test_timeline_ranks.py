@@ -84,6 +84,7 @@ async def test_ranks_side_by_side_and_one_alone_again(tmp_path: Path) -> None:
         assert lines_of(app, "GPU 0 stream 7")
 
 
+@pytest.mark.slow
 async def test_a_clock_that_is_off_is_shifted_and_said_to_be(tmp_path: Path) -> None:
     write_rank(tmp_path, 0)
     write_rank(tmp_path, 1, off_us=5_000_000)
@@ -100,6 +101,7 @@ async def test_a_clock_that_is_off_is_shifted_and_said_to_be(tmp_path: Path) -> 
         assert abs(starts[1] - starts[0]) < 1_000_000
 
 
+@pytest.mark.slow
 async def test_a_rank_that_cannot_be_read_is_said_to_be_left_out(tmp_path: Path) -> None:
     for rank in range(3):
         write_rank(tmp_path, rank)
@@ -118,6 +120,7 @@ async def test_one_rank_says_how_to_see_several(tmp_path: Path, words: str) -> N
         await until_shown(pilot, words)
 
 
+@pytest.mark.slow
 async def test_a_place_from_another_screen_is_of_the_one_rank(tmp_path: Path) -> None:
     async with two_ranks(tmp_path) as (app, pilot):
         app.action_show("overview")
@@ -163,6 +166,7 @@ def _begin(cells: str) -> int:
     return len(cells) - len(cells.lstrip())
 
 
+@pytest.mark.slow
 async def test_keys_go_through_the_steps_of_the_rank_whose_track_is_selected(
     tmp_path: Path,
 ) -> None:
@@ -186,6 +190,7 @@ async def test_keys_go_through_the_steps_of_the_rank_whose_track_is_selected(
         await until_shown(pilot, "10.0 ms  rank 1  1 step")
 
 
+@pytest.mark.slow
 async def test_a_gap_tells_what_its_own_rank_did_meanwhile(tmp_path: Path) -> None:
     for rank in range(3):
         write_rank(tmp_path, rank)

@@ -17,6 +17,7 @@ from tests.tui.test_memory_screen import OVER
 from tests.tui.test_ranks_screen import write_ranks
 
 
+@pytest.mark.slow
 async def test_steps_and_phases_before_any_window(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, steps=30)) as (app, pilot):
         app.action_show("timeline")
@@ -55,6 +56,7 @@ async def test_before_the_first_step_it_says_what_to_press(tmp_path: Path) -> No
         await until_shown(pilot, "press c to record a window of steps now")
 
 
+@pytest.mark.slow
 async def test_of_a_run_that_is_over_no_window_can_be_recorded(tmp_path: Path) -> None:
     for steps in (0, 30):
         root = write_run(tmp_path / str(steps), steps=steps, **OVER)

@@ -107,6 +107,7 @@ async def test_a_legend_says_what_colours_mean(host):
     assert " ".join(legend.split()) == "█ gemm/conv █ other kernel █ operator █ runtime call"
 
 
+@pytest.mark.slow
 @pytest.mark.keys("timeline.zoom(1)", "timeline.zoom(-1)", "timeline.pan(-1)", "timeline.pan(1)")
 async def test_zoom_and_pan(host):
     await host.press("w", "w")
@@ -146,6 +147,7 @@ async def test_events_and_their_detail(host):
     assert host.selected() == 4
 
 
+@pytest.mark.slow
 @pytest.mark.keys("timeline.gap(1)", "timeline.gap(-1)", "timeline.largest_gap", "timeline.fit")
 async def test_gaps(host):
     await host.press("n")
@@ -201,6 +203,7 @@ async def test_launch_and_kernel(host):
     assert host.selected() == 4
 
 
+@pytest.mark.slow
 @pytest.mark.keys(
     "timeline.search.search",
     "timeline.search.close_search",
@@ -255,6 +258,7 @@ async def test_the_wheel_zooms_at_the_pointer(host):
     assert is_whole(host.state.view)
 
 
+@pytest.mark.slow
 async def test_a_drag_pans_and_selects_nothing(host):
     await host.press("w")
     start = host.state.view.start
@@ -373,6 +377,7 @@ async def test_what_is_in_view_is_measured_where_nothing_is_selected(host):
     assert "GPU 0  busy 65.0 ms (65.0 %)  idle 35.0 ms (35.0 %)  2 activities" in host.detail()
 
 
+@pytest.mark.slow
 @pytest.mark.keys("timeline.same_name(1)", "timeline.same_name(-1)")
 async def test_by_name_from_event_to_event(host):
     await host.press("full_stop", "left_square_bracket", "greater_than_sign")
@@ -393,6 +398,7 @@ def with_steps(*spans):
     return replace(analysis, steps=tuple(steps))
 
 
+@pytest.mark.slow
 @pytest.mark.keys(
     "timeline.step(1)", "timeline.step(-1)", "timeline.slow_step(1)", "timeline.slow_step(-1)"
 )
@@ -422,6 +428,7 @@ async def test_without_steps_it_says_so(host):
     assert said(host) == {"no steps are marked in this trace"}
 
 
+@pytest.mark.slow
 @pytest.mark.keys("timeline.hide", "timeline.show_hidden")
 async def test_hide_and_show(host):
     await host.press("H")
@@ -447,6 +454,7 @@ def tracks(host):
     return [text_of(row)[:8].strip() for row in host.timeline.rows[-3:]]
 
 
+@pytest.mark.slow
 @pytest.mark.keys("timeline.reorder(1)", "timeline.reorder(-1)", "timeline.pin")
 async def test_move_and_pin(host):
     assert tracks(host) == ["▶GPU 0 s", "main", "└"]
@@ -462,12 +470,14 @@ async def test_move_and_pin(host):
     assert tracks(host) == ["▶GPU 0 s", "main", "└"]
 
 
+@pytest.mark.slow
 async def test_escape_takes_away_the_selection_last(host):
     await host.press("full_stop", "escape")
     assert host.selected() is None
     assert hint(HINT) in host.detail()
 
 
+@pytest.mark.slow
 async def test_matches_are_counted_and_marked(host):
     await host.press("slash", "L", "a", "u", "n", "c", "h", "enter")
     assert "2 events match 'Launch'" in said(host)
@@ -569,6 +579,7 @@ async def drag(host, start, end, **how):
     await host.settle()
 
 
+@pytest.mark.slow
 async def test_a_drag_with_shift_or_on_the_ruler_measures(host):
     # 100 columns, so that each is a millisecond.
     await host.pilot.resize_terminal(100 + label_width(125), 40)

@@ -51,6 +51,7 @@ async def test_a_trace_without_a_gpu_shows_its_operators(tmp_path: Path) -> None
         assert "no GPU activity in this trace" in text_of(app)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(60, 18), (80, 24), (120, 40), (300, 80)])
 @pytest.mark.keys("overview.show_gap", "overview.select_gap(1)")
 async def test_the_selected_gap_opens_on_the_timeline(

@@ -78,6 +78,7 @@ async def test_the_offer_leads_with_the_command_and_has_three_risks(ended: Path)
         assert app.trials.tuning.state is None
 
 
+@pytest.mark.slow
 @pytest.mark.keys("diagnosis.tune", "app.trial", "diagnosis.undo_fix")
 async def test_the_ladder_grows_and_what_is_proven_is_written(
     ended: Path, played: PlayedRuns, script: Path
@@ -119,6 +120,7 @@ async def test_the_ladder_grows_and_what_is_proven_is_written(
     assert (proof.title, proof.outcome) == ("num_workers 0 -> 4", Outcome.FASTER)
 
 
+@pytest.mark.slow
 async def test_the_number_of_workers_that_is_tried_is_named(
     ended: Path, played: PlayedRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +158,7 @@ async def test_the_run_recorded_last_is_opened_with_its_proofs(
     assert script.read_text() == SCRIPT
 
 
+@pytest.mark.slow
 async def test_what_it_wrote_is_taken_back_before_what_was_written_first(
     ended: Path, played: PlayedRuns, script: Path
 ) -> None:
@@ -172,6 +175,7 @@ async def test_what_it_wrote_is_taken_back_before_what_was_written_first(
         await until_shown(pilot, "undo num_workers 0 -> 4")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairs", [0, 8])
 async def test_it_is_stopped_with_its_training_and_what_was_proven_stays(
     ended: Path, played: PlayedRuns, script: Path, pairs: int
@@ -211,6 +215,7 @@ async def test_it_is_stopped_with_its_training_and_what_was_proven_stays(
     assert script.read_text() == (WRITTEN if pairs else SCRIPT)
 
 
+@pytest.mark.slow
 async def test_a_trial_and_a_tuning_do_not_run_at_once(ended: Path, played: PlayedRuns) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
         await begin(pilot)
@@ -227,6 +232,7 @@ async def test_a_trial_and_a_tuning_do_not_run_at_once(ended: Path, played: Play
     assert played.stopped.wait(10)
 
 
+@pytest.mark.slow
 async def test_a_tuning_that_fails_says_why(ended: Path, played: PlayedRuns) -> None:
     played.error = TrialError("a run before the change ended with exit code 1: see there")
     async with opened(ended, (120, 40)) as (app, pilot):
@@ -237,6 +243,7 @@ async def test_a_tuning_that_fails_says_why(ended: Path, played: PlayedRuns) -> 
         assert f"failed: {played.error}" in " ".join(body(app))
 
 
+@pytest.mark.slow
 @pytest.mark.keys("app.quit")
 async def test_leaving_asks_and_stops_the_training_first(ended: Path, played: PlayedRuns) -> None:
     played.may_stop.clear()
@@ -259,6 +266,7 @@ async def test_leaving_asks_and_stops_the_training_first(ended: Path, played: Pl
     assert played.stopped.is_set()
 
 
+@pytest.mark.slow
 async def test_a_running_training_is_stopped_before_its_tuning(
     tmp_path: Path, script: Path, played: PlayedRuns
 ) -> None:
@@ -274,6 +282,7 @@ async def test_a_running_training_is_stopped_before_its_tuning(
     assert played.stopped.wait(10)
 
 
+@pytest.mark.slow
 async def test_without_a_fix_or_a_run_there_is_nothing_to_tune(tmp_path: Path) -> None:
     healthy = write_run(tmp_path / "runs", wait_ms=1, workers=4, **ENDED)
     for target, words in (

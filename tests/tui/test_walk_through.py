@@ -17,6 +17,7 @@ from tests.tui.shown_keys import NotShownError, press_shown, says
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids="{0[0]}x{0[1]}".format)
 
 
+@pytest.mark.slow
 @SIZES
 async def test_from_the_first_screen_to_the_mended_source(
     tmp_path: Path, size: tuple[int, int]
@@ -75,6 +76,7 @@ async def test_the_first_screen_tells_how_to_go_on(tmp_path: Path, size: tuple[i
             await until(pilot, lambda k=key, w=words: says(text_of(app), k, w), f"{key} {words}")
 
 
+@pytest.mark.slow
 @SIZES
 async def test_help_names_the_keys_that_no_footer_has_room_for(
     tmp_path: Path, size: tuple[int, int]
@@ -100,6 +102,7 @@ async def test_help_names_the_keys_that_no_footer_has_room_for(
         await until_shown(pilot, "idle 210 ms: data loader wait")
 
 
+@pytest.mark.slow
 @SIZES
 async def test_help_is_named_on_every_screen(tmp_path: Path, size: tuple[int, int]) -> None:
     root, _ = write_gpu_run(tmp_path)
@@ -111,6 +114,7 @@ async def test_help_is_named_on_every_screen(tmp_path: Path, size: tuple[int, in
             await until(pilot, lambda: says(text_of(app), "?", "Help"), f"help on {screen}")
 
 
+@pytest.mark.slow
 async def test_a_key_that_the_screen_does_not_name_is_refused(tmp_path: Path) -> None:
     root, _ = write_gpu_run(tmp_path)
     async with opened(root, replay=True) as (_app, pilot):

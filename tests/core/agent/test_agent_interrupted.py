@@ -51,6 +51,7 @@ for _ in range(100):
 """
 
 
+@pytest.mark.slow
 def test_workers_forked_for_two_batches_leave_room_for_a_window(train: Any) -> None:
     run = train(EPOCHS, "2", "40")
 
@@ -63,6 +64,7 @@ def test_workers_forked_for_two_batches_leave_room_for_a_window(train: Any) -> N
     assert "aten::linear" in names
 
 
+@pytest.mark.slow
 def test_workers_forked_for_every_batch_are_not_tried_for_ever(train: Any) -> None:
     run = train(EPOCHS, "1", "60")
 

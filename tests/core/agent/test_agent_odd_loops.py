@@ -40,6 +40,7 @@ for (x,) in DataLoader(TensorDataset(torch.ones(60, 4)), 4):
     assert run.notes("error") == run.notes("warning") == []
 
 
+@pytest.mark.slow
 def test_workers_that_import_an_unguarded_script_are_no_ranks(train: Any) -> None:
     source = """
 import torch
@@ -63,6 +64,7 @@ for (x,) in DataLoader(data, 4, num_workers=1, multiprocessing_context="spawn"):
     assert run.step_kinds[:3] == ["train"] * 3
 
 
+@pytest.mark.slow
 def test_children_that_train_once_they_are_made_are_recorded(train: Any) -> None:
     source = """
 import torch
@@ -91,6 +93,7 @@ if __name__ == "__main__":
     assert steps == [1, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["compiled", "plain"])
 def test_a_forward_pass_that_cannot_be_timed_is_said(train: Any, way: str) -> None:
     source = """

@@ -51,6 +51,7 @@ def trusted(written: list[Record], capacity: int) -> list[Record]:
     return written[-(capacity - 1) :]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(records, max_size=6), st.integers(2, 24))
 def test_what_is_polled_is_what_was_written_last(

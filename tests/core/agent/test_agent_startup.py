@@ -67,6 +67,7 @@ def test_it_waits_for_torch_only_where_there_is_a_spool(
     assert alone.stdout != "TorchFinder\n"
 
 
+@pytest.mark.slow
 def test_a_spool_that_is_gone_is_left_alone(
     tmp_path: Path, spool: Path, environment: Environment
 ) -> None:
@@ -91,6 +92,7 @@ def test_interpreters_of_a_run_need_not_compile_it(
     assert compiled.suffix == ".pyc"
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_gone_lets_torch_be_imported(
     tmp_path: Path, spool: Path, environment: Environment
 ) -> None:
@@ -104,6 +106,7 @@ def test_an_agent_that_is_gone_lets_torch_be_imported(
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
 
 
+@pytest.mark.slow
 def test_a_recorder_below_another_waits_for_torch_once(
     tmp_path: Path, spool: Path, environment: Environment
 ) -> None:
@@ -158,6 +161,7 @@ def test_children_are_reached_too(tmp_path: Path, spool: Path, environment: Envi
     assert python("-c", source, env=environment(spool), cwd=tmp_path).stdout == "TorchFinder\n"
 
 
+@pytest.mark.slow
 def test_looking_for_torch_is_not_importing_it(
     tmp_path: Path, spool: Path, environment: Environment
 ) -> None:
@@ -173,6 +177,7 @@ def test_looking_for_torch_is_not_importing_it(
     assert done.stdout == "torch False\nTrue SourceFileLoader\n[]\n"
 
 
+@pytest.mark.slow
 def test_options_that_make_no_sense_are_reported_and_the_script_runs(
     tmp_path: Path, spool: Path, environment: Environment
 ) -> None:

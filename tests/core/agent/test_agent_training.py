@@ -56,6 +56,7 @@ for step in range(int(sys.argv[1])):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [("0",), ("2", "fork"), ("2", "spawn")], ids="-".join)
 def test_a_training_comes_out_the_same_and_is_recorded(
     train: Any, workers: tuple[str, ...]
@@ -169,6 +170,7 @@ def test_windows_can_be_switched_off(train: Any) -> None:
     assert run.of_kind("profiler") == []
 
 
+@pytest.mark.slow
 def test_a_request_on_the_control_page_opens_another_window(train: Any) -> None:
     asking = (
         NO_LOADER
@@ -204,6 +206,7 @@ def test_a_run_of_so_many_steps_ends_by_itself(train: Any) -> None:
     assert run.step_kinds == ["train"] * 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ending", "code"),
     [("sys.exit(3)", 3), ("raise ValueError('no more')", 1), ("os.kill(os.getpid(), 15)", -15)],
@@ -288,6 +291,7 @@ for step in range(5):
     assert run.notes("error") == []
 
 
+@pytest.mark.slow
 def test_loops_of_other_shapes_are_counted_right(train: Any) -> None:
     source = """
 import torch
@@ -391,6 +395,7 @@ with torch.no_grad():
     assert train(source).step_kinds == ["infer"] * 12
 
 
+@pytest.mark.slow
 def test_a_compiled_training_compiles_as_often_as_without_us(train: Any) -> None:
     source = """
 import torch
@@ -448,6 +453,7 @@ for way in ("root", "in place", "function", "inner", "forward", "step", "broken"
     assert len(watched.of_kind("step")) == 7 * 14
 
 
+@pytest.mark.slow
 def test_what_hooks_stand_around_is_compiled_as_without_us(train: Any) -> None:
     source = """
 import torch
@@ -504,6 +510,7 @@ for way in (step, epoch, made, fetch, profiled):
     assert (watched.code, watched.out) == (0, alone.out)
 
 
+@pytest.mark.slow
 def test_a_profiler_of_the_scripts_own_is_left_whole(train: Any) -> None:
     source = """
 import torch

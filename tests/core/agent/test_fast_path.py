@@ -617,6 +617,7 @@ if sys.argv[1] != "slow":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 @pytest.mark.parametrize(
     ("loop", "arguments", "least"),

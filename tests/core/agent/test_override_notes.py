@@ -250,6 +250,7 @@ LOADERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "more", "made"), LOADERS.values(), ids=LOADERS)
 def test_a_loader_trains_the_same_without_workers_and_with_a_longer_queue(
     train: Train, asked: dict[str, Any], more: str, made: list[str]

@@ -78,6 +78,7 @@ def batches(draw: st.DrawFn) -> Texts:
     return rows
 
 
+@pytest.mark.slow
 @example([[5, 5, 5, 5]] * 3)
 @given(batches())
 def test_runs_are_found_as_one_would_count_them(rows: Texts) -> None:

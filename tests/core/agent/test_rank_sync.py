@@ -57,6 +57,7 @@ def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(0, 60), st.integers(0, 1)), min_size=1, max_size=4),
     st.lists(st.integers(0, 1), min_size=60, max_size=60),

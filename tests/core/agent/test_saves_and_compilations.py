@@ -63,6 +63,7 @@ def rows(run: Run, kind: str) -> list[dict[str, object]]:
     return [note for line in lines if (note := json.loads(line))["kind"] == kind]
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_saving_is_noted_with_its_line_and_changes_nothing(train: Train) -> None:
     plain, run = train(SAVING, agent=False), train(SAVING, options={"profile": False})
@@ -81,6 +82,7 @@ def test_saving_is_noted_with_its_line_and_changes_nothing(train: Train) -> None
     assert {note["data"]["function"] for note in of_checkpoint} == {"keep"}
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_compilations_are_noted_with_their_reason_and_change_nothing(train: Train) -> None:
     plain = train(COMPILING, agent=False)

@@ -184,6 +184,7 @@ print("done")
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_ranges_are_compiled_as_if_they_were_not_there(train: Any) -> None:
     source = """
@@ -209,6 +210,7 @@ print(counter.frame_count)
     assert run.notes("error") == run.notes("warning") == []
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_the_agent_stands_in_where_perftui_is_not_installed(train: Any) -> None:
     source = """
@@ -232,6 +234,7 @@ for _ in range(30):
     assert run.notes("error") == []
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_the_installed_perftui_goes_first(train: Any) -> None:
     source = "import perftui, torch\nprint(perftui.open_run.__name__, perftui.__version__)"

@@ -50,6 +50,7 @@ def settings(run: Run) -> dict[str, Any]:
     return note
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_it_is_reported_once_how_a_training_is_set_up(train: Train) -> None:
     before = """
@@ -163,6 +164,7 @@ def test_what_is_in_use_around_the_model_alone_is_reported(train: Train) -> None
     assert told["modes"]["anomaly"] is True
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_a_compiled_model_is_told_from_one_that_is_not(train: Train) -> None:
     compiled = "compiled = torch.compile(model, backend='eager')\nbefore = set(sys.modules)"
@@ -170,6 +172,7 @@ def test_a_compiled_model_is_told_from_one_that_is_not(train: Train) -> None:
     assert settings(train(source))["compiled"] is True
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_a_model_of_several_processes_tells_how_it_is_wrapped(train: Train) -> None:
     before = """
@@ -237,6 +240,7 @@ with profile(
 """
 
 
+@pytest.mark.slow
 def test_a_profile_of_the_script_holds_nothing_of_it_and_can_be_read(train: Train) -> None:
     run = train(PROFILED)
     assert (run.code, set(run.out.split())) == (0, {"False"})

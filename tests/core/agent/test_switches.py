@@ -91,6 +91,7 @@ def in_turn(one: Any, other: Any) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begins_changed", [False, True])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_switch_flips_with_the_blocks(train: Train, name: str, begins_changed: bool) -> None:
@@ -104,6 +105,7 @@ def test_a_switch_flips_with_the_blocks(train: Train, name: str, begins_changed:
     assert [note["step"] for note in run.notes("block")] == [2, 4, 6, 8, 10]
 
 
+@pytest.mark.slow
 def test_what_the_script_sets_meanwhile_is_its_own_afterwards(train: Train) -> None:
     source = training(
         "(torch.get_num_threads(), torch.is_deterministic_algorithms_warn_only_enabled())",

@@ -97,6 +97,7 @@ def expected(steps: list[Step]) -> int:
     return min(runs) if trains_next or (are_alike and not was_told) else 0
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(1, 4), st.integers(1, 4), st.booleans()), min_size=1, max_size=9

@@ -40,6 +40,7 @@ def told(run: Run) -> dict[str, Any]:
     return note
 
 
+@pytest.mark.slow
 def test_gradients_go_and_the_training_stays_as_it_was(train: Train) -> None:
     plain = train(training(), agent=False)
     run = train(training(), overrides=[ASKED])
@@ -66,6 +67,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "why"), REFUSED)
 def test_what_is_trained_otherwise_keeps_its_gradients(train: Train, source: str, why: str) -> None:
     plain = train(source, agent=False)
@@ -75,6 +77,7 @@ def test_what_is_trained_otherwise_keeps_its_gradients(train: Train, source: str
     assert (note["outcome"], note["why"]) == ("refused", f"requires_grad: {why}")
 
 
+@pytest.mark.slow
 def test_what_gradients_are_asked_of_keeps_them(train: Train) -> None:
     """``autograd.grad`` fills no ``.grad``, and would raise without."""
     source = training(
@@ -87,6 +90,7 @@ def test_what_gradients_are_asked_of_keeps_them(train: Train) -> None:
     assert told(run)["outcome"] == "refused"
 
 
+@pytest.mark.slow
 def test_nothing_else_of_parameters_can_be_tried(train: Train) -> None:
     other = {**ASKED, "arguments": {"requires_grad": True}}
     run = train(training(), overrides=[other])

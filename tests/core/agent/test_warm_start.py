@@ -45,6 +45,7 @@ def test_a_script_finds_and_leaves_the_same(train: Train, ending: str) -> None:
     assert told(fresh=False) == told(fresh=True)
 
 
+@pytest.mark.slow
 def test_what_a_script_draws_is_its_own(train: Train) -> None:
     draw = "import random, torch, numpy\n"
     draw += "print(random.random(), torch.rand(1).item(), numpy.random.rand())"
@@ -52,6 +53,7 @@ def test_what_a_script_draws_is_its_own(train: Train) -> None:
     assert all(one != other for one, other in zip(first, second, strict=True))
 
 
+@pytest.mark.slow
 def test_one_that_does_not_end_is_killed_and_the_next_one_runs(
     warm_start: WarmStart, tmp_path: Path, environment: Environment
 ) -> None:

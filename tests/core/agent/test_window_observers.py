@@ -71,6 +71,7 @@ def line_of(text: str) -> int:
     return next(at for at, line in enumerate(LOOP.splitlines(), 1) if text in line)
 
 
+@pytest.mark.slow
 def test_samples_name_the_lines_of_the_window_and_no_thread_lives_outside_it(
     tmp_path: Path, train: Train
 ) -> None:
@@ -105,6 +106,7 @@ def test_samples_name_the_lines_of_the_window_and_no_thread_lives_outside_it(
     assert not list(run.spool.root.glob("stacks-*"))
 
 
+@pytest.mark.slow
 def test_without_being_asked_there_is_no_thread(train: Train) -> None:
     run = train(LOOP.format(more=""), options=WINDOW)
     assert set(printed(run, "threads")) == {1}
@@ -144,6 +146,7 @@ def in_between(step):
 """
 
 
+@pytest.mark.slow
 def test_a_fork_ends_the_sampling_before_it(tmp_path: Path, train: Train) -> None:
     ask_for_samples(tmp_path)
     run = train(LOOP.format(more=FORK), options=WINDOW)
@@ -154,6 +157,7 @@ def test_a_fork_ends_the_sampling_before_it(tmp_path: Path, train: Train) -> Non
     assert set(printed(run, "threads")[7:]) == {1}
 
 
+@pytest.mark.slow
 def test_a_fork_in_another_thread_ends_them_too(tmp_path: Path, train: Train) -> None:
     ask_for_samples(tmp_path)
     run = train(LOOP.format(more=FORK_IN_THREAD), options={**WINDOW, "syncs": True})
@@ -187,6 +191,7 @@ def in_between(step):
 """
 
 
+@pytest.mark.slow
 def test_calls_are_counted_by_line_and_everything_is_put_back(train: Train) -> None:
     run = train(LOOP.format(more=CALLS), options={**WINDOW, "syncs": True})
     assert run.err == ""
@@ -209,6 +214,7 @@ def test_calls_are_counted_by_line_and_everything_is_put_back(train: Train) -> N
         assert 0 < call["longest"] <= call["time"]
 
 
+@pytest.mark.slow
 def test_nothing_is_replaced_unless_asked(train: Train) -> None:
     more = '\ndef in_between(step):\n    assert "item" not in vars(torch.Tensor)\n'
     run = train(LOOP.format(more=more), options=WINDOW)
@@ -216,6 +222,7 @@ def test_nothing_is_replaced_unless_asked(train: Train) -> None:
     assert "syncs" not in run.notes("window")[0]
 
 
+@pytest.mark.slow
 def test_a_training_that_is_compiled_is_left_alone_and_told(train: Train) -> None:
     fake = (
         'import types\nutils = types.ModuleType("torch._dynamo.utils")\n'
@@ -245,6 +252,7 @@ def in_between(step):
 """
 
 
+@pytest.mark.slow
 def test_tensors_of_their_own_kind_keep_their_behaviour(train: Train) -> None:
     run = train(LOOP.format(more=OWN_KIND), options={**WINDOW, "syncs": True})
     assert (run.code, run.err) == (0, "")

@@ -126,6 +126,7 @@ def training(options: AgentOptions | None = None, spool: Path = Path("/nowhere")
     return Training(WindowPlan(spool, options or AgentOptions()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.002, 0.01, 0.05])
 def test_all_windows_of_a_run_and_the_hooks_together_stay_within_the_budget(share: float) -> None:
     run = training(AgentOptions(overhead=share))
@@ -136,6 +137,7 @@ def test_all_windows_of_a_run_and_the_hooks_together_stay_within_the_budget(shar
     assert run.cost <= share * run.now
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hooks", [0, 2000])
 def test_steps_that_are_reported_together_count_as_one_by_one(hooks: int) -> None:
     """A step of 1 ms may cost 2 us: a fifth of the budget is gone before any window."""
@@ -163,6 +165,7 @@ def test_the_first_look_is_short_and_a_whole_one_follows_when_it_is_paid_back() 
     assert 140 <= run.windows[1][0] < 150
 
 
+@pytest.mark.slow
 def test_steps_that_are_dear_to_save_are_recorded_one_by_one() -> None:
     run = training()
     run.stall = 40 * MS
@@ -171,6 +174,7 @@ def test_steps_that_are_dear_to_save_are_recorded_one_by_one() -> None:
     assert {steps for _, steps, _ in run.windows} == {1}
 
 
+@pytest.mark.slow
 def test_an_explicit_number_of_steps_holds_whatever_it_costs() -> None:
     run = training(AgentOptions(window_steps=7))
     run.stall = 40 * MS
@@ -202,6 +206,7 @@ def test_a_request_is_served_at_once(tmp_path: Path) -> None:
     assert run.windows[-1] == (asked + 2, 2, ASKED)
 
 
+@pytest.mark.slow
 def test_a_script_that_never_trains_gets_the_windows_of_one_that_does() -> None:
     run, trains = training(), training()
     run.kind = INFER
@@ -214,6 +219,7 @@ def test_a_script_that_never_trains_gets_the_windows_of_one_that_does() -> None:
     assert run.cost <= 0.01 * run.now
 
 
+@pytest.mark.slow
 def test_a_script_with_an_optimizer_that_evaluates_for_long_is_looked_at() -> None:
     run = training()
     run.kind = EVAL
@@ -226,6 +232,7 @@ def test_a_script_with_an_optimizer_that_evaluates_for_long_is_looked_at() -> No
     assert run.cost <= 0.01 * run.now
 
 
+@pytest.mark.slow
 def test_evaluation_between_training_steps_opens_no_window() -> None:
     run = training()
     run.run(5)
@@ -288,6 +295,7 @@ def test_a_dear_window_that_a_viewer_asks_for_is_opened_at_once(tmp_path: Path) 
     assert not run.plan.calls.are_too_many
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
     st.integers(1, 24),
@@ -316,6 +324,7 @@ def test_in_a_loop_of_runs_alike_windows_hold_nothing_but_training(
         assert {steps for _, steps, _ in run.windows} == {window_steps}
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 40)), min_size=60, max_size=60))
 def test_where_calls_tell_no_window_begins_within_a_gap(turns: list[tuple[int, int]]) -> None:
@@ -428,6 +437,7 @@ def test_a_script_that_has_trained_and_only_evaluates_from_then_on_gets_windows_
     assert run.cost <= 0.01 * run.now
 
 
+@pytest.mark.slow
 def test_the_first_window_of_a_training_is_on_credit_though_one_of_before_was() -> None:
     run = training()
     run.kind, run.usual, run.hooks = EVAL, MS, 100_000

@@ -25,6 +25,7 @@ def train(steps):
 """
 
 
+@pytest.mark.slow
 def test_a_window_has_the_steps_that_were_asked_for_however_short_they_are(train: Any) -> None:
     run = train(PLAIN + "train(80)", options={"window_steps": 3})
 
@@ -39,6 +40,7 @@ for _ in range(3):
 """
 
 
+@pytest.mark.slow
 def test_a_profiler_of_the_script_is_said_once(train: Any) -> None:
     run = train(PLAIN + OWN_PROFILER)
 
@@ -46,6 +48,7 @@ def test_a_profiler_of_the_script_is_said_once(train: Any) -> None:
     assert messages == ["the script runs its own profiler: no windows meanwhile"]
 
 
+@pytest.mark.slow
 def test_no_window_no_word_about_profilers(train: Any) -> None:
     run = train(PLAIN + OWN_PROFILER, options={"profile": False})
 
@@ -169,6 +172,7 @@ def phases_of(run: Any) -> list[dict[str, int]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("updates", [1, 4])
 def test_a_window_of_a_loop_that_generates_holds_whole_training_steps(
     train: Any, updates: int

@@ -90,6 +90,7 @@ def test_it_gets_steps_and_a_window(train: Any, loop: str, kind: str, phases: se
     assert any(name.startswith("ProfilerStep#") for name in names)
 
 
+@pytest.mark.slow
 def test_with_an_optimizer_it_might_train_yet(train: Any) -> None:
     watched = train(SCRIPT, "restored")
 

@@ -89,6 +89,7 @@ def served(run: Any) -> dict[int, int]:
     return {pid: note["id"] for note in notes for pid in note.get("workers", [])}
 
 
+@pytest.mark.slow
 def test_every_worker_counts_its_batches_and_their_time(train: Any) -> None:
     workers = {"num_workers": 2}
     loaders = [
@@ -128,6 +129,7 @@ def test_every_worker_counts_its_batches_and_their_time(train: Any) -> None:
     assert watched.notes("error") == watched.notes("warning") == []
 
 
+@pytest.mark.slow
 def test_brief_batches_are_counted_in_full_and_stored_once(train: Any) -> None:
     source = LOADERS.replace("time.sleep(0.002)", "time.sleep(0.0001)").replace("0.005", "0.0003")
     watched = train(source, json.dumps([["map", 8, {}]]))
@@ -149,6 +151,7 @@ def test_brief_batches_are_counted_in_full_and_stored_once(train: Any) -> None:
     assert 1 + batches <= stored < 1 + 4 * batches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_workers_are_known_however_they_are_started(train: Any, method: str) -> None:
     arguments = {"num_workers": 1, "multiprocessing_context": method}
@@ -190,6 +193,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["exit", "raise"])
 def test_a_worker_that_fails_fails_as_it_would_and_keeps_its_counts(train: Any, way: str) -> None:
     alone = train(FAILING, way, agent=False)
@@ -211,6 +215,7 @@ os.posix_fallocate = full
 """
 
 
+@pytest.mark.slow
 def test_without_room_for_a_page_the_training_goes_on_and_it_is_said(train: Any) -> None:
     loaders = json.dumps([["map", 1, {}], ["map", 1, {"num_workers": 1}]])
     alone = train(NO_ROOM + LOADERS, loaders, agent=False)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ def is_normal(intervals: Intervals) -> bool:
     return lasting and bool(np.all(intervals.start[1:] > intervals.end[:-1]))
 
 
+@pytest.mark.slow
 @given(PAIRS)
 def test_union(pairs: Pairs) -> None:
     assert moments(made(pairs)) == covered(pairs)
@@ -46,6 +48,7 @@ def test_moments_that_are_covered(pairs: Pairs) -> None:
     assert set(times[held].tolist()) == covered(pairs) & set(MOMENTS)
 
 
+@pytest.mark.slow
 @given(PAIRS, PAIRS)
 def test_set_operations(first: Pairs, second: Pairs) -> None:
     one, other = covered(first), covered(second)
@@ -66,6 +69,7 @@ def test_complement(pairs: Pairs, start: int, length: int) -> None:
     assert is_normal(found)
 
 
+@pytest.mark.slow
 @given(PAIRS)
 def test_time_covered_before_and_within(pairs: Pairs) -> None:
     times = np.array(MOMENTS, dtype=np.int64)

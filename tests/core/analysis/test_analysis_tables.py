@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,6 +102,7 @@ def test_ids_that_two_processes_share_are_said() -> None:
     assert note.startswith("correlation ids shared by calls of several processes: 1;")
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3)), max_size=12))
 def test_shared_ids_are_counted_exactly(calls: list[tuple[int, int]]) -> None:
     launches = [
@@ -188,6 +190,7 @@ CALLS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(CALLS)
 def test_self_times_sum_to_the_time_in_outermost_operators(
     calls: list[tuple[int, int, str, int]],
@@ -201,6 +204,7 @@ def test_self_times_sum_to_the_time_in_outermost_operators(
     assert int(table.calls.sum()) == len(calls)
 
 
+@pytest.mark.slow
 @given(CALLS)
 def test_total_time_of_a_name_is_its_time_on_the_stack(
     calls: list[tuple[int, int, str, int]],

@@ -14,7 +14,7 @@ from perftui.analysis.ops.call_tree import innermost, sums_by_name
 from perftui.trace.columns.nesting import nest, order
 from perftui.trace.model import NONE, Trace, Track
 
-pytestmark = pytest.mark.usefixtures("route")
+pytestmark = [pytest.mark.usefixtures("route"), pytest.mark.slow]
 
 NAMES = ("f", "g", "h")
 Row = tuple[int, int, int, int, bool, bool, int]

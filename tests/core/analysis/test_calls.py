@@ -54,6 +54,7 @@ def every_node(paths: CallPaths) -> list[PathNode]:
     return found
 
 
+@pytest.mark.slow
 @given(ROWS, GROUPS)
 def test_groups_sum_to_the_same_whole(rows: list[Row], numbers: list[int]) -> None:
     _, wanted, launched = rows_of(rows)
@@ -74,6 +75,7 @@ def calls_by_name(rows: list[Row]) -> Calls:
     return calls
 
 
+@pytest.mark.slow
 @given(ROWS, GROUPS)
 def test_each_path_of_the_tree_holds_its_calls(rows: list[Row], numbers: list[int]) -> None:
     trace, calls, launched = in_groups(rows, numbers)
@@ -96,6 +98,7 @@ def test_each_path_of_the_tree_holds_its_calls(rows: list[Row], numbers: list[in
     } == slow
 
 
+@pytest.mark.slow
 @given(ROWS, GROUPS)
 def test_a_node_is_its_own_time_and_what_it_calls(rows: list[Row], numbers: list[int]) -> None:
     _, calls, _ = in_groups(rows, numbers)
@@ -108,6 +111,7 @@ def test_a_node_is_its_own_time_and_what_it_calls(rows: list[Row], numbers: list
     assert sum(node.cpu_total for node in paths.roots()) == int(calls.times.own.sum())
 
 
+@pytest.mark.slow
 @given(ROWS, GROUPS)
 def test_callers_sum_to_the_total_of_a_group(rows: list[Row], numbers: list[int]) -> None:
     trace, calls, _ = in_groups(rows, numbers)
@@ -120,6 +124,7 @@ def test_callers_sum_to_the_total_of_a_group(rows: list[Row], numbers: list[int]
         assert outer + detail.inner == detail.spread.count == int(table.calls[index])
 
 
+@pytest.mark.slow
 @given(ROWS, GROUPS, st.integers(0, 2))
 def test_what_leads_to_a_group(rows: list[Row], numbers: list[int], group: int) -> None:
     trace, calls, _ = in_groups(rows, numbers)
@@ -196,6 +201,7 @@ def test_kernels_have_a_middle_and_streams(training: Trace) -> None:
     assert kernels.streams[line] == ((0, 7), (0, 20))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9)), min_size=1, max_size=20))
 def test_the_middle_of_a_kernel(runs: list[tuple[str, int]]) -> None:
     events = [gpu(name, 10 * at, lasting, at) for at, (name, lasting) in enumerate(runs)]

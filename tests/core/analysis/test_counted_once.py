@@ -89,6 +89,7 @@ def by(trace: Trace, how: By) -> Grouped | None:
     return grouped(trace, link(trace), how, lambda: op_arguments(trace))
 
 
+@pytest.mark.slow
 @given(st.lists(nodes, min_size=1, max_size=4).map(tuple), st.booleans())
 def test_each_grouping_has_all_of_it_once(top: tuple[Node, ...], marked: bool) -> None:
     made = events((Node("op", 3, (Node("launch", 0),)), *top), marked)

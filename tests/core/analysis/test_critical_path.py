@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,6 +75,7 @@ works = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(works)
 def test_it_is_unbroken_from_the_first_event_to_the_last(works: list[tuple[str, int]]) -> None:
     story = TraceBuilder().step().launch("first", us(3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -140,6 +141,7 @@ BEGUN_AS_A_WAIT_ENDS: list[Action] = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @example(QUEUED_AT_THE_LAST_MOMENT)
 @example(BEGUN_AS_A_WAIT_ENDS)
@@ -148,6 +150,7 @@ def test_any_trace_with_a_device(actions: list[Action]) -> None:
     assert_true(built(actions))
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.lists(st.one_of(*HOST), max_size=20))
 def test_any_trace_of_the_host_alone(actions: list[Action]) -> None:
@@ -182,6 +185,7 @@ def test_a_story_is_what_it_tells() -> None:
 AT_LEAST_A_CALL = st.integers(us(1), us(40))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(AT_LEAST_A_CALL, AT_LEAST_A_CALL), min_size=1, max_size=4))
 def test_ranks_leave_a_collective_together(computes: list[tuple[int, int]]) -> None:
     """The sooner a rank is done with its own work, the longer it waits in the collective."""

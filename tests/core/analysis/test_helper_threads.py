@@ -1,5 +1,6 @@
 """Threads with next to no work, against looking at every nanosecond."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ def found_in(trace):
 EVENT = st.tuples(st.integers(0, SPAN - 30), st.integers(1, 29))
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(EVENT, min_size=1, max_size=4), min_size=1, max_size=5))
 def test_those_whose_events_cover_less_than_a_hundredth(spans):
     trace = threads(*spans)

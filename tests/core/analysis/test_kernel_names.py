@@ -76,6 +76,7 @@ def kernel(function: Kind, arguments: list[Kind], spell: Any) -> str:
     return f"{result}{spell(function)}({', '.join(map(spell, arguments))})"
 
 
+@pytest.mark.slow
 @given(st.one_of(templates, plain), parameters)
 def test_both_spellings_of_a_kernel_have_one_canonical_name(
     function: Kind, arguments: list[Kind]
@@ -87,6 +88,7 @@ def test_both_spellings_of_a_kernel_have_one_canonical_name(
     assert base(ours) == function.name[-1]
 
 
+@pytest.mark.slow
 @given(templates, parameters, templates, parameters)
 def test_different_kernels_stay_different(
     first: Kind, first_arguments: list[Kind], second: Kind, second_arguments: list[Kind]

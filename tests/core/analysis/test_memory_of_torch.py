@@ -13,7 +13,7 @@ from perftui.analysis.memory.over_time import Category
 from perftui.trace.load import load_trace
 from perftui.trace.model import NONE
 
-pytestmark = pytest.mark.subprocess
+pytestmark = [pytest.mark.subprocess, pytest.mark.slow]
 
 TRAINING = """
 import sys

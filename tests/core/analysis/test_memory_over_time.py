@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,6 +83,7 @@ def released_of_before(events: list[Event]) -> int:
     return -min(level[Category.BEFORE] for level in replayed(events, 0))
 
 
+@pytest.mark.slow
 @given(EVENTS, st.integers(0, 20))
 def test_parts_are_those_of_a_replay_and_sum_to_the_level(events: list[Event], more: int) -> None:
     before = released_of_before(events) + more
@@ -93,6 +95,7 @@ def test_parts_are_those_of_a_replay_and_sum_to_the_level(events: list[Event], m
     assert sum(each.bytes for each in memory.at_peak()) == max(map(sum, levels))
 
 
+@pytest.mark.slow
 @given(EVENTS)
 def test_what_was_held_before_is_at_least_what_is_released_of_it(events: list[Event]) -> None:
     unknown = made(events, None)
@@ -103,6 +106,7 @@ def test_what_was_held_before_is_at_least_what_is_released_of_it(events: list[Ev
         assert made(events, least - 1).parts.tolist() == unknown.parts.tolist()
 
 
+@pytest.mark.slow
 @given(EVENTS, st.integers(1, 40))
 def test_columns_show_their_highest_moment(events: list[Event], count: int) -> None:
     memory = made(events, released_of_before(events))

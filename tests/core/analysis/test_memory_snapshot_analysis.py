@@ -181,6 +181,7 @@ def test_the_users_line_is_the_innermost_python_call_outside_torch(
     assert user_frame(loaded, NONE) is None
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -101,6 +101,7 @@ def nested(draw: st.DrawFn, start: int = 0, end: int = 1000, depth: int = 4) -> 
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(nested())
 def test_own_times_sum_to_what_modules_and_operators_cover(calls: list[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ SPAN = st.tuples(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.lists(SPAN, max_size=12))
 def test_ranges_by_name_whatever_nests_in_what(spans):
     events = [mark(name, at / 1000, length / 1000, tid=tid) for name, tid, at, length in spans]

@@ -10,6 +10,8 @@ from perftui.analysis.once import once
 from perftui.trace.model import Int64, Trace
 from tests.traces.events import cpu, trace_of
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_column_is_worked_out_once_for_each_trace_and_goes_with_it() -> None:
     asked = []

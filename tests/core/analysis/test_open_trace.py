@@ -118,6 +118,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(ODD, min_size=1, max_size=25),
@@ -175,6 +176,7 @@ def test_tables_are_made_of_columns_that_cannot_be_written_to(path: Path) -> Non
     assert_same(timeline_tracks(again.trace), again.timeline_tracks)
 
 
+@pytest.mark.slow
 def test_damage_anywhere_is_mended_without_a_word(
     path: Path, cache: Path, loads: list[Path]
 ) -> None:
@@ -196,6 +198,7 @@ def test_damage_anywhere_is_mended_without_a_word(
         assert file.read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_what_is_cut_off_or_grown_is_mended(path: Path, cache: Path, loads: list[Path]) -> None:
     open_trace(path, later=at_once)
     (file,) = kept(cache)

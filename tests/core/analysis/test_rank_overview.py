@@ -161,6 +161,7 @@ STRETCHES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(STRETCHES, st.integers(0, 1000))
 def test_phases_of_a_rank_are_those_that_it_has_alone(

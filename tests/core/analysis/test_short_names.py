@@ -186,6 +186,7 @@ words = st.from_regex(
 tables = st.lists(kernels | words | st.text(max_size=60) | st.sampled_from([n for n, _ in NAMES]))
 
 
+@pytest.mark.slow
 @given(tables, st.integers(20, 80))
 def test_no_two_kernels_of_a_table_read_the_same(names: list[str], width: int) -> None:
     for shown in (short_names(names), short_names(names, width)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +48,7 @@ def by_track(trace: Trace) -> Counter[int]:
     return found
 
 
+@pytest.mark.slow
 @given(CALLS)
 def test_a_thread_sums_to_its_outermost_calls(
     calls: list[tuple[str, int, int, str, int]],

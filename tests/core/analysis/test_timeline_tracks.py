@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def test_what_names_no_stream_is_not_called_like_its_device() -> None:
     assert [track.label for track in timeline_tracks(trace_of(unknown))] == ["GPU 0"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), min_size=1, max_size=20))
 def test_overlaps_on_a_stream_are_spread_over_as_few_tracks_as_they_need(
     spans: list[tuple[int, int]],
@@ -60,6 +62,7 @@ def test_overlaps_on_a_stream_are_spread_over_as_few_tracks_as_they_need(
         assert len(tracks) == deepest
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 2), st.integers(0, 50), st.integers(0, 20)),

@@ -99,6 +99,7 @@ def gaps_of(spans: Spans) -> Spans:
     return [(first[1], second[0]) for first, second in pairwise(spans)]
 
 
+@pytest.mark.slow
 @given(SPANS, WINDOW, COLUMNS)
 def test_largest_gap_of_every_column(spans: Spans, window: tuple[int, int], columns: int) -> None:
     found = lane(spans).largest_gap(window[0], sum(window), columns).tolist()
@@ -107,6 +108,7 @@ def test_largest_gap_of_every_column(spans: Spans, window: tuple[int, int], colu
     assert found == [longest_touched(gaps, column) for column in cuts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 7, 40])
 def test_many_events_in_few_columns(columns: int) -> None:
     """Enough for several levels of blocks."""
@@ -122,6 +124,7 @@ def test_many_events_in_few_columns(columns: int) -> None:
     assert dominant == [slow_dominant(spans, column) for column in cuts]
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(SPANS, st.integers(-5, 300), st.integers(0, 10))
 def test_gaps_around_a_time(spans: Spans, t: int, threshold: int) -> None:

@@ -35,6 +35,7 @@ values = st.none() | st.floats(allow_nan=False)
 names = st.none() | st.text()
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(numbers, values, names)))
 def test_rows_and_lists_hold_what_went_in(rows: list[tuple[int, float | None, str | None]]) -> None:
     made = table(rows)
@@ -96,6 +97,7 @@ def test_frames_are_made_of_the_columns(monkeypatch: Any) -> None:
     assert columns["index"] is made["index"]
 
 
+@pytest.mark.slow
 def test_pandas_reads_them() -> None:
     pytest.importorskip("pandas")
     frame = table([(3, None, "aten::mm"), (4, 2.0, None)]).to_pandas()
@@ -105,6 +107,7 @@ def test_pandas_reads_them() -> None:
     assert frame["allocated_bytes"].isna().tolist() == [True, False]
 
 
+@pytest.mark.slow
 def test_polars_reads_them() -> None:
     pytest.importorskip("polars")
     frame = table([(3, None, "aten::mm"), (4, 2.0, None)]).to_polars()

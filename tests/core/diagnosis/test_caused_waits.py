@@ -90,6 +90,7 @@ def as_dict(found: CausedWaits, numbers: Sequence[int]) -> dict[tuple[int, int],
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(trainings(), st.randoms(use_true_random=False))
 def test_waits_are_those_of_a_plain_reckoning(

@@ -65,6 +65,7 @@ def test_few_or_large_ones_are_none(count: int, elements: int) -> None:
     assert found(diagnosed(reducing(count, elements)), "many-small-reductions") is None
 
 
+@pytest.mark.slow
 def test_without_sizes_nothing_is_said_of_them() -> None:
     assert found(diagnosed(reducing(40, 0, dtype="Float")), "many-small-reductions") is None
 
@@ -79,6 +80,7 @@ def test_the_collective_is_told_by_its_arguments_where_the_kernel_has_no_name_of
     assert found(diagnosed(other), "many-small-reductions") is None
 
 
+@pytest.mark.slow
 def test_sizes_are_those_of_the_tensor_where_only_shapes_are_recorded() -> None:
     def step(t: TraceBuilder) -> None:
         t.step().launch("gemm", ms(2), starts=t.now).pause(ms(2) - us(5))
@@ -102,6 +104,7 @@ def test_hidden_ones_cost_nothing() -> None:
     assert found(diagnosed(story), "many-small-reductions") is None
 
 
+@pytest.mark.slow
 def test_statistics_of_batch_normalisation_are_named() -> None:
     judged = diagnosed(normalising(20))
     finding = found(judged, "sync-batch-norm")

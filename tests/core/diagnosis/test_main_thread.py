@@ -64,6 +64,7 @@ def analysis_of(*gaps: Gap, origin: int | None = ORIGIN, end: int = 10_000 * MS)
 lines = st.lists(st.tuples(st.integers(1, 400), st.integers(1, 4)), min_size=1, max_size=60)
 
 
+@pytest.mark.slow
 @given(lines)
 def test_shares_are_of_the_time_inside_steady_steps(found: list[tuple[int, int]]) -> None:
     rows, at = [], 0
@@ -162,6 +163,7 @@ def test_a_run_without_samples_says_nothing_and_an_asked_for_one_says_why() -> N
     assert "main thread" not in text
 
 
+@pytest.mark.slow
 def test_the_report_lists_lines_with_their_share() -> None:
     stacks = stack_table((0, 8_000, "/home/a/train.py", 8), (8_000, 2_000, "", -1))
     run = run_with(stacks)

@@ -223,6 +223,7 @@ def test_little_python_between_operators_is_left_alone() -> None:
     assert judged(with_python(12), "python-bound") is not None
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from("abc"), min_size=1, max_size=4),
     st.integers(1, 30),

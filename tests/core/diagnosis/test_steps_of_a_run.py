@@ -395,6 +395,7 @@ def test_rules_about_devices_ask_for_a_window_where_there_is_one() -> None:
     assert {reasons[rule] for rule in OF_DEVICES} == {"no window has been profiled"}
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 100), min_size=len(PHASES), max_size=len(PHASES)))
 def test_costs_are_parts_of_the_step(parts) -> None:
     diagnosis = judged(phases=dict(zip(PHASES, parts, strict=True)), loaders=(IN_MAIN,))

@@ -54,6 +54,7 @@ def test_a_run_with_a_fix_is_set_beside_the_run_without() -> None:
     assert "losses were not compared" in found.notes
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(1, 50), min_size=len(PHASES), max_size=len(PHASES)),
     st.lists(st.integers(1, 50), min_size=len(PHASES), max_size=len(PHASES)),
@@ -68,6 +69,7 @@ def test_the_parts_of_both_sides_sum_to_their_steps(before, after) -> None:
     assert found.speedup == mean_step(found.before).mean / mean_step(found.after).mean
 
 
+@pytest.mark.slow
 @given(st.floats(1, 100), st.floats(1, 100), st.sampled_from([30, 100]))
 def test_swapping_the_runs_swaps_the_verdict(before, after, count) -> None:
     swapped = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}

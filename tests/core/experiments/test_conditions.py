@@ -208,6 +208,7 @@ def test_they_are_told_below_the_verdict_those_that_limit_most_first() -> None:
 WORDS = st.lists(st.sampled_from(["python", "train.py", "--lr", "0.1", "-v", "a b"]), min_size=1)
 
 
+@pytest.mark.slow
 @given(WORDS, WORDS)
 def test_the_words_that_differ_are_told_of_any_two_commands(before, after) -> None:
     found = differences(run_with(command=tuple(before)), run_with(command=tuple(after)))
@@ -220,6 +221,7 @@ def test_the_words_that_differ_are_told_of_any_two_commands(before, after) -> No
         )
 
 
+@pytest.mark.slow
 @given(st.text(max_size=3000))
 def test_the_brief_form_stays_brief(host) -> None:
     brief = brief_object(compare(run_with(), run_with(host=host, command=(host,))))

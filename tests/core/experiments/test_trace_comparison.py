@@ -145,6 +145,7 @@ def test_two_runs_keep_their_own_clock_and_have_the_work_of_their_windows() -> N
     assert [one.gpu_ns for one in found.kernels] == [-ms(5)]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 400), min_size=2, max_size=5), st.integers(0, 3))
 def test_what_steps_called_and_launched_sums_to_theirs(times: list[int], adds: int) -> None:
     story = TraceBuilder()

@@ -138,6 +138,7 @@ SAME = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lines", "wanted"), SAME.values(), ids=SAME)
 def test_attention_is_one_call_with_the_same_result(lines: tuple[str, ...], wanted: str) -> None:
     assert call(*lines) == wanted

@@ -142,6 +142,7 @@ VALUES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(WORDS, max_size=5), VALUES)
 def test_the_script_reads_the_value_and_all_else_as_before(parser, arguments, wanted) -> None:
     dest, value = wanted

@@ -142,6 +142,7 @@ ABOVE = {"form feed": 1, "accents": 1}
 """Lines that a style puts on top."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", STYLES)
 @by_name(WRITTEN)
 def test_a_file_keeps_its_style_and_undo_gives_its_bytes_back(form, path, style) -> None:

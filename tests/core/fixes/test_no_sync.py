@@ -70,6 +70,7 @@ os._exit(0) if rank else os.wait()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_two_ranks_end_with_the_same_weights_and_reduce_once_a_step(tmp_path) -> None:
     torch = pytest.importorskip("torch")

@@ -105,6 +105,7 @@ def tree(source: bytes) -> str:
     return ast.dump(Without().visit(ast.parse(source)))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(programs(), st.data())
 def test_an_inserted_line_is_all_that_is_new(source: bytes, data: st.DataObject) -> None:
@@ -121,6 +122,7 @@ def test_an_inserted_line_is_all_that_is_new(source: bytes, data: st.DataObject)
     assert tree(after) == tree(source)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(programs(), st.data())
 def test_a_wrapped_block_is_indented_and_nothing_else(source: bytes, data: st.DataObject) -> None:
@@ -146,6 +148,7 @@ def test_a_wrapped_block_is_indented_and_nothing_else(source: bytes, data: st.Da
     assert tree(after) == tree(source)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(programs(), st.data())
 def test_a_statement_taken_out_leaves_the_other_lines_as_they_are(
@@ -222,6 +225,7 @@ def span_of(source: bytes) -> tuple[int, int, int, int]:
     return program.span(program.calls("f")[0])
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(calls(), st.one_of(st.integers(), st.booleans(), st.none()))
 def test_an_added_keyword_leaves_every_byte_and_can_be_taken_out(call, value) -> None:
@@ -242,6 +246,7 @@ def test_an_added_keyword_leaves_every_byte_and_can_be_taken_out(call, value) ->
         assert again == source
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(calls(), st.data())
 def test_a_removed_keyword_takes_nothing_along(call, data: st.DataObject) -> None:
@@ -260,6 +265,7 @@ def test_a_removed_keyword_takes_nothing_along(call, data: st.DataObject) -> Non
     assert ast.dump(kept) == ast.dump(parse_program(after).calls("f")[0])
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(VALUES, VALUES, st.sampled_from(sorted(ENCODINGS)), st.sampled_from(["\n", "\r\n"]))
 def test_a_literal_gives_way_to_any_other(old, new, encoding, newline) -> None:
@@ -291,6 +297,7 @@ def test_text_that_the_encoding_lacks_is_refused() -> None:
         literal_text(float("inf"))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(calls(), st.sampled_from(["g(1)", "1", "f", "p", "x", "'x'", "z"]))
 def test_whatever_else_changes_is_found(call, part: str) -> None:

@@ -30,6 +30,7 @@ def often_elsewhere() -> Iterator[None]:
     sys.setswitchinterval(interval)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("often_elsewhere")
 def test_threads_parse_at_the_same_time() -> None:
     with ThreadPoolExecutor(2) as pool:

@@ -85,6 +85,7 @@ def test_what_cannot_be_measured_is_told_and_the_rest_is(monkeypatch: pytest.Mon
     assert len(found.rates) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_a_processor_is_really_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     # Also where there is a card.

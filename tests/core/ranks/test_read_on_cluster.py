@@ -34,10 +34,12 @@ def scheduler() -> Iterator[str]:
         yield address
 
 
+@pytest.mark.slow
 def test_the_cluster_finds_what_one_process_does(many: Path, scheduler: str) -> None:
     assert report(many, scheduler) == report(many)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_changes_nothing(many: Path, scheduler: str) -> None:
     expected = report(many)
     with distributed.Client(scheduler, set_as_default=False) as client:
@@ -52,6 +54,7 @@ def test_a_worker_that_is_killed_changes_nothing(many: Path, scheduler: str) -> 
     assert report(many, scheduler) == expected
 
 
+@pytest.mark.slow
 def test_the_command_reads_by_the_cluster(many: Path, scheduler: str) -> None:
     command = [sys.executable, "-m", "perftui_tui", "report", str(many), "--json"]
     alone = subprocess.run(command, capture_output=True, check=True)

@@ -72,6 +72,7 @@ def numbers(found: Sequence[ReadRank]) -> list[int]:
     return sorted(rank for rank, _ in found)
 
 
+@pytest.mark.slow
 def test_in_turn_it_is_what_the_fact_works_out(many: Path) -> None:
     chosen = choose_rank(many)
     assert chosen is not None
@@ -102,6 +103,7 @@ def test_a_trace_is_let_go_before_the_next_is_read(
         gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_in_processes_all_is_the_same(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_turn = report(many)
@@ -109,6 +111,7 @@ def test_in_processes_all_is_the_same(many: Path, monkeypatch: pytest.MonkeyPatc
     assert report(many) == in_turn
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_what_a_dead_process_was_reading_is_read_again(
     many: Path, monkeypatch: pytest.MonkeyPatch
@@ -123,6 +126,7 @@ def test_what_a_dead_process_was_reading_is_read_again(
     assert not any(mark.exists() for mark in marks)
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_a_trace_that_kills_its_reader_is_named_and_is_not_the_end(
     many: Path, monkeypatch: pytest.MonkeyPatch
@@ -187,6 +191,7 @@ if __name__ == "__main__":
     assert not psutil.wait_procs(readers, timeout=20)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_an_interrupt_as_a_reading_process_begins_is_quiet(many: Path, tmp_path: Path) -> None:
     # What a process of this script imports first is the script: there it waits for the interrupt.

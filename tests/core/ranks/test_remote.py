@@ -128,6 +128,7 @@ def test_each_trace_is_deleted_once_it_is_read(memory: str, temporary: Path) -> 
     assert all(remote_of(path) is not None for _, path in paths)
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_processes_read_it_themselves(
     traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

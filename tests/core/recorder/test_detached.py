@@ -156,6 +156,7 @@ def test_script_that_does_not_exist_ends_as_python_says(
     assert "missing.py" in run.output
 
 
+@pytest.mark.slow
 def test_much_output_is_kept_whole_and_in_order(run_script: Starter) -> None:
     run = run_script(
         "import sys\nfor n in range(400_000):\n    sys.stdout.write(f'line {n:018d}\\n')\n"
@@ -245,6 +246,7 @@ def test_a_script_that_ends_well_when_stopped_has_ended(run_script: Starter) -> 
     assert run.wait().state == "exited 0"
 
 
+@pytest.mark.slow
 def test_script_that_ignores_interrupt_and_terminate_is_killed_with_its_children(
     run_script: Starter,
 ) -> None:
@@ -338,6 +340,7 @@ def test_request_that_cannot_be_served_is_said_and_harms_nothing(run_script: Sta
     assert "resize" in run.layout.recorder_log.read_text()
 
 
+@pytest.mark.slow
 def test_removing_the_run_directory_does_not_touch_the_training(
     run_script: Starter, tmp_path: Path
 ) -> None:
@@ -356,6 +359,7 @@ def test_removing_the_run_directory_does_not_touch_the_training(
     run_script.wait_for(lambda: not Path(f"/proc/{recorder}").exists(), "the end of the recorder")
 
 
+@pytest.mark.slow
 def test_process_left_behind_keeps_its_terminal(run_script: Starter, tmp_path: Path) -> None:
     run = run_script(
         "import subprocess, sys\n"

@@ -113,6 +113,7 @@ def test_killed_training_leaves_what_it_had_written(run_script: Starter) -> None
     assert len(rank.steps) == 40
 
 
+@pytest.mark.slow
 def test_two_processes_of_one_rank_are_kept_apart(run_script: Starter) -> None:
     run = run_script(CHILDREN, str(AGENT_FILE), "1", "0", "0")
     snapshot = _finished(run)
@@ -130,6 +131,7 @@ for steps in sys.argv[2:]:
 """
 
 
+@pytest.mark.slow
 def test_trainings_one_after_the_other_are_no_ranks_of_one_job(run_script: Starter) -> None:
     run = run_script(AFTER_ONE_ANOTHER, str(AGENT_FILE), "40", "50", "60")
     snapshot = _finished(run)
@@ -145,6 +147,7 @@ def test_trainings_one_after_the_other_are_no_ranks_of_one_job(run_script: Start
     assert "3 trainings ran one after the other: the diagnosis covers number 3" in notes(facts)
 
 
+@pytest.mark.slow
 def test_process_that_replaces_itself_goes_on_in_its_rank(run_script: Starter) -> None:
     again = "\nif len(sys.argv) < 4:\n    time.sleep(1)\n    "
     again += "os.execv(sys.executable, [sys.executable, sys.argv[0], '7', '0', 'again'])\n"
@@ -156,6 +159,7 @@ def test_process_that_replaces_itself_goes_on_in_its_rank(run_script: Starter) -
     assert "exec" in warning["message"]
 
 
+@pytest.mark.slow
 def test_ranks_of_a_launcher_have_their_own_journals(run_script: Starter) -> None:
     run = run_script(CHILDREN, str(AGENT_FILE), "2", "0", "1")
     snapshot = _finished(run)
@@ -163,6 +167,7 @@ def test_ranks_of_a_launcher_have_their_own_journals(run_script: Starter) -> Non
     assert all("warning" not in rank.events["kind"].tolist() for rank in snapshot.ranks)
 
 
+@pytest.mark.slow
 def test_capture_requests_are_counted_for_the_agent(run_script: Starter) -> None:
     waits = "while not os.path.exists('go'):\n    time.sleep(0.01)\n"
     script = "import os, time\nprint('on', flush=True)\n" + waits + CHILDREN
@@ -196,6 +201,7 @@ def test_spool_is_removed_and_those_of_dead_recorders_too(run_script: Starter) -
     shutil.rmtree(run.root)
 
 
+@pytest.mark.slow
 def test_run_directory_that_is_removed_meanwhile_stays_removed(
     run_script: Starter, tmp_path: Path
 ) -> None:

@@ -129,6 +129,7 @@ def test_signal_that_kills_the_script_kills_us_the_same_way(tmp_path: Path) -> N
     assert recorded.returncode == -signal.SIGTERM
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child")
 def test_silent_script_is_told_when_we_are_killed(tmp_path: Path) -> None:
     source = (
@@ -222,6 +223,7 @@ def test_command_that_cannot_be_started(tmp_path: Path) -> None:
     assert recorded.stdout == b""
 
 
+@pytest.mark.slow
 def test_much_output_passes_whole_and_in_order(tmp_path: Path) -> None:
     source = "import sys\nfor n in range(400_000): sys.stdout.write(f'line {n:019d}\\n')"
     command = _recorded(tmp_path, [sys.executable, "-c", source])
@@ -370,6 +372,7 @@ for n in range(%d):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lines", "pause"), [(1, 1.0), (60, 0.1)])
 def test_output_of_processes_left_behind_arrives(tmp_path: Path, lines: int, pause: float) -> None:
     script = [sys.executable, "-c", LEFT_BEHIND % (lines, pause)]
@@ -468,6 +471,7 @@ def test_run_whose_recorder_was_killed_before_the_script_started_is_lost(tmp_pat
     assert _manifest(tmp_path).status is Status.LOST
 
 
+@pytest.mark.slow
 def test_script_is_over_at_once_though_git_and_a_driver_never_answer(tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()

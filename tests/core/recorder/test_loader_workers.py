@@ -138,6 +138,7 @@ def test_rows_sum_to_what_was_counted(
     assert followed.spool.worker_pages(OWNER) == []
 
 
+@pytest.mark.slow
 def test_a_long_run_keeps_its_first_and_its_newest_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

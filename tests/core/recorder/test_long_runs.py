@@ -101,6 +101,7 @@ def everything(rank: RankSnapshot) -> Group:
     return aggregates_of(rank.steps).plus(rank.downsampled).of("train")
 
 
+@pytest.mark.slow
 def test_a_rank_that_trains_on_and_on_takes_no_more_room(
     layout: RunLayout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_rank_that_trains_on_and_on_takes_no_more_room(
     assert (tmp_path / "log").read_text() == ""
 
 
+@pytest.mark.slow
 def test_a_week_through_the_ring_takes_little_room_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +173,7 @@ def test_a_week_through_the_ring_takes_little_room_and_loses_nothing(
     assert week.log.read_text() == ""
 
 
+@pytest.mark.slow
 def test_recorder_and_reader_of_a_long_run_take_no_more_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,7 @@ def test_who_else_holds_gpu_memory_is_noted(
     assert process["program"].startswith(psutil.Process(other).name())
 
 
+@pytest.mark.slow
 def test_samples_that_cost_too_much_are_left_out(
     sampling: MachineSampling, layout: RunLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

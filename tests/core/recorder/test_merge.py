@@ -259,6 +259,7 @@ def test_windows_are_asked_of_all_recorders(tmp_path: Path) -> None:
     assert [one.kind for one in take_requests(part)] == [CAPTURE]
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_two_commands_with_one_word_record_one_run(tmp_path: Path) -> None:
     started = [

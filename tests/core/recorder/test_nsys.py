@@ -185,6 +185,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closes", [True, False])
 def test_keys_reach_the_script_once_and_not_nsys(nsys: Any, tmp_path: Path, closes: bool) -> None:
     nsys(closes=closes)

@@ -66,6 +66,7 @@ def test_layout_is_the_documented_one() -> None:
     assert SLOT.size == 48
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     capacity=st.integers(2, 9),

@@ -159,6 +159,7 @@ with open("libtorch_stand_in.so", "w+b") as file:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_a_run_of_an_isolated_interpreter_says_why_it_is_empty(
     run_script: Any, tmp_path: Path

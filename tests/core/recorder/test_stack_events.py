@@ -65,6 +65,7 @@ def as_pyspy_writes(samples: list[tuple[int, tuple[Frame, ...]]], tid: int = 7) 
     return events + [event(frame, "E") for frame in reversed(before)]
 
 
+@pytest.mark.slow
 @given(samples)
 def test_stretches_are_the_samples_with_equal_ones_as_one(
     samples: list[tuple[int, tuple[Frame, ...]]],
@@ -193,6 +194,7 @@ def test_a_worker_is_where_it_makes_a_batch_or_waits(
     assert place.file == ("/home/user/data.py" if line > 0 else "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", ["compiled", "plain"])
 def test_a_collate_function_of_the_script_is_collating(route: str) -> None:
     """The frames of a real loader, by either kind of hook around its collate function."""

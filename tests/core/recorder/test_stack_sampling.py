@@ -130,6 +130,7 @@ def _skip_unless_readable(pid: int) -> None:
         pytest.skip("the system does not let py-spy read processes")
 
 
+@pytest.mark.slow
 def test_a_function_that_sleeps_is_named_by_its_line(
     tmp_path: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
@@ -170,6 +171,7 @@ for step, batch in enumerate(loader):
 """
 
 
+@pytest.mark.slow
 def test_a_worker_is_named_by_the_line_of_its_dataset(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     script = tmp_path / "train.py"

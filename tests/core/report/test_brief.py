@@ -106,6 +106,7 @@ def test_commands_that_leave_no_room_go_before_findings(
     assert found["path"] == (root if letters < 400 else None)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.text(max_size=600), st.lists(st.text(max_size=900), max_size=5), st.text(max_size=600))
 def test_it_is_2000_bytes_at_most_and_whole_lines(

@@ -105,6 +105,7 @@ def test_top_limits_the_rows() -> None:
     assert [row["operator"] for row in rows_of(report_of(built, top=2), "operators")] == ["a", "c"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(*[st.integers(0, 5000)] * 5), min_size=1, max_size=5), st.booleans())
 def test_the_parts_of_a_traces_steps_sum_to_them(
     steps: list[tuple[int, int, int, int, int]], gpu: bool

@@ -72,6 +72,7 @@ def test_plain_names_stay_as_they_are() -> None:
         assert frame(name) == name
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(*[st.integers(1, 500)] * 4, st.booleans()), min_size=1, max_size=5))
 def test_a_thread_sums_to_its_outermost_operators(
     parts: list[tuple[int, int, int, int, bool]],

@@ -90,6 +90,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("traces")
 
 
+@pytest.mark.slow
 @given(PARTS, st.sampled_from(["out.json", "out.json.gz"]))
 def test_the_original_is_all_there_and_ours_lie_right(
     folder: Path, parts: list[tuple[int, int, int, bool]], name: str
@@ -122,6 +123,7 @@ def test_the_original_is_all_there_and_ours_lie_right(
     } == (rules)
 
 
+@pytest.mark.slow
 @given(PARTS)
 def test_our_own_reader_finds_the_same_in_it(
     folder: Path, parts: list[tuple[int, int, int, bool]]

@@ -115,6 +115,7 @@ def reader_of(path: Path, kept: Kept | None = None) -> JournalTable:
     return JournalTable(path, STEP_COLUMNS, text=STEP_TEXT, kept=kept)
 
 
+@pytest.mark.slow
 @given(STEPS, st.integers(1, 20), st.integers(1, 20))
 def test_a_reader_that_keeps_few_rows_loses_nothing_of_the_sums(
     tmp_path_factory: pytest.TempPathFactory, rows: list[list[Any]], first: int, newest: int
@@ -210,6 +211,7 @@ def test_however_late_a_reader_looks_it_reads_the_same_sums(
     assert sink.lost == 0
 
 
+@pytest.mark.slow
 def test_pieces_between_the_first_and_the_newest_are_removed(tmp_path: Path) -> None:
     path = tmp_path / "steps.jsonl"
     sink = small_sink(path, 4000)

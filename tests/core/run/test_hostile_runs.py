@@ -79,6 +79,7 @@ def test_a_parent_is_the_name_of_a_run_beside(tmp_path: Path) -> None:
     assert "etc" not in shown(root)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=3))
 def test_a_manifest_of_anything_is_an_error_or_a_run(
     tmp_path_factory: pytest.TempPathFactory, fields: dict[str, Any]

@@ -34,6 +34,7 @@ def _content(directory: Path, rows: list[list[Any]]) -> bytes:
     return path.read_bytes()
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(rows=ROWS, data=st.data())
 def test_journal_cut_at_any_byte_gives_its_whole_lines(
@@ -54,6 +55,7 @@ def test_journal_cut_at_any_byte_gives_its_whole_lines(
     assert reader.skipped == 0
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(rows=ROWS, pieces=st.lists(st.integers(1, 60), max_size=40), limit=st.integers(1, 80))
 def test_journal_polled_in_any_chunks_gives_every_row_once(
@@ -82,6 +84,7 @@ def test_journal_polled_in_any_chunks_gives_every_row_once(
     assert reader.skipped == 0
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(rows=ROWS, more=ROWS, data=st.data())
 def test_writer_that_follows_a_dead_one_loses_only_the_torn_line(

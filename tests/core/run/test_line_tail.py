@@ -13,6 +13,7 @@ from perftui.run.line_tail import LineTail
 LONGEST = 20
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     lines=st.lists(st.binary(max_size=60).map(lambda line: line.replace(b"\n", b"x")), max_size=12),

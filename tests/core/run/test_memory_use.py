@@ -63,6 +63,7 @@ def test_what_was_not_counted_is_not_taken_for_zero() -> None:
 values = st.lists(st.integers(0, 50), min_size=3, max_size=30)
 
 
+@pytest.mark.slow
 @given(values, st.data())
 def test_with_sums_it_is_as_without(allocated: list[int], data: st.DataObject) -> None:
     """The step of the peak is told, or said to be unknown where it may be a summed one."""

@@ -78,6 +78,7 @@ def test_without_a_step_to_compare_with_nothing_was_slowed(profiled: int) -> Non
     assert cost.total == 0
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.builds(

@@ -49,6 +49,7 @@ def one_by_one(table: Table) -> tuple[float, float]:
     return estimate, variance
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(1, 10**9), st.integers(0, 4).map(lambda n: n == 0))))
 def test_windows_are_compared_with_the_steps_beside_them(rows: list[tuple[int, bool]]) -> None:
     table = steps([duration for duration, _ in rows], [profiled for _, profiled in rows])
@@ -67,6 +68,7 @@ def test_a_pace_that_changes_is_no_cost_of_windows() -> None:
     assert slowed(table, "train", NO_AGGREGATES) == Slowed(MS, 0.0)
 
 
+@pytest.mark.slow
 def test_a_known_cost_lies_within_what_is_reported() -> None:
     """With errors of the normal distribution it should in 97.5 % of all cases."""
     chance = random.Random(5)  # noqa: S311 - nothing secret

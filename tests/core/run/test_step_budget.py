@@ -25,6 +25,7 @@ def steps(phases: list[list[int]], wrong_by: dict[int, int] | None = None):
     return table.freeze()
 
 
+@pytest.mark.slow
 @given(st.lists(PHASE_TIMES, min_size=1, max_size=30))
 def test_parts_sum_to_the_mean_step_and_are_the_means(rows) -> None:
     share = run_breakdown(steps(rows), np.ones(len(rows), dtype=bool))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,6 +45,7 @@ def test_before_the_first_step_it_is_training() -> None:
     assert main_kind(Table()) == TRAIN
 
 
+@pytest.mark.slow
 @given(kept=KINDS, gone=KINDS)
 def test_steps_are_counted_alike_whether_kept_or_summed(kept: list[str], gone: list[str]) -> None:
     counts = Counter(kept + gone)

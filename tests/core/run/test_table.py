@@ -19,6 +19,7 @@ TEXTS = st.one_of(st.text(max_size=4), st.lists(st.integers(), max_size=2), st.j
 BATCHES = st.lists(st.lists(st.tuples(INTEGERS, INTEGERS, TEXTS), max_size=40), max_size=8)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(batches=BATCHES)
 def test_integers_equal_a_list_of_rows(batches: list[list[tuple[Any, ...]]]) -> None:

@@ -103,6 +103,7 @@ def test_a_source_that_is_slow_by_nature_is_asked_seldom(asked: Asked) -> None:
     assert asked.count == 2
 
 
+@pytest.mark.slow
 def test_a_thread_ends_with_its_source(asked: Asked) -> None:
     source = BackgroundSource("ends with its source", asked, patience=20.0)
     assert not _threads("ends with its source")
@@ -155,6 +156,7 @@ def test_several_sources_are_one() -> None:
     assert source.sample(4.0) == [4.0, 4.0]
 
 
+@pytest.mark.slow
 def test_tasks_run_at_the_same_time_and_late_ones_are_reported() -> None:
     both = threading.Barrier(2, timeout=20)
     never = threading.Event()

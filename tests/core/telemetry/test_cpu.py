@@ -82,6 +82,7 @@ def test_any_file_is_read_as_cores_or_nothing(content: bytes) -> None:
     assert all(len(times) == 8 for times in cores._parse(content + b"\ncpu0 1 2").values())
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.integers(0, 300),

@@ -101,6 +101,7 @@ def test_any_file_is_read_as_disks_or_nothing(content: bytes) -> None:
     assert "sda" in parse(content.replace(b"\n", b"") + b"\n8 0 sda" + b" 1" * 11)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(["sda", "dm-0", "nvme0n1p1"]), COUNTS))
 def test_counters_are_taken_by_their_place(disks: dict[str, list[int]]) -> None:
     found = parse("".join(line(name, counts) for name, counts in disks.items()).encode())
@@ -110,6 +111,7 @@ def test_counters_are_taken_by_their_place(disks: dict[str, list[int]]) -> None:
     assert all(one.read_bytes == 512 * disks[name][2] for name, one in found.items())
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(*[st.tuples(*[st.integers(0, 10**9)] * 8)] * 2), max_size=5),
     st.floats(0.1, 100.0),

@@ -351,6 +351,7 @@ def test_a_call_that_hangs_costs_the_columns_of_its_card(
     assert gpus.failures == {}
 
 
+@pytest.mark.slow
 def test_a_card_that_hangs_at_the_start_is_named(
     driver_of: DriverOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ def test_a_reading_that_fails_has_cost_as_well() -> None:
     assert not pace.is_due(2.0)
 
 
+@pytest.mark.slow
 @given(
     costs=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=200),
     every=st.floats(0.01, 10.0),
@@ -63,6 +64,7 @@ def test_the_share_is_kept_whatever_readings_cost(
         spent += cost
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(0, 1000), max_size=3), min_size=2)
 )

@@ -179,6 +179,7 @@ def test_processes_beside_it_count_as_long_as_they_live() -> None:
     assert source.pids() == {7}
 
 
+@pytest.mark.slow
 @given(
     cpu=st.lists(st.integers(0, 100), min_size=6, max_size=6),
     ranks=st.frozensets(st.integers(1, 6)),

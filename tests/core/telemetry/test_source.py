@@ -13,6 +13,7 @@ from perftui.telemetry.pressure import PressureSource
 from perftui.telemetry.source import Rate, Sampler
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**6)), min_size=1))
 def test_rates_times_seconds_give_the_counter_back(changes: list[tuple[int, int]]) -> None:

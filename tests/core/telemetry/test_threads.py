@@ -85,6 +85,7 @@ def test_threads_that_end_or_whose_number_is_used_again_make_no_jump(tmp_path: P
     assert row["processes.workers_delayed"] == 0.0
 
 
+@pytest.mark.slow
 @given(st.binary(), st.binary())
 def test_any_file_is_read_as_a_thread_or_as_none(before: bytes, after: bytes) -> None:
     contents = {"/p/10/task/10/schedstat": before}
@@ -107,6 +108,7 @@ def test_a_kernel_without_schedstat_has_no_columns(tmp_path: Path) -> None:
     assert source.missing == {names: "schedstat: No such file or directory"}
 
 
+@pytest.mark.slow
 def test_the_main_thread_is_told_from_an_autograd_thread() -> None:
     """This process trains; its main thread computes for a while, then another that is named so."""
     source = ThreadSource(lambda: Roles(frozenset([os.getpid()])))

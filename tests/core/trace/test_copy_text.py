@@ -46,6 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("traces")
 
 
+@pytest.mark.slow
 @given(EVENTS, FIELDS, FIELDS, st.sampled_from([None, 1]), st.booleans())
 def test_events_and_fields_are_still_there(
     folder: Path,

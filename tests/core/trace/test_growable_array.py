@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ VALUES = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_narrowed_holds_the_same_values_in_no_more_bytes_than_needed(values: list[int]) -> None:
     column = downcast(np.array(values, dtype=np.int64))
@@ -27,6 +29,7 @@ def test_narrowed_holds_the_same_values_in_no_more_bytes_than_needed(values: lis
             break
 
 
+@pytest.mark.slow
 @given(st.lists(VALUES, max_size=8))
 def test_a_growing_column_is_all_that_was_appended(pieces: list[list[int]]) -> None:
     column = GrowableArray()

@@ -34,6 +34,7 @@ def read(trace: Trace, rows: list[int]) -> dict[int, int]:
     return {row: given["number"] for row, given in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
 @pytest.mark.parametrize("at_once", [1, 300_000, 8 * 1024 * 1024])
 def test_many_are_the_same_as_one_by_one(

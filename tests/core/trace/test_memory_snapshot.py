@@ -230,6 +230,7 @@ def test_unreadable_paths_are_said(tmp_path: Path) -> None:
         load_memory_snapshot(tmp_path)
 
 
+@pytest.mark.slow
 def test_loading_tells_its_progress_and_can_be_stopped(tmp_path: Path) -> None:
     allocator = Allocator()
     for line in range(3_000):

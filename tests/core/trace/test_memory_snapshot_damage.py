@@ -110,6 +110,7 @@ def check_cut(whole: Rows, cut: MemorySnapshot, size: int) -> int:
     return len(found.flat)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_file_cut_at_any_byte_holds_the_rows_before_it(tmp_path: Path, protocol: int) -> None:
     raw = pickle.dumps(segments_of(busy(calls=2)), protocol)
@@ -129,6 +130,7 @@ def test_a_file_cut_at_any_byte_holds_the_rows_before_it(tmp_path: Path, protoco
     assert check_cut(whole, last, len(raw)) == len(whole.flat)
 
 
+@pytest.mark.slow
 @given(
     devices=st.integers(1, 3),
     calls=st.integers(0, 12),
@@ -285,6 +287,7 @@ def test_sizes_of_segments_that_are_not_all_there_are_said_to_be_more(tmp_path: 
     assert {device["whole"] for device in told["devices"]} == {False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_a_mark_that_is_lost_costs_no_row_before_it_or_refuses_the_file(
     tmp_path: Path, protocol: int
@@ -355,6 +358,7 @@ WOUNDS: tuple[Callable[[bytearray, int, random.Random], None], ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.fuzz
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("packed", [False, True])

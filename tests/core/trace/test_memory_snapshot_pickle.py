@@ -115,6 +115,7 @@ plain = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(plain, st.sampled_from(PROTOCOLS))
 @example(
     {"a": [(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), 255, 65535, -1, 2**40, "é\n\\u", "𝄞"]}, 2
@@ -321,6 +322,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 @pytest.mark.parametrize("ending", [b"", b"."])
 def test_memory_is_bounded_by_the_size_of_the_file(
@@ -340,6 +342,7 @@ def many(rows: bytes, key: bytes) -> bytes:
 ONE_EVENT = b"}(\x8c\x06actionX\x05\x00\x00\x00allocu\x94"
 
 
+@pytest.mark.slow
 def test_one_event_named_often_is_bounded_too(tmp_path: Path) -> None:
     path = tmp_path / "events.pickle"
     path.write_bytes(many(b"](](" + ONE_EVENT + b"h\x01" * 100_000 + b"ee", b"device_traces"))
@@ -347,6 +350,7 @@ def test_one_event_named_often_is_bounded_too(tmp_path: Path) -> None:
         assert len(load_memory_snapshot(path).traces[0]) == 100_001
 
 
+@pytest.mark.slow
 def test_one_block_named_often_is_bounded_too(tmp_path: Path) -> None:
     path = tmp_path / "blocks.pickle"
     block = {"size": 512, "state": "inactive"}
@@ -374,6 +378,7 @@ def test_one_list_named_often_is_refused(tmp_path: Path) -> None:
         load_memory_snapshot(path)
 
 
+@pytest.mark.slow
 def test_deep_nesting_neither_recurses_nor_crashes() -> None:
     depth = 300_000
     value = read(b"]" * depth + b"a" * (depth - 1) + b".")

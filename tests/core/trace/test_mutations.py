@@ -150,6 +150,7 @@ def test_the_kinds_share_all_files(files: int) -> None:
     assert sum(share(files, kind) for kind in KINDS) == files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_damage_costs_no_event_far_from_it(
     tmp_path: Path, kind: str, record_property: Callable[[str, object], None]
@@ -173,6 +174,7 @@ def test_damage_costs_no_event_far_from_it(
     assert loaded > FILES // len(KINDS) // 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_event_that_is_lost_is_said_with_its_place(
     tmp_path: Path, kind: str, record_property: Callable[[str, object], None]

@@ -246,6 +246,7 @@ def test_pages_and_reports_are_known_by_their_first_bytes() -> None:
     assert not is_ncu(b"")
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(
     max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

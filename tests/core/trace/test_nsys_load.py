@@ -395,6 +395,7 @@ def many(rows: int) -> dict[str, nsys.Table]:
     }
 
 
+@pytest.mark.slow
 def test_progress_reaches_the_size_of_the_file_and_never_falls(path: Path) -> None:
     nsys.write(path, many(2 * BATCH))
     told: list[tuple[int, int]] = []
@@ -442,6 +443,7 @@ def test_a_short_export_has_no_preview(path: Path) -> None:
     assert previews == []
 
 
+@pytest.mark.slow
 def test_rows_around_a_damaged_page_are_read(path: Path) -> None:
     rows = 3 * BATCH
     nsys.write(path, many(rows))
@@ -462,6 +464,7 @@ def test_rows_around_a_damaged_page_are_read(path: Path) -> None:
     trace.read_arguments(0)
 
 
+@pytest.mark.slow
 def test_an_export_that_was_cut_off_is_read_as_far_as_it_goes(path: Path) -> None:
     nsys.write(path, many(3 * BATCH))
     whole = load_trace(path)

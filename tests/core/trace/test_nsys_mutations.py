@@ -73,6 +73,7 @@ def events(trace: Trace) -> Counter[Event]:
     return Counter((kinds[kind], start, duration) for kind, start, duration in rows)
 
 
+@pytest.mark.slow
 def test_a_page_that_is_lost_takes_rows_of_one_table_and_is_reported(
     tmp_path: Path, whole: bytes
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_page_that_is_lost_takes_rows_of_one_table_and_is_reported(
     assert outcomes["refused"] < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", GENERATIONS)
 def test_an_export_that_is_cut_off_anywhere(tmp_path: Path, whole: bytes, version: str) -> None:
     path = tmp_path / "a.sqlite"
@@ -117,6 +119,7 @@ def test_an_export_that_is_cut_off_anywhere(tmp_path: Path, whole: bytes, versio
             assert told or len(trace) == len(intact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", GENERATIONS)
 def test_bytes_that_are_wrong(tmp_path: Path, whole: bytes, version: str) -> None:
     path = tmp_path / "a.sqlite"
@@ -140,6 +143,7 @@ def test_bytes_that_are_wrong(tmp_path: Path, whole: bytes, version: str) -> Non
 ODD = (None, "abc", b"\x00\xff", "", 2**63 - 1, -(2**63), -1, 0, 1e300, float("inf"), 2**32, "12")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", GENERATIONS)
 def test_values_that_no_column_should_hold(tmp_path: Path, version: str) -> None:
     path = tmp_path / "a.sqlite"

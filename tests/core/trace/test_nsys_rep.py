@@ -177,6 +177,7 @@ def test_cancelling_ends_nsys_and_what_it_started(
     assert ended(int(started.read_text()))
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_takes_nsys_with_it(
     tmp_path: Path, report: Path, cache: Path, install: Install
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from perftui.trace.errors import TraceError
 from perftui.trace.load import load_trace
 from perftui.trace.model import Trace
 from tests.core.trace import nsys_exports as nsys
+
+pytestmark = pytest.mark.slow
 
 times = st.integers(0, 2**60)
 lengths = st.integers(0, 10**12)

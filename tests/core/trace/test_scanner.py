@@ -99,6 +99,7 @@ def assert_equal(path: Path) -> None:
         assert scanned.read_arguments(row) == plain.read_arguments(row)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(EVENTS, st.sampled_from([None, 1]), st.booleans())
 def test_any_events(

@@ -35,6 +35,7 @@ def decoded(text: bytes, sizes: list[int]) -> tuple[list[Batch], Batches]:
     return list(batches.decode([*pieces, text[at:]])), batches
 
 
+@pytest.mark.slow
 @given(
     st.lists(EVENT, max_size=8),
     st.lists(st.integers(0, 90), max_size=8),
@@ -53,6 +54,7 @@ def test_any_cut_gives_the_same_events(
     assert (outcome.closed, outcome.skipped, outcome.tail.decode()) == (True, [], tail)
 
 
+@pytest.mark.slow
 @given(st.lists(EVENT, min_size=1, max_size=8), st.lists(st.integers(0, 90), max_size=8))
 def test_the_arguments_of_each_batch_can_be_read_again_where_it_stands(
     events: list[dict[str, Any]], sizes: list[int]
@@ -78,6 +80,7 @@ def test_arguments_that_are_no_plain_json_are_read_all_the_same(strict: bool) ->
     assert found[1] == {"a": 1}
 
 
+@pytest.mark.slow
 def test_text_without_an_event_is_dropped_rather_than_kept() -> None:
     junk = [b'"' + b"x" * 1_000_000] * 20
     batches = Batches(offset=5)

@@ -51,6 +51,7 @@ def test_a_gzip_file_cut_short_loads_what_is_there() -> None:
     assert "cut off" in trace.warnings[0].message
 
 
+@pytest.mark.slow
 def test_damage_inside_gzip_is_said() -> None:
     raw = bytearray(gzip.compress(document(20_000)))
     half = len(raw) // 2

@@ -78,6 +78,7 @@ def test_all_before_a_fault_is_given_out(size: int) -> None:
     assert b"".join(pieces) == whole
 
 
+@pytest.mark.slow
 @given(st.integers(12, len(PACKED) - 1), st.integers(1, 255), st.sampled_from([1, 50, 1 << 18]))
 def test_the_size_of_pieces_decides_on_a_few_bytes_at_most(at: int, bits: int, size: int) -> None:
     damaged = bytearray(PACKED)

@@ -288,6 +288,7 @@ def test_arguments_are_read_when_asked_for(pack: Any) -> None:
         assert trace.read_arguments(row)["sizes"][0] == [row, {"deep": row}]
 
 
+@pytest.mark.slow
 def test_arguments_far_inside_a_large_gzip_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inflating is taken up on the way, not begun anew: 16 MiB and a piece at most."""
     events = [event("op", i, 1, index=i, filler="y" * 2000) for i in range(20_000)]

@@ -32,6 +32,7 @@ SPELLED = st.sampled_from(
 SPACE = st.sampled_from(["", " ", "\n  "])
 
 
+@pytest.mark.slow
 @given(VALUES, st.sampled_from([None, 1]), st.booleans())
 def test_valid_text_stays_as_it_is(value: Any, indent: int | None, ascii_only: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)

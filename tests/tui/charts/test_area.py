@@ -1,5 +1,6 @@
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ def test_fewer_values_than_columns_stand_at_the_right():
     assert sparkline([8, 4], width=5, low=0, high=8) == "   █▄"
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0, 1), max_size=30), st.integers(1, 40))
 def test_what_is_over_fills_all_columns_in_order(values, columns):
     shown = over_all_columns(values, columns)

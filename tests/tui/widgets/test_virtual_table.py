@@ -114,6 +114,7 @@ async def test_a_click_on_a_header_sorts(host):
     assert "op ▼" in host.lines()[0]
 
 
+@pytest.mark.slow
 async def test_a_click_selects_and_a_second_opens(host):
     await host.pilot.click(VirtualTable, offset=(1, 3))
     assert (host.table.selected_name, host.seen) == ("op997", [])

@@ -20,6 +20,7 @@ def ratios(look: int) -> st.SearchStrategy[list[float]]:
     return st.lists(LOGS, min_size=look, max_size=look, unique_by=abs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pairs", "outermost"), LOOKS)
 def test_the_interval_leaves_1_out_where_wilcoxon_says_so(pairs: int, outermost: int) -> None:
     @given(ratios(pairs))

@@ -46,6 +46,7 @@ def contents(directory: Path) -> dict[str, bytes | None]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.subprocess
 def test_a_run_of_a_trial_leaves_the_directory_as_it_was(tmp_path: Path) -> None:
     here, runs, temporary = (tmp_path / name for name in ("here", "runs", "temporary"))

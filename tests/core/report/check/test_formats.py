@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def plain(words: str) -> str:
     return junit.allowed(words).replace("\r\n", "\n").replace("\r", "\n")
 
 
+@pytest.mark.slow
 @given(GATES)
 def test_junit_is_xml_that_holds_every_check_and_its_result(gate) -> None:
     suites = ElementTree.fromstring(junit.render(gate, HERE))  # noqa: S314 - written just now
@@ -103,6 +105,7 @@ def test_a_command_is_read_as_it_was_meant(values, message) -> None:
     assert as_the_runner_reads(line) == ("error", properties, message)
 
 
+@pytest.mark.slow
 @given(GATES)
 def test_what_is_not_ok_and_every_finding_is_annotated_on_one_line(gate) -> None:
     lines = github.render(gate, HERE).split("\n")[:-1]
@@ -115,6 +118,7 @@ def test_what_is_not_ok_and_every_finding_is_annotated_on_one_line(gate) -> None
         assert not properties.get("file", "").startswith(("/", ".."))
 
 
+@pytest.mark.slow
 @given(GATES)
 def test_text_and_json_hold_every_check(gate) -> None:
     lines = text.render(gate).splitlines()

@@ -64,6 +64,7 @@ def with_metrics(folder: Path) -> Report:
     return make_report(load_subject(gpu_trace(folder / "gemm.json", kernel)), load_ncu(measured))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [PHONE, DESKTOP])
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_page_fits_its_window_and_its_console_stays_empty(

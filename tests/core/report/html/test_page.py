@@ -132,6 +132,7 @@ def test_nothing_is_loaded_and_nothing_runs(story: str, request: pytest.FixtureR
     assert not [one for node in page.every() for one in node.attributes if one.startswith("on")]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

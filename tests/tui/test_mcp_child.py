@@ -20,8 +20,8 @@ sys.exit(4)
 """
 WAITS = """
 import pathlib, sys, time
-print("ready", file=sys.stderr, flush=True)
 try:
+    print("ready", file=sys.stderr, flush=True)
     time.sleep(60)
 except KeyboardInterrupt:
     print("x" * 200_000, file=sys.stderr)

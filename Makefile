@@ -13,10 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: $(STAMP)  ## a small training with a slow data loader, in the app
 	$(BIN)/perftui demo
 
-# Tests are compiled before the workers begin: each of the six would compile all of them, 6 s of CPU.
 test: $(STAMP)  ## what to run before a commit: every test of less than a second, and one of each promise
-	@$(BIN)/python -m pytest --collect-only -qq tests/core >/dev/null & \
-		$(BIN)/python -m pytest --collect-only -qq tests --ignore tests/core >/dev/null & wait
 	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
 test-all: test  ## every test but the benchmarks

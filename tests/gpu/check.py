@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import wait
@@ -94,7 +94,13 @@ def checks() -> tuple[Check, ...]:
         Check(1, "same results", 60, same_results.same_results),
         Check(2, "hooks", 55, measured.hooks),
         *(
-            Check(2, f"run {kind} {option}", 12, partial(measured.whole_run, kind, option), True)
+            Check(
+                2,
+                f"run {kind} {option}".strip(),
+                12,
+                partial(measured.whole_run, kind, option),
+                True,
+            )
             for kind in measured.RUNS
             for option in ("", "--shapes")
         ),
@@ -236,65 +242,60 @@ def run_one(check: Check, machine: Machine, log: Path, sender: Connection) -> No
         sender.send_bytes(Row(check.name, State.FAILED, str(error)).encode().encode())
 
 
-class Told:
-    """The table so far: printed line by line, and written at the end."""
+class Table:
+    """The results so far: printed line by line, and kept in files after each."""
 
-    def __init__(self, out: Path) -> None:
-        self._out = out
+    def __init__(self, out: Path, facts: Mapping[str, Any]) -> None:
+        self._out, self._facts = out, facts
         self._lines: list[str] = []
         self._rows: list[dict[str, Any]] = []
+        self.say(", ".join(f"{name} {value}" for name, value in facts.items()))
 
-    def say(self, line: str = "") -> None:
+    def say(self, line: str) -> None:
         """A line of text alone."""
         self._lines.append(line)
         print(line, flush=True)
+        (self._out / "table.txt").write_text("\n".join(self._lines) + "\n")
+        results = {"machine": self._facts, "rows": self._rows}
+        (self._out / "results.json").write_text(json.dumps(results, indent=1, default=str) + "\n")
 
     def add(self, group: int, row: Row, seconds: float) -> None:
         """A row, with the seconds since its check began or came to the row before."""
+        fields = {"group": group, "name": row.name, "state": row.state.value, "text": row.text}
+        self._rows.append({**fields, "seconds": round(seconds, 2), "values": row.values})
         self.say(f"{row.state.value:<9}{group} {row.name:<44} {seconds:5.1f} s  {row.text}")
-        known = {"group": group, "name": row.name, "state": row.state.value, "text": row.text}
-        self._rows.append({**known, "seconds": round(seconds, 2), "values": row.values})
 
     def count(self, *states: str) -> int:
         """Rows in one of ``states``."""
         return sum(row["state"] in states for row in self._rows)
 
-    def write(self, facts: dict[str, Any]) -> None:
-        """Write the table and its JSON."""
-        (self._out / "table.txt").write_text("\n".join(self._lines) + "\n")
-        told = {"machine": facts, "rows": self._rows}
-        (self._out / "results.json").write_text(json.dumps(told, indent=1, default=str) + "\n")
-
 
 def run_all(given: argparse.Namespace, facts: dict[str, Any], started: float) -> int:
-    """Run the list, print and write the table; the exit code."""
+    """Run the list, print and keep the table; the exit code."""
     from tests.gpu.checks.archive import pack
+    from tests.gpu.checks.machine import State
 
     out = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("recordings-*.tar"), out / "log.txt"):
         old.unlink(missing_ok=True)
-    told = Told(out)
-    told.say(", ".join(f"{name} {value}" for name, value in facts.items() if value is not None))
+    table = Table(out, facts)
     until = float("inf") if given.played else started + 60 * given.minutes - PACKING_SECONDS
     wanted = [check for check in checks() if _is_chosen(check.name, given.only)]
     with tempfile.TemporaryDirectory(prefix="gpu-check-") as scratch:
         machine = make_machine(Path(scratch).resolve(), is_played=given.played)
         try:
             for check, row, took in run_checks(wanted, machine, out / "log.txt", until):
-                told.add(check.group, row, took)
+                table.add(check.group, row, took)
         except KeyboardInterrupt:
-            told.say("interrupted; what was done is kept")
+            table.say("interrupted; what was done is kept")
         finally:
             left_out = pack(machine, out)
             if left_out:
-                told.say(f"too large to keep: {', '.join(left_out)}")
-            states = ("ok", "wrong", "failed", "unknown", "not done")
-            told.say(", ".join(f"{told.count(state)} {state}" for state in states))
-            took = time.monotonic() - started
-            told.say(f"{took:.0f} s; {out}")
-            told.write({**facts, "seconds": round(took)})
-    return 1 if told.count("wrong", "failed") else 0
+                table.say(f"too large to keep: {', '.join(left_out)}")
+            table.say(", ".join(f"{table.count(state.value)} {state.value}" for state in State))
+            table.say(f"{time.monotonic() - started:.0f} s; {out}")
+    return 1 if table.count("wrong", "failed") else 0
 
 
 def _is_chosen(name: str, only: Sequence[str]) -> bool:
@@ -385,6 +386,7 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, site, ignore_errors=True)
         facts |= {"python": platform.python_version(), "cores": os.cpu_count()}
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         return run_all(given, facts, started)
 
 

@@ -416,7 +416,7 @@ def test_what_does_not_fit_into_the_time_is_named(tmp_path: Path) -> None:
     assert check.run_all(given, {}, time.monotonic()) == 0
     lines = (tmp_path / "table.txt").read_text().splitlines()
     assert sum(line.startswith("not done") for line in lines) == len(planted.CASES)
-    assert lines[-2] == f"0 ok, 0 wrong, 0 failed, 0 unknown, {len(planted.CASES)} not done"
+    assert lines[-2] == f"0 ok, 0 wrong, 0 unknown, 0 failed, {len(planted.CASES)} not done"
 
 
 @pytest.mark.slow
@@ -435,6 +435,21 @@ def test_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.subprocess
+def test_one_that_is_ended_keeps_what_was_done(tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "tests.gpu.check", "--played", "--out", str(tmp_path))
+    process = subprocess.Popen(command, cwd=check.ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("ok "):
+            break
+    process.terminate()
+    rest = process.communicate()[0]
+    assert "interrupted; what was done is kept" in rest
+    assert json.loads((tmp_path / "results.json").read_text())["rows"][0]["state"] == "ok"
+
+
 @pytest.mark.subprocess
 def test_a_machine_without_a_gpu_is_told_so() -> None:
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}

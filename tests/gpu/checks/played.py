@@ -67,7 +67,7 @@ class PlayedMachine(Machine):
         shapes = {"gpu-tiny": "tiny", "gpu-realistic": "tiny-without-loader"}
         if "agent_on_off" not in command[1]:
             return command
-        return (*command[:2], shapes[command[2]], "3")
+        return (*command[:2], shapes[command[2]], "1.5")
 
     def _of_perftui(
         self, command: tuple[str, ...], words: tuple[str, ...], how: Mapping[str, Any]

@@ -99,7 +99,6 @@ def loader_data(workers: int, script: Path | None, line: int) -> dict[str, Any]:
         "start_method": "fork",
         "file": str(script) if script else "/home/ada/vision/train.py",
         "line": line,
-        "override": "applied" if workers else None,
     }
 
 

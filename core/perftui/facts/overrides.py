@@ -72,7 +72,6 @@ def _applied(
 ) -> AppliedOverride:
     """What became of ``override``; ``notes_all``: the run is known to note every override."""
     unknown = AppliedOverride(override, Arrival.UNKNOWN)
-    notes = notes or _notes_of_loaders(override, run)
     if not notes:
         return _not_made(override, run.manifest.status.is_over) if notes_all else unknown
     outcomes = {note.get("outcome") for note in notes}
@@ -95,30 +94,3 @@ def _not_made(override: Override, is_over: bool) -> AppliedOverride:
     elif unmade.place:
         what = f"nothing was created at {unmade.place}"
     return replace(unmade, why=what if is_over else f"{what} so far")
-
-
-def _notes_of_loaders(override: Override, run: RunSnapshot) -> list[Mapping[str, Any]]:
-    """What became of ``override``, from ``loader`` notes, as older versions wrote it."""
-    if override.target != "DataLoader":
-        return []
-    return [
-        {
-            **data,
-            "outcome": "applied" if outcome == "applied" else "refused",
-            "why": None if outcome == "applied" else outcome,
-            "values": {name: data.get(name) for name in override.arguments},
-        }
-        for rank in run.ranks
-        for data in notes_of(rank.events, "loader")
-        if isinstance(outcome := data.get("override"), str) and outcome
-        if _is_made_at(data, override)
-    ]
-
-
-def _is_made_at(data: Mapping[str, Any], override: Override) -> bool:
-    if override.file is None:
-        return True
-    first, last = data.get("line"), data.get("end_line") or data.get("line")
-    if data.get("file") != override.file or not isinstance(first, int):
-        return False
-    return override.line is None or first <= override.line <= (last or first)

@@ -20,7 +20,8 @@ from tests.core.diagnosis.runs import MS, joined, make_run, step_table, telemetr
 SLOW = {"input_wait": 20, "forward": 10, "backward": 5}
 FAST = {"input_wait": 2, "forward": 10, "backward": 5}
 LOADER = {"num_workers": 0, "file": "/p/train.py", "line": 3, "persistent_workers": False}
-WORKERS = {**LOADER, "num_workers": 2, "persistent_workers": True, "override": "applied"}
+WORKERS = {**LOADER, "num_workers": 2, "persistent_workers": True}
+APPLIED = ("override", {"number": 0, "outcome": "applied", "file": "/p/train.py", "line": 3})
 TRY = Override("DataLoader", {"num_workers": 2, "persistent_workers": True}, "/p/train.py", 3, "w")
 
 
@@ -41,7 +42,7 @@ def forward(ms: float, count: int = 100, **run):
 def test_a_run_with_a_fix_is_set_beside_the_run_without() -> None:
     found = compare(
         make_run(count=100, phases=SLOW, loaders=(LOADER,)),
-        make_run(count=100, phases=FAST, loaders=(WORKERS,), overrides=(TRY,)),
+        make_run(count=100, phases=FAST, loaders=(WORKERS,), overrides=(TRY,), events=(APPLIED,)),
     )
     assert found.verdict is Verdict.FASTER
     assert found.speedup == pytest.approx(35 / 17)

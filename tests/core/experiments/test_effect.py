@@ -134,25 +134,6 @@ def test_loaders_that_are_made_by_the_same_call_may_refuse_it() -> None:
     assert trial(WORKERS_TRIED, events=told).verdict is Verdict.FASTER
 
 
-@pytest.mark.parametrize(
-    ("loader", "said"),
-    [
-        (None, "the run does not record whether the change was applied"),
-        (LOADER, "the run does not record whether the change was applied"),
-        (
-            {**LOADER, "override": "num_workers: the dataset holds open files"},
-            "num_workers=2, persistent_workers=True was refused at train.py:3 "
-            "(num_workers: the dataset holds open files)",
-        ),
-        ({**WORKERS, "override": "applied"}, ""),
-    ],
-)
-def test_runs_of_older_versions_tell_it_with_their_loaders(loader: Any, said: str) -> None:
-    found = trial(WORKERS_TRIED, loader=loader)
-    assert found.verdict is (Verdict.INCONCLUSIVE if said else Verdict.FASTER)
-    assert not said or found.reason == said
-
-
 def test_a_patch_of_the_loader_has_to_be_in_force_there() -> None:
     written = (Expected("DataLoader", {"num_workers": 2}, FILE, 3),)
     lost = (

@@ -1,0 +1,47 @@
+"""The project gets no larger: whoever adds lines or files takes as many away.
+
+The counts only ever go down. After a change that makes something smaller, write the new count here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.guards.sources import REPOSITORY
+
+ENDINGS = {".py", ".pyi", ".c", ".h"}
+
+MOST = {"core and tui": (1224, 119_940), "tests": (806, 103_500)}
+"""Files and lines."""
+
+ROOMS = {"core and tui": ("core", "tui"), "tests": ("tests",)}
+
+MOST_IN_A_FOLDER = 53
+"""Files of core or tui."""
+
+
+def sources(room: str) -> list[Path]:
+    return [
+        path
+        for folder in ROOMS[room]
+        for path in (REPOSITORY / folder).rglob("*")
+        if path.suffix in ENDINGS and path.is_file()
+    ]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_there_are_no_more_files_and_lines_than_before(room: str) -> None:
+    files = sources(room)
+    lines = sum(path.read_bytes().count(b"\n") for path in files)
+    most_files, most_lines = MOST[room]
+    assert len(files) <= most_files, f"{len(files)} files in {room}"
+    assert lines <= most_lines, f"{lines} lines in {room}"
+
+
+def test_no_folder_holds_more_files_than_before() -> None:
+    folders = Counter(path.parent for path in sources("core and tui"))
+    folder, count = folders.most_common(1)[0]
+    assert count <= MOST_IN_A_FOLDER, f"{count} files in {folder}"

@@ -30,14 +30,14 @@ docs: $(STAMP)  ## the documentation as a site, in build/docs
 	@echo "build/docs/index.html; with search: $(BIN)/python -m http.server -d build/docs"
 
 scenarios: $(STAMP)  ## trainings with planted causes: how many the diagnosis names (20 minutes)
-	$(BIN)/python -m tests.scenarios.run $(SCENARIOS_ARGS)
+	$(BIN)/python -m tests.verify.scenarios.run $(SCENARIOS_ARGS)
 
 # Takes the Python that has torch for the GPU as it is: there may be no network to install anything.
 gpu-check:  ## what only a GPU can show, in eight minutes; WHEELS=DIR where perftui is not installed
 	$(or $(wildcard $(BIN)/python),$(PYTHON)) -m tests.gpu.check $(if $(WHEELS),--wheels $(WHEELS)) $(GPU_CHECK_ARGS)
 
 bench: $(STAMP)  ## measurements, as ratios in one run
-	for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	for file in tests/verify/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 screenshots: $(STAMP)  ## pictures of every screen and a film, from the real app on real runs
 	$(BIN)/python screenshots/make.py

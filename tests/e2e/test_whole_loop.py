@@ -18,7 +18,7 @@ from perftui.facts.overrides import Arrival, overrides
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader, RunSnapshot
 
-TRAININGS = Path(__file__).parents[1] / "scenarios" / "trainings"
+TRAININGS = Path(__file__).parents[1] / "verify" / "scenarios" / "trainings"
 
 Perftui = Callable[..., Any]
 """Starts the command and gives its ``Terminal``."""

@@ -21,7 +21,7 @@ from tests.gpu import check
 from tests.gpu.checks import measured, planted, same_results, surroundings
 from tests.gpu.checks.machine import Ended, Machine, Row, State
 from tests.gpu.checks.played import PlayedMachine
-from tests.scenarios.recordings import recordings
+from tests.verify.scenarios.recordings import recordings
 
 CASE = planted.CASES[0]
 Change = Callable[[dict[str, Any]], object]

@@ -44,7 +44,7 @@ recorder that is killed loses little more than a second."""
 
 SAMPLE_SECONDS = 0.5
 """Between two samples of the machine: one takes 1.5 ms of a core with one process to watch, 4 ms
-with forty, without a GPU (``tests/benchmarks/bench_sampler.py``)."""
+with forty, without a GPU (``tests/verify/benchmarks/bench_sampler.py``)."""
 
 PATIENCE = 2.0
 """Seconds for what is still being asked when the training ends: a driver that lost its card never

@@ -11,7 +11,7 @@ from perftui.fixes.attention import fused
 from perftui.fixes.source.edits import PatchRefusedError
 from tests.core.fixes.test_line_changes import changed
 
-PLANTED = Path(__file__).parents[2] / "scenarios/trainings"
+PLANTED = Path(__file__).parents[2] / "verify/scenarios/trainings"
 HEAD = "import math\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
 WIDTH, HEADS, LENGTH = 16, 4, 10
 

@@ -10,9 +10,9 @@ import pytest
 from perftui.fixes.backward_once import summed
 from perftui.fixes.source.edits import PatchRefusedError
 from tests.core.fixes.test_line_changes import changed
-from tests.scenarios.expected import read_training
+from tests.verify.scenarios.expected import read_training
 
-PLANTED = Path(__file__).parents[2] / "scenarios/trainings"
+PLANTED = Path(__file__).parents[2] / "verify/scenarios/trainings"
 KEEP = "retain_graph=True"
 
 ROWS = {

@@ -14,7 +14,7 @@ from perftui.fixes.line_change import LineChange, has_subject
 from perftui.fixes.source.edits import PatchRefusedError
 from tests.core.fixes.test_line_changes import changed
 
-PLANTED = Path(__file__).parents[2] / "scenarios/trainings/lm_clips_gradients_by_hand.py"
+PLANTED = Path(__file__).parents[2] / "verify/scenarios/trainings/lm_clips_gradients_by_hand.py"
 
 HEAD = """import math
 import torch

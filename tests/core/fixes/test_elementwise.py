@@ -11,7 +11,7 @@ from perftui.fixes.elementwise import one_operator
 from perftui.fixes.source.edits import PatchRefusedError
 from tests.core.fixes.test_line_changes import changed, difference
 
-PLANTED = Path(__file__).parents[2] / "scenarios/trainings"
+PLANTED = Path(__file__).parents[2] / "verify/scenarios/trainings"
 HEAD = "import math\nimport numpy as np\nimport torch\nfrom torch.nn import functional as F\n"
 MARK = "def mark():\n    pass  # here\n"
 

@@ -11,7 +11,7 @@ import pytest
 from perftui.fixes.foreach_average import averaged_at_once
 from tests.core.fixes.test_line_changes import changed
 
-TRAININGS = Path(__file__).parents[2] / "scenarios/trainings"
+TRAININGS = Path(__file__).parents[2] / "verify/scenarios/trainings"
 
 HEAD = """
 import torch

@@ -16,7 +16,7 @@ from perftui.run.manifest import Override
 from tests.core.diagnosis.cpu_runs import judged, staged
 from tests.core.diagnosis.test_operator_work import backward, floats
 from tests.core.fixes.test_line_changes import changed
-from tests.scenarios.expected import read_training
+from tests.verify.scenarios.expected import read_training
 
 SCRIPT = """
 import torch
@@ -33,7 +33,7 @@ for images, labels in loader:  # here
     optimizer.step()
 """
 BACKBONE = "backbone = nn.Sequential(nn.Linear(64, 64), nn.ReLU())"
-PLANTED = Path(__file__).parents[2] / "scenarios/trainings"
+PLANTED = Path(__file__).parents[2] / "verify/scenarios/trainings"
 
 
 def script(backbone: str = BACKBONE, held: str = "head.parameters()", more: str = "") -> str:

@@ -26,7 +26,7 @@ from perftui.run.layout import RankLayout, RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, write_manifest
 from perftui.run.reader import RankSnapshot, RunReader
 from perftui.wire.spool import Spool
-from tests.benchmarks.week import HOST, Week, size_of
+from tests.verify.benchmarks.week import HOST, Week, size_of
 
 SECOND = 1_000_000_000
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION
 from perftui.run.reader import RunReader, RunSnapshot
-from tests.benchmarks.bench_agent_step import FEWEST_PAIRS, median_within
 from tests.gpu.checks.machine import TESTS, Machine, Row, State
+from tests.verify.benchmarks.bench_agent_step import FEWEST_PAIRS, median_within
 
 TRAININGS = TESTS / "gpu" / "trainings"
 
@@ -44,7 +44,7 @@ WARM = 12
 
 def hooks(machine: Machine) -> Iterator[Row]:
     """The step benchmark: steps with hooks and without, in turns in one process."""
-    script = TESTS / "benchmarks" / "agent_on_off.py"
+    script = TESTS / "verify" / "benchmarks" / "agent_on_off.py"
     for shape, (seconds, most) in HOOKS.items():
         words = (sys.executable, script, shape, str(seconds))
         env = {"OMP_NUM_THREADS": "1"}

@@ -12,10 +12,10 @@ from statistics import median
 from typing import Any
 
 from tests.gpu.checks.machine import TESTS, CheckError, Machine, Row, State
-from tests.scenarios.expected import Kind, Nearness, Training, read_training
-from tests.scenarios.score import ACCUSING, judge
+from tests.verify.scenarios.expected import Kind, Nearness, Training, read_training
+from tests.verify.scenarios.score import ACCUSING, judge
 
-SCENARIOS = TESTS / "scenarios"
+SCENARIOS = TESTS / "verify" / "scenarios"
 PLANTED, FIXED, APPLIED = "planted", "fixed", "applied"
 """The forms of a training: with its cause, mended by hand, and with perftui's fix."""
 
@@ -29,7 +29,7 @@ AS_GOOD = 0.5
 
 @dataclass(frozen=True)
 class Case:
-    """A training of ``tests/scenarios``."""
+    """A training of ``tests/verify/scenarios``."""
 
     name: str
     fix: str = ""
@@ -184,8 +184,8 @@ def judge_fix(name: str, gain: float | None, by_hand: float, said: str) -> Row:
 
 
 def truths(machine: Machine) -> list[dict[str, Any]]:
-    """What is known of every training that was recorded, as ``tests/scenarios/recordings.py`` reads
-    it."""
+    """What is known of every training that was recorded, in the form that ``recordings.py`` of the
+    scenarios reads."""
     known = []
     for case in CASES:
         runs = machine.work / "runs" / case.name

@@ -9,7 +9,7 @@ from perftui_tui.screens.timeline.canvas import track_cells as module
 from perftui_tui.screens.timeline.canvas.track_cells import DrawnTracks, Glyphs, track_cells
 from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
 from perftui_tui.screens.timeline.model.viewport import Viewport
-from tests.benchmarks.bench_ten_million import trace_of
+from tests.verify.benchmarks.bench_ten_million import trace_of
 
 COLUMNS = 40
 

@@ -28,7 +28,7 @@ COLD = 12
 """What Python does around a compiled hook is not measured there. It takes so many times what
 calling an empty hook takes in a row (0.16 us), as its code and data have left the caches meanwhile:
 12 calls of which 0.4 us each are measured take some 30 us of a step by comparison
-(``tests/benchmarks/bench_agent_step.py``)."""
+(``tests/verify/benchmarks/bench_agent_step.py``)."""
 
 Clock = Callable[[], int]
 

@@ -1,0 +1,89 @@
+"""Every column of every real trace, against a slow and obvious reading with exact decimals."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from perftui.trace.load import load_trace
+from perftui.trace.model import MEMORY_COLUMNS, NONE, Trace
+from tests.verify.corpus.collection import ROOT, oracles
+from tests.verify.corpus.exact_reading import ACTIVITY, ExactReading, Row, runs_on_host
+
+pytestmark = [pytest.mark.corpus, pytest.mark.slow]
+
+
+Both = tuple[Trace, ExactReading]
+
+
+@pytest.fixture(scope="module", params=oracles())
+def both(request: pytest.FixtureRequest) -> Both:
+    """One trace after the other: read as text they are large."""
+    path = ROOT / request.param
+    return load_trace(path), ExactReading(path)
+
+
+def rows_of(trace: Trace) -> Counter[Row]:
+    tracks = [trace.tracks[index] for index in trace.track.tolist()]
+    categories = [trace.categories[index] for index in trace.category.tolist()]
+    places = [
+        (track.device, track.stream) if category in ACTIVITY or runs_on_host(category) else None
+        for track, category in zip(tracks, categories, strict=True)
+    ]
+    columns = (
+        (trace.start + trace.origin).tolist(),
+        trace.duration.tolist(),
+        [trace.names[index] for index in trace.name.tolist()],
+        categories,
+        [track.process for track in tracks],
+        [track.thread for track in tracks],
+        [track.process_name for track in tracks],
+        [track.thread_name for track in tracks],
+        trace.correlation.tolist(),
+        trace.external_id.tolist(),
+        trace.bytes.tolist(),
+        places,
+    )
+    return Counter(zip(*columns, strict=True))
+
+
+def test_every_row_of_the_file_is_there_to_the_nanosecond(both: Both) -> None:
+    trace, reading = both
+    wanted, found = reading.columns(), rows_of(trace)
+    assert wanted.total() == found.total()
+    assert not wanted - found
+    assert trace.origin == reading.origin
+
+
+def test_every_memory_event_of_the_file_is_there(both: Both) -> None:
+    trace, reading = both
+    *columns, tracks = (getattr(trace.memory, column).tolist() for column in MEMORY_COLUMNS)
+    threads = [(trace.tracks[each].process, trace.tracks[each].thread) for each in tracks]
+    assert list(zip(*columns, threads, strict=True)) == reading.memory()
+
+
+def test_what_is_around_the_events_is_there(both: Both) -> None:
+    trace, reading = both
+    assert trace.metadata == json.loads(json.dumps(reading.around, default=float))
+    base = reading.around.get("baseTimeNanoseconds")
+    if base is not None:
+        assert trace.wall_origin == int(base) + reading.origin
+
+
+def test_rows_are_in_order_and_lie_in_their_parents(both: Both) -> None:
+    trace, _ = both
+    track, start, duration = (
+        each.astype(np.int64) for each in (trace.track, trace.start, trace.duration)
+    )
+    assert np.array_equal(np.lexsort((-duration, start, track)), np.arange(len(trace)))
+    rows = np.flatnonzero(trace.parent != NONE)
+    parents = trace.parent[rows]
+    assert np.all(trace.depth[trace.parent == NONE] == 0)
+    assert np.array_equal(trace.depth[rows], trace.depth[parents] + 1)
+    assert np.all(parents < rows)
+    assert np.array_equal(track[rows], track[parents])
+    assert np.all(start[rows] >= start[parents])
+    assert np.all(start[rows] <= trace.end[parents])

@@ -1,0 +1,128 @@
+"""A report against what is known of its training, and the totals of many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.verify.scenarios.expected import HEALTHY_RULE, Expected, Kind, Nearness
+
+ACCUSING = frozenset({"warning", "critical"})
+BUSY = "busy-host"
+"""True of the machine that the trainings run on, and no fault of theirs: it is set aside."""
+TOP_BAR = 0.95
+PLACE_BAR = 0.9
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was said of one training, and whether that is right."""
+
+    expected: Expected
+    rule: str = ""
+    """Of the first finding, of a repaired one the first that accuses it of what it had; empty where
+    nothing was found."""
+    severity: str = ""
+    place: str = ""
+    """``file:line``, or the operator where no line is said."""
+    nearness: Nearness | None = None
+    """None where no planted line is known."""
+    cost_ns: int = 0
+    share: float = 0.0
+    ok: bool = False
+    """The cause is right; the place is counted apart."""
+    error: str = ""
+    """Why there is no report; such a row is never right."""
+    busy: bool = False
+    """Other programs took cores meanwhile: what was measured is doubtful."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Counts over all rows, each with the number it is out of."""
+
+    planted: int
+    top: int
+    """First finding names the planted cause."""
+    placed: int
+    """Planted ones whose line is known."""
+    place: int
+    """First finding at the planted line or near it."""
+    exact: int
+    innocent: int
+    """Healthy and repaired ones."""
+    accused: int
+    """Innocent ones with a finding above info (of a repaired one: about what it had)."""
+    called_healthy: int
+    """Planted ones of which no bottleneck is said to be found."""
+    failed: int
+    """Those that gave no report."""
+    busy: int
+    """Those that ran beside other programs."""
+
+    @property
+    def met(self) -> bool:
+        """Whether the diagnosis is as right as it must be."""
+        return (
+            self.top >= TOP_BAR * self.planted
+            and self.place >= PLACE_BAR * self.placed
+            and not (self.accused or self.called_healthy or self.failed)
+        )
+
+
+def judge(report: dict[str, Any], expected: Expected) -> Row:
+    """The row of a report, as ``perftui report --json`` prints it."""
+    known = report["findings"]
+    findings = [one for one in known if one["rule"] != BUSY or BUSY in expected.rules]
+    busy = len(findings) < len(known)
+    accusing = [finding for finding in findings if finding["severity"] in ACCUSING]
+    if expected.kind is Kind.REPAIRED:
+        accusing = [finding for finding in accusing if finding["rule"] in expected.rules]
+    first = next(iter(accusing), None) if expected.kind is not Kind.PLANTED else None
+    first = first or next(iter(findings), None)
+    if first is None:
+        none = Nearness.WRONG if expected.planted else None
+        return Row(expected, nearness=none, ok=expected.kind is not Kind.PLANTED, busy=busy)
+    right = first["rule"] in expected.rules if expected.kind is Kind.PLANTED else not accusing
+    file, line, operator = _place(first)
+    return Row(
+        expected,
+        first["rule"],
+        first["severity"],
+        f"{file.rpartition('/')[2]}:{line}" if file else operator or "",
+        expected.planted.nearness(file, line) if expected.planted else None,
+        first["cost_ns"],
+        first["share"],
+        right,
+        busy=busy,
+    )
+
+
+def failed(expected: Expected, error: str) -> Row:
+    """The row of a training without a report."""
+    return Row(expected, nearness=Nearness.WRONG if expected.planted else None, error=error)
+
+
+def totals(rows: Sequence[Row]) -> Totals:
+    """The counts over ``rows``."""
+    planted = [row for row in rows if row.expected.kind is Kind.PLANTED]
+    innocent = [row for row in rows if row.expected.kind is not Kind.PLANTED]
+    placed = [row.nearness for row in planted if row.nearness is not None]
+    return Totals(
+        planted=len(planted),
+        top=sum(row.ok for row in planted),
+        placed=len(placed),
+        place=len(placed) - placed.count(Nearness.WRONG),
+        exact=placed.count(Nearness.OK),
+        innocent=len(innocent),
+        accused=sum(not row.ok and not row.error for row in innocent),
+        called_healthy=sum(row.rule == HEALTHY_RULE for row in planted),
+        failed=sum(bool(row.error) for row in rows),
+        busy=sum(row.busy for row in rows),
+    )
+
+
+def _place(finding: dict[str, Any]) -> tuple[str | None, int | None, str | None]:
+    place = finding["place"] or {}
+    return place.get("file"), place.get("line"), place.get("operator")

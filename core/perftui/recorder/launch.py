@@ -19,8 +19,18 @@ import perftui
 from perftui.recorder.multi_host.merge import make_or_merge, merge_key
 from perftui.recorder.process.environment import reap, start_in_run
 from perftui.run.layout import RunLayout, create_run_directory
-from perftui.run.manifest import Expected, Manifest, Override, Status, read_manifest, write_manifest
+from perftui.run.manifest import (
+    Expected,
+    Manifest,
+    Override,
+    Status,
+    StopReason,
+    read_manifest,
+    write_manifest,
+)
 from perftui.run.origin import sign_run
+from perftui.run.requests import STOP, request
+from perftui.run.run_state import wait_until_over
 from perftui.run.stack_samples import STACK_RATE_KEY
 from perftui.telemetry.cpu.governor import cpu_governor
 from perftui.telemetry.cpu.name import cpu_name
@@ -69,7 +79,15 @@ def start(launch: Launch) -> Path:
     size = (str(launch.rows), str(launch.columns))
     # The training gets what the user opened for it through the recorder.
     recorder = start_in_run(layout, "perftui.recorder.detached", *size, close_fds=False)
-    _wait(layout, recorder)
+    try:
+        _wait(layout, recorder)
+    except KeyboardInterrupt:
+        # Whoever asked does not know the run yet, and could not stop it.
+        request(layout, STOP, reason=StopReason.USER)
+        wait_until_over(layout.root, PATIENCE)
+        raise
+    finally:
+        reap(recorder)
     return layout.root
 
 
@@ -133,7 +151,6 @@ def _wait(layout: RunLayout, recorder: subprocess.Popen[bytes]) -> None:
             _give_up(layout, "ended" if ended else "did not answer")
             break
         time.sleep(0.01)
-    reap(recorder)
 
 
 def _end(layout: RunLayout, recorder: subprocess.Popen[bytes]) -> bool:

@@ -20,7 +20,7 @@ import pytest
 from perftui.recorder import launch
 from perftui.recorder.launch import Launch
 from perftui.recorder.process import environment
-from perftui.run.manifest import Override, Status, StopReason
+from perftui.run.manifest import Override, Status, StopReason, read_manifest
 from perftui.run.requests import request
 
 Starter = Any
@@ -382,6 +382,22 @@ time.sleep(2)
 open("second", "w").write("started")
 time.sleep(600)
 """
+
+
+def test_an_interrupt_while_it_starts_ends_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: float) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(launch.time, "sleep", interrupted)
+    (tmp_path / "train.py").write_text("import time; time.sleep(60)")
+    with pytest.raises(KeyboardInterrupt):
+        launch.start(Launch((sys.executable, "train.py"), tmp_path, tmp_path / "runs"))
+    (root,) = (tmp_path / "runs").iterdir()
+    manifest = read_manifest(root / "run.json")
+    assert (manifest.status.is_over, manifest.stop_reason) == (True, StopReason.USER)
 
 
 def test_recorder_that_does_not_answer_starts_nothing_later(

@@ -40,8 +40,8 @@ def diagnose(line: CommandLine) -> int:
         raise UsageError(
             f"the run cannot be recorded in {launch.runs}: {error.strerror or error}"
         ) from error
-    log(f"recording {root}")
     try:
+        log(f"recording {root}")
         manifest = wait_until_over(root, float("inf"))
     except KeyboardInterrupt:
         request(RunLayout(root), STOP, reason=StopReason.USER)

@@ -8,8 +8,9 @@ from perftui.experiments.trial.disturbances import clock, disturbance
 from perftui.experiments.trial.duration import start_ns
 from perftui.experiments.trial.finished import TrialError, facts_of, finished
 from perftui.experiments.trial.runs import Arm, TrialRun, step_time
+from perftui.facts.events import notes_of
+from perftui.facts.fact import Facts
 from perftui.facts.peak_memory import peak_memory
-from perftui.facts.step.losses import losses
 from perftui.recorder.launch import Launch
 from perftui.run.manifest import Status
 
@@ -40,3 +41,12 @@ def measured(arm: Arm, launch: Launch, cancelled: threading.Event) -> TrialRun:
         disturbance(facts),
         clock(facts),
     )
+
+
+def losses(facts: Facts) -> tuple[float, ...]:
+    """Of the first steps of the rank that went backward, in order, each the sum over its backward
+    passes; empty where they were not kept, or were no single numbers. What was no finite number is
+    nan or infinite."""
+    notes = notes_of(facts.events, "losses")
+    values = notes[0].get("values") if notes else None
+    return tuple(map(float, values)) if isinstance(values, list) else ()

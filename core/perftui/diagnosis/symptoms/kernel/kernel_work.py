@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perftui import format as fmt
+from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import COMPUTE
 from perftui.diagnosis.compute_bound import COMPUTE_BOUND_SHARE
 from perftui.diagnosis.model import Figure
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import device_steps
 from perftui.facts.kernel.step_kernels import StepKernels, step_kernels
-from perftui.facts.step.begun import from_first_kernel
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.trace_complete import INCOMPLETE, missing
+from perftui.facts.step.trace_steps import TraceSteps
 
 PARTS = (COMPUTE,)
 """Parts of the step that kernels are in."""
@@ -62,3 +64,15 @@ def kernel_work(facts: Facts) -> KernelWork:
 def listed(kernels: StepKernels) -> tuple[Figure, ...]:
     """The longest of them, as figures."""
     return tuple(Figure(name, ns, "ns", place=place) for name, ns, place in kernels.longest)
+
+
+def from_first_kernel(steps: TraceSteps) -> StepBreakdown | None:
+    """The mean of ``steps`` without the time in which the device did what the trace does not hold;
+    None where nothing is missing at its beginning, or more than that."""
+    lacks = missing(steps.analysis)
+    if not lacks.only_ahead or lacks.ahead_share < INCOMPLETE:
+        return None
+    of, queued = steps.breakdown, GapCause.QUEUED.value
+    ahead = min(lacks.ahead // max(steps.steps, 1), of.part(queued))
+    parts = tuple((name, ns - ahead * (name == queued)) for name, ns in of.parts)
+    return replace(of, mean=of.mean - ahead, parts=parts)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from perftui import format as fmt
 from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, OTHER
+from perftui.diagnosis.judge import cost_of
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Lost, Rule
-from perftui.diagnosis.symptoms.ranks.explained import explained
+from perftui.diagnosis.symptoms.ranks.buckets import SINGLE_BUCKET
+from perftui.diagnosis.symptoms.ranks.collectives import MANY_SMALL, SYNC_BATCH_NORM
 from perftui.diagnosis.symptoms.ranks.late_rank import collective_figures, late_rank
+from perftui.diagnosis.symptoms.ranks.network import SLOW_NETWORK
+from perftui.diagnosis.symptoms.ranks.uneven import CHANGING
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.ranks.backward_passes import backward_passes
@@ -24,6 +28,9 @@ from perftui.run.columns import phase_name
 
 MANY = 10
 """Collectives of a step from which on their number is reported."""
+
+SPECIFIC = (SYNC_BATCH_NORM, MANY_SMALL, SINGLE_BUCKET, SLOW_NETWORK, CHANGING)
+"""Rules about a part of the exposed communication each, which the general one leaves to them."""
 
 OVERLAP_LOW = 0.3
 """Share of communication that computing hides, below which it is reported; nsys-ai."""
@@ -78,7 +85,7 @@ def _exposed(facts: Facts) -> Lost | None:
     if passes is not None and passes.reducing > 1:
         # What all but one of them take is a finding of its own: it need not be.
         exposed = round(exposed / passes.reducing)
-    exposed -= explained(facts)
+    exposed -= sum(cost_of(rule, facts) for rule in SPECIFIC)
     if exposed <= 0:
         return None
     slow = slow_rank.or_none(facts)

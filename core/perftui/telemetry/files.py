@@ -92,7 +92,7 @@ def number(content: bytes) -> int | None:
 
 
 def numbers(words: Iterable[bytes]) -> list[int] | None:
-    """``words`` as numbers, None where one of them is none."""
+    """Integers of ``words``; None if any is not one."""
     found = [*words]
     return [int(word) for word in found] if all(word.isdigit() for word in found) else None
 

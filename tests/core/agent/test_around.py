@@ -61,7 +61,7 @@ def fast_path() -> Any:
     return CompiledFastPath() if IS_COMPILED else Gate()
 
 
-class CollectiveArguments:
+class Listener:
     """Writes down what it is told."""
 
     def __init__(self, token: object = 7) -> None:
@@ -84,7 +84,7 @@ numbers = st.integers(-9, 9)
 def test_arguments_and_results_are_those_of_the_original(
     args: list[int], named: dict[str, int]
 ) -> None:
-    told = CollectiveArguments()
+    told = Listener()
     around = put_around(TORCH, add, told.enter, told.leave)
 
     result = around(*args, **named)
@@ -94,7 +94,7 @@ def test_arguments_and_results_are_those_of_the_original(
 
 
 def test_the_end_of_what_is_let_pass_is_not_reported() -> None:
-    told = CollectiveArguments(token=None)
+    told = Listener(token=None)
     around = put_around(TORCH, add, told.enter, told.leave)
 
     assert around(1, 2, scale=3) == 9
@@ -112,7 +112,7 @@ def test_other_arguments_may_take_the_place_of_those_given() -> None:
 
 
 def test_the_original_says_what_is_missing() -> None:
-    told = CollectiveArguments()
+    told = Listener()
     around = put_around(TORCH, add, told.enter, told.leave)
     with pytest.raises(TypeError) as ours:
         around(scale=3)
@@ -129,7 +129,7 @@ def test_what_ends_it_passes_through_as_it_is(way: str) -> None:
     def fail(_: object) -> None:
         raise error
 
-    told = CollectiveArguments()
+    told = Listener()
     around = put_around(TORCH, fail, told.enter, told.leave)
     with pytest.raises(ValueError, match="a bad item") as raised:
         around(1)
@@ -155,7 +155,7 @@ def test_the_end_of_an_iterator_is_that_of_a_loop() -> None:
             self.at += 1
             return self.at
 
-    told = CollectiveArguments()
+    told = Listener()
     Three.__next__ = put_around(TORCH, Three.__next__, told.enter, told.leave)  # type: ignore[method-assign]
 
     assert list(Three()) == [1, 2, 3]
@@ -240,7 +240,7 @@ def test_who_insists_is_notified_of_an_end_again_where_a_handler_raised(
 
 @pytest.mark.parametrize("phase", [None, BACKWARD])
 def test_a_phase_lets_all_pass_within_it_however_it_ends(phase: int | None) -> None:
-    ours, told = fast_path(), CollectiveArguments()
+    ours, told = fast_path(), Listener()
     seen: list[tuple[bool, bool]] = []
 
     def original(depth: int) -> None:
@@ -260,7 +260,7 @@ def test_a_phase_lets_all_pass_within_it_however_it_ends(phase: int | None) -> N
 
 
 def test_recording_that_ends_within_a_phase_lets_all_pass_after_it() -> None:
-    ours, told = fast_path(), CollectiveArguments()
+    ours, told = fast_path(), Listener()
 
     def original(_: int) -> None:
         ours.is_off = ours.inside = True
@@ -277,7 +277,7 @@ def test_recording_that_ends_within_a_phase_lets_all_pass_after_it() -> None:
 @pytest.mark.parametrize("knows", [False, True])
 @pytest.mark.parametrize("arrives", [False, True])
 def test_the_fast_path_is_asked_first(phase: int | None, knows: bool, arrives: bool) -> None:
-    told, heard = CollectiveArguments(token=50), list[tuple[object, ...]]()
+    told, heard = Listener(token=50), list[tuple[object, ...]]()
 
     def enter(*args: object) -> int:
         heard.append(args)
@@ -320,7 +320,7 @@ def test_the_fast_path_is_asked_first(phase: int | None, knows: bool, arrives: b
 
 @compiled
 def test_an_error_of_the_fast_path_ends_the_call() -> None:
-    told, calls = CollectiveArguments(), list[int]()
+    told, calls = Listener(), list[int]()
 
     def fail(*_: object) -> int:
         raise KeyboardInterrupt
@@ -346,7 +346,7 @@ def stepping(first: int, *others: int) -> int:
 
 
 def dressed(original: Any) -> Any:
-    told = CollectiveArguments()
+    told = Listener()
     return put_around(TORCH, original, told.enter, told.leave)
 
 
@@ -401,7 +401,7 @@ def test_objects_that_are_called_are_not_looked_into() -> None:
         def __getattr__(self, name: str) -> object:
             raise OSError(f"{name} is loaded")
 
-    told = CollectiveArguments()
+    told = Listener()
     assert put_around(TORCH, Collate(), told.enter)([1, 2]) == 2
     assert told.heard == [("enter", ([1, 2],), {})]
 
@@ -442,7 +442,7 @@ def warn(level: int) -> None:
 
 @compiled
 def test_a_warning_names_the_caller() -> None:
-    told = CollectiveArguments()
+    told = Listener()
     around = put_around(TORCH, warn, told.enter, told.leave)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -518,7 +518,7 @@ def test_it_may_go_while_it_is_called() -> None:
 
 
 def test_several_threads_call_it_at_once() -> None:
-    told, results = CollectiveArguments(), list[int]()
+    told, results = Listener(), list[int]()
     around = put_around(TORCH, add, told.enter, told.leave)
 
     def work(number: int) -> None:
@@ -534,7 +534,7 @@ def test_several_threads_call_it_at_once() -> None:
 
 
 def test_a_child_forked_within_goes_its_own_way() -> None:
-    ours, told = fast_path(), CollectiveArguments()
+    ours, told = fast_path(), Listener()
     parent = os.getpid()
 
     def original(_: int) -> int:

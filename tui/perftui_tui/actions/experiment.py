@@ -75,7 +75,7 @@ class Experiment(Generic[State]):
         raise NotImplementedError
 
     def result(self, state: State) -> str:
-        """What it came to, in one line."""
+        """Its result, in one line."""
         raise NotImplementedError
 
     def take(self, answer: str | None, state: State) -> None:

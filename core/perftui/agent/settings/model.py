@@ -41,7 +41,7 @@ COUNTS = ("tensors", "trained", "elements", "largest", "unused", "unused_element
 
 
 def all_modules(roots: Iterable[Any]) -> list[Any]:
-    """Each of ``roots`` and what is in them, once."""
+    """All submodules of ``roots``, without repeats."""
     found = {id(module): module for root in roots for module in root.modules()}
     return list(found.values())
 

@@ -18,7 +18,7 @@ NEVER = 1 << 62
 
 
 class UsualStep:
-    """CollectiveArguments of every training step that no window disturbed, in ns."""
+    """The usual length of a step in ns, learned from all that no window disturbed."""
 
     def __init__(self) -> None:
         self.duration = 0
@@ -58,7 +58,7 @@ MOST_NS = 30_000_000_000
 
 
 class WarmUp:
-    """CollectiveArguments of every training step; ``is_over`` once the times have settled."""
+    """Hears of every training step; ``is_over`` once the times have settled."""
 
     def __init__(self) -> None:
         self.is_over = False

@@ -192,13 +192,13 @@ def _moved(columns: Sequence[Ints], offsets: Sequence[int]) -> Int64:
 
 
 def _apart(columns: Sequence[Ints]) -> Int64:
-    """Ids of which those of one trace are none of another's."""
+    """Ids, offset so that no two traces share one."""
     largest = [int(column.max(initial=0)) for column in columns]
     return _moved(columns, _begins([each + 1 for each in largest]))
 
 
 def _begins(lengths: Sequence[int]) -> list[int]:
-    """Where each begins of what follows each other."""
+    """Start offsets of concatenated arrays."""
     return [sum(lengths[:at]) for at in range(len(lengths))]
 
 

@@ -130,7 +130,7 @@ def _nested(program: Program, loop: Loop, steps: Sequence[ast.Call]) -> MicroBat
 
 
 def _optimizer_steps(program: Program) -> list[ast.Call]:
-    """Calls of ``step`` of what is not named for something else that has one."""
+    """``.step()`` calls, except of what is named like a scheduler, profiler, scaler or game."""
     return [
         call
         for call in program.calls("step")

@@ -115,7 +115,7 @@ def _because(facts: Facts, wait: InputWait) -> str:
 
 
 def _when(facts: Facts) -> str:
-    """Which steps those are that wait, where it is known."""
+    """Which steps wait, to end a sentence; empty if unknown."""
     feeds, pattern = training_loader(facts), wait_pattern(facts)
     if feeds is not None and feeds.persistent_workers is False:
         return (

@@ -106,6 +106,14 @@ def _write_rank(layout: RunLayout, rows: list[list[Any]], loader: dict[str, Any]
     events = JournalWriter(layout.rank(0).events, EVENT_COLUMNS)
     events.append([[START, "process", 0, -1, {"pid": 4711, "rank": 0}]])
     events.append([[START, "loader", 0, -1, loader]])
+    if loader["num_workers"]:
+        applied = {
+            "number": 0,
+            "outcome": "applied",
+            "file": loader["file"],
+            "line": loader["line"],
+        }
+        events.append([[START, "override", 0, -1, applied]])
     events.close()
     if rows:
         journal = JournalWriter(layout.rank(0).steps, STEP_COLUMNS)

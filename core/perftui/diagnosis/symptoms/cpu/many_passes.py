@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
+
 from perftui import format as fmt
+from perftui.analysis import kinds
+from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.phases import BACKWARD, FORWARD
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
-from perftui.facts.cpu.many_passes import many_passes
-from perftui.facts.cpu.operators import cpu_operators, in_step
+from perftui.facts.cpu.operator_loops import SMALL_NS
+from perftui.facts.cpu.operators import Work, cpu_operators, in_step, operators, work_of
 from perftui.facts.cpu.repeated_backward import repeated_backward
-from perftui.facts.fact import Facts
+from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import at, line_of, place_of
 from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.judged_step import PYTHON_IN
+from perftui.trace.model import NONE
+
+
+@dataclass(frozen=True, eq=False)
+class ManyPasses:
+    """What a step calls for all of its backward passes."""
+
+    small: Work
+    """Calls of forward and backward that are short: one on all of the data takes hardly longer."""
+    per_step: float
+    """Backward passes of a step, the mean."""
+
+
+@trace_fact
+def many_passes(analysis: TraceAnalysis) -> ManyPasses:
+    """The backward passes of a step, and the calls of operators around and in them that take less
+    than ``SMALL_NS``.
+
+    Raises:
+        UnknownError: the trace has no steps or no operators.
+    """
+    found = operators(analysis)
+    marks = kinds.marked(found.trace, BACKWARD) & found.steps.inside
+    called = (found.caller == NONE) & found.in_phase(FORWARD, BACKWARD)
+    called &= found.duration < SMALL_NS
+    small = work_of(found, found.within(called), called)
+    return ManyPasses(small, float(np.count_nonzero(marks)) / found.steps.steps)
+
 
 FEWEST = 8
 """Backward passes of a step that make it many: a GAN or a few tasks have less."""

@@ -2,18 +2,77 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
+
 from perftui import format as fmt
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.cpu.machine import machine_use
-from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.gpu.memory import gpu_memory, peak_reserved
-from perftui.facts.gpu.memory_growth import memory_growth
 from perftui.facts.kernel.fill import fills_few
 from perftui.facts.place import Place
-from perftui.facts.step.steps import step_count
+from perftui.facts.step.steady import median
+from perftui.facts.step.steps import steady_rows, step_count
+from perftui.trace.model import Int64
+
+FEWEST = 20
+"""Steps whose memory is known."""
+
+MOST = 200
+"""Steps that are compared with each other."""
+
+LEAST = 32 << 20
+"""Bytes over all steps: less is noise of the allocator."""
+
+NOISE = 4.0
+"""Times the median deviation from the slope that it has to come to."""
+
+
+@dataclass(frozen=True)
+class MemoryGrowth:
+    """Sizes in bytes."""
+
+    each_step: float
+    whole: float
+    """Over all ``steps``."""
+    steps: int
+    median: float
+    """Median of the bytes held at the end of a step."""
+
+
+@fact
+def memory_growth(facts: Facts) -> MemoryGrowth | None:
+    """Growth of memory by the median slope between any two steps (Theil and Sen); None where it
+    does not grow in both halves of the steady steps, beyond its noise, or too few steps tell."""
+    memory, steady = gpu_memory(facts), steady_rows(facts)
+    if memory is None or not len(steady):
+        return None
+    known = memory.step >= int(steady["index"][0])
+    step, held = memory.step[known], memory.allocated[known]
+    if len(step) < FEWEST:
+        return None
+    chosen = np.linspace(0, len(step) - 1, min(len(step), MOST)).astype(np.int64)
+    step, held = step[chosen], held[chosen]
+    each = _slope(step, held)
+    steps = int(step[-1] - step[0])
+    half = len(step) // 2
+    lowest = min(_slope(step[:half], held[:half]), _slope(step[half:], held[half:]))
+    noise = median(np.abs(held - held[0] - each * (step - step[0])))
+    if each * steps < max(LEAST, NOISE * noise) or lowest < each / 2:
+        return None
+    return MemoryGrowth(each, each * steps, steps, max(median(held), 1.0))
+
+
+def _slope(step: Int64, held: Int64) -> float:
+    """Median slope over all pairs, bytes a step."""
+    one, other = np.triu_indices(len(step), 1)
+    return median((held[other] - held[one]) / (step[other] - step[one]))
+
 
 OFTEN = 0.01
 """Share of the steps with allocations tried again that takes time; the first few do not."""

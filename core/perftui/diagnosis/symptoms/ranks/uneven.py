@@ -2,20 +2,66 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from perftui import format as fmt
 from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, OTHER
 from perftui.diagnosis.judge import severity
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
-from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.cpu.machine import machine_use
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
+from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.place import Place
+from perftui.facts.ranks.communication import MOST_RANKS
 from perftui.facts.ranks.late_ranks import late_ranks
-from perftui.facts.ranks.memory_of_ranks import memory_of_ranks
 from perftui.facts.ranks.rank_table import WAITS_IN
 from perftui.facts.source.part_lines import place_in_part
 from perftui.facts.step.steps import steady_step
 from perftui.run.columns import phase_name
+
+
+@dataclass(frozen=True)
+class MemoryOfRanks:
+    """The rank whose tensors took most at any time, and the one whose took least, in bytes."""
+
+    most: int
+    most_bytes: int
+    least: int
+    least_bytes: int
+    share: float | None
+    """What PyTorch held on the fullest rank, of its GPU, 0 to 1; None where no sample shows how
+    much memory that has."""
+
+    @property
+    def skew(self) -> float:
+        """By which share the emptiest rank holds less than the fullest."""
+        return 1 - self.least_bytes / self.most_bytes if self.most_bytes else 0.0
+
+
+@fact
+def memory_of_ranks(facts: Facts) -> MemoryOfRanks:
+    """Peaks as PyTorch counts them.
+
+    Raises:
+        NotApplicableError: one process trains, or the ranks use no GPU.
+    """
+    run = facts.run
+    if run is None or run.world < 2:
+        raise NotApplicableError
+    places = sorted({one.place for one in run.ranks})[:MOST_RANKS]
+    found = {place: gpu_memory(facts.of_rank(place)) for place in places}
+    known = {place: used for place, used in found.items() if used and used.peak_allocated > 0}
+    if len(known) < 2:
+        raise NotApplicableError
+    peaks = {place: used.peak_allocated for place, used in known.items()}
+    most, least = max(peaks, key=lambda p: (peaks[p], -p)), min(peaks, key=lambda p: (peaks[p], p))
+    cards = machine_use(facts.of_rank(most)).memory
+    held = max(known[most].peak_reserved, peaks[most])
+    share = held / max(card.total for card in cards) if cards else None
+    return MemoryOfRanks(most, peaks[most], least, peaks[least], share)
+
 
 ALWAYS = 0.6
 """Share of the steps in which one rank is last, from which on it is that rank; gpuprof."""

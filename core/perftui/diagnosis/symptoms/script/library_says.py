@@ -2,13 +2,112 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
 from perftui import format as fmt
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
-from perftui.facts.fact import Facts, NotApplicableError
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.place import Place
-from perftui.facts.script.library_hints import LibraryHint, library_hints
+from perftui.run.layout import RunLayout
+from perftui.run.regular import open_regular
+from perftui.trace.text import printable
+
+MOST_BYTES = 1 << 20
+"""Bytes of the output that are read, from its beginning: libraries warn early, and mostly once."""
+
+LONGEST = 160
+"""Characters of a message that are kept."""
+
+HINTS = {
+    "DataLoader": rb"Our suggested max number of worker in current system is",
+    "torch.tensor": rb"Creating a tensor from a list of numpy.ndarrays is extremely slow",
+    "inductor": rb"TensorFloat32 tensor cores for float32 matrix multiplication available but not",
+    "dynamo": rb"torch\._dynamo hit config\.\w+",
+    "CUDA graphs": rb"skipping cudagraphs due to",
+    "autotuning": rb"Not enough SMs to use max_autotune_gemm mode",
+    "torchrun": rb"Setting OMP_NUM_THREADS environment variable for each process to be",
+    "DataParallel": rb"There is an imbalance between your GPUs",
+    "DDP": rb"find_unused_parameters=True was specified in DDP constructor, but did not find any",
+    "DDP buckets": rb"Grad strides do not match bucket view strides",
+    "autograd": rb"Anomaly Detection has been enabled",
+    "CUDA": rb"CUDA capability sm_\d+ is not compatible with the current PyTorch",
+    "recurrent layers": rb"RNN module weights are not part of single contiguous chunk of memory",
+    "Lightning": rb"does not have many workers which may be a bottleneck",
+    "Ultralytics": rb"Slow image access detected",
+    "tokenizers": rb"The current process just got forked, after parallelism has already been used",
+    "NCCL": rb"\[\w+\] via NET/Socket",
+    "pinned memory": rb"'pin_memory' argument is set as true but no accelerator is found",
+    "allocator": rb"expandable_segments not supported on this platform",
+    "Transformers": rb"`use_cache=True` is incompatible with gradient checkpointing",
+}
+"""Beginnings of messages about speed, by who prints them."""
+
+_ANY = re.compile(b"|".join(b"(%s)" % text for text in HINTS.values()))
+_NAMES = tuple(HINTS)
+_WARNED = re.compile(r"(\S.*\.py):(\d+): \w*Warning: ")
+"""How Python begins a warning: the line that it is about."""
+
+
+@dataclass(frozen=True)
+class LibraryHint:
+    """One message, as it was printed first."""
+
+    library: str
+    message: str
+    output_line: int
+    """Number of the line in the output, from 1 on."""
+    file: str | None = None
+    """The line that the warning is about, where it names one."""
+    line: int | None = None
+
+
+@fact
+def library_hints(facts: Facts) -> tuple[LibraryHint, ...]:
+    """Messages about speed in the beginning of the script's output, one of each kind.
+
+    Raises:
+        UnknownError: there is no run, or its output cannot be read.
+    """
+    if facts.run is None:
+        raise UnknownError("a trace has no script output")
+    path = RunLayout(facts.run.root).output
+    try:
+        size = min(path.stat().st_size, MOST_BYTES)
+        return _hints(path, size)
+    except OSError as error:
+        raise UnknownError(f"the output cannot be read: {error.strerror}") from error
+
+
+@lru_cache(maxsize=8)
+def _hints(path: Path, size: int) -> tuple[LibraryHint, ...]:
+    """Hints in the first ``size`` bytes of the log at ``path``, which only grows."""
+    with open_regular(path) as file:
+        content = file.read(size)
+    found: dict[str, LibraryHint] = {}
+    for match in _ANY.finditer(content):
+        library = _NAMES[(match.lastindex or 1) - 1]
+        if library not in found:
+            found[library] = _hint(library, content, match.start())
+    return tuple(found.values())
+
+
+def _hint(library: str, content: bytes, at: int) -> LibraryHint:
+    begin, end = content.rfind(b"\n", 0, at) + 1, content.find(b"\n", at)
+    line = content[begin : end if end >= 0 else None].decode("utf-8", "replace").strip()
+    message = content[at : end if end >= 0 else None].decode("utf-8", "replace").strip()
+    warned = _WARNED.match(line)
+    return LibraryHint(
+        library,
+        printable(message)[:LONGEST],
+        content.count(b"\n", 0, at) + 1,
+        printable(warned[1]) if warned else None,
+        int(warned[2]) if warned else None,
+    )
 
 
 def _hinted(facts: Facts) -> Lost | None:

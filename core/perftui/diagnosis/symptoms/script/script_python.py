@@ -2,18 +2,228 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
+
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
-from perftui.analysis.steps.parts import EXPOSED_COPIES
+from perftui.analysis.steps.parts import EXPOSED_COPIES, OTHER
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Lost, Rule
 from perftui.facts.cpu.core_wait import without_core_wait
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.place import Place
-from perftui.facts.script.script_python import ScriptFunction, ScriptPython, script_python
-from perftui.facts.step.judged_step import JudgedStep, judged_step
+from perftui.facts.script.gc_pauses import gc_pauses
+from perftui.facts.source.line_words import LOOP, VAGUE
+from perftui.facts.source.lines import LinesByTime, LineShare
+from perftui.facts.source.moments import FEWEST_MOMENTS, Moments, moments
+from perftui.facts.source.own_samples import (
+    INSIDE,
+    calls_no_framework,
+    in_collectives,
+    own_samples,
+    time_by_words,
+)
+from perftui.facts.step.growth import growing_steps
+from perftui.facts.step.judged_step import PYTHON_IN, JudgedStep, judged_step
+from perftui.facts.step.phase_shares import phase_shares, unmarked_operators
+from perftui.facts.step.steady import Mask
+from perftui.facts.step.steps import steady_step
+from perftui.facts.step.uneven_steps import slow_steps
+from perftui.run.stack_samples import COMPILE, PROFILE, SAVE
+
+NOT_OWN = (COMPILE, SAVE, PROFILE)
+"""Stages outside the phases, each with a rule of its own."""
+
+
+@dataclass(frozen=True)
+class ScriptFunction:
+    """Where the script's own Python is most of the time: a function, or one line of the script."""
+
+    line: LineShare
+    """The longest line of it."""
+    name: str
+    """The function; empty where one line outside of functions is meant."""
+    share: float
+    """Share of the function in all of the script's own Python, 0 to 1."""
+    words: str
+    """What the function mostly does, empty where that is not known."""
+    lines: LinesByTime
+    """All lines of the script's own Python."""
+
+
+@dataclass(frozen=True)
+class ScriptPython:
+    """Time of a mean step, ns."""
+
+    ns: int
+    parts: tuple[str, ...]
+    """Names of the parts of ``judged_step`` that it lies in."""
+    sees_operators: bool
+    """Whether operators in the script's own code are left out of it."""
+    at: ScriptFunction | None
+    """The function; None with too few samples."""
+
+
+_IDLE = (GapCause.PYTHON.value, GapCause.CPU_OPERATORS.value, OTHER)
+"""Parts of a device's time in which the script's own code holds it up."""
+
+
+@fact
+def script_python(facts: Facts) -> ScriptPython:
+    """With a trace of a GPU the time in which that idles meanwhile.
+
+    Raises:
+        UnknownError: no run was recorded, or it has too few steps.
+    """
+    if facts.run is None:
+        raise UnknownError("a trace alone does not show the script's own Python")
+    judged, found = judged_step(facts), moments(facts)
+    outside = _outside_of_phases(facts, found)
+    within = {phase: _inside(facts, found, phase) for phase in INSIDE}
+    inside = sum(within.values())
+    at = longest_function(found, own_samples(found)) if found else None
+    if found is None and phase_shares.or_none(facts) is None:
+        raise UnknownError("neither stack samples nor a profiled window show the script")
+    sees = phase_shares.or_none(facts) is not None
+    if judged.on_device:
+        idle = sum(judged.part(name) for name in _IDLE) - collecting(facts)
+        seen = round(found.share(own_samples(found)) * judged.of.mean) if found and at else 0
+        found_ns = min(max(idle, 0), outside + inside, seen)
+        return ScriptPython(found_ns, _IDLE, sees, at)
+    if found and sees and not at:
+        # The framework may work on the script's behalf, as where gradients are printed.
+        at = longest_function(found, (found.stage == "") & ~in_collectives(found))
+    python = PYTHON_IN if sees else ""
+    parts = tuple(f"{python}{phase}" for phase in INSIDE if within[phase])
+    return ScriptPython(outside + inside, (OTHER, *parts), sees, at)
+
+
+def collecting(facts: Facts) -> int:
+    """Mean time of a step in the garbage collector, ns, as far as it is known."""
+    collected = gc_pauses.or_none(facts)
+    return collected.per_step if collected else 0
+
+
+def _outside_of_phases(facts: Facts, found: Moments | None) -> int:
+    """ns of the mean step in the script's own code without operators, collections and what other
+    rules are about."""
+    step = steady_step(facts)
+    running = _running(facts)
+    left = step.part(OTHER)
+    if found is not None:
+        other = np.isin(found.stage, NOT_OWN) | in_collectives(found)
+        left -= round(found.share(other) * step.mean)
+    collected = gc_pauses.or_none(facts)
+    if collected is not None:
+        left -= collected.outside
+    left -= _of_some_steps(facts)
+    certain = _certain(found) if found else 0.0
+    return max(round(left * max(1 - running, certain)), 0)
+
+
+def _running(facts: Facts) -> float:
+    """Share of what a run calls the script's own code in which operators run, 0 to 1: all of it
+    where the forward pass is part of that, and there is no window."""
+    shares = phase_shares.or_none(facts)
+    if shares is None:
+        return 1.0 if judged_step(facts).hides_forward else 0.0
+    unmarked = unmarked_operators(shares)
+    return unmarked + (1 - unmarked) * (shares[OTHER].computing if OTHER in shares else 0.0)
+
+
+def _of_some_steps(facts: Facts) -> int:
+    """ns that later steps take more than the first, and a few more than all others: other rules are
+    about those."""
+    growing, slow = growing_steps.or_none(facts), slow_steps.or_none(facts)
+    more = growing.cost if growing and growing.phase == OTHER else 0
+    if slow and slow.phase == OTHER and not slow.cause and slow.stands_out:
+        more += slow.excess
+    return more
+
+
+def _certain(found: Moments) -> float:
+    """Share of the script's own code that by samples is none of the model's work, though operators
+    run in it, such as a copy of the model, or statistics in a function of their own."""
+    outside = found.stage == ""
+    whole = int(found.held[outside].sum())
+    own, apart = outside & calls_no_framework(found), _apart(found)
+    inside, counted = time_by_words(found, own & apart), time_by_words(found, own & ~apart)
+    certain = sum(ns for words, ns in counted.items() if words not in VAGUE)
+    certain += sum(ns for words, ns in inside.items() if words not in ("", LOOP))
+    return certain / max(whole, 1)
+
+
+def _apart(found: Moments) -> Mask:
+    """Samples in functions that neither train nor are called by the model."""
+    functions = [outermost(name) for name in found.places["function"].tolist()]
+    stages = found.stages.tolist()
+    trains = {name for name, stage in zip(functions, stages, strict=True) if stage}
+    of_place = np.array([bool(name) and name not in trains for name in functions], dtype=np.bool_)
+    mask: Mask = of_place[found.at]
+    return mask
+
+
+def _inside(facts: Facts, found: Moments | None, phase: str) -> int:
+    """ns of the mean step in the script's own Python within ``phase``: in the forward pass, or in a
+    closure or a rule of updates that the optimizer calls."""
+    judged, step = judged_step(facts), steady_step(facts)
+    if found is None:
+        return 0
+    own = (found.stage == phase) & calls_no_framework(found)
+    if found.count(own) < FEWEST_MOMENTS:
+        return 0
+    if judged.on_device:
+        return min(round(found.share(own) * step.mean), step.part(phase))
+    if judged.sees_operators:
+        return min(round(found.share(own) * step.mean), judged.part(f"{PYTHON_IN}{phase}"))
+    counted = time_by_words(found, own)
+    known = sum(ns for words, ns in counted.items() if words) / max(found.covered, 1)
+    return min(round(known * step.mean), step.part(phase))
+
+
+def longest_function(found: Moments, chosen: Mask) -> ScriptFunction | None:
+    """Where most of the ``chosen`` samples are; None with too few."""
+    if found.count(chosen) < FEWEST_MOMENTS:
+        return None
+    groups: dict[tuple[str, str, int], list[int]] = {}
+    held = found.by_place(np.where(chosen, found.held, 0))
+    rows = np.flatnonzero(held)
+    columns = [found.places[name][rows].tolist() for name in ("file", "line", "function")]
+    for row, file, line, function in zip(rows.tolist(), *columns, strict=True):
+        name = outermost(function)
+        # Lines outside of functions have nothing in common but the file.
+        groups.setdefault((file, name, line if not name else -1), []).append(row)
+    key = max(groups, key=lambda one: (int(held[groups[one]].sum()), one))
+    of_group = chosen & np.isin(found.at, groups[key])
+    lines = found.lines(of_group)
+    return ScriptFunction(
+        lines.lines[0],
+        key[1],
+        lines.covered / max(int(held.sum()), 1),
+        _words(found, of_group),
+        found.lines(chosen),
+    )
+
+
+def outermost(function: str) -> str:
+    """The function that a line belongs to, of those nested in it the outer one; empty for lines of
+    the script itself."""
+    name = function.partition(".<locals>")[0]
+    return "" if name.startswith("<") else name
+
+
+def _words(found: Moments, chosen: Mask) -> str:
+    """What most of the time of ``chosen`` is spent on, where that is known of a third of it."""
+    count = time_by_words(found, chosen)
+    whole = sum(count.values())
+    del count[""]
+    words, time = count.most_common(1)[0] if count else ("", 0)
+    return words if time * 3 >= whole else ""
+
 
 LEAST_NAMED = 0.25
 """Share of the script's own Python that a function or a line must have to be named."""

@@ -3,22 +3,118 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.model import GapCause
+from perftui.analysis import kinds
+from perftui.analysis.gpu_idle.host_work import SETS_UP
+from perftui.analysis.intervals import intersect, union
+from perftui.analysis.model import GapCause, TraceAnalysis
+from perftui.analysis.steps.detection import step_source
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Lost, Rule
-from perftui.facts.fact import Facts, NotApplicableError
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.gpu.gap_places import place_of
 from perftui.facts.gpu.gpu import idle_steps
 from perftui.facts.gpu.idle_place import idle_place
 from perftui.facts.place import Place
-from perftui.facts.step.first_calls import FirstCalls, first_calls
 from perftui.facts.step.judged_step import judged_step
-from perftui.facts.step.start_up import StartUp, start_up
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.trace_complete import INCOMPLETE, Missing, missing, unrecorded_gpu
+from perftui.facts.step.trace_steps import TraceSteps, trace_steps
+from perftui.trace.model import Trace
+
+LEAST_JUDGED = 1 / 3
+"""Share of a recording from which on steps that nobody marked stand for it."""
+
+MUCH = 1 / 3
+"""Share of a recording in first uses from which on they are what it shows, where no other cause of
+idle time is larger."""
+
+
+@dataclass(frozen=True)
+class StartUp:
+    """First uses in all of a recording, ns."""
+
+    idle: int
+    whole: int
+    judged: int
+    """What the judged steps take of ``whole``."""
+
+
+@trace_fact
+def start_up(analysis: TraceAnalysis) -> StartUp:
+    """First uses in a recording whose steps are derived from their rhythm and are little of it.
+
+    Raises:
+        NotApplicableError: it is judged whole, its steps are marked, or something else is more.
+    """
+    steps, trace = trace_steps(analysis), analysis.trace
+    if steps is None or not steps.steps or not step_source(trace, analysis.steps):
+        raise NotApplicableError
+    near = np.flatnonzero(kinds.believable(trace))
+    whole = int(trace.ends_of(near).max() - trace.start[near].min())
+    judged = steps.step_ns * steps.steps
+    idle = {one.cause: one.total for one in analysis.idle if one.device == steps.device}
+    first = idle.get(GapCause.INITIALISATION, 0)
+    if judged >= LEAST_JUDGED * whole or first < max(MUCH * whole, *idle.values()):
+        raise NotApplicableError
+    return StartUp(first, whole, judged)
+
+
+FAR_LONGER = 10
+"""Times the longest later call of its operator that a first call takes which sets something up:
+for the sizes of layers alone calls of one operator seldom differ by so much."""
+
+_NEARLY = 0.9
+
+
+@dataclass(frozen=True)
+class FirstCalls:
+    """Calls that set something up."""
+
+    steps: TraceSteps
+    time: int
+    """ns of the mean step, or of all of the trace, that they cover."""
+    operator: str
+    """The innermost operator that holds nearly all of the longest of them."""
+
+
+@trace_fact
+def first_calls(analysis: TraceAnalysis) -> FirstCalls:
+    """First calls of PyTorch's operators that take far longer than all later ones.
+
+    Raises:
+        NotApplicableError: a GPU was recorded, or none is used.
+        UnknownError: no first call does so.
+    """
+    steps, trace = trace_steps(analysis), analysis.trace
+    if steps is None or not unrecorded_gpu(analysis):
+        raise NotApplicableError
+    found = np.array(list(_standing_out(trace)), dtype=np.int64)
+    if not len(found):
+        raise UnknownError("no first call takes far longer than later ones")
+    covered = intersect(union(trace.start[found], trace.ends_of(found)), steps.on_host)
+    longest = found[trace.duration[found] >= _NEARLY * trace.duration[found].max()]
+    inner = int(longest[np.argmax(trace.start[longest])])
+    return FirstCalls(steps, covered.total // max(steps.steps, 1), trace.name_of(inner))
+
+
+def _standing_out(trace: Trace) -> Iterator[int]:
+    """Rows of such calls, of operators that are called again."""
+    rows = np.flatnonzero(kinds.of_pytorch(trace) & kinds.believable(trace))
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    slow = rows[trace.duration[rows] >= SETS_UP]
+    for name in np.unique(trace.name[slow]).tolist():
+        first, *later = rows[trace.name[rows] == name].tolist()
+        if later and trace.duration[first] >= max(
+            SETS_UP, FAR_LONGER * trace.duration[later].max()
+        ):
+            yield first
+
 
 _SHOWN = 3
 """Gaps listed."""

@@ -80,12 +80,11 @@ class _Turn:
 
 @trace_fact
 def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
-    """Where updates take turns: the passes before some go through more calls of models than those
-    before others, and reach as many parameters as any. They need not have gone on into the model
-    that is called first where least is gone through. None where there are none.
+    """Backward passes that go on into a model they do not train, as of a GAN's critic, or None.
 
-    Each node belongs to the call in which its number was given; torch numbers them as they are
-    recorded.
+    Where updates take turns, passes before some go through more calls of models than those before
+    others, and reach as many parameters as any. They need not have gone on into the model called
+    first where least is gone through. Each node belongs to the call in which torch numbered it.
 
     Raises:
         UnknownError: the trace does not number the nodes.

@@ -97,7 +97,7 @@ class CopyCost:
 
 @trace_fact
 def copy_costs(analysis: TraceAnalysis) -> dict[CopyKind, CopyCost]:
-    """The kinds of copies that there are.
+    """What copies between host and device cost a step, by kind.
 
     Raises:
         UnknownError: the trace shows no GPU.

@@ -57,8 +57,8 @@ class ParameterLoop:
 
 @trace_fact
 def parameter_loop(analysis: TraceAnalysis) -> ParameterLoop | None:
-    """Between the phases of a step; None where no operators repeat so. Operators that wait for the
-    device are no such group: that is another loss.
+    """A loop that calls the same few operators for one tensor after the other, between the phases
+    of a step; None where there is none. Operators that wait for the device are another loss.
 
     Raises:
         UnknownError: the trace marks no steps.

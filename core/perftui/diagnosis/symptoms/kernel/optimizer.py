@@ -50,7 +50,7 @@ class OptimizerLoop:
 
 @trace_fact
 def optimizer_loop(analysis: TraceAnalysis) -> OptimizerLoop | None:
-    """What the trace shows of it; None where it launches few kernels.
+    """An optimizer that launches kernels for one parameter at a time; None where they are few.
 
     Raises:
         UnknownError: the trace shows no kernels.

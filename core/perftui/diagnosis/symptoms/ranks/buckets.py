@@ -49,7 +49,7 @@ class BucketCopies:
 
 @trace_fact
 def bucket_copies(analysis: TraceAnalysis) -> BucketCopies:
-    """The copies out of the buckets.
+    """What DistributedDataParallel copies from its buckets to the gradients.
 
     Raises:
         NotApplicableError: there are none: nothing is wrapped, or gradients lie in the buckets.

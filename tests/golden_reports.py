@@ -18,7 +18,6 @@ import io
 import json
 import multiprocessing
 import os
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -28,7 +27,6 @@ from pathlib import Path
 
 NOT_TRACES = {".md", ".csv", ".txt", ".py", ""}
 SHOWN_LINES = 30
-TIMEOUT_S = 300
 
 HTML = "report.html"
 TABLES = ("operators", "kernels", "modules", "steps", "gaps", "findings")
@@ -50,16 +48,6 @@ COMPARISONS = {
     "compare json": ("compare", "--no-repeats", "--json"),
 }
 """Of two runs of one training."""
-
-
-def report_of(path: Path) -> str:
-    """What ``perftui report --json`` prints for ``path``, or its error and exit code."""
-    command = [sys.executable, "-m", "perftui_tui", "report", "--json", str(path)]
-    environment = {**os.environ, "PERFTUI_CACHE": "off"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment, check=False
-    )
-    return done.stdout if done.returncode == 0 else f"exit {done.returncode}\n{done.stderr}"
 
 
 def printed(words: Sequence[str]) -> str:

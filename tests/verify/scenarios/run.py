@@ -23,7 +23,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.described import described
-from tests.golden_reports import report_of
 from tests.verify.scenarios.expected import Expected, Training, read_training
 from tests.verify.scenarios.recordings import recordings
 from tests.verify.scenarios.score import Row, failed, judge, totals
@@ -61,6 +60,14 @@ def train(training: Training, directory: Path, timeout: float) -> str:
             process.wait()
             return f"ended after {timeout:.0f} s"
     return "" if code == 0 else f"exit code {code}, see {directory / 'output.log'}"
+
+
+def report_of(path: Path) -> str:
+    """What ``perftui report --json`` prints for ``path``, or its error and exit code."""
+    command = [sys.executable, "-m", "perftui_tui", "report", "--json", str(path)]
+    environment = {**os.environ, "PERFTUI_CACHE": "off"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    return done.stdout if done.returncode == 0 else f"exit {done.returncode}\n{done.stderr}"
 
 
 def judge_run(expected: Expected, run: Path) -> Row:

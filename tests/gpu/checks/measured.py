@@ -104,16 +104,16 @@ def step_lengths(report: dict[str, Any]) -> tuple[float | None, float | None]:
         for window in report["recording"]["windows"]
         for at in range(window["steps"])
     }
-    lengths: tuple[list[int], list[int]] = ([], [])
-    for index, length, profiled in zip(
-        rows["index"], rows["duration"], rows["profiled"], strict=True
-    ):
-        if index in inside:
-            lengths[0].append(length)
-        elif index >= WARM and not profiled:
-            lengths[1].append(length)
-    first, second = (median(each) if each else None for each in lengths)
-    return first, second
+    lengths = zip(rows["index"], rows["duration"], strict=True)
+    profiled = [length for index, length in lengths if index in inside]
+    plain = unprofiled(rows)
+    return median(profiled) if profiled else None, median(plain) if plain else None
+
+
+def unprofiled(rows: dict[str, list[int]]) -> list[int]:
+    """ns of the steps without a window, the first ones apart."""
+    steps = zip(rows["index"], rows["duration"], rows["profiled"], strict=True)
+    return [length for index, length, profiled in steps if index >= WARM and not profiled]
 
 
 @dataclass(frozen=True)
@@ -135,13 +135,7 @@ class Readings:
 def readings_of(report: dict[str, Any], run: RunSnapshot) -> Readings:
     """The readings of a run."""
     rows = report["steps"]["rows"]
-    plain = [
-        length
-        for index, length, profiled in zip(
-            rows["index"], rows["duration"], rows["profiled"], strict=True
-        )
-        if index >= WARM and not profiled
-    ]
+    plain = unprofiled(rows)
     traced = [one for one in report["step_breakdowns"] if one["source"] == "trace"]
     kernels = None
     if traced and report["trace"]["devices"]:

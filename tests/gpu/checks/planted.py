@@ -97,6 +97,16 @@ def mean_step_ms(report: dict[str, Any]) -> float:
     return float(steps["mean_ns"]) / 1e6
 
 
+def gain_by_hand(case: Case, machine: Machine) -> float:
+    """How many times as fast the training is without its cause.
+
+    Raises:
+        CheckError: one of both cannot be recorded.
+    """
+    planted, fixed = (machine.report(case.record(machine, form)) for form in (PLANTED, FIXED))
+    return mean_step_ms(planted) / mean_step_ms(fixed)
+
+
 def is_named(case: Case, machine: Machine) -> Iterator[Row]:
     """Whether the first finding is the planted cause, at its line."""
     expected = case.training().expected
@@ -125,11 +135,10 @@ def is_named(case: Case, machine: Machine) -> Iterator[Row]:
 
 def is_left_alone(case: Case, machine: Machine) -> Iterator[Row]:
     """Whether the training without its cause is accused of it, and what else is said of it."""
-    planted, fixed = (machine.report(case.record(machine, form)) for form in (PLANTED, FIXED))
+    gain, fixed = gain_by_hand(case, machine), machine.report(case.record(machine, FIXED))
     expected = replace(case.training().expected, kind=Kind.REPAIRED, planted=None)
     told = judge(fixed, expected)
     others = [one["rule"] for one in fixed["findings"] if one["severity"] in ACCUSING]
-    gain = mean_step_ms(planted) / mean_step_ms(fixed)
     said = f"accused of {told.rule}" if not told.ok else f"first: {', '.join(others[:1]) or 'none'}"
     text = f"{said}; {gain:.2f}x by hand, step {mean_step_ms(fixed):.2f} ms"
     yield Row.of(f"{case.name} mended", told.ok, text, gain=gain, accusing=others)
@@ -151,8 +160,7 @@ def is_mended(case: Case, machine: Machine) -> Iterator[Row]:
     if script.read_bytes() != before:
         yield Row(name, State.WRONG, f"undo did not restore {script.name}: {undone.last_words}")
         return
-    planted, fixed = (machine.report(case.record(machine, form)) for form in (PLANTED, FIXED))
-    by_hand = mean_step_ms(planted) / mean_step_ms(fixed)
+    by_hand = gain_by_hand(case, machine)
     said = ": ".join(filter(None, (told["outcome"], told["reason"])))
     yield judge_fix(name, told["ratio"], by_hand, f"{said}; undone byte for byte")
 
@@ -170,8 +178,7 @@ def is_proven(case: Case, machine: Machine) -> Iterator[Row]:
     if not ended.late and ended.out:
         headline = json.loads(ended.out)["headline"]
     pairs = f"{len(ratios)} pair{'s' * (len(ratios) != 1)}"
-    planted, fixed = (machine.report(case.record(machine, form)) for form in (PLANTED, FIXED))
-    by_hand = mean_step_ms(planted) / mean_step_ms(fixed)
+    by_hand = gain_by_hand(case, machine)
     yield judge_fix(f"try {case.fix}", median(ratios), by_hand, f"{pairs}; {headline}")
 
 

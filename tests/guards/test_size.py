@@ -14,7 +14,7 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (1191, 119_707), "tests": (805, 103_653)}
+MOST = {"core and tui": (1191, 119_706), "tests": (805, 103_649)}
 """Files and lines."""
 
 ROOMS = {"core and tui": ("core", "tui"), "tests": ("tests",)}

@@ -10,9 +10,9 @@ from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, place_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.attention import Attention, attention_of
-from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
+from perftui.fixes.source.edits import Edit, ReplaceExpression
 from perftui.fixes.source.names import refuse_unbound, spelling
-from perftui.fixes.source.program import Program, called_name
+from perftui.fixes.source.program import PatchRefusedError, Program, called_name
 from perftui.fixes.source.statements import remove
 from perftui.fixes.source.step_loop import statement_at
 

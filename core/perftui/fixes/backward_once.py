@@ -9,8 +9,8 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, place_of
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
-from perftui.fixes.source.program import Program, called_name
+from perftui.fixes.source.edits import Edit, ReplaceExpression
+from perftui.fixes.source.program import PatchRefusedError, Program, called_name
 from perftui.fixes.source.statements import insert_before, insert_behind, remove
 from perftui.fixes.source.step_loop import statement_at
 from perftui.fixes.source.training_calls import TRAINS

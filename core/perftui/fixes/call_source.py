@@ -15,9 +15,15 @@ from perftui.fixes.model import Patch, Risk
 from perftui.fixes.source.call_arguments import argument
 from perftui.fixes.source.calls import CallSpec, call_at
 from perftui.fixes.source.declared_options import DeclaredOption, declared_options, option_behind
-from perftui.fixes.source.edits import Literal, PatchRefusedError, RemoveKeyword
+from perftui.fixes.source.edits import RemoveKeyword
 from perftui.fixes.source.patching import call_patch
-from perftui.fixes.source.program import Program, parse_program, read_source
+from perftui.fixes.source.program import (
+    Literal,
+    PatchRefusedError,
+    Program,
+    parse_program,
+    read_source,
+)
 from perftui.run.manifest import Manifest
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})

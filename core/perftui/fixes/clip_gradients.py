@@ -9,11 +9,11 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, has_subject, place_or_script
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit, PatchRefusedError, refusal_of
+from perftui.fixes.source.edits import Edit
 from perftui.fixes.source.gradient_clip import Clipped, clipped_by_hand
 from perftui.fixes.source.names import spelling
 from perftui.fixes.source.optimizer_arguments import is_sparse
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import PatchRefusedError, Program, refusal_of
 from perftui.fixes.source.statements import remove, replace_statement
 
 _RULE = "per-parameter-loop"

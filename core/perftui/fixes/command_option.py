@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from perftui.fixes.source.declared_options import DeclaredOption
-from perftui.fixes.source.edits import Literal
+from perftui.fixes.source.program import Literal
 
 
 class CommandOption:

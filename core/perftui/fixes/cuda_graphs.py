@@ -11,9 +11,9 @@ from perftui.facts.gpu.gpu import has_gpu
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, has_finding, script_with_finding
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import AddKeyword, Edit, PatchRefusedError, ReplaceLiteral
+from perftui.fixes.source.edits import AddKeyword, Edit, ReplaceLiteral
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Loop, Program, assigned_value
+from perftui.fixes.source.program import Loop, PatchRefusedError, Program, assigned_value
 from perftui.fixes.source.trained_model import (
     insert_before_training,
     mentions,

@@ -13,13 +13,8 @@ from perftui.fixes.line_change import LineChange, script_with_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.call_arguments import argument, decided, each_changed, removed
 from perftui.fixes.source.calls import CallSpec
-from perftui.fixes.source.edits import (
-    Edit,
-    Literal,
-    NothingToChangeError,
-    PatchRefusedError,
-)
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.edits import Edit
+from perftui.fixes.source.program import Literal, NothingToChangeError, PatchRefusedError, Program
 from perftui.fixes.source.trained_model import mentions
 from perftui.fixes.source.wrapped_model import WRAPPER, WRAPPERS, wrapper_call
 

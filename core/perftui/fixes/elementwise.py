@@ -9,12 +9,12 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, place_of
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
+from perftui.fixes.source.edits import Edit, ReplaceExpression
 from perftui.fixes.source.formula import OneOperator, activation
 from perftui.fixes.source.layer_norm import layer_norm
 from perftui.fixes.source.local_values import LocalValues
 from perftui.fixes.source.names import spelling
-from perftui.fixes.source.program import Program, called_name
+from perftui.fixes.source.program import PatchRefusedError, Program, called_name
 from perftui.fixes.source.statements import remove
 
 _FUNCTIONS = "torch.nn.functional"

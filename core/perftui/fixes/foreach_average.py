@@ -10,7 +10,7 @@ from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, has_subject, place_or_script
 from perftui.fixes.model import Risk
 from perftui.fixes.source.average import Average, Kept, average_of
-from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceStatement, refusal_of
+from perftui.fixes.source.edits import Edit, ReplaceStatement
 from perftui.fixes.source.names import module_name
 from perftui.fixes.source.parameter_loop import (
     ParameterLoop,
@@ -18,7 +18,7 @@ from perftui.fixes.source.parameter_loop import (
     parameter_loop,
     refuse_read_later,
 )
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import PatchRefusedError, Program, refusal_of
 from perftui.fixes.source.scalars import is_number
 from perftui.fixes.source.statements import replace_statement
 

@@ -10,9 +10,9 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, is_certain, place_of
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit, PatchRefusedError
+from perftui.fixes.source.edits import Edit
 from perftui.fixes.source.observers import observers, saves
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import PatchRefusedError, Program
 from perftui.fixes.source.rarer import rarer, rarer_within
 from perftui.fixes.source.statements import wrap
 from perftui.fixes.source.step_condition import every, refuse_own_count

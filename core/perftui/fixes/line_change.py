@@ -15,10 +15,16 @@ from perftui.facts.source.source_search import own_files
 from perftui.fixes.call_source import SourceChange, edited_since, why_not_edited
 from perftui.fixes.launched_script import script_of
 from perftui.fixes.model import Patch, Risk
-from perftui.fixes.source.edits import Edit, NothingToChangeError, PatchRefusedError
+from perftui.fixes.source.edits import Edit
 from perftui.fixes.source.loop_start import training_loop
 from perftui.fixes.source.patching import written
-from perftui.fixes.source.program import Program, parse_program, read_source
+from perftui.fixes.source.program import (
+    NothingToChangeError,
+    PatchRefusedError,
+    Program,
+    parse_program,
+    read_source,
+)
 from perftui.run.manifest import Override
 
 Plan = Callable[[Program, int], Sequence[Edit]]

@@ -10,8 +10,8 @@ from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, place_or_script
 from perftui.fixes.model import Risk
 from perftui.fixes.source.accumulation import loop_of, micro_batches, refuse_late
-from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.edits import Edit, ReplaceExpression
+from perftui.fixes.source.program import PatchRefusedError, Program
 from perftui.fixes.source.statements import insert_before
 from perftui.fixes.source.trained_model import mentions
 from perftui.fixes.source.wrapped_model import wrapped_model, wrapper_call

@@ -10,9 +10,9 @@ from perftui.facts.source.source_search import matching_line
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, has_finding
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
+from perftui.fixes.source.edits import Edit, ReplaceExpression
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import PatchRefusedError, Program
 
 _NAME = "torch.utils.checkpoint.checkpoint"
 _OWN = frozenset(

@@ -8,9 +8,9 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, script_with_finding
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit, PatchRefusedError
+from perftui.fixes.source.edits import Edit
 from perftui.fixes.source.names import module_name
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import PatchRefusedError, Program
 from perftui.fixes.source.trained_model import (
     insert_before_training,
     mentions,

@@ -9,9 +9,8 @@ from perftui.fixes.apply import applied_to, patch_store
 from perftui.fixes.call_source import CallChange, edited_since
 from perftui.fixes.line_change import LineChange
 from perftui.fixes.source.call_arguments import each_changed
-from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import parse_program, read_source
+from perftui.fixes.source.program import PatchRefusedError, parse_program, read_source
 
 
 def stands_in_source(fix: str, change: CallChange | LineChange, facts: Facts) -> bool:

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from perftui.fixes.command_option import CommandOption
 from perftui.fixes.source.declared_options import declared_options, option_behind
-from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.patching import written
-from perftui.fixes.source.program import parse_program
+from perftui.fixes.source.program import PatchRefusedError, parse_program
 
 END = "\nargs = p.parse_args()\nuse(args.x)\n"
 

@@ -9,9 +9,9 @@ from textwrap import dedent
 import pytest
 
 from perftui.fixes.model import Patch
-from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.loader_arguments import LOADER
 from perftui.fixes.source.patching import call_patch
+from perftui.fixes.source.program import PatchRefusedError
 
 HEAD = "from torch.utils.data import DataLoader\n"
 MARK = "  # here"

@@ -20,11 +20,10 @@ from perftui.fixes.model import Patch
 from perftui.fixes.no_grad import without_gradients
 from perftui.fixes.no_sync import reduced_once
 from perftui.fixes.recompute import called_directly
-from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.loader_arguments import LOADER
 from perftui.fixes.source.optimizer_arguments import optimizer_spec
 from perftui.fixes.source.patching import call_patch, written
-from perftui.fixes.source.program import parse_program
+from perftui.fixes.source.program import PatchRefusedError, parse_program
 from perftui.fixes.switches import ANOMALY_CALL, THREADS_CALL
 from perftui.fixes.torch_compile import dynamic
 from tests.core.diagnosis.runs import make_run

@@ -12,7 +12,7 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import option
 from perftui.fixes.gc_freeze import FREEZE, frozen
 from perftui.fixes.model import FixOption, Risk
-from perftui.fixes.source.edits import PatchRefusedError
+from perftui.fixes.source.program import PatchRefusedError
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.table import GrowingTable
 from tests.core.diagnosis.runs import event_table

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.loader_arguments import LOADER
 from perftui.fixes.source.patching import call_patch
+from perftui.fixes.source.program import PatchRefusedError
 
 WORKERS = {"num_workers": 2, "persistent_workers": True}
 HEAD = "from torch.utils.data import DataLoader\n"

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from perftui.fixes.model import Patch
-from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.optimizer_arguments import HAVE, optimizer_spec
 from perftui.fixes.source.patching import call_patch
+from perftui.fixes.source.program import PatchRefusedError
 
 HEAD = "import torch\n"
 

@@ -9,8 +9,8 @@ import pytest
 
 from perftui.fixes.source.call_arguments import removed
 from perftui.fixes.source.calls import CallSpec, Context
-from perftui.fixes.source.edits import Literal, PatchRefusedError
 from perftui.fixes.source.patching import call_patch
+from perftui.fixes.source.program import Literal, PatchRefusedError
 
 DDP = CallSpec(
     noun="module",

@@ -13,16 +13,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from perftui.fixes.source.edits import (
-    AddKeyword,
-    Edit,
-    PatchRefusedError,
-    RemoveKeyword,
-    ReplaceLiteral,
-    literal_text,
-)
+from perftui.fixes.source.edits import AddKeyword, Edit, RemoveKeyword, ReplaceLiteral, literal_text
 from perftui.fixes.source.patching import written
-from perftui.fixes.source.program import parse_program
+from perftui.fixes.source.program import PatchRefusedError, parse_program
 from perftui.fixes.source.proof import proved
 from perftui.fixes.source.statements import insert_after, insert_after_imports, remove, wrap
 

@@ -6,10 +6,10 @@ from textwrap import dedent
 
 import pytest
 
-from perftui.fixes.source.edits import Edit, PatchRefusedError
+from perftui.fixes.source.edits import Edit
 from perftui.fixes.source.names import module_name
 from perftui.fixes.source.patching import written
-from perftui.fixes.source.program import parse_program
+from perftui.fixes.source.program import PatchRefusedError, parse_program
 from perftui.fixes.source.statements import insert_after, insert_after_imports, wrap
 
 

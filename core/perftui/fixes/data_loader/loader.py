@@ -11,8 +11,8 @@ from perftui.fixes.call_source import CallChange
 from perftui.fixes.fix import Fix
 from perftui.fixes.model import Risk
 from perftui.fixes.source.calls import CallSpec
-from perftui.fixes.source.edits import Literal
 from perftui.fixes.source.loader_arguments import LOADER
+from perftui.fixes.source.program import Literal
 
 
 def loader_change(

@@ -13,10 +13,16 @@ from perftui.facts.source.source_search import own_files
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
+from perftui.fixes.source.edits import Edit, ReplaceExpression
 from perftui.fixes.source.loader_arguments import LOADER
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Program, called_name, parse_program, read_source
+from perftui.fixes.source.program import (
+    PatchRefusedError,
+    Program,
+    called_name,
+    parse_program,
+    read_source,
+)
 
 SETTERS = ("torch.set_num_threads", "cv2.setNumThreads")
 """Functions that are given how many threads this process computes on."""

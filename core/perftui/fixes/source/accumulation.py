@@ -7,8 +7,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from perftui.fixes.source.edits import PatchRefusedError
-from perftui.fixes.source.program import Function, Loop, Program, bound_name, called_name
+from perftui.fixes.source.program import (
+    Function,
+    Loop,
+    PatchRefusedError,
+    Program,
+    bound_name,
+    called_name,
+)
 from perftui.fixes.source.readers import attributes
 from perftui.fixes.source.step_counter import last_turn, step_counter
 from perftui.fixes.source.step_loop import StepStatement

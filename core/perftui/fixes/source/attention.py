@@ -6,11 +6,10 @@ import ast
 from dataclasses import dataclass, field
 
 from perftui.fixes.source.attention_mask import is_causal
-from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.local_values import LocalValues, own_layer
 from perftui.fixes.source.names import qualified_name
 from perftui.fixes.source.numbers import is_number, is_root_of_width
-from perftui.fixes.source.program import Program, called_name
+from perftui.fixes.source.program import PatchRefusedError, Program, called_name
 
 _MATRIX_PRODUCTS = frozenset({"torch.matmul", "torch.bmm"})
 _SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax"})

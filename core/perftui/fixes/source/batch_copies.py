@@ -6,9 +6,16 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from perftui.fixes.source.edits import AddKeyword, Edit, PatchRefusedError
+from perftui.fixes.source.edits import AddKeyword, Edit
 from perftui.fixes.source.known_as import known_as
-from perftui.fixes.source.program import Loop, Program, assigned_value, bound_name, called_name
+from perftui.fixes.source.program import (
+    Loop,
+    PatchRefusedError,
+    Program,
+    assigned_value,
+    bound_name,
+    called_name,
+)
 
 KEYWORD = "non_blocking"
 _GPU = re.compile(r"device|cuda|gpu|rank", re.IGNORECASE)

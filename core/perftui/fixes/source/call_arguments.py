@@ -6,17 +6,10 @@ import ast
 from collections.abc import Mapping
 
 from perftui.fixes.source.calls import CallSpec
-from perftui.fixes.source.edits import (
-    Decided,
-    Edit,
-    Literal,
-    PatchRefusedError,
-    RemoveKeyword,
-    is_literal,
-)
+from perftui.fixes.source.edits import Edit, RemoveKeyword, edit_of
 from perftui.fixes.source.followed_values import followed
 from perftui.fixes.source.origins import Wanted
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import Decided, Literal, PatchRefusedError, Program, is_literal
 from perftui.fixes.source.unpacked_dicts import from_dict
 
 _COMPUTED = (ast.Call, ast.Await, ast.NamedExpr, ast.Yield, ast.YieldFrom)
@@ -78,7 +71,7 @@ def changed(
     unset = now.keyword or now.value is spec.defaults.get(name) is None
     if not unset and not now.is_a(type(value)):
         raise PatchRefusedError(f"{name} is {now.value!r}")
-    return None if now.value == value else now.edit(value)
+    return None if now.value == value else edit_of(now, value)
 
 
 def each_changed(

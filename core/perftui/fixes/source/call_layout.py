@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from perftui.fixes.source.edits import PatchRefusedError
+from perftui.fixes.source.program import PatchRefusedError
 
 
 def with_keyword(

@@ -7,9 +7,16 @@ import enum
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from perftui.fixes.source.edits import Edit, Literal, PatchRefusedError
+from perftui.fixes.source.edits import Edit
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Loop, Program, assigned_value, called_name
+from perftui.fixes.source.program import (
+    Literal,
+    Loop,
+    PatchRefusedError,
+    Program,
+    assigned_value,
+    called_name,
+)
 from perftui.fixes.source.training_calls import trains, trains_each_turn
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perftui.fixes.source.edits import Decided, PatchRefusedError, is_literal
 from perftui.fixes.source.namespaces import is_namespace, is_set
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import Decided, PatchRefusedError, Program, is_literal
 
 _WORDS: dict[type[object] | None, tuple[str, str]] = {
     int: ("does not take one whole number", "a whole number"),

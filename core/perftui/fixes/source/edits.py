@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-Literal = bool | int | float | str | None
-Span = tuple[int, int, int, int]
-"""First line from 1, its column in characters from 0, last line, and the column after the end."""
-
-
-class PatchRefusedError(ValueError):
-    """The change is not certain to do what was meant; the message says why, for a person."""
-
-
-class NothingToChangeError(PatchRefusedError):
-    """The file has nothing of what the change is about."""
-
-
-def refusal_of(found: Iterable[object], nothing: str) -> PatchRefusedError:
-    """The first reason, a string, among what was ``found`` at places that might be changed; where
-    there is none the file has ``nothing`` of it."""
-    why = next((one for one in found if isinstance(one, str)), "")
-    return PatchRefusedError(why) if why else NothingToChangeError(nothing)
+from perftui.fixes.source.program import Decided, Literal, PatchRefusedError, Span
 
 
 @dataclass(frozen=True)
@@ -116,31 +98,6 @@ def _place(edit: Edit) -> tuple[Span, bool]:
     return edit.at, not (isinstance(edit, InsertLine) and edit.before)
 
 
-@dataclass(frozen=True)
-class Decided:
-    """What decides a value now, and where another one is to be written."""
-
-    value: Literal
-    place: Span
-    """The literal, or the call that lacks ``keyword``."""
-    keyword: str | None = None
-    quote: str = '"'
-    """The quotation mark of the literal that stands there."""
-    readers: tuple[ast.expr, ...] = field(default=(), compare=False)
-    """What else in the file reads the value, and gets another one with it."""
-
-    def is_a(self, kind: type[object] | None) -> bool:
-        """Whether the value is of ``kind``: True is no number, but 1 does for 1.0."""
-        return type(self.value) is kind or (type(self.value), kind) == (int, float)
-
-    def edit(self, value: Literal) -> Edit:
-        """The edit after which the value is ``value``."""
-        text = literal_text(value, self.quote)
-        if self.keyword is None:
-            return ReplaceLiteral(self.place, text)
-        return AddKeyword(self.place, self.keyword, text)
-
-
 def literal_text(value: Literal, quote: str = '"') -> str:
     """``value`` as Python writes it, a string in ``quote`` where that needs no escapes.
 
@@ -155,14 +112,9 @@ def literal_text(value: Literal, quote: str = '"') -> str:
     return text
 
 
-def is_literal(node: ast.expr | None) -> bool:
-    """Whether ``node`` is a number with or without a sign, a string, a truth value or None."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-        return isinstance(node.operand, ast.Constant) and type(node.operand.value) in (int, float)
-    return isinstance(node, ast.Constant) and isinstance(node.value, Literal)
-
-
-def literal_value(node: ast.expr) -> Literal:
-    """The value of a node that ``is_literal``."""
-    value: Literal = ast.literal_eval(node)
-    return value
+def edit_of(now: Decided, value: Literal) -> Edit:
+    """The edit after which what ``now`` decides is ``value``."""
+    text = literal_text(value, now.quote)
+    if now.keyword is None:
+        return ReplaceLiteral(now.place, text)
+    return AddKeyword(now.place, now.keyword, text)

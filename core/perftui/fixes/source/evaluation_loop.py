@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import re
 
-from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.gradient_flow import refuse_differentiated
 from perftui.fixes.source.known_calls import words
 from perftui.fixes.source.names import qualified_name
 from perftui.fixes.source.observers import reached
-from perftui.fixes.source.program import Function, Loop, Program, called_name
+from perftui.fixes.source.program import Function, Loop, PatchRefusedError, Program, called_name
 from perftui.fixes.source.step_loop import statement_at
 from perftui.fixes.source.training_calls import may_train, trains
 

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from perftui.fixes.source.declared_options import option_behind
-from perftui.fixes.source.edits import Decided, is_literal
 from perftui.fixes.source.origins import Origin, Wanted, origins, unclear
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import Decided, Program, is_literal
 from perftui.fixes.source.readers import attributes
 
 _DEEPEST = 6

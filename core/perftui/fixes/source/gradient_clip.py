@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.gradient_scaling import factor_name, limit_of
 from perftui.fixes.source.parameter_loop import refuse_read_later, taken_apart
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import PatchRefusedError, Program
 
 _SQUARES = frozenset(
     {

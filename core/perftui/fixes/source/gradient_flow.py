@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 
 from perftui.fixes.source.callers import calls_of
-from perftui.fixes.source.edits import PatchRefusedError
-from perftui.fixes.source.program import Function, Program, called_name
+from perftui.fixes.source.program import Function, PatchRefusedError, Program, called_name
 from perftui.fixes.source.training_calls import trains
 from perftui.fixes.source.value_flow import later_reads, names_bound
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.parameter_loop import taken_apart
-from perftui.fixes.source.program import Program, called_name
+from perftui.fixes.source.program import PatchRefusedError, Program, called_name
 from perftui.fixes.source.read_twice import refuse_one_pass
 
 _EPSILON = "1e-06"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from perftui.fixes.source.edits import PatchRefusedError
-from perftui.fixes.source.program import Function, Program
+from perftui.fixes.source.program import Function, PatchRefusedError, Program
 
 
 def known_as(program: Program, made: ast.Name, scope: ast.AST) -> str:

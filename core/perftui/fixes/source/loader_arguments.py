@@ -10,16 +10,9 @@ from dataclasses import replace
 from perftui.fixes.source.batch_copies import asynchronous_copies
 from perftui.fixes.source.call_arguments import argument, decided, each_changed, removed
 from perftui.fixes.source.calls import CallSpec, Context
-from perftui.fixes.source.edits import (
-    AddKeyword,
-    Decided,
-    Edit,
-    Literal,
-    PatchRefusedError,
-    is_literal,
-)
+from perftui.fixes.source.edits import AddKeyword, Edit
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import Decided, Literal, PatchRefusedError, Program, is_literal
 
 PERSISTENT = "persistent_workers"
 PREFETCH = "prefetch_factor"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from perftui.fixes.source.edits import PatchRefusedError
-from perftui.fixes.source.program import Function, Loop, Program, called_name
+from perftui.fixes.source.program import Function, Loop, PatchRefusedError, Program, called_name
 
 _DEEPEST = 5
 """Functions between the loop and the backward pass."""

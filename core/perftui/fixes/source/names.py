@@ -7,8 +7,7 @@ import builtins
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 
-from perftui.fixes.source.edits import PatchRefusedError
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import PatchRefusedError, Program
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _BINDING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

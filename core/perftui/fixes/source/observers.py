@@ -6,10 +6,9 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.known_calls import is_pure, looks_on, words
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Program, assigned_value, called_name
+from perftui.fixes.source.program import PatchRefusedError, Program, assigned_value, called_name
 from perftui.fixes.source.training_calls import TRAINS
 from perftui.fixes.source.value_flow import later_reads, names_bound
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from perftui.fixes.source.attribute_origins import stored
 from perftui.fixes.source.callers import calls_of, function_of, given_for, is_default
 from perftui.fixes.source.dicts import entries_of, is_changed
-from perftui.fixes.source.edits import Literal, PatchRefusedError
-from perftui.fixes.source.program import Program, assigned_value
+from perftui.fixes.source.program import Literal, PatchRefusedError, Program, assigned_value
 from perftui.fixes.source.readers import attributes
 from perftui.fixes.source.scopes import bindings_of, may_be_replaced, readers_of
 

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from perftui.fixes.source.edits import PatchRefusedError
-from perftui.fixes.source.program import Program, bound_name, called_name
+from perftui.fixes.source.program import PatchRefusedError, Program, bound_name, called_name
 
 _Node = TypeVar("_Node", bound=ast.AST)
 SAME = frozenset({"detach", "to", "float", "cpu", "cuda", "clone"})

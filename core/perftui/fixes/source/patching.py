@@ -11,9 +11,16 @@ from perftui.fixes.model import Patch
 from perftui.fixes.source.call_arguments import decided, each_changed
 from perftui.fixes.source.calls import CallSpec, call_at
 from perftui.fixes.source.consequences import consequences, stale_texts
-from perftui.fixes.source.edits import Edit, Literal, PatchRefusedError, Span
+from perftui.fixes.source.edits import Edit
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Program, parse_program, read_source
+from perftui.fixes.source.program import (
+    Literal,
+    PatchRefusedError,
+    Program,
+    Span,
+    parse_program,
+    read_source,
+)
 from perftui.fixes.source.proof import proved
 
 

@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from perftui.fixes.source.edits import Decided, PatchRefusedError, Span, literal_value
 from perftui.run.regular import read_regular
 
 _Node = TypeVar("_Node")
@@ -27,6 +26,44 @@ _NAMED = (
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Loop = ast.For | ast.AsyncFor | ast.While
 _SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+Literal = bool | int | float | str | None
+Span = tuple[int, int, int, int]
+"""First line from 1, its column in characters from 0, last line, and the column after the end."""
+
+
+class PatchRefusedError(ValueError):
+    """The change is not certain to do what was meant; the message says why, for a person."""
+
+
+class NothingToChangeError(PatchRefusedError):
+    """The file has nothing of what the change is about."""
+
+
+def refusal_of(found: Iterable[object], nothing: str) -> PatchRefusedError:
+    """The first reason, a string, among what was ``found`` at places that might be changed; where
+    there is none the file has ``nothing`` of it."""
+    why = next((one for one in found if isinstance(one, str)), "")
+    return PatchRefusedError(why) if why else NothingToChangeError(nothing)
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What decides a value now, and where another one is to be written."""
+
+    value: Literal
+    place: Span
+    """The literal, or the call that lacks ``keyword``."""
+    keyword: str | None = None
+    quote: str = '"'
+    """The quotation mark of the literal that stands there."""
+    readers: tuple[ast.expr, ...] = field(default=(), compare=False)
+    """What else in the file reads the value, and gets another one with it."""
+
+    def is_a(self, kind: type[object] | None) -> bool:
+        """Whether the value is of ``kind``: True is no number, but 1 does for 1.0."""
+        return type(self.value) is kind or (type(self.value), kind) == (int, float)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,3 +281,16 @@ def bound_name(node: ast.AST) -> str | None:
     if isinstance(node, ast.MatchMapping):
         return node.rest
     return node.name if isinstance(node, _NAMED) else None
+
+
+def is_literal(node: ast.expr | None) -> bool:
+    """Whether ``node`` is a number with or without a sign, a string, a truth value or None."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        return isinstance(node.operand, ast.Constant) and type(node.operand.value) in (int, float)
+    return isinstance(node, ast.Constant) and isinstance(node.value, Literal)
+
+
+def literal_value(node: ast.expr) -> Literal:
+    """The value of a node that ``is_literal``."""
+    value: Literal = ast.literal_eval(node)
+    return value

@@ -12,18 +12,15 @@ from perftui.fixes.source.edits import (
     AddKeyword,
     Edit,
     InsertLine,
-    PatchRefusedError,
     RemoveKeyword,
     RemoveStatement,
     ReplaceExpression,
     ReplaceLiteral,
     ReplaceStatement,
-    Span,
     WrapBlock,
     from_the_end,
-    is_literal,
 )
-from perftui.fixes.source.program import Program, parse_program
+from perftui.fixes.source.program import PatchRefusedError, Program, Span, is_literal, parse_program
 
 
 def proved(before: bytes, after: bytes, edits: Sequence[Edit]) -> Mapping[Span, int]:

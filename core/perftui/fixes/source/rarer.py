@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from perftui.fixes.source.edits import Edit, PatchRefusedError, ReplaceExpression
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.edits import Edit, ReplaceExpression
+from perftui.fixes.source.program import PatchRefusedError, Program
 from perftui.fixes.source.step_condition import Every
 
 

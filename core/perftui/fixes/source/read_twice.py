@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from perftui.fixes.source.edits import PatchRefusedError
-from perftui.fixes.source.program import Function, Program, assigned_value, called_name
+from perftui.fixes.source.program import (
+    Function,
+    PatchRefusedError,
+    Program,
+    assigned_value,
+    called_name,
+)
 from perftui.fixes.source.scopes import bindings_of
 
 _DEEPEST = 3

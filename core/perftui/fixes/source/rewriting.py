@@ -18,16 +18,15 @@ from perftui.fixes.source.edits import (
     AddKeyword,
     Edit,
     InsertLine,
-    PatchRefusedError,
     RemoveKeyword,
     RemoveStatement,
     ReplaceExpression,
     ReplaceLiteral,
     ReplaceStatement,
-    Span,
     WrapBlock,
     from_the_end,
 )
+from perftui.fixes.source.program import PatchRefusedError, Span
 
 
 def edited(source: bytes, edits: Sequence[Edit]) -> bytes:

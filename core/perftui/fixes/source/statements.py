@@ -6,15 +6,9 @@ import ast
 import re
 from collections.abc import Collection
 
-from perftui.fixes.source.edits import (
-    InsertLine,
-    PatchRefusedError,
-    RemoveStatement,
-    ReplaceStatement,
-    WrapBlock,
-)
+from perftui.fixes.source.edits import InsertLine, RemoveStatement, ReplaceStatement, WrapBlock
 from perftui.fixes.source.names import refuse_unbound
-from perftui.fixes.source.program import Program
+from perftui.fixes.source.program import PatchRefusedError, Program
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)

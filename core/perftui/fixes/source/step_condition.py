@@ -6,9 +6,8 @@ import ast
 import re
 from dataclasses import dataclass
 
-from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.observers import reached
-from perftui.fixes.source.program import Function, Program
+from perftui.fixes.source.program import Function, PatchRefusedError, Program
 from perftui.fixes.source.readers import attributes
 from perftui.fixes.source.step_counter import counters
 from perftui.fixes.source.step_loop import StepStatement

@@ -5,8 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from perftui.fixes.source.edits import PatchRefusedError
-from perftui.fixes.source.program import Loop, Program, assigned_value, called_name
+from perftui.fixes.source.program import (
+    Loop,
+    PatchRefusedError,
+    Program,
+    assigned_value,
+    called_name,
+)
 from perftui.fixes.source.readers import attributes
 from perftui.fixes.source.step_loop import StepStatement
 

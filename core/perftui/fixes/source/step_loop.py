@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from perftui.fixes.source.edits import PatchRefusedError
-from perftui.fixes.source.program import Function, Loop, Program
+from perftui.fixes.source.program import Function, Loop, PatchRefusedError, Program
 from perftui.fixes.source.training_calls import trains, trains_each_turn, updates
 
 _DEEPEST = 4

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from perftui.fixes.source.edits import InsertLine, PatchRefusedError
+from perftui.fixes.source.edits import InsertLine
 from perftui.fixes.source.loop_start import training_loop
-from perftui.fixes.source.program import Loop, Program
+from perftui.fixes.source.program import Loop, PatchRefusedError, Program
 from perftui.fixes.source.statements import insert_before
 from perftui.fixes.source.training_calls import trains_each_turn
 

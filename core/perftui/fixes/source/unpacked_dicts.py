@@ -6,10 +6,15 @@ import ast
 from collections.abc import Iterator
 
 from perftui.fixes.source.dicts import literal_entries
-from perftui.fixes.source.edits import Decided, Literal, PatchRefusedError
 from perftui.fixes.source.followed_values import followed, one_of
 from perftui.fixes.source.origins import Origin, Wanted
-from perftui.fixes.source.program import Program, assigned_value
+from perftui.fixes.source.program import (
+    Decided,
+    Literal,
+    PatchRefusedError,
+    Program,
+    assigned_value,
+)
 from perftui.fixes.source.readers import is_only_read
 from perftui.fixes.source.scopes import bindings_of, may_be_replaced, readers_of
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Loop, Program, assigned_value, called_name
+from perftui.fixes.source.program import (
+    Loop,
+    PatchRefusedError,
+    Program,
+    assigned_value,
+    called_name,
+)
 
 _ITSELF = frozenset({"to", "cuda", "cpu", "float", "half", "double", "bfloat16", "train", "eval"})
 """Methods of a module that return it."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.known_as import known_as
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Loop, Program
+from perftui.fixes.source.program import Loop, PatchRefusedError, Program
 from perftui.fixes.source.readers import attributes
 
 WRAPPER = "torch.nn.parallel.DistributedDataParallel"

@@ -9,12 +9,11 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, place_of
 from perftui.fixes.model import Risk
-from perftui.fixes.source.attention import Attention, attention_of
-from perftui.fixes.source.edits import Edit, ReplaceExpression
-from perftui.fixes.source.names import refuse_unbound, spelling
-from perftui.fixes.source.program import PatchRefusedError, Program, called_name
-from perftui.fixes.source.statements import remove
-from perftui.fixes.source.step_loop import statement_at
+from perftui.fixes.source.edits import Edit, ReplaceExpression, remove
+from perftui.script.attention import Attention, attention_of
+from perftui.script.names import refuse_unbound, spelling
+from perftui.script.program import PatchRefusedError, Program, called_name
+from perftui.script.training import statement_at
 
 _FUSED = "torch.nn.functional.scaled_dot_product_attention"
 

@@ -9,11 +9,9 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, place_of
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit, ReplaceExpression
-from perftui.fixes.source.program import PatchRefusedError, Program, called_name
-from perftui.fixes.source.statements import insert_before, insert_behind, remove
-from perftui.fixes.source.step_loop import statement_at
-from perftui.fixes.source.training_calls import TRAINS
+from perftui.fixes.source.edits import Edit, ReplaceExpression, insert_before, insert_behind, remove
+from perftui.script.program import PatchRefusedError, Program, called_name
+from perftui.script.training import TRAINS, statement_at
 
 _NAMES = ("losses", "all_losses", "summed_losses")
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)

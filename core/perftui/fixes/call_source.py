@@ -12,19 +12,18 @@ from perftui.facts.fact import Facts
 from perftui.fixes.command_option import CommandOption
 from perftui.fixes.launched_script import script_of
 from perftui.fixes.model import Patch, Risk
-from perftui.fixes.source.call_arguments import argument
-from perftui.fixes.source.calls import CallSpec, call_at
-from perftui.fixes.source.declared_options import DeclaredOption, declared_options, option_behind
+from perftui.fixes.source.calls import CallSpec, argument, call_at
 from perftui.fixes.source.edits import RemoveKeyword
 from perftui.fixes.source.patching import call_patch
-from perftui.fixes.source.program import (
+from perftui.run.manifest import Manifest
+from perftui.script.options import DeclaredOption, declared_options, option_behind
+from perftui.script.program import (
     Literal,
     PatchRefusedError,
     Program,
     parse_program,
     read_source,
 )
-from perftui.run.manifest import Manifest
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 """Where pip and Debian's packages install; ``sysconfig`` knows only this interpreter's."""

@@ -9,12 +9,11 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, has_subject, place_or_script
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit
-from perftui.fixes.source.gradient_clip import Clipped, clipped_by_hand
-from perftui.fixes.source.names import spelling
+from perftui.fixes.source.edits import Edit, remove, replace_statement
 from perftui.fixes.source.optimizer_arguments import is_sparse
-from perftui.fixes.source.program import PatchRefusedError, Program, refusal_of
-from perftui.fixes.source.statements import remove, replace_statement
+from perftui.script.clipping import Clipped, clipped_by_hand
+from perftui.script.names import spelling
+from perftui.script.program import PatchRefusedError, Program, refusal_of
 
 _RULE = "per-parameter-loop"
 _FUNCTION = "torch.nn.utils.clip_grad_norm_"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from perftui.fixes.source.declared_options import DeclaredOption
-from perftui.fixes.source.program import Literal
+from perftui.script.options import DeclaredOption
+from perftui.script.program import Literal
 
 
 class CommandOption:

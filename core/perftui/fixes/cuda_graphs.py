@@ -11,15 +11,10 @@ from perftui.facts.gpu.gpu import has_gpu
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, has_finding, script_with_finding
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import AddKeyword, Edit, ReplaceLiteral
-from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Loop, PatchRefusedError, Program, assigned_value
-from perftui.fixes.source.trained_model import (
-    insert_before_training,
-    mentions,
-    model_name,
-    step_loop,
-)
+from perftui.fixes.source.edits import AddKeyword, Edit, ReplaceLiteral, insert_before_training
+from perftui.script.names import qualified_name
+from perftui.script.program import Loop, PatchRefusedError, Program, assigned_value
+from perftui.script.training import mentions, model_name, step_loop
 
 _MODE = '"reduce-overhead"'
 _OWN = ("make_graphed_callables", "CUDAGraph", "graph_pool_handle")

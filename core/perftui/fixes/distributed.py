@@ -11,12 +11,11 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, script_with_finding
 from perftui.fixes.model import Risk
-from perftui.fixes.source.call_arguments import argument, decided, each_changed, removed
-from perftui.fixes.source.calls import CallSpec
+from perftui.fixes.source.calls import CallSpec, argument, decided, each_changed, removed
 from perftui.fixes.source.edits import Edit
-from perftui.fixes.source.program import Literal, NothingToChangeError, PatchRefusedError, Program
-from perftui.fixes.source.trained_model import mentions
-from perftui.fixes.source.wrapped_model import WRAPPER, WRAPPERS, wrapper_call
+from perftui.script.models import WRAPPER, WRAPPERS, wrapper_call
+from perftui.script.program import Literal, NothingToChangeError, PatchRefusedError, Program
+from perftui.script.training import mentions
 
 _SPEC = CallSpec(
     noun="wrapper",

@@ -9,13 +9,11 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, place_of
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit, ReplaceExpression
-from perftui.fixes.source.formula import OneOperator, activation
-from perftui.fixes.source.layer_norm import layer_norm
-from perftui.fixes.source.local_values import LocalValues
-from perftui.fixes.source.names import spelling
-from perftui.fixes.source.program import PatchRefusedError, Program, called_name
-from perftui.fixes.source.statements import remove
+from perftui.fixes.source.edits import Edit, ReplaceExpression, remove
+from perftui.script.formulas import OneOperator, activation, layer_norm
+from perftui.script.local_values import LocalValues
+from perftui.script.names import spelling
+from perftui.script.program import PatchRefusedError, Program, called_name
 
 _FUNCTIONS = "torch.nn.functional"
 

@@ -9,18 +9,19 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, has_subject, place_or_script
 from perftui.fixes.model import Risk
-from perftui.fixes.source.average import Average, Kept, average_of
-from perftui.fixes.source.edits import Edit, ReplaceStatement
-from perftui.fixes.source.names import module_name
-from perftui.fixes.source.parameter_loop import (
+from perftui.fixes.source.edits import Edit, ReplaceStatement, replace_statement
+from perftui.script.names import module_name
+from perftui.script.numbers import is_scalar
+from perftui.script.parameter_loop import (
+    Average,
+    Kept,
     ParameterLoop,
+    average_of,
     goes_over_parameters,
     parameter_loop,
     refuse_read_later,
 )
-from perftui.fixes.source.program import PatchRefusedError, Program, refusal_of
-from perftui.fixes.source.scalars import is_number
-from perftui.fixes.source.statements import replace_statement
+from perftui.script.program import PatchRefusedError, Program, refusal_of
 
 _RULE = "per-parameter-loop"
 
@@ -50,11 +51,11 @@ def _of_loop(program: Program, loop: ast.For) -> ReplaceStatement | str | None:
 def _written(found: ParameterLoop, average: Average) -> ReplaceStatement:
     program, loop = found.program, found.loop
     for factor in average.numbers:
-        if not is_number(program, found.original(factor)):
+        if not is_scalar(program, found.original(factor)):
             text = ast.unparse(factor)
             raise PatchRefusedError(f"line {loop.lineno}: {text} may not be a number")
     factors = [average.weight, *([average.decay] if average.decay else [])]
-    if any(_calls(one) and not is_number(program, found.original(one)) for one in factors):
+    if any(_calls(one) and not is_scalar(program, found.original(one)) for one in factors):
         raise PatchRefusedError(f"line {loop.lineno} calls something for each parameter")
     if average.kept is Kept.IN_PLACE:
         _refuse_twice(program, average.old, loop)

@@ -10,11 +10,10 @@ from perftui.facts.settings import settings
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, has_finding, place_of_loop
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit
-from perftui.fixes.source.loop_start import training_loop
-from perftui.fixes.source.names import qualified_name, spelling
-from perftui.fixes.source.program import PatchRefusedError, Program
-from perftui.fixes.source.statements import insert_after_imports, insert_before
+from perftui.fixes.source.edits import Edit, insert_after_imports, insert_before
+from perftui.script.names import qualified_name, spelling
+from perftui.script.program import PatchRefusedError, Program
+from perftui.script.training import training_loop
 
 LEAST_PAUSE = 5_000_000
 """Mean time of a full collection, ns, from which on it looks at many objects that stay: the 170,000

@@ -12,11 +12,10 @@ from perftui.facts.source.line_words import text_of
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, NamedLine, Plan, named_line, place_of
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit
-from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Loop, PatchRefusedError, Program
-from perftui.fixes.source.statements import remove
-from perftui.fixes.source.training_calls import trains
+from perftui.fixes.source.edits import Edit, remove
+from perftui.script.names import qualified_name
+from perftui.script.program import Loop, PatchRefusedError, Program
+from perftui.script.training import trains
 
 
 def leave_out(*names: str) -> Plan:

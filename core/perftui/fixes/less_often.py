@@ -10,15 +10,11 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, is_certain, place_of
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit
-from perftui.fixes.source.observers import observers, saves
-from perftui.fixes.source.program import PatchRefusedError, Program
-from perftui.fixes.source.rarer import rarer, rarer_within
-from perftui.fixes.source.statements import wrap
-from perftui.fixes.source.step_condition import every, refuse_own_count
-from perftui.fixes.source.step_counter import last_turn, step_counter
-from perftui.fixes.source.step_loop import StepStatement, step_statement
-from perftui.fixes.source.training_calls import trains
+from perftui.fixes.source.edits import Edit, rarer, rarer_within, wrap
+from perftui.script.effects import observers, saves
+from perftui.script.program import PatchRefusedError, Program
+from perftui.script.steps import every, last_turn, refuse_own_count, step_counter
+from perftui.script.training import StepStatement, step_statement, trains
 
 SELDOM = 10
 """So many times as seldom: what took most of the step takes a tenth of that then."""

@@ -16,16 +16,16 @@ from perftui.fixes.call_source import SourceChange, edited_since, why_not_edited
 from perftui.fixes.launched_script import script_of
 from perftui.fixes.model import Patch, Risk
 from perftui.fixes.source.edits import Edit
-from perftui.fixes.source.loop_start import training_loop
 from perftui.fixes.source.patching import written
-from perftui.fixes.source.program import (
+from perftui.run.manifest import Override
+from perftui.script.program import (
     NothingToChangeError,
     PatchRefusedError,
     Program,
     parse_program,
     read_source,
 )
-from perftui.run.manifest import Override
+from perftui.script.training import training_loop
 
 Plan = Callable[[Program, int], Sequence[Edit]]
 """The edits for what stands at a line; raises ``PatchRefusedError`` where it is not certain."""

@@ -8,11 +8,10 @@ from perftui.facts.fact import Facts
 from perftui.facts.script.evaluation import evaluation
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, place_of
-from perftui.fixes.source.edits import Edit
-from perftui.fixes.source.evaluation_loop import evaluation_loop
-from perftui.fixes.source.names import module_name
-from perftui.fixes.source.program import Program
-from perftui.fixes.source.statements import wrap
+from perftui.fixes.source.edits import Edit, wrap
+from perftui.script.evaluation import evaluation_loop
+from perftui.script.names import module_name
+from perftui.script.program import Program
 
 
 def without_gradients(program: Program, line: int) -> Sequence[Edit]:

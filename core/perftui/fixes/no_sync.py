@@ -9,12 +9,11 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, place_or_script
 from perftui.fixes.model import Risk
-from perftui.fixes.source.accumulation import loop_of, micro_batches, refuse_late
-from perftui.fixes.source.edits import Edit, ReplaceExpression
-from perftui.fixes.source.program import PatchRefusedError, Program
-from perftui.fixes.source.statements import insert_before
-from perftui.fixes.source.trained_model import mentions
-from perftui.fixes.source.wrapped_model import wrapped_model, wrapper_call
+from perftui.fixes.source.edits import Edit, ReplaceExpression, insert_before
+from perftui.script.accumulation import loop_of, micro_batches, refuse_late
+from perftui.script.models import wrapped_model, wrapper_call
+from perftui.script.program import PatchRefusedError, Program
+from perftui.script.training import mentions
 
 _RULE = "reduce-each-micro-batch"
 _OWN = ("no_sync", "require_backward_grad_sync")

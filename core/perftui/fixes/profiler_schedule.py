@@ -12,8 +12,8 @@ from perftui.fixes.line_change import LineChange, place_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.calls import CallSpec, call_at
 from perftui.fixes.source.edits import AddKeyword, Edit, ReplaceLiteral
-from perftui.fixes.source.names import qualified_name, refuse_unbound, spelling
-from perftui.fixes.source.program import PatchRefusedError, Program, is_literal
+from perftui.script.names import qualified_name, refuse_unbound, spelling
+from perftui.script.program import PatchRefusedError, Program, is_literal
 
 _SCHEDULES = ("torch.profiler.schedule", "torch.profiler.profiler.schedule")
 _PROFILER = CallSpec(

@@ -11,8 +11,8 @@ from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, has_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, ReplaceExpression
-from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import PatchRefusedError, Program
+from perftui.script.names import qualified_name
+from perftui.script.program import PatchRefusedError, Program
 
 _NAME = "torch.utils.checkpoint.checkpoint"
 _OWN = frozenset(

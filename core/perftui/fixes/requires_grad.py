@@ -9,12 +9,11 @@ from perftui.facts.settings import settings
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, has_finding, place_of_loop
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit
-from perftui.fixes.source.loop_start import training_loop
-from perftui.fixes.source.program import Program
-from perftui.fixes.source.statements import insert_before
-from perftui.fixes.source.untrained import untrained_modules
+from perftui.fixes.source.edits import Edit, insert_before
 from perftui.run.manifest import Override
+from perftui.script.models import untrained_modules
+from perftui.script.program import Program
+from perftui.script.training import training_loop
 
 _ID = "requires-grad-off"
 _TARGET, _ARGUMENTS = "parameters", {"requires_grad": False}

@@ -8,10 +8,9 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, place_of
 from perftui.fixes.model import Risk
-from perftui.fixes.source.call_arguments import each_changed
-from perftui.fixes.source.calls import CallSpec, call_at
+from perftui.fixes.source.calls import CallSpec, call_at, each_changed
 from perftui.fixes.source.edits import Edit
-from perftui.fixes.source.program import PatchRefusedError, Program
+from perftui.script.program import PatchRefusedError, Program
 
 _SPEC = CallSpec(
     noun="call",

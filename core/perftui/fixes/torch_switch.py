@@ -10,11 +10,10 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, script_with_finding
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit, ReplaceLiteral
-from perftui.fixes.source.names import module_name, qualified_name
-from perftui.fixes.source.program import PatchRefusedError, Program
-from perftui.fixes.source.statements import insert_after_imports
-from perftui.fixes.source.trained_model import mentions
+from perftui.fixes.source.edits import Edit, ReplaceLiteral, insert_after_imports
+from perftui.script.names import module_name, qualified_name
+from perftui.script.program import PatchRefusedError, Program
+from perftui.script.training import mentions
 
 _PRECISION = ("set_float32_matmul_precision", "allow_tf32", "fp32_precision")
 _CHOICE = ("benchmark", "deterministic", "use_deterministic_algorithms", "benchmark_limit")

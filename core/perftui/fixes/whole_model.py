@@ -8,15 +8,10 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, script_with_finding
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit
-from perftui.fixes.source.names import module_name
-from perftui.fixes.source.program import PatchRefusedError, Program
-from perftui.fixes.source.trained_model import (
-    insert_before_training,
-    mentions,
-    model_name,
-    step_loop,
-)
+from perftui.fixes.source.edits import Edit, insert_before_training
+from perftui.script.names import module_name
+from perftui.script.program import PatchRefusedError, Program
+from perftui.script.training import mentions, model_name, step_loop
 
 _COMPILED = ("compile", "script", "trace", "make_graphed_callables")
 

@@ -8,9 +8,9 @@ from perftui.facts.fact import Facts
 from perftui.fixes.apply import applied_to, patch_store
 from perftui.fixes.call_source import CallChange, edited_since
 from perftui.fixes.line_change import LineChange
-from perftui.fixes.source.call_arguments import each_changed
-from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import PatchRefusedError, parse_program, read_source
+from perftui.fixes.source.calls import each_changed
+from perftui.script.names import qualified_name
+from perftui.script.program import PatchRefusedError, parse_program, read_source
 
 
 def stands_in_source(fix: str, change: CallChange | LineChange, facts: Facts) -> bool:

@@ -7,7 +7,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from perftui.diagnosis.model import Finding
-from perftui.facts.source.source_search import LARGEST, tree_of
+from perftui.facts.source.source_search import LARGEST
+from perftui.script.program import tree_of
 
 MODULE = "<module>"
 """What Python calls the code of a file outside functions."""

@@ -9,9 +9,9 @@ import pytest
 from perftui.fixes.autocast import autocast
 from perftui.fixes.source.edits import Edit
 from perftui.fixes.source.patching import written
-from perftui.fixes.source.program import Program, parse_program
 from perftui.fixes.torch_switch import cudnn_benchmark, tf32
 from perftui.fixes.whole_model import channels_last, compiled
+from perftui.script.program import Program, parse_program
 from tests.core.agent.conftest import Train
 
 pytestmark = pytest.mark.subprocess

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perftui.facts.fact import Facts
-from perftui.facts.source.same_input import same_call
+from perftui.facts.source.source_calls import same_call
 from tests.core.diagnosis.cpu_runs import call, judged
 from tests.core.diagnosis.runs import MS, make_run
 from tests.traces.builder import TraceBuilder

@@ -12,8 +12,7 @@ from perftui.facts.place import Place
 from perftui.facts.source.forward_line import with_line
 from perftui.facts.source.kept_graph import line_that_keeps_graph
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.model_line import made_where, model_line, second_call
-from perftui.facts.source.operator_lines import at, line_of
+from perftui.facts.source.operator_lines import at, line_of, made_where, model_line, second_call
 from perftui.facts.source.source_calls import call_of, call_repeated, loop_of
 from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.growth import growing_steps

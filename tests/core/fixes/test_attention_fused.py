@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perftui.fixes.attention import fused
-from perftui.fixes.source.program import PatchRefusedError
+from perftui.script.program import PatchRefusedError
 from tests.core.fixes.test_line_changes import changed
 
 PLANTED = Path(__file__).parents[2] / "verify/scenarios/trainings"

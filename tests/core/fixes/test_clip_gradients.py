@@ -11,7 +11,7 @@ import pytest
 from perftui.facts.fact import Facts
 from perftui.fixes.clip_gradients import clipped_at_once
 from perftui.fixes.line_change import LineChange, has_subject
-from perftui.fixes.source.program import PatchRefusedError
+from perftui.script.program import PatchRefusedError
 from tests.core.fixes.test_line_changes import changed
 
 PLANTED = Path(__file__).parents[2] / "verify/scenarios/trainings/lm_clips_gradients_by_hand.py"

@@ -10,9 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from perftui.fixes.command_option import CommandOption
-from perftui.fixes.source.declared_options import declared_options, option_behind
+from perftui.fixes.source.edits import edit_of
 from perftui.fixes.source.patching import written
-from perftui.fixes.source.program import PatchRefusedError, parse_program
+from perftui.script.options import declared_options, option_behind
+from perftui.script.program import PatchRefusedError, parse_program
 
 END = "\nargs = p.parse_args()\nuse(args.x)\n"
 
@@ -24,7 +25,7 @@ def with_default(declared: str, value: object) -> str:
     option = option_behind(program, program.calls("use")[0].args[0], type(value))
     if isinstance(option, str):
         raise PatchRefusedError(option)
-    after, _ = written(source, [option.decided(program).edit(value)])
+    after, _ = written(source, [edit_of(option.decided(program), value)])
     return after.decode().removesuffix(END)
 
 

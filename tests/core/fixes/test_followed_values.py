@@ -11,7 +11,7 @@ import pytest
 from perftui.fixes.model import Patch
 from perftui.fixes.source.loader_arguments import LOADER
 from perftui.fixes.source.patching import call_patch
-from perftui.fixes.source.program import PatchRefusedError
+from perftui.script.program import PatchRefusedError
 
 HEAD = "from torch.utils.data import DataLoader\n"
 MARK = "  # here"

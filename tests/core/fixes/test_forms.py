@@ -23,9 +23,9 @@ from perftui.fixes.recompute import called_directly
 from perftui.fixes.source.loader_arguments import LOADER
 from perftui.fixes.source.optimizer_arguments import optimizer_spec
 from perftui.fixes.source.patching import call_patch, written
-from perftui.fixes.source.program import PatchRefusedError, parse_program
 from perftui.fixes.switches import ANOMALY_CALL, THREADS_CALL
 from perftui.fixes.torch_compile import dynamic
+from perftui.script.program import PatchRefusedError, parse_program
 from tests.core.diagnosis.runs import make_run
 from tests.core.fixes.forms.averages import AVERAGES
 from tests.core.fixes.forms.copies import COPIES

@@ -12,9 +12,9 @@ from perftui.facts.fact import Facts
 from perftui.fixes.fix import option
 from perftui.fixes.gc_freeze import FREEZE, frozen
 from perftui.fixes.model import FixOption, Risk
-from perftui.fixes.source.program import PatchRefusedError
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.table import GrowingTable
+from perftui.script.program import PatchRefusedError
 from tests.core.diagnosis.runs import event_table
 from tests.core.diagnosis.script_runs import Seen, stacks_of
 from tests.core.diagnosis.test_slow_steps import collecting

@@ -15,10 +15,10 @@ from perftui.fixes.line_change import Plan
 from perftui.fixes.no_grad import without_gradients
 from perftui.fixes.recompute import called_directly
 from perftui.fixes.source.patching import written
-from perftui.fixes.source.program import PatchRefusedError, parse_program
 from perftui.fixes.torch_compile import dynamic
 from perftui.fixes.torch_switch import cudnn_benchmark, search_off, tf32
 from perftui.fixes.whole_model import channels_last, compiled
+from perftui.script.program import PatchRefusedError, parse_program
 
 MARK = "  # here"
 TRAIN = "loss = model(x); loss.backward(); optimizer.step()"

@@ -12,7 +12,7 @@ import pytest
 
 from perftui.fixes.source.loader_arguments import LOADER
 from perftui.fixes.source.patching import call_patch
-from perftui.fixes.source.program import PatchRefusedError
+from perftui.script.program import PatchRefusedError
 
 WORKERS = {"num_workers": 2, "persistent_workers": True}
 HEAD = "from torch.utils.data import DataLoader\n"

@@ -13,8 +13,8 @@ from perftui.fixes.fix import option
 from perftui.fixes.model import FixOption, Risk
 from perftui.fixes.source.loader_arguments import WITHOUT_WORKERS
 from perftui.fixes.source.patching import call_patch
-from perftui.fixes.source.program import PatchRefusedError
 from perftui.run.manifest import Override
+from perftui.script.program import PatchRefusedError
 from tests.core.diagnosis.runs import MS, make_run, step_table, worker_table
 
 HEAD = "from torch.utils.data import DataLoader\n"

@@ -7,7 +7,7 @@ import pytest
 from perftui.fixes.model import Patch
 from perftui.fixes.source.optimizer_arguments import HAVE, optimizer_spec
 from perftui.fixes.source.patching import call_patch
-from perftui.fixes.source.program import PatchRefusedError
+from perftui.script.program import PatchRefusedError
 
 HEAD = "import torch\n"
 

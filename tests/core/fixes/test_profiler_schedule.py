@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 from perftui.fixes.profiler_schedule import few_steps
-from perftui.fixes.source.program import PatchRefusedError
+from perftui.script.program import PatchRefusedError
 from tests.core.fixes.test_line_changes import changed
 
 LOOP = """

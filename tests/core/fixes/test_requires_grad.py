@@ -11,8 +11,8 @@ from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import options
 from perftui.fixes.model import Risk
 from perftui.fixes.requires_grad import without_gradients
-from perftui.fixes.source.program import PatchRefusedError
 from perftui.run.manifest import Override
+from perftui.script.program import PatchRefusedError
 from tests.core.diagnosis.cpu_runs import judged, staged
 from tests.core.diagnosis.test_operator_work import backward, floats
 from tests.core.fixes.test_line_changes import changed

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from perftui.fixes.source.call_arguments import removed
-from perftui.fixes.source.calls import CallSpec, Context
+from perftui.fixes.source.calls import CallSpec, Context, removed
 from perftui.fixes.source.patching import call_patch
-from perftui.fixes.source.program import Literal, PatchRefusedError
+from perftui.script.program import Literal, PatchRefusedError
 
 DDP = CallSpec(
     noun="module",

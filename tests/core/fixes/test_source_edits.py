@@ -13,11 +13,20 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from perftui.fixes.source.edits import AddKeyword, Edit, RemoveKeyword, ReplaceLiteral, literal_text
-from perftui.fixes.source.patching import written
-from perftui.fixes.source.program import PatchRefusedError, parse_program
-from perftui.fixes.source.proof import proved
-from perftui.fixes.source.statements import insert_after, insert_after_imports, remove, wrap
+from perftui.fixes.source.edits import (
+    AddKeyword,
+    Edit,
+    RemoveKeyword,
+    ReplaceLiteral,
+    edit_of,
+    insert_after,
+    insert_after_imports,
+    literal_text,
+    remove,
+    wrap,
+)
+from perftui.fixes.source.patching import proved, written
+from perftui.script.program import PatchRefusedError, parse_program
 
 SIMPLE = (
     *("x = 1", "y = f(x)  # note", "a = 1; b = 2", "if x: pass", "pass", "del q ;"),
@@ -273,7 +282,7 @@ def test_a_literal_gives_way_to_any_other(old, new, encoding, newline) -> None:
     program = parse_program(source)
     now = program.literal(program.calls("f")[0].args[1])
     assert (now.value, type(now.value)) == (old, type(old))
-    after = made(source, now.edit(new))
+    after = made(source, edit_of(now, new))
     if literal_text(new)[0] not in "\"'":
         assert after == expected
     value = ast.literal_eval(parse_program(after).calls("f")[0].args[1])
@@ -283,7 +292,7 @@ def test_a_literal_gives_way_to_any_other(old, new, encoding, newline) -> None:
 def test_text_that_the_encoding_lacks_is_refused() -> None:
     source = b"# -*- coding: latin-1 -*-\nf('\xe9')\n"
     program = parse_program(source)
-    edit = program.literal(program.calls("f")[0].args[0]).edit("€")
+    edit = edit_of(program.literal(program.calls("f")[0].args[0]), "€")
     with pytest.raises(PatchRefusedError, match="encoding"):
         made(source, edit)
     with pytest.raises(PatchRefusedError, match="inf cannot be written"):

@@ -6,11 +6,10 @@ from textwrap import dedent
 
 import pytest
 
-from perftui.fixes.source.edits import Edit
-from perftui.fixes.source.names import module_name
+from perftui.fixes.source.edits import Edit, insert_after, insert_after_imports, wrap
 from perftui.fixes.source.patching import written
-from perftui.fixes.source.program import PatchRefusedError, parse_program
-from perftui.fixes.source.statements import insert_after, insert_after_imports, wrap
+from perftui.script.names import module_name
+from perftui.script.program import PatchRefusedError, parse_program
 
 
 def made(source: str, edit: Edit) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.fixes.source.program import syntax_tree
+from perftui.script.program import syntax_tree
 
 SOURCE = Path(ast.__file__).read_bytes()
 

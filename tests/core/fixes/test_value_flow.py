@@ -7,8 +7,8 @@ from textwrap import dedent
 
 import pytest
 
-from perftui.fixes.source.program import parse_program
-from perftui.fixes.source.value_flow import later_reads, names_bound
+from perftui.script.names import later_reads, names_bound
+from perftui.script.program import parse_program
 
 READ = {
     "after it": "STATEMENT\nuse(x)  # read\n",

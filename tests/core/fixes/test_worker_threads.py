@@ -12,7 +12,7 @@ from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import options
 from perftui.fixes.data_loader.worker_threads import one_thread
 from perftui.fixes.model import FixOption
-from perftui.fixes.source.program import PatchRefusedError
+from perftui.script.program import PatchRefusedError
 from tests.core.diagnosis.runs import MS
 from tests.core.diagnosis.test_input_rules import run_of, worker
 from tests.core.fixes.test_line_changes import changed, difference

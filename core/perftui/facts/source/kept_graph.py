@@ -10,7 +10,8 @@ from pathlib import Path
 from perftui.facts.fact import Facts
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.source_calls import called, only_line
-from perftui.facts.source.source_search import own_files, tree_of
+from perftui.facts.source.source_search import own_files
+from perftui.script.program import tree_of
 
 _OF_TORCH = {"detach", "item", "tolist", "numpy", "no_grad", "zeros", "zeros_like"}
 _WITHOUT_GRAPH = _OF_TORCH | {"float", "int", "len", "str", "format"}

@@ -12,7 +12,8 @@ from perftui.facts.fact import Facts
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.main_thread import main_thread
 from perftui.facts.source.source_calls import only_line
-from perftui.facts.source.source_search import own_files, tree_of
+from perftui.facts.source.source_search import own_files
+from perftui.script.program import tree_of
 
 _OFF = ("no_grad", "inference_mode")
 

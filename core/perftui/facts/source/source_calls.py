@@ -16,7 +16,9 @@ from pathlib import Path
 
 from perftui.facts.fact import Facts
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.source_search import own_files, tree_of
+from perftui.facts.source.source_search import own_files
+from perftui.script.program import tree_of
+from perftui.script.same_input import second_calls
 
 FITS = 0.5
 """Share of the operators of a turn that the text of a loop has to call, to be that loop."""
@@ -103,6 +105,13 @@ def call_repeated(facts: Facts) -> LineShare | None:
         (str(path), line) for path, changed in own_files(facts) for line in _repeated(path, changed)
     }
     return only_line(found)
+
+
+def same_call(facts: Facts) -> LineShare | None:
+    """The second of two calls of a module, or of a method of one, that a step makes with the same
+    input before one backward pass; None where there is none, or the same is also called with other
+    input: two views of a batch through one encoder are no repetition."""
+    return only_line(set(second_calls(own_files(facts))))
 
 
 def only_line(found: set[tuple[str, int]]) -> LineShare | None:

@@ -11,6 +11,7 @@ from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, fact
 from perftui.facts.source.main_thread import stack_samples
 from perftui.run.regular import read_regular
+from perftui.script.program import tree_of
 
 MOST_FILES = 8
 
@@ -87,15 +88,6 @@ def _lines(path: Path, changed: int, pattern: str) -> tuple[int, ...]:
     found = [number for number, line in lines if matches(line.partition("#")[0])]
     documented = _docstrings(path, changed) if found else set()
     return tuple(number for number in found if number not in documented)
-
-
-@lru_cache(8)
-def tree_of(path: Path, changed: int) -> ast.AST:  # noqa: ARG001 - part of the key
-    """The syntax tree of a file that was last changed then, empty where it is no Python."""
-    try:
-        return ast.parse(read_regular(path))
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return ast.Module([], [])
 
 
 def _docstrings(path: Path, changed: int) -> set[int]:

@@ -12,7 +12,7 @@ from perftui.fixes.fix import Fix
 from perftui.fixes.model import Risk
 from perftui.fixes.source.calls import CallSpec
 from perftui.fixes.source.loader_arguments import LOADER
-from perftui.fixes.source.program import Literal
+from perftui.script.program import Literal
 
 
 def loader_change(

@@ -17,7 +17,7 @@ from perftui.fixes.data_loader.worker_gain import LEAST_GAIN, step_cost
 from perftui.fixes.fix import Fix, offered
 from perftui.fixes.launched_script import script_of
 from perftui.fixes.model import FixOption, Risk
-from perftui.fixes.source.program import PatchRefusedError, parse_program, read_source
+from perftui.script.program import PatchRefusedError, parse_program, read_source
 
 ENOUGH_IDLE = 0.75
 """Share of the cores new workers need that has to be idle before: other programs come and go, and a

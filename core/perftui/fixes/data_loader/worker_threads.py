@@ -15,8 +15,8 @@ from perftui.fixes.line_change import LineChange
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, ReplaceExpression
 from perftui.fixes.source.loader_arguments import LOADER
-from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import (
+from perftui.script.names import qualified_name
+from perftui.script.program import (
     PatchRefusedError,
     Program,
     called_name,

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from perftui.fixes.source.edits import Edit
-from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import (
+from perftui.fixes.source.edits import Edit, RemoveKeyword, ReplaceLiteral, edit_of
+from perftui.script.names import qualified_name
+from perftui.script.program import (
+    Decided,
     Literal,
     Loop,
     PatchRefusedError,
     Program,
     assigned_value,
     called_name,
+    is_literal,
 )
-from perftui.fixes.source.training_calls import trains, trains_each_turn
+from perftui.script.training import trains, trains_each_turn
+from perftui.script.uses import is_shown
+from perftui.script.values import Wanted, followed, from_dict
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _REPEATING = (Loop, *_COMPREHENSIONS)
@@ -168,3 +173,226 @@ def _evaluated_once(loop: ast.AST, child: ast.AST) -> bool:
     if isinstance(loop, _COMPREHENSIONS):
         return child is loop.generators[0]
     return isinstance(loop, (ast.For, ast.AsyncFor)) and child is loop.iter
+
+
+_COMPUTED = (ast.Call, ast.Await, ast.NamedExpr, ast.Yield, ast.YieldFrom)
+
+
+def argument(call: ast.Call, name: str, position: int | None) -> ast.expr | None:
+    """The expression given for ``name``, by keyword or at ``position``; None where there is none.
+
+    Raises:
+        PatchRefusedError: positional arguments are unpacked, so that positions are unknown.
+    """
+    if any(isinstance(given, ast.Starred) for given in call.args):
+        raise PatchRefusedError("the call unpacks positional arguments")
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    if position is not None and position < len(call.args):
+        return call.args[position]
+    return None
+
+
+def decided(
+    program: Program, call: ast.Call, spec: CallSpec, name: str, kind: type[object]
+) -> Decided:
+    """What decides the argument ``name`` of ``call``; an option has to be one for a ``kind``.
+
+    If the source leaves several, ``spec.seen`` shows which of them the run had.
+
+    Raises:
+        PatchRefusedError: that is not certain.
+    """
+    given = argument(call, name, spec.positions.get(name))
+    unpacked = [keyword.value for keyword in call.keywords if keyword.arg is None]
+    if not spec.follows:
+        _refuse_unclear(call, name, given, unpacked)
+    wanted = Wanted(name, kind, spec.seen.get(name))
+    default = spec.defaults.get(name)
+    if given is not None:
+        return followed(program, given, wanted)
+    if len(unpacked) > 1:
+        raise PatchRefusedError(f"{name} may be in any of {len(unpacked)} unpacked dicts")
+    found = from_dict(program, unpacked[0], wanted, default) if unpacked else None
+    return found or Decided(default, program.span(call), name)
+
+
+def changed(
+    program: Program, call: ast.Call, spec: CallSpec, name: str, value: Literal
+) -> Edit | None:
+    """The edit that gives ``call`` the argument, None where it has it.
+
+    Raises:
+        PatchRefusedError: what decides it now is not certain, or is of another kind than ``value``.
+    """
+    now = decided(program, call, spec, name, type(value))
+    for other in spec.conflicts.get(name, ()) if value else ():
+        beside = argument(call, other, spec.positions.get(other))
+        if beside is not None and not (is_literal(beside) and not ast.literal_eval(beside)):
+            raise PatchRefusedError(f"{name} does not go with {other}={ast.unparse(beside)}")
+    unset = now.keyword or now.value is spec.defaults.get(name) is None
+    if not unset and not now.is_a(type(value)):
+        raise PatchRefusedError(f"{name} is {now.value!r}")
+    return None if now.value == value else edit_of(now, value)
+
+
+def each_changed(
+    spec: CallSpec, program: Program, call: ast.Call, arguments: Mapping[str, Literal]
+) -> dict[str, Edit]:
+    """The edits that give ``call`` each of ``arguments`` by itself, those left out that it has.
+
+    Raises:
+        PatchRefusedError: what decides one now is not certain, or is of another kind.
+    """
+    found = {name: changed(program, call, spec, name, arguments[name]) for name in arguments}
+    return {name: edit for name, edit in found.items() if edit}
+
+
+def removed(program: Program, call: ast.Call, name: str) -> RemoveKeyword:
+    """The keyword ``name`` taken out of ``call``.
+
+    Raises:
+        PatchRefusedError: it is not given there, or computed there, which may do more than that.
+    """
+    given = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    if given is None:
+        raise PatchRefusedError(f"the call has no keyword {name}")
+    if any(isinstance(node, _COMPUTED) for node in ast.walk(given)):
+        raise PatchRefusedError(f"{name}={ast.unparse(given)} is computed")
+    return RemoveKeyword(program.span(call), name)
+
+
+def _refuse_unclear(
+    call: ast.Call, name: str, given: ast.expr | None, unpacked: list[ast.expr]
+) -> None:
+    if unpacked:
+        raise PatchRefusedError(f"{name} may come from **{ast.unparse(unpacked[0])}")
+    if given in call.args:
+        raise PatchRefusedError(f"{name} is given by position")
+    if given is not None and not is_literal(given):
+        raise PatchRefusedError(f"{name}={ast.unparse(given)} is not a literal")
+
+
+_MOST = 3
+
+
+def consequences(
+    program: Program, call: ast.Call, spec: CallSpec, readers: Iterable[ast.expr], file: str
+) -> tuple[str, ...]:
+    """Sentences for a person; ``readers`` are what else reads the changed value."""
+    shared = _shared(program, call, spec, readers, file)
+    found = (_several(program, call, spec), shared, _made_again(program, call, spec, file, shared))
+    return tuple(sentence for sentence in found if sentence)
+
+
+def stale_texts(program: Program, edits: Iterable[Edit], file: str) -> tuple[str, ...]:
+    """Sentences about comments and help texts that name a value which ``edits`` replace."""
+    found = []
+    for edit in edits:
+        if not isinstance(edit, ReplaceLiteral):
+            continue
+        line = edit.at[0]
+        old = program.lines[line - 1][edit.at[1] : edit.at[3]]
+        word = re.compile(rf"(?<![\w.]){re.escape(old)}(?![\w.]*\w)")
+        if word.search(program.comments(line, line)):
+            found.append(f"The comment at {file}:{line} still says {old}.")
+        found += [
+            f"The help text at {file}:{call.lineno} still says {old}."
+            for call in program.calls("add_argument")
+            if call.lineno <= line <= (call.end_lineno or line) and word.search(_help(call))
+        ]
+    return tuple(found)
+
+
+def _help(call: ast.Call) -> str:
+    texts = (keyword.value for keyword in call.keywords if keyword.arg == "help")
+    return " ".join(str(one.value) for one in texts if isinstance(one, ast.Constant))
+
+
+def _several(program: Program, call: ast.Call, spec: CallSpec) -> str:
+    over = each_of_few(program, call)
+    if over is None:
+        return ""
+    return f"The call makes a {spec.noun} for each of {ast.unparse(over)}: all of them change."
+
+
+def _shared(
+    program: Program, call: ast.Call, spec: CallSpec, readers: Iterable[ast.expr], file: str
+) -> str:
+    own = set(ast.walk(call))
+    said = [
+        _said(program, reader, spec, file)
+        for reader in readers
+        if reader not in own and not is_shown(program, reader)
+    ]
+    # Loaders before lines that read the value for something else.
+    named = sorted(dict.fromkeys(said), key=lambda text: text.startswith(f"{file}:"))
+    if not named:
+        return ""
+    more = [f"{len(named) - _MOST} more"] if len(named) > _MOST else []
+    first, *rest = (*named[:_MOST], *more)
+    listed = f"{', '.join((first, *rest[:-1]))} and {rest[-1]}" if rest else first
+    verb, pronoun = ("read", "them") if rest else ("reads", "it")
+    return f"{listed} {verb} the same value: it changes for {pronoun}, too."
+
+
+def _said(program: Program, reader: ast.expr, spec: CallSpec, file: str) -> str:
+    around = (reader, *program.ancestors(reader))
+    made = [one for one in around if isinstance(one, ast.Call) and _is_such(program, one, spec)]
+    if not made:
+        return f"{file}:{reader.lineno}"
+    name = _target(program, made[0])
+    return f"{name or f'another {spec.noun}'} at {file}:{made[0].lineno}"
+
+
+def _made_again(program: Program, call: ast.Call, spec: CallSpec, file: str, shared: str) -> str:
+    """Where the script makes what it calls by the same name once more, for later steps."""
+    name = _target(program, call)
+    for other in program.calls() if name else ():
+        is_later = _statement(program, other).lineno > _statement(program, call).lineno
+        is_later = is_later and _target(program, other) == name
+        if not is_later or not _is_such(program, other, spec) or f":{other.lineno}" in shared:
+            continue
+        if program.scope(other) is program.scope(call) and _follows(program, call, other):
+            return (
+                f"{name} is made again at {file}:{other.lineno}, which stays unchanged: this is "
+                "half of the fix."
+            )
+    return ""
+
+
+def _is_such(program: Program, call: ast.Call, spec: CallSpec) -> bool:
+    return qualified_name(program, call.func) in spec.names
+
+
+def _target(program: Program, call: ast.Call) -> str:
+    """The name that the statement around ``call`` gives what it makes; empty where none is."""
+    statement = _statement(program, call)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return ast.unparse(targets[0]) if len(targets) == 1 else ""
+
+
+def _statement(program: Program, call: ast.Call) -> ast.stmt:
+    return next(one for one in program.ancestors(call) if isinstance(one, ast.stmt))
+
+
+def _follows(program: Program, first: ast.Call, other: ast.Call) -> bool:
+    """Whether ``other`` may run after ``first`` did, and not instead of it."""
+    branches = set(_branches(program, first))
+    own = list(_branches(program, other))
+    if any((node, not is_body) in branches for node, is_body in own):
+        return False
+    loops = {one for one in program.ancestors(first) if isinstance(one, Loop)}
+    in_later_loop = any(
+        isinstance(one, Loop) and one not in loops for one in program.ancestors(other)
+    )
+    return in_later_loop or set(own) <= branches
+
+
+def _branches(program: Program, node: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
+    """Conditions around ``node``, and whether it stands where they hold."""
+    for above in program.ancestors(node):
+        if isinstance(above, ast.If):
+            yield above, node in above.body
+        node = above

@@ -6,11 +6,10 @@ import ast
 from collections.abc import Mapping
 from dataclasses import replace
 
-from perftui.fixes.source.call_arguments import each_changed
-from perftui.fixes.source.calls import CallSpec
+from perftui.fixes.source.calls import CallSpec, each_changed
 from perftui.fixes.source.edits import Edit
-from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Literal, PatchRefusedError, Program, called_name
+from perftui.script.names import qualified_name
+from perftui.script.program import Literal, PatchRefusedError, Program, called_name
 
 HAVE: Mapping[str, tuple[str, ...]] = {
     "fused": ("Adagrad", "Adam", "AdamW", "SGD"),

@@ -13,7 +13,6 @@ from typing import Any
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from perftui.fixes.source.call_layout import with_keyword, without_keyword
 from perftui.fixes.source.edits import (
     AddKeyword,
     Edit,
@@ -26,7 +25,161 @@ from perftui.fixes.source.edits import (
     WrapBlock,
     from_the_end,
 )
-from perftui.fixes.source.program import PatchRefusedError, Span
+from perftui.script.program import PatchRefusedError, Span
+
+
+def with_keyword(
+    call: cst.Call, name: str, value: cst.BaseExpression, *, commented: bool = False
+) -> cst.Call:
+    """``call`` with ``name=value`` after its last argument, before any ``**kwargs``.
+
+    One argument a line stays one a line, a trailing comma stays, comments stay with the argument
+    they follow, and ``a = b`` keeps its spaces. ``commented``: a comment stands behind the closing
+    bracket; where the last argument is on its line, it may be about that, and they stay together.
+    """
+    args = list(call.args)
+    at = next((i for i, arg in enumerate(args) if arg.star == "**"), len(args))
+    added = cst.Arg(value=value, keyword=cst.Name(name), equal=_equal(args))
+    if at < len(args):
+        comma = _plain(args[at - 1].comma) if at else _first_separator(call)
+        args.insert(at, added.with_changes(comma=comma))
+    elif args:
+        is_beside = commented and not _breaks(args[-1])
+        separator = _plain(cst.MaybeSentinel.DEFAULT) if is_beside else _separator(call, args)
+        args[-1:] = _appended(args, added, separator)
+    else:
+        args = [added]
+    return call.with_changes(args=args)
+
+
+def without_keyword(call: cst.Call, name: str) -> cst.Call:
+    """``call`` without its keyword ``name``, if it has it; what closed the list closes it again.
+
+    Raises:
+        PatchRefusedError: a comment stands with it.
+    """
+    args = list(call.args)
+    names = [arg.keyword.value if arg.keyword else None for arg in args]
+    if name not in names:
+        return call
+    at = names.index(name)
+    removed = args.pop(at)
+    comma = removed.comma
+    closing = removed.whitespace_after_arg
+    if isinstance(comma, cst.Comma):
+        closing = comma.whitespace_after
+    before = args[-1].comma if args and at == len(args) else None
+    dropped: list[cst.CSTNode] = [removed]
+    if at == len(args):
+        # Own lines behind the last argument are about what comes after it, and stay.
+        none = cst.SimpleWhitespace("")
+        bare = removed.with_changes(comma=cst.MaybeSentinel.DEFAULT, whitespace_after_arg=none)
+        dropped = [bare, getattr(closing, "first_line", closing)]
+        dropped += [before.whitespace_before] if isinstance(before, cst.Comma) else []
+    if any(map(_has_comment, dropped)):
+        raise PatchRefusedError(f"a comment stands with {name}, and would be lost")
+    if at < len(args):
+        return call.with_changes(args=args)
+    if not args:
+        opening = _joined(call.whitespace_before_args, closing)
+        return call.with_changes(args=args, whitespace_before_args=opening)
+    last = args[-1]
+    space = _joined(before.whitespace_after if isinstance(before, cst.Comma) else closing, closing)
+    if isinstance(comma, cst.Comma):
+        args[-1] = last.with_changes(comma=comma.with_changes(whitespace_after=space))
+    else:
+        args[-1] = last.with_changes(comma=comma, whitespace_after_arg=space)
+    return call.with_changes(args=args)
+
+
+def _breaks(last: cst.Arg) -> bool:
+    """Whether a line ends between the last argument and the closing bracket."""
+    comma = last.comma
+    after = comma.whitespace_after if isinstance(comma, cst.Comma) else last.whitespace_after_arg
+    return isinstance(after, cst.ParenthesizedWhitespace)
+
+
+def _has_comment(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Comment) or any(map(_has_comment, node.children))
+
+
+def _joined(
+    before: cst.BaseParenthesizableWhitespace, closing: cst.BaseParenthesizableWhitespace
+) -> cst.BaseParenthesizableWhitespace:
+    """What closes a list, after the comments of what stood ``before`` the removed argument."""
+    if not isinstance(before, cst.ParenthesizedWhitespace) or not _has_comment(before):
+        return closing
+    if not isinstance(closing, cst.ParenthesizedWhitespace):
+        return before
+    lines = [*before.empty_lines, *closing.empty_lines]
+    return closing.with_changes(first_line=before.first_line, empty_lines=lines)
+
+
+def _equal(args: list[cst.Arg]) -> cst.AssignEqual:
+    """The spacing of the other keywords."""
+    for arg in args:
+        if isinstance(arg.equal, cst.AssignEqual):
+            return arg.equal.deep_clone()
+    none = cst.SimpleWhitespace("")
+    return cst.AssignEqual(whitespace_before=none, whitespace_after=none)
+
+
+def _separator(call: cst.Call, args: list[cst.Arg]) -> cst.Comma:
+    """The comma between the last two arguments, else one that follows the opening bracket."""
+    return _plain(args[-2].comma) if len(args) > 1 else _first_separator(call)
+
+
+def _first_separator(call: cst.Call) -> cst.Comma:
+    opening = call.whitespace_before_args
+    if isinstance(opening, cst.ParenthesizedWhitespace):
+        return cst.Comma(whitespace_after=_without_comments(opening))
+    return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+
+
+def _plain(comma: cst.Comma | cst.MaybeSentinel) -> cst.Comma:
+    """A copy of ``comma`` and the white space after it, without comments."""
+    if not isinstance(comma, cst.Comma):
+        return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    after = comma.whitespace_after
+    if isinstance(after, cst.ParenthesizedWhitespace):
+        return cst.Comma(whitespace_after=_without_comments(after))
+    return comma.deep_clone()
+
+
+def _without_comments(space: cst.ParenthesizedWhitespace) -> cst.ParenthesizedWhitespace:
+    newline = cst.TrailingWhitespace(newline=space.first_line.newline.deep_clone())
+    return space.with_changes(first_line=newline, empty_lines=[]).deep_clone()
+
+
+def _appended(args: list[cst.Arg], added: cst.Arg, separator: cst.Comma) -> list[cst.Arg]:
+    """The last argument and ``added`` behind it; what closed the list closes it again."""
+    last = args[-1]
+    if isinstance(last.comma, cst.Comma):
+        closing = last.comma.whitespace_after
+        between, closing = _moved_comment(separator, closing)
+        comma = last.comma.with_changes(whitespace_after=closing)
+        return [last.with_changes(comma=between), added.with_changes(comma=comma)]
+    between, closing = _moved_comment(separator, last.whitespace_after_arg)
+    last = last.with_changes(comma=between, whitespace_after_arg=cst.SimpleWhitespace(""))
+    return [last, added.with_changes(whitespace_after_arg=closing)]
+
+
+def _moved_comment(
+    separator: cst.Comma, closing: cst.BaseParenthesizableWhitespace
+) -> tuple[cst.Comma, cst.BaseParenthesizableWhitespace]:
+    """A comment behind the last argument stays on its line when the new one starts another."""
+    between = separator.whitespace_after
+    if not (
+        isinstance(between, cst.ParenthesizedWhitespace)
+        and isinstance(closing, cst.ParenthesizedWhitespace)
+    ):
+        return separator, closing
+    commented = between.with_changes(first_line=closing.first_line)
+    bare = cst.TrailingWhitespace(newline=closing.first_line.newline.deep_clone())
+    return (
+        separator.with_changes(whitespace_after=commented),
+        closing.with_changes(first_line=bare),
+    )
 
 
 def edited(source: bytes, edits: Sequence[Edit]) -> bytes:

@@ -26,10 +26,8 @@ from perftui.facts.cpu.repeated_backward import repeated_backward
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.settings import settings
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.model_line import second_call
-from perftui.facts.source.operator_lines import at, line_of, lines_of, place_of
-from perftui.facts.source.same_input import same_call
-from perftui.facts.source.source_calls import call_repeated
+from perftui.facts.source.operator_lines import at, line_of, lines_of, place_of, second_call
+from perftui.facts.source.source_calls import call_repeated, same_call
 from perftui.facts.step.judged_step import JudgedStep
 from perftui.facts.step.steady import Mask
 from perftui.trace.model import NONE, Int64

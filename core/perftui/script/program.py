@@ -10,7 +10,7 @@ import threading
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -243,6 +243,15 @@ def read_source(path: Path) -> bytes:
         return read_regular(path)
     except OSError as error:
         raise PatchRefusedError(f"{path} cannot be read: {error.strerror}") from error
+
+
+@lru_cache(8)
+def tree_of(path: Path, changed: int) -> ast.AST:  # noqa: ARG001 - part of the key
+    """The syntax tree of a file that was last changed then, empty where it is no Python."""
+    try:
+        return syntax_tree(read_regular(path))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
 
 
 def called_name(call: ast.Call) -> str:

@@ -1,14 +1,144 @@
-"""Layer normalisation that is written out in one function."""
+"""Formulas of one tensor that are an activation of torch's, whatever order they are written in."""
 
 from __future__ import annotations
 
 import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from perftui.fixes.source.formula import OneOperator
-from perftui.fixes.source.local_values import LocalValues, own_attribute
-from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.numbers import is_number
-from perftui.fixes.source.program import Program, called_name
+from perftui.script.local_values import LocalValues, own_attribute
+from perftui.script.names import qualified_name
+from perftui.script.numbers import is_number
+from perftui.script.program import Program, called_name
+
+_POINTS = tuple(at / 7 - 3.0 for at in range(43))
+"""Where a formula is computed: two that agree at all of these are the same, made of so little."""
+
+_AGREE = 1e-7
+"""Constants are often written with ten digits."""
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
+_FUNCTIONS: Mapping[str, Callable[[float], float]] = {
+    "tanh": math.tanh,
+    "erf": math.erf,
+    "exp": math.exp,
+    "sqrt": math.sqrt,
+    "square": lambda x: x * x,
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+}
+_OF_NUMBERS = ("math.", "numpy.")
+
+ACTIVATIONS: Mapping[str, Callable[[float], float]] = {
+    "gelu({})": lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2))),
+    'gelu({}, approximate="tanh")': lambda x: (
+        0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    ),
+    "silu({})": lambda x: x / (1 + math.exp(-x)),
+}
+"""How each is written of ``torch.nn.functional``."""
+
+
+@dataclass(frozen=True)
+class OneOperator:
+    """A call of ``torch.nn.functional`` that computes the same."""
+
+    text: str
+    """``gelu(x)``."""
+    tensor: str
+    """``x``."""
+
+
+class _NoFormulaError(ValueError):
+    """The expression is not made of numbers, one tensor and known functions."""
+
+
+@dataclass
+class _Formula:
+    """An expression of one tensor, ready to be computed."""
+
+    program: Program
+    local: LocalValues
+    tensor: str = ""
+    is_of_torch: bool = False
+    """Whether a function or a method is in it that only tensors have."""
+
+    def at(self, node: ast.expr, x: float) -> float:
+        """The value of ``node`` where the tensor is ``x``.
+
+        Raises:
+            _NoFormulaError: it is something else.
+        """
+        if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+            return float(node.value)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -self.at(node.operand, x)
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            return _OPERATORS[type(node.op)](self.at(node.left, x), self.at(node.right, x))
+        if isinstance(node, ast.Call):
+            return self._called(node, x)
+        if isinstance(node, ast.Name):
+            return self._named(node, x)
+        if qualified_name(self.program, node) in ("math.pi", "numpy.pi"):
+            return math.pi
+        raise _NoFormulaError
+
+    def _called(self, call: ast.Call, x: float) -> float:
+        name, named = called_name(call), qualified_name(self.program, call.func) or ""
+        given = list(call.args)
+        of_torch = named.startswith("torch.")
+        if not of_torch and not named.startswith(_OF_NUMBERS):
+            if not isinstance(call.func, ast.Attribute) or named:
+                raise _NoFormulaError
+            # A method of a tensor.
+            given.insert(0, call.func.value)
+            of_torch = True
+        self.is_of_torch |= of_torch
+        if call.keywords or not given:
+            raise _NoFormulaError
+        if name == "pow" and len(given) == 2:
+            return _OPERATORS[ast.Pow](self.at(given[0], x), self.at(given[1], x))
+        if len(given) != 1 or name not in _FUNCTIONS:
+            raise _NoFormulaError
+        return _FUNCTIONS[name](self.at(given[0], x))
+
+    def _named(self, node: ast.Name, x: float) -> float:
+        value = self.local.peeked(node)
+        if value is not node and node.id != self.tensor:
+            mark = self.tensor, self.is_of_torch
+            try:
+                result = self.at(value, x)
+            except _NoFormulaError:
+                self.tensor, self.is_of_torch = mark
+            else:
+                self.local.followed(node)
+                return result
+        if self.tensor not in ("", node.id):
+            raise _NoFormulaError
+        self.tensor = node.id
+        return x
+
+
+def activation(program: Program, local: LocalValues, node: ast.expr) -> OneOperator | None:
+    """``gelu(x)`` where ``node`` is that of a tensor ``x``; None where it is none that is known."""
+    formula = _Formula(program, local)
+    try:
+        values = [(x, formula.at(node, x)) for x in _POINTS]
+    except (_NoFormulaError, ArithmeticError, ValueError, TypeError):
+        return None
+    if not formula.tensor or not formula.is_of_torch:
+        return None
+    for text, function in ACTIVATIONS.items():
+        if all(abs(function(x) - value) <= _AGREE for x, value in values):
+            return OneOperator(text.format(formula.tensor), formula.tensor)
+    return None
 
 
 class _Norm:

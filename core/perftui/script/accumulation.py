@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from perftui.fixes.source.program import (
+from perftui.script.program import (
     Function,
     Loop,
     PatchRefusedError,
@@ -15,9 +15,9 @@ from perftui.fixes.source.program import (
     bound_name,
     called_name,
 )
-from perftui.fixes.source.readers import attributes
-from perftui.fixes.source.step_counter import last_turn, step_counter
-from perftui.fixes.source.step_loop import StepStatement
+from perftui.script.steps import last_turn, step_counter
+from perftui.script.training import StepStatement
+from perftui.script.uses import attributes
 
 _NOT_OPTIMIZERS = re.compile(r"sched|prof|progress|bar|env|lr|warmup|wandb|meter", re.IGNORECASE)
 """Names of what has a ``step()`` and is no optimizer."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import PatchRefusedError, Program, assigned_value, bound_name
+from perftui.script.names import qualified_name
+from perftui.script.program import PatchRefusedError, Program, assigned_value, bound_name
 
 
 class LocalValues:

@@ -1,0 +1,262 @@
+"""Whether what a loop goes over can be gone over again."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from perftui.script.names import bindings_of
+from perftui.script.parameter_loop import refuse_read_later, taken_apart
+from perftui.script.program import Function, PatchRefusedError, Program, assigned_value, called_name
+
+_DEEPEST = 3
+
+
+def refuse_one_pass(program: Program, over: ast.expr, depth: int = _DEEPEST) -> None:
+    """Nothing where what is gone over can be gone over twice, as a list can and a generator not.
+
+    Raises:
+        PatchRefusedError: it is not certain: the loop that scales may have found nothing.
+    """
+    if isinstance(over, (ast.List, ast.Tuple, ast.ListComp, ast.Subscript)):
+        return
+    if isinstance(over, ast.Call) and (depth == _DEEPEST or called_name(over) in ("list", "tuple")):
+        return
+    values: list[ast.expr | None] = [None]
+    if isinstance(over, ast.Name) and depth:
+        values = []
+        for binding in bindings_of(program, over):
+            given = _given(program, binding) if isinstance(binding, ast.arg) else []
+            values += given or [assigned_value(program, binding)]
+    for value in values:
+        if value is None:
+            text = ast.unparse(over)
+            raise PatchRefusedError(f"{text} may be a generator, which only one loop can consume")
+        refuse_one_pass(program, value, depth - 1)
+
+
+def _given(program: Program, parameter: ast.arg) -> list[ast.expr]:
+    """What all calls of the file give for ``parameter`` by position."""
+    function = program.parents[program.parents[parameter]]
+    if not isinstance(function, Function) or parameter not in function.args.args:
+        return []
+    at = function.args.args.index(parameter)
+    calls = [one for one in program.calls() if function in program.own_functions(one)]
+    return [call.args[at] for call in calls] if all(len(one.args) > at for one in calls) else []
+
+
+_EPSILON = "1e-06"
+"""What ``clip_grad_norm_`` adds to the norm."""
+
+
+def factor_name(statement: ast.stmt) -> str | None:
+    """The name of ``factor = limit / (norm + 1e-6)``; None where the statement is another."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    target = statement.targets[0]
+    return target.id if isinstance(target, ast.Name) else None
+
+
+def limit_of(
+    program: Program, loop: ast.For, scaling: ast.stmt | None, norm: str, given: ast.stmt | None
+) -> str | None:
+    """What the norm is limited to by ``scaling``, a loop or one under a condition.
+
+    Raises:
+        PatchRefusedError: it scales, but not certainly as ``clip_grad_norm_`` does.
+    """
+    test = scaling.test if isinstance(scaling, ast.If) and not scaling.orelse else None
+    body = scaling.body if isinstance(scaling, ast.If) else [scaling]
+    if len(body) == 2 and given is None:
+        given, body = body[0], body[1:]
+    scale = body[0] if len(body) == 1 else None
+    if not isinstance(scale, ast.For) or ast.unparse(scale.iter) != ast.unparse(loop.iter):
+        return None
+    factor = _scaled_by(program, scale)
+    if factor is None:
+        return None
+    value: ast.expr | None = factor
+    if isinstance(factor, ast.Name):
+        value = given.value if isinstance(given, ast.Assign) else None
+        if given is None or factor_name(given) != factor.id:
+            return None
+    bounded = value
+    if isinstance(value, ast.Call) and called_name(value) == "min" and len(value.args) == 2:
+        ones = [one for one in value.args if ast.unparse(one) in ("1", "1.0")]
+        bounded = next((one for one in value.args if one not in ones), None) if ones else None
+    if not isinstance(bounded, ast.BinOp) or not isinstance(bounded.op, ast.Div):
+        return None
+    limit = ast.unparse(bounded.left)
+    asked = [f"{norm} > {limit}", f"{ast.unparse(factor)} < 1", f"{ast.unparse(factor)} < 1.0"]
+    is_asked = test is not None and ast.unparse(test) in asked
+    if (bounded is value and not is_asked) or (test is not None and not is_asked):
+        raise PatchRefusedError(f"line {scale.lineno} may scale gradients that are short already")
+    if ast.unparse(bounded.right) != f"{norm} + {_EPSILON}":
+        text = ast.unparse(bounded)
+        raise PatchRefusedError(f"line {bounded.lineno}: {text} is not what clip_grad_norm_ does")
+    refuse_one_pass(program, loop.iter)
+    return limit
+
+
+def _scaled_by(program: Program, loop: ast.For) -> ast.expr | None:
+    """What ``loop`` multiplies each gradient by."""
+    parts = taken_apart(program, loop)
+    if parts is None or len(parts.statements) != 1 or not isinstance(loop.target, ast.Name):
+        return None
+    of, statement = loop.target.id, parts.statements[0]
+    if not set(parts.conditions) <= {f"{of}.grad is not None", f"not {of}.grad is None"}:
+        return None
+    gradients = (f"{of}.grad", f"{of}.grad.data", f"{of}.grad.detach()")
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Mult):
+        return statement.value if ast.unparse(statement.target) in gradients else None
+    value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
+    if isinstance(statement, ast.Expr) and isinstance(value, ast.Call):
+        owner = value.func.value if isinstance(value.func, ast.Attribute) else None
+        is_it = called_name(value) == "mul_" and len(value.args) == 1 and owner is not None
+        return (
+            value.args[0]
+            if owner is not None and is_it and ast.unparse(owner) in gradients
+            else None
+        )
+    if isinstance(statement, ast.Assign) and isinstance(value, ast.BinOp):
+        if ast.unparse(statement.targets[0]) not in gradients or not isinstance(value.op, ast.Mult):
+            return None
+        sides = [one for one in (value.left, value.right) if ast.unparse(one) not in gradients]
+        return sides[0] if len(sides) == 1 else None
+    return None
+
+
+_SQUARES = frozenset(
+    {
+        *("(g ** 2).sum()", "(g * g).sum()", "g.pow(2).sum()", "g.square().sum()"),
+        *("g.norm() ** 2", "g.norm(2) ** 2", "g.norm(2.0) ** 2", "g.norm(p=2) ** 2"),
+        *("g.norm().pow(2)", "g.norm(2).pow(2)", "g.norm().square()"),
+        *("torch.norm(g) ** 2", "torch.sum(g ** 2)"),
+    }
+)
+"""The squared norm of a gradient ``g``, ``item()`` left out."""
+_ROOTS = (
+    *("{0} ** 0.5", "{0} ** (1 / 2)", "{0} ** (1.0 / 2)", "{0} ** (1.0 / 2.0)"),
+    *("math.sqrt({0})", "sqrt({0})", "{0}.sqrt()", "torch.sqrt({0})"),
+)
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """Statements that follow one another, and what they come to."""
+
+    norm: ast.Assign
+    gone: tuple[ast.stmt, ...]
+    """All that is not needed beside ``clip_grad_norm_``: what adds up the squares, which is a loop
+    or a statement of one that does more, the factor, and the loop that scales."""
+    parameters: str
+    limit: str
+    is_float: bool
+    """The norm is a number of Python, as by ``item()``."""
+
+
+def clipped_by_hand(program: Program, loop: ast.For) -> Clipped | None:
+    """The clipping that ``loop`` begins; None where it does anything else.
+
+    Raises:
+        PatchRefusedError: it clips, but not certainly as torch does.
+    """
+    found = _squares(program, loop)
+    if found is None:
+        return None
+    summed, total, is_float = found
+    block = program.block(loop)
+    following = block[block.index(loop) + 1 :]
+    norm = following[0] if following else None
+    if not isinstance(norm, ast.Assign) or not isinstance(norm.targets[0], ast.Name):
+        return None
+    if ast.unparse(norm.value) not in [root.format(total) for root in _ROOTS]:
+        return None
+    name, rest = norm.targets[0].id, following[1:3]
+    factor = factor_name(rest[0]) if rest else None
+    scaling = rest[1] if factor is not None and len(rest) > 1 else rest[0] if rest else None
+    given = rest[0] if factor is not None else None
+    limit = limit_of(program, loop, scaling, name, given)
+    if scaling is None or limit is None:
+        return None
+    gone = [*([given] if given is not None else []), scaling]
+    taken = [summed, *gone]
+    _refuse_others(program, [loop, norm, *gone], taken, total, name, factor)
+    gone = [*_zero(program, loop, total), *taken]
+    return Clipped(norm, tuple(gone), ast.unparse(loop.iter), limit, is_float)
+
+
+def _squares(program: Program, loop: ast.For) -> tuple[ast.stmt, str, bool] | None:
+    """The statement that sums up squares, the name of the sum, and whether it is a float."""
+    parts = taken_apart(program, loop)
+    if parts is None or not isinstance(loop.target, ast.Name):
+        return None
+    of = loop.target.id
+    if not set(parts.conditions) <= {f"{of}.grad is not None", f"not {of}.grad is None"}:
+        return None
+    adding = [one for one in parts.statements if _is_square(one, of)]
+    if len(adding) != 1:
+        return None
+    added = adding[0]
+    total = ast.unparse(added.target)  # type: ignore[attr-defined] # an AugAssign
+    is_float = ".item()" in ast.unparse(added)
+    if len(parts.statements) == 1:
+        return loop, total, is_float
+    own = [one for one in loop.body if ast.dump(one) == ast.dump(added)]
+    return (own[0], total, is_float) if own else None
+
+
+def _is_square(statement: ast.stmt, of: str) -> bool:
+    if not isinstance(statement, ast.AugAssign) or not isinstance(statement.op, ast.Add):
+        return False
+    return isinstance(statement.target, ast.Name) and _of_gradient(statement.value, of) in _SQUARES
+
+
+def _of_gradient(node: ast.expr, of: str) -> str:
+    text = ast.unparse(node).replace(".item()", "")
+    for gradient in (f"{of}.grad.data", f"{of}.grad.detach()", f"{of}.grad"):
+        text = text.replace(gradient, "g")
+    return text
+
+
+def _refuse_others(
+    program: Program,
+    own: list[ast.stmt],
+    gone: list[ast.stmt],
+    total: str,
+    norm: str,
+    factor: str | None,
+) -> None:
+    """Nothing where nobody else needs what is no longer worked out, or holds a gradient.
+
+    Raises:
+        PatchRefusedError: somebody does.
+    """
+    within = {node for one in own for node in ast.walk(one)}
+    scope = program.scope(own[0])
+    for name in (total, factor):
+        for use in program.loads(name or ""):
+            is_norm = name == norm and use.lineno > own[0].lineno
+            if use not in within and program.scope(use) is scope and not is_norm:
+                raise PatchRefusedError(f"line {use.lineno} reads {name}, too")
+    for loop in (node for one in gone for node in ast.walk(one) if isinstance(node, ast.For)):
+        parts = taken_apart(program, loop)
+        if parts is not None:
+            refuse_read_later(parts)
+    for node in program.nodes:
+        held = node.value if isinstance(node, ast.Assign) else None
+        # A local name of a loop over parameters is gone with its turn.
+        in_loop = any(isinstance(above, ast.For) for above in program.ancestors(node))
+        if isinstance(held, ast.Attribute) and held.attr == "grad" and not in_loop:
+            raise PatchRefusedError(f"line {held.lineno} keeps a gradient as it was")
+
+
+def _zero(program: Program, loop: ast.For, total: str) -> list[ast.stmt]:
+    """``total = 0.0`` before ``loop``, where it sets nothing else."""
+    block = program.block(loop)
+    for one in block[: block.index(loop)]:
+        value = one.value if isinstance(one, ast.Assign) else None
+        is_it = isinstance(one, ast.Assign) and [ast.unparse(t) for t in one.targets] == [total]
+        if is_it and isinstance(value, ast.Constant) and not value.value:
+            return [one]
+    return []

@@ -1,0 +1,307 @@
+"""What of a file trains: its calls, its loops over steps, and the model."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from perftui.script.program import Function, Loop, PatchRefusedError, Program, called_name
+
+TRAINS = frozenset({"backward", "step", "zero_grad"})
+"""Methods that a training step calls."""
+
+_WORDS = re.compile(
+    r"(^|_)(train|fit|learn|optimi[sz]e|backprop|backward|update|attack|adapt|meta|inner)(_|$)"
+    r"|^(train|fit|update)|fine_?tun"
+)
+"""Names of functions of other files that may train."""
+_EPOCH = re.compile(r"(train|fit)_(one_)?epoch$|train_(model|loop|step|batch)$")
+_METER = re.compile(
+    r"meter|loss|acc|top\d|prec|recall|metric|stat|avg|mean|logger|bar|score|mse|time|eval|result"
+    r"|total|err|iou|auc|f1|confusion|hist|count|psnr|ssim",
+    re.I,
+)
+"""What is named so gathers figures."""
+_UPDATES = re.compile(r"step$|.*optimi[sz]e|add_$|sub_$|copy_$|update")
+
+
+def trains(program: Program, node: ast.AST) -> bool:
+    """Whether a training step is in ``node``, in what it calls of this file, or in a function of
+    another file that is named for it."""
+    called = _names(program, node, into_loops=True)
+    return _is_step(called) or any(
+        name not in program.functions and _EPOCH.match(name) for name in called
+    )
+
+
+def trains_each_turn(program: Program, loop: ast.AST) -> bool:
+    """Whether each turn of ``loop`` is a training step, and not several in a loop of its own."""
+    direct = _names(program, loop, into_loops=False)
+    # A loop over epochs steps a schedule and clears gradients itself.
+    goes_back = "backward" in _names(program, loop, into_loops=True)
+    return "backward" in direct if goes_back else _is_step(direct)
+
+
+def updates(program: Program, loop: ast.AST) -> bool:
+    """Whether each turn of ``loop`` updates parameters: by an optimizer, or by hand."""
+    return any(
+        _UPDATES.match(called_name(call)) and not _is_meter(call)
+        for call in _calls(program, loop, into_loops=False)
+    )
+
+
+def may_train(program: Program, node: ast.AST) -> str:
+    """What ``node`` calls that trains, or may do so in another file; empty where nothing does."""
+    if trains(program, node):
+        return "a training step"
+    for call in _calls(program, node, into_loops=True):
+        name = called_name(call)
+        if name == "train":
+            # `model.train()` and `model.train(False)` switch a mode; `train(model, x)` trains.
+            count = len(call.args) + len(call.keywords)
+            if count > 1 or (count and not isinstance(call.func, ast.Attribute)):
+                return "train()"
+        elif name not in program.functions and _WORDS.search(name) and not _is_meter(call):
+            return f"{name}()"
+    return ""
+
+
+def _is_meter(call: ast.Call) -> bool:
+    """Whether ``call`` is an ``update`` of something named for a mean, a score or a bar."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "update":
+        return False
+    return _METER.search(ast.unparse(call.func.value).rpartition(".")[2]) is not None
+
+
+def _is_step(called: set[str]) -> bool:
+    return "backward" in called or {"step", "zero_grad"} <= called
+
+
+def _names(program: Program, node: ast.AST, *, into_loops: bool) -> set[str]:
+    return {called_name(call) for call in _calls(program, node, into_loops=into_loops)}
+
+
+def _calls(
+    program: Program, node: ast.AST, *, into_loops: bool, known: set[ast.AST] | None = None
+) -> Iterator[ast.Call]:
+    """All calls in ``node``, and within functions of the file that it calls."""
+    known = {node} if known is None else known
+    for below in _below(node, into_loops):
+        if isinstance(below, ast.Call):
+            yield below
+            # Of `step` each optimizer has one.
+            own = program.own_functions(below) if called_name(below) != "step" else ()
+            for function in own:
+                if function not in known:
+                    known.add(function)
+                    yield from _calls(program, function, into_loops=into_loops, known=known)
+
+
+def _below(node: ast.AST, into_loops: bool) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if into_loops or not isinstance(child, Loop):
+            yield from _below(child, into_loops)
+
+
+_FUNCTIONS_BETWEEN = 5
+"""Functions between the loop and the backward pass."""
+
+
+def training_loop(program: Program) -> Loop:
+    """The outermost loop that every backward pass of the file is in, through calls of its own
+    functions; not beyond a function that makes an optimizer, where all is still to be set up.
+
+    Raises:
+        PatchRefusedError: there is none, or more than one.
+    """
+    passes = program.calls("backward")
+    if not passes:
+        raise PatchRefusedError("no line of the file runs backward")
+    loops = {_outermost(program, call) for call in passes}
+    if len(loops) > 1:
+        raise PatchRefusedError(f"{len(loops)} loops of the file train")
+    return loops.pop()
+
+
+def _outermost(program: Program, call: ast.Call) -> Loop:
+    found: Loop | None = None
+    node: ast.AST | None = call
+    for _ in range(_FUNCTIONS_BETWEEN):
+        function = None
+        for above in program.ancestors(node) if node is not None else ():
+            if isinstance(above, Loop):
+                found = above
+            elif isinstance(above, Function):
+                function = above
+                break
+        if function is None or _sets_up(function):
+            break
+        node = _only_use(program, function)
+    if found is None:
+        raise PatchRefusedError(f"line {call.lineno} runs backward outside of the file's loops")
+    return found
+
+
+def _sets_up(function: ast.AST) -> bool:
+    """Whether an optimizer is made in ``function``."""
+    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
+    return any(
+        isinstance(given, ast.Call) and called_name(given) == "parameters"
+        for call in calls
+        for given in call.args
+    )
+
+
+def _only_use(program: Program, function: Function) -> ast.AST | None:
+    """The only place of the file that names ``function``; None where there are none or several."""
+    named = [
+        one
+        for one in program.statements()
+        if isinstance(one, Function) and one.name == function.name
+    ]
+    uses: list[ast.Name] | list[ast.Attribute] = program.loads(function.name)
+    if isinstance(program.parents[function], ast.ClassDef):
+        nodes = ast.walk(program.tree)
+        attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
+        uses = [node for node in attributes if node.attr == function.name]
+    return uses[0] if len(uses) == len(named) == 1 else None
+
+
+_FUNCTIONS_BEFORE_LINE = 4
+"""Functions between the loop and the line."""
+
+
+@dataclass(frozen=True)
+class StepStatement:
+    """A statement of the loop over steps that leads to a line."""
+
+    loop: Loop
+    statement: ast.stmt
+    """Stands in the body of ``loop``."""
+    path: tuple[ast.stmt, ...]
+    """Statements that hold the line, or a call that leads there, from the line outwards to
+    ``statement``."""
+    of_many: bool = False
+    """Each turn of the loop holds many steps, as one over epochs does."""
+
+
+def step_statement(program: Program, line: int) -> StepStatement:
+    """The statement of the loop over steps that holds ``line``, or the call that leads there.
+
+    Raises:
+        PatchRefusedError: no such loop is in the file, or more than one call leads there.
+    """
+    node = statement_at(program, line)
+    path: list[ast.stmt] = []
+    for _ in range(_FUNCTIONS_BEFORE_LINE):
+        found = _in_loop(program, node, path)
+        if found is not None:
+            return found
+        node = _only_call(program, node)
+    raise PatchRefusedError(f"line {line} is too far from the loop over steps")
+
+
+def statement_at(program: Program, line: int) -> ast.stmt:
+    """The innermost statement that holds ``line``.
+
+    Raises:
+        PatchRefusedError: there is none.
+    """
+    around = [n for n in program.statements() if n.lineno <= line <= (n.end_lineno or n.lineno)]
+    if not around:
+        raise PatchRefusedError(f"there is no statement at line {line}")
+    return max(around, key=lambda node: (node.lineno, -(node.end_lineno or 0), node.col_offset))
+
+
+def _in_loop(program: Program, node: ast.stmt, path: list[ast.stmt]) -> StepStatement | None:
+    """The statement around ``node`` in the innermost loop that trains, within its function; what
+    stands around ``node`` up to there is added to ``path``."""
+    child: ast.AST = node
+    for above in program.ancestors(node):
+        if isinstance(child, ast.stmt):
+            path.append(child)
+        if isinstance(above, Function):
+            return None
+        if isinstance(above, Loop) and child in above.body and trains(program, above):
+            return _step_of(program, node, above, path)
+        child = above
+    return None
+
+
+def _step_of(program: Program, node: ast.stmt, loop: Loop, path: list[ast.stmt]) -> StepStatement:
+    if trains(program, path[0]):
+        raise PatchRefusedError(f"line {node.lineno} is part of the training step")
+    of_many = not trains_each_turn(program, loop)
+    if not of_many and not updates(program, loop):
+        raise PatchRefusedError(f"a step is several iterations of the loop at line {loop.lineno}")
+    return StepStatement(loop, path[-1], tuple(path), of_many)
+
+
+def _only_call(program: Program, node: ast.stmt) -> ast.stmt:
+    """The statement with the only call of the function around ``node``."""
+    around = [one for one in program.ancestors(node) if isinstance(one, Function)]
+    if not around:
+        raise PatchRefusedError(f"line {node.lineno} is not in a loop over training steps")
+    name = around[0].name
+    if trains(program, around[0]):
+        raise PatchRefusedError(f"{name}() trains")
+    kind = ast.Attribute if isinstance(program.parents[around[0]], ast.ClassDef) else ast.Name
+    calls = [call for call in program.calls(name) if isinstance(call.func, kind)]
+    if len(program.functions[name]) > 1 or len(calls) != 1:
+        raise PatchRefusedError(f"{name}() is called at {len(calls)} places of the file")
+    return next(one for one in program.ancestors(calls[0]) if isinstance(one, ast.stmt))
+
+
+def step_loop(program: Program) -> Loop:
+    """The loop of which each turn is a training step.
+
+    Raises:
+        PatchRefusedError: there is none, or more than one.
+    """
+    loops = (node for node in program.statements() if isinstance(node, Loop))
+    training = [loop for loop in loops if trains_each_turn(program, loop)]
+    if len(training) != 1:
+        raise PatchRefusedError(f"{len(training)} loops of the file train")
+    return training[0]
+
+
+def model_name(program: Program, loop: Loop) -> str:
+    """The name of the model that ``loop`` trains: called there, and its ``parameters()`` are asked
+    for in the file.
+
+    Raises:
+        PatchRefusedError: there is none, or more than one.
+    """
+    called = {
+        call.func.id
+        for call in ast.walk(loop)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+    }
+    asked = {
+        call.func.value.id
+        for call in program.calls("parameters")
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name)
+    }
+    models = sorted(called & asked)
+    if len(models) != 1:
+        which = ", ".join(models) or "none is known by name"
+        raise PatchRefusedError(f"the loop has no single model: {which}")
+    return models[0]
+
+
+def mentions(program: Program, *names: str) -> int | None:
+    """The line at which one of ``names`` is read, set, called or given as a keyword; None if
+    nowhere."""
+    said = (node for node in ast.walk(program.tree) if _said(node) in names)
+    return next((line for node in said if (line := getattr(node, "lineno", None))), None)
+
+
+def _said(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.arg if isinstance(node, ast.keyword) else None

@@ -39,7 +39,7 @@ def averaged_at_once(program: Program, _: int) -> Sequence[Edit]:
 def _of_loop(program: Program, loop: ast.For) -> ReplaceStatement | str | None:
     """What stands for ``loop``, or why it is left as it is; None where it is no average."""
     found = parameter_loop(program, loop)
-    average = average_of(found.statements, found.of_turn) if found else None
+    average = average_of(found) if found else None
     if found is None or average is None:
         return None
     try:

@@ -12,6 +12,7 @@ from perftui.script.local_values import LocalValues, own_attribute
 from perftui.script.names import qualified_name
 from perftui.script.numbers import is_number
 from perftui.script.program import Program, called_name
+from perftui.script.templates import Match, Rules, Templates
 
 _POINTS = tuple(at / 7 - 3.0 for at in range(43))
 """Where a formula is computed: two that agree at all of these are the same, made of so little."""
@@ -141,133 +142,45 @@ def activation(program: Program, local: LocalValues, node: ast.expr) -> OneOpera
     return None
 
 
-class _Norm:
-    """Reads one expression as ``(x - mean) / sqrt(variance + eps) * weight + bias``."""
-
-    def __init__(self, program: Program, local: LocalValues) -> None:
-        self._program, self._local = program, local
-        self._tensor = ""
-
-    def read(self, node: ast.expr) -> OneOperator | None:
-        """``layer_norm(x, ...)``; None where it is not that."""
-        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
-            return None
-        for scaled, bias in ((node.left, node.right), (node.right, node.left)):
-            product = self._local.followed(scaled)
-            if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult):
-                continue
-            for normal, weight in ((product.left, product.right), (product.right, product.left)):
-                eps = self._normal(normal) if self._are_parameters(weight, bias) else None
-                if eps is not None:
-                    scale, shift = ast.unparse(weight), ast.unparse(bias)
-                    text = f"layer_norm({self._tensor}, {scale}.shape, {scale}, {shift}, {eps})"
-                    return OneOperator(text, self._tensor)
-        return None
-
-    def _are_parameters(self, *given: ast.expr) -> bool:
-        """Whether they are parameters of the module, one number for each of the last dimension."""
-        sizes = set()
-        for one, filled in zip(given, ("torch.ones", "torch.zeros"), strict=True):
-            made = own_attribute(self._program, one)
-            if not isinstance(made, ast.Call) or len(made.args) != 1 or made.keywords:
-                return False
-            if qualified_name(self._program, made.func) != "torch.nn.Parameter":
-                return False
-            values = made.args[0]
-            if not isinstance(values, ast.Call) or values.keywords or len(values.args) != 1:
-                return False
-            if qualified_name(self._program, values.func) != filled:
-                return False
-            sizes.add(ast.unparse(values.args[0]))
-        return len(sizes) == 1 and not next(iter(sizes)).startswith(("(", "["))
-
-    def _normal(self, node: ast.expr) -> str | None:
-        """The epsilon of ``(x - mean) / sqrt(variance + eps)``."""
-        node = self._local.followed(node)
-        if not isinstance(node, ast.BinOp):
-            return None
-        centred, other = node.left, self._local.followed(node.right)
-        if isinstance(node.op, ast.Div):
-            inner = self._root(other, "sqrt")
-        elif isinstance(node.op, ast.Mult):
-            inner = self._root(other, "rsqrt")
-        else:
-            return None
-        if inner is None or not self._is_centred(centred):
-            return None
-        return self._epsilon(self._local.followed(inner))
-
-    def _root(self, node: ast.expr, name: str) -> ast.expr | None:
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-            return node.left if (name, ast.unparse(node.right)) == ("sqrt", "0.5") else None
-        if not isinstance(node, ast.Call) or called_name(node) != name or node.keywords:
-            return None
-        if qualified_name(self._program, node.func) == f"torch.{name}" and len(node.args) == 1:
-            return node.args[0]
-        is_method = isinstance(node.func, ast.Attribute) and not node.args
-        return node.func.value if isinstance(node.func, ast.Attribute) and is_method else None
-
-    def _epsilon(self, node: ast.expr) -> str | None:
-        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
-            return None
-        variance, eps = self._local.followed(node.left), node.right
-        if not is_number(self._program, eps) or not self._is_variance(variance):
-            return None
-        return ast.unparse(eps)
-
-    def _is_centred(self, node: ast.expr) -> bool:
-        """``x - x.mean(-1, keepdim=True)``."""
-        node = self._local.followed(node)
-        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Sub):
-            return False
-        mean = self._mean_of(self._local.followed(node.right))
-        if not isinstance(node.left, ast.Name) or not isinstance(mean, ast.Name):
-            return False
-        if node.left.id != mean.id or self._tensor not in ("", mean.id):
-            return False
-        self._tensor = mean.id
-        return True
-
-    def _mean_of(self, node: ast.expr) -> ast.expr | None:
-        """``x`` of ``x.mean(-1, keepdim=True)``."""
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            return None
-        given = [ast.unparse(one) for one in node.args]
-        inner: ast.expr = node.func.value
-        if qualified_name(self._program, node.func) == "torch.mean" and node.args:
-            inner, given = node.args[0], given[1:]
-        named = {one.arg: ast.unparse(one.value) for one in node.keywords}
-        given += [named.pop("dim")] if "dim" in named else []
-        is_last = given in (["-1"], ["(-1,)"], ["[-1]"]) and named == {"keepdim": "True"}
-        return inner if node.func.attr == "mean" and is_last else None
-
-    def _is_variance(self, node: ast.expr) -> bool:
-        """``((x - mean) ** 2).mean(-1, keepdim=True)``, or ``x.var`` of as many as there are."""
-        squared = self._mean_of(node)
-        if squared is not None:
-            return self._is_square_of_centred(self._local.followed(squared))
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            return False
-        named = {one.arg: ast.unparse(one.value) for one in node.keywords}
-        given = [*map(ast.unparse, node.args), *([named.pop("dim")] if "dim" in named else [])]
-        is_biased = named.pop("unbiased", "") == "False" or named.pop("correction", "") == "0"
-        is_it = isinstance(node.func.value, ast.Name) and node.func.value.id == self._tensor
-        is_whole = given == ["-1"] and named == {"keepdim": "True"}
-        return node.func.attr == "var" and is_it and is_biased and is_whole
-
-    def _is_square_of_centred(self, node: ast.expr) -> bool:
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-            return ast.unparse(node.right) == "2" and self._is_centred(node.left)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-            return all(self._is_centred(one) for one in (node.left, node.right))
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            return False
-        given = [ast.unparse(one) for one in node.args]
-        is_square = (node.func.attr, given) in (("pow", ["2"]), ("square", []))
-        return is_square and not node.keywords and self._is_centred(node.func.value)
+_NORM: Rules = {
+    "scaled": ("$normal * $weight",),
+    "normal": ("$centred / $root", "$centred * $inverse"),
+    "root": ("$inner ** 0.5", "torch.sqrt($inner)", "$inner.sqrt()"),
+    "inverse": ("torch.rsqrt($inner)", "$inner.rsqrt()"),
+    "inner": ("$variance + $eps",),
+    "variance": (
+        *("$squared.mean($last, keepdim=True)", "torch.mean($squared, $last, keepdim=True)"),
+        *("$x.var(-1, keepdim=True, unbiased=False)", "$x.var(-1, keepdim=True, correction=0)"),
+    ),
+    "squared": ("$centred ** 2", "$centred * $centred", "$centred.pow(2)", "$centred.square()"),
+    "centred": ("$x - $mean",),
+    "mean": ("$x.mean($last, keepdim=True)", "torch.mean($x, $last, keepdim=True)"),
+    "last": ("-1", "(-1,)", "[-1]"),
+}
 
 
 def layer_norm(program: Program, local: LocalValues, node: ast.expr) -> OneOperator | None:
     """``layer_norm(x, self.weight.shape, ...)`` where ``node`` is that, over the last dimension and
     with parameters of the module; None where it is not."""
-    return _Norm(program, local).read(node)
+    where = {
+        "x": lambda one: isinstance(one, ast.Name),
+        "eps": lambda one: is_number(program, one),
+    }
+    for found in Templates(program, _NORM, local, where).all(node, "$scaled + $bias"):
+        if _are_parameters(program, found["weight"], found["bias"]):
+            local.take(found.followed)
+            x, scale, shift, eps = (
+                ast.unparse(found[name]) for name in ("x", "weight", "bias", "eps")
+            )
+            return OneOperator(f"layer_norm({x}, {scale}.shape, {scale}, {shift}, {eps})", x)
+    return None
+
+
+def _are_parameters(program: Program, *given: ast.expr) -> bool:
+    """Whether they are parameters of the module, one number for each of the last dimension."""
+    known: Match | None = Match()
+    for one, filled in zip(given, ("torch.ones", "torch.zeros"), strict=True):
+        made = own_attribute(program, one)
+        template = f"torch.nn.Parameter({filled}($size))"
+        known = Templates(program).match(made, template, known=known) if made and known else None
+    return known is not None and not isinstance(known["size"], (ast.Tuple, ast.List))

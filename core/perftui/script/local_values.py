@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from perftui.script.names import qualified_name
 from perftui.script.program import PatchRefusedError, Program, assigned_value, bound_name
@@ -22,18 +23,23 @@ class LocalValues:
 
     def followed(self, node: ast.expr) -> ast.expr:
         """``node``, or what it stands for where it is a name that is assigned before it."""
-        statement = self._assignment(node)
+        statement = self.assignment(node)
         if statement is None:
             return node
         self._used.append(statement)
         return statement.value
 
+    def take(self, assignments: Iterable[ast.Assign]) -> None:
+        """Note that ``assignments`` were followed."""
+        self._used += assignments
+
     def peeked(self, node: ast.expr) -> ast.expr:
         """As ``followed``, of a name that stays."""
-        statement = self._assignment(node)
+        statement = self.assignment(node)
         return node if statement is None else statement.value
 
-    def _assignment(self, node: ast.expr) -> ast.Assign | None:
+    def assignment(self, node: ast.expr) -> ast.Assign | None:
+        """What sets ``node``, where it is a name that is assigned before the end."""
         if not isinstance(node, ast.Name):
             return None
         for statement in reversed(self._block[: self._number(node)]):

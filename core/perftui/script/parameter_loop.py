@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from perftui.script.program import PatchRefusedError, Program, bound_name, called_name
+from perftui.script.templates import Templates
 
 _Node = TypeVar("_Node", bound=ast.AST)
 SAME = frozenset({"detach", "to", "float", "cpu", "cuda", "clone"})
@@ -224,27 +225,51 @@ class Average:
     """What must be numbers of Python so that operators on lists take them."""
 
 
-Of = Callable[[ast.expr], bool]
-"""Whether an expression depends on the turn of the loop."""
+_AVERAGES = (
+    ("$old.lerp_($new, $weight)", ("weight",)),
+    ("$old.mul_($decay).add_($new, alpha=$weight)", ()),
+    ("$old.mul_($decay).add_($new * $weight)", ("weight",)),
+    ("$old.mul_($decay); $old.add_($new, alpha=$weight)", ()),
+    ("$old.mul_($decay); $old.add_($new * $weight)", ("weight",)),
+    ("$copied.copy_($sum)", ("decay", "weight")),
+    ("$data = $sum", ("decay", "weight")),
+    ("$item = $sum", ("decay", "weight")),
+)
+"""Templates, and what of each must be numbers of Python."""
+_SUM = "$old * $decay + $new * $weight"
+_PLACES = {"copied": Kept.IN_PLACE, "data": Kept.DATA, "item": Kept.ITEM}
 
 
-def average_of(statements: Sequence[ast.stmt], of_turn: Of) -> Average | None:
-    """The average that ``statements`` compute; None where they do anything else."""
-    if len(statements) == 2:
-        return _in_two(statements[0], statements[1], of_turn)
-    statement = statements[0] if len(statements) == 1 else None
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        return _called(statement.value, of_turn)
-    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        target = statement.targets[0]
-        if isinstance(target, ast.Attribute) and target.attr == "data":
-            return _formula(statement.value, target, Kept.DATA, of_turn)
-        if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Name):
-            return _formula(statement.value, target, Kept.ITEM, of_turn)
+def average_of(found: ParameterLoop) -> Average | None:
+    """The average that the turns of a loop compute; None where they do anything else."""
+
+    def steady(node: ast.expr) -> bool:
+        return not found.of_turn(node)
+
+    def tensor(node: ast.expr) -> bool:
+        return is_tensor(node, found.of_turn)
+
+    where = {
+        **dict.fromkeys(("decay", "weight"), steady),
+        **dict.fromkeys(("old", "new", "copied"), tensor),
+        "data": lambda node: isinstance(node, ast.Attribute) and node.attr == "data",
+        "item": lambda node: isinstance(node, ast.Subscript) and tensor(node),
+    }
+    rules = {"sum": (_SUM, f"({_SUM}).clone()")}
+    templates = Templates(found.program, rules, where=where, text=_plain_text)
+    for template, numbers in _AVERAGES:
+        for match in templates.all(found.statements, template):
+            old, new = match["old"], match["new"]
+            place = next((name for name in _PLACES if name in match.parts), None)
+            own = _plain_text(match[place] if place else old)
+            if own == _plain_text(old) and (place is None or own != _plain_text(new)):
+                kept = _PLACES[place] if place else Kept.IN_PLACE
+                given = tuple(match[name] for name in numbers)
+                return Average(old, new, match.parts.get("decay"), match["weight"], kept, given)
     return None
 
 
-def is_tensor(node: ast.expr, of_turn: Of) -> bool:
+def is_tensor(node: ast.expr, of_turn: Callable[[ast.expr], bool]) -> bool:
     """Whether ``node`` is a tensor of the turn as it is: a name, an item or an attribute, moved or
     detached at most."""
     if isinstance(node, ast.Call):
@@ -253,82 +278,6 @@ def is_tensor(node: ast.expr, of_turn: Of) -> bool:
     if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Name):
         return False
     return isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and of_turn(node)
-
-
-def _called(call: ast.Call, of_turn: Of) -> Average | None:
-    """``old.lerp_(new, weight)``, ``old.mul_(decay).add_(...)``, ``old.copy_(...)``."""
-    if not isinstance(call.func, ast.Attribute):
-        return None
-    owner, name = call.func.value, call.func.attr
-    if name == "lerp_" and len(call.args) == 2 and not call.keywords:
-        new, weight = call.args
-        if all(is_tensor(one, of_turn) for one in (owner, new)) and not of_turn(weight):
-            return Average(owner, new, None, weight, numbers=(weight,))
-    if name == "add_" and isinstance(owner, ast.Call):
-        return _multiplied(owner, call, of_turn)
-    if name == "copy_" and len(call.args) == 1 and not call.keywords:
-        return _formula(call.args[0], owner, Kept.IN_PLACE, of_turn)
-    return None
-
-
-def _in_two(first: ast.stmt, second: ast.stmt, of_turn: Of) -> Average | None:
-    """``old.mul_(decay)`` and ``old.add_(...)`` behind it."""
-    calls = [one.value for one in (first, second) if isinstance(one, ast.Expr)]
-    if len(calls) != 2 or not all(isinstance(one, ast.Call) for one in calls):
-        return None
-    mul, add = calls
-    if not isinstance(mul, ast.Call) or not isinstance(add, ast.Call):
-        return None
-    if not isinstance(mul.func, ast.Attribute) or not isinstance(add.func, ast.Attribute):
-        return None
-    is_add = add.func.attr == "add_" and _plain_text(mul.func.value) == _plain_text(add.func.value)
-    return _multiplied(mul, add, of_turn) if is_add else None
-
-
-def _multiplied(mul: ast.Call, add: ast.Call, of_turn: Of) -> Average | None:
-    if not isinstance(mul.func, ast.Attribute) or mul.func.attr != "mul_":
-        return None
-    if len(mul.args) != 1 or len(add.args) != 1 or mul.keywords:
-        return None
-    old, decay, new = mul.func.value, mul.args[0], add.args[0]
-    if [one.arg for one in add.keywords] == ["alpha"]:
-        found = Average(old, new, decay, add.keywords[0].value)
-    else:
-        product = _product(new, of_turn)
-        if product is None or add.keywords:
-            return None
-        found = Average(old, product[0], decay, product[1], numbers=(product[1],))
-    tensors = is_tensor(found.old, of_turn) and is_tensor(found.new, of_turn)
-    factors = not of_turn(decay) and not of_turn(found.weight)
-    return found if tensors and factors else None
-
-
-def _formula(value: ast.expr, target: ast.expr, kept: Kept, of_turn: Of) -> Average | None:
-    """``decay * target + weight * new``, in any order, or a clone of that."""
-    if isinstance(value, ast.Call) and called_name(value) == "clone" and not value.args:
-        value = value.func.value if isinstance(value.func, ast.Attribute) else value
-    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
-        return None
-    terms = [_product(side, of_turn) for side in (value.left, value.right)]
-    if terms[0] is None or terms[1] is None:
-        return None
-    own = [
-        at for at, term in enumerate(terms) if term and _plain_text(term[0]) == _plain_text(target)
-    ]
-    if len(own) != 1 or not is_tensor(target, of_turn):
-        return None
-    (old, decay), (new, weight) = terms[own[0]], terms[1 - own[0]]  # type: ignore[misc] # neither is None
-    return Average(old, new, decay, weight, kept, (decay, weight))
-
-
-def _product(node: ast.expr, of_turn: Of) -> tuple[ast.expr, ast.expr] | None:
-    """The tensor of the turn and the factor, which does not depend on it."""
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
-        return None
-    for tensor, factor in ((node.left, node.right), (node.right, node.left)):
-        if is_tensor(tensor, of_turn) and not of_turn(factor):
-            return tensor, factor
-    return None
 
 
 def _plain_text(node: ast.expr) -> str:

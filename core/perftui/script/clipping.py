@@ -1,4 +1,4 @@
-"""Whether what a loop goes over can be gone over again."""
+"""Reads gradients that are clipped by hand: their norm summed up in one loop, scaled in another."""
 
 from __future__ import annotations
 
@@ -6,125 +6,9 @@ import ast
 from dataclasses import dataclass
 
 from perftui.script.names import bindings_of
-from perftui.script.parameter_loop import refuse_read_later, taken_apart
+from perftui.script.parameter_loop import ParameterLoop, refuse_read_later, taken_apart
 from perftui.script.program import Function, PatchRefusedError, Program, assigned_value, called_name
-
-_DEEPEST = 3
-
-
-def refuse_one_pass(program: Program, over: ast.expr, depth: int = _DEEPEST) -> None:
-    """Nothing where what is gone over can be gone over twice, as a list can and a generator not.
-
-    Raises:
-        PatchRefusedError: it is not certain: the loop that scales may have found nothing.
-    """
-    if isinstance(over, (ast.List, ast.Tuple, ast.ListComp, ast.Subscript)):
-        return
-    if isinstance(over, ast.Call) and (depth == _DEEPEST or called_name(over) in ("list", "tuple")):
-        return
-    values: list[ast.expr | None] = [None]
-    if isinstance(over, ast.Name) and depth:
-        values = []
-        for binding in bindings_of(program, over):
-            given = _given(program, binding) if isinstance(binding, ast.arg) else []
-            values += given or [assigned_value(program, binding)]
-    for value in values:
-        if value is None:
-            text = ast.unparse(over)
-            raise PatchRefusedError(f"{text} may be a generator, which only one loop can consume")
-        refuse_one_pass(program, value, depth - 1)
-
-
-def _given(program: Program, parameter: ast.arg) -> list[ast.expr]:
-    """What all calls of the file give for ``parameter`` by position."""
-    function = program.parents[program.parents[parameter]]
-    if not isinstance(function, Function) or parameter not in function.args.args:
-        return []
-    at = function.args.args.index(parameter)
-    calls = [one for one in program.calls() if function in program.own_functions(one)]
-    return [call.args[at] for call in calls] if all(len(one.args) > at for one in calls) else []
-
-
-_EPSILON = "1e-06"
-"""What ``clip_grad_norm_`` adds to the norm."""
-
-
-def factor_name(statement: ast.stmt) -> str | None:
-    """The name of ``factor = limit / (norm + 1e-6)``; None where the statement is another."""
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-        return None
-    target = statement.targets[0]
-    return target.id if isinstance(target, ast.Name) else None
-
-
-def limit_of(
-    program: Program, loop: ast.For, scaling: ast.stmt | None, norm: str, given: ast.stmt | None
-) -> str | None:
-    """What the norm is limited to by ``scaling``, a loop or one under a condition.
-
-    Raises:
-        PatchRefusedError: it scales, but not certainly as ``clip_grad_norm_`` does.
-    """
-    test = scaling.test if isinstance(scaling, ast.If) and not scaling.orelse else None
-    body = scaling.body if isinstance(scaling, ast.If) else [scaling]
-    if len(body) == 2 and given is None:
-        given, body = body[0], body[1:]
-    scale = body[0] if len(body) == 1 else None
-    if not isinstance(scale, ast.For) or ast.unparse(scale.iter) != ast.unparse(loop.iter):
-        return None
-    factor = _scaled_by(program, scale)
-    if factor is None:
-        return None
-    value: ast.expr | None = factor
-    if isinstance(factor, ast.Name):
-        value = given.value if isinstance(given, ast.Assign) else None
-        if given is None or factor_name(given) != factor.id:
-            return None
-    bounded = value
-    if isinstance(value, ast.Call) and called_name(value) == "min" and len(value.args) == 2:
-        ones = [one for one in value.args if ast.unparse(one) in ("1", "1.0")]
-        bounded = next((one for one in value.args if one not in ones), None) if ones else None
-    if not isinstance(bounded, ast.BinOp) or not isinstance(bounded.op, ast.Div):
-        return None
-    limit = ast.unparse(bounded.left)
-    asked = [f"{norm} > {limit}", f"{ast.unparse(factor)} < 1", f"{ast.unparse(factor)} < 1.0"]
-    is_asked = test is not None and ast.unparse(test) in asked
-    if (bounded is value and not is_asked) or (test is not None and not is_asked):
-        raise PatchRefusedError(f"line {scale.lineno} may scale gradients that are short already")
-    if ast.unparse(bounded.right) != f"{norm} + {_EPSILON}":
-        text = ast.unparse(bounded)
-        raise PatchRefusedError(f"line {bounded.lineno}: {text} is not what clip_grad_norm_ does")
-    refuse_one_pass(program, loop.iter)
-    return limit
-
-
-def _scaled_by(program: Program, loop: ast.For) -> ast.expr | None:
-    """What ``loop`` multiplies each gradient by."""
-    parts = taken_apart(program, loop)
-    if parts is None or len(parts.statements) != 1 or not isinstance(loop.target, ast.Name):
-        return None
-    of, statement = loop.target.id, parts.statements[0]
-    if not set(parts.conditions) <= {f"{of}.grad is not None", f"not {of}.grad is None"}:
-        return None
-    gradients = (f"{of}.grad", f"{of}.grad.data", f"{of}.grad.detach()")
-    if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Mult):
-        return statement.value if ast.unparse(statement.target) in gradients else None
-    value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
-    if isinstance(statement, ast.Expr) and isinstance(value, ast.Call):
-        owner = value.func.value if isinstance(value.func, ast.Attribute) else None
-        is_it = called_name(value) == "mul_" and len(value.args) == 1 and owner is not None
-        return (
-            value.args[0]
-            if owner is not None and is_it and ast.unparse(owner) in gradients
-            else None
-        )
-    if isinstance(statement, ast.Assign) and isinstance(value, ast.BinOp):
-        if ast.unparse(statement.targets[0]) not in gradients or not isinstance(value.op, ast.Mult):
-            return None
-        sides = [one for one in (value.left, value.right) if ast.unparse(one) not in gradients]
-        return sides[0] if len(sides) == 1 else None
-    return None
-
+from perftui.script.templates import Templates
 
 _SQUARES = frozenset(
     {
@@ -139,6 +23,11 @@ _ROOTS = (
     *("{0} ** 0.5", "{0} ** (1 / 2)", "{0} ** (1.0 / 2)", "{0} ** (1.0 / 2.0)"),
     *("math.sqrt({0})", "sqrt({0})", "{0}.sqrt()", "torch.sqrt({0})"),
 )
+_SCALED = ("$gradient *= $factor", "$gradient.mul_($factor)", "$gradient = $own * $factor")
+_BOUNDED = ("min(1, $limit / $rest)", "min($limit / $rest, 1)")
+_EPSILON = "1e-06"
+"""What ``clip_grad_norm_`` adds to the norm."""
+_DEEPEST = 3
 
 
 @dataclass(frozen=True)
@@ -173,10 +62,10 @@ def clipped_by_hand(program: Program, loop: ast.For) -> Clipped | None:
     if ast.unparse(norm.value) not in [root.format(total) for root in _ROOTS]:
         return None
     name, rest = norm.targets[0].id, following[1:3]
-    factor = factor_name(rest[0]) if rest else None
+    factor = _factor_name(rest[0]) if rest else None
     scaling = rest[1] if factor is not None and len(rest) > 1 else rest[0] if rest else None
     given = rest[0] if factor is not None else None
-    limit = limit_of(program, loop, scaling, name, given)
+    limit = _limit(program, loop, scaling, name, given)
     if scaling is None or limit is None:
         return None
     gone = [*([given] if given is not None else []), scaling]
@@ -186,15 +75,20 @@ def clipped_by_hand(program: Program, loop: ast.For) -> Clipped | None:
     return Clipped(norm, tuple(gone), ast.unparse(loop.iter), limit, is_float)
 
 
+def _of_gradients(program: Program, loop: ast.For) -> ParameterLoop | None:
+    """``loop`` taken apart, where it goes over parameters that have gradients or over all."""
+    parts = taken_apart(program, loop)
+    of = loop.target.id if isinstance(loop.target, ast.Name) else ""
+    has_one = {f"{of}.grad is not None", f"not {of}.grad is None"}
+    return parts if parts is not None and of and has_one.issuperset(parts.conditions) else None
+
+
 def _squares(program: Program, loop: ast.For) -> tuple[ast.stmt, str, bool] | None:
     """The statement that sums up squares, the name of the sum, and whether it is a float."""
-    parts = taken_apart(program, loop)
-    if parts is None or not isinstance(loop.target, ast.Name):
+    parts = _of_gradients(program, loop)
+    if parts is None:
         return None
-    of = loop.target.id
-    if not set(parts.conditions) <= {f"{of}.grad is not None", f"not {of}.grad is None"}:
-        return None
-    adding = [one for one in parts.statements if _is_square(one, of)]
+    adding = [one for one in parts.statements if _is_square(one, ast.unparse(loop.target))]
     if len(adding) != 1:
         return None
     added = adding[0]
@@ -260,3 +154,98 @@ def _zero(program: Program, loop: ast.For, total: str) -> list[ast.stmt]:
         if is_it and isinstance(value, ast.Constant) and not value.value:
             return [one]
     return []
+
+
+def _factor_name(statement: ast.stmt) -> str | None:
+    """The name of ``factor = limit / (norm + 1e-6)``; None where the statement is another."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    target = statement.targets[0]
+    return target.id if isinstance(target, ast.Name) else None
+
+
+def _limit(
+    program: Program, loop: ast.For, scaling: ast.stmt | None, norm: str, given: ast.stmt | None
+) -> str | None:
+    """What the norm is limited to by ``scaling``, a loop or one under a condition.
+
+    Raises:
+        PatchRefusedError: it scales, but not certainly as ``clip_grad_norm_`` does.
+    """
+    test = scaling.test if isinstance(scaling, ast.If) and not scaling.orelse else None
+    body = scaling.body if isinstance(scaling, ast.If) else [scaling]
+    if len(body) == 2 and given is None:
+        given, body = body[0], body[1:]
+    scale = body[0] if len(body) == 1 else None
+    if not isinstance(scale, ast.For) or ast.unparse(scale.iter) != ast.unparse(loop.iter):
+        return None
+    factor = value = _scaled_by(program, scale)
+    if isinstance(factor, ast.Name):
+        is_given = given is not None and _factor_name(given) == factor.id
+        value = given.value if is_given and isinstance(given, ast.Assign) else None
+    if factor is None or value is None:
+        return None
+    templates = Templates(program)
+    bounded = templates.match(value, *_BOUNDED)
+    found = bounded or templates.match(value, "$limit / $rest")
+    if found is None:
+        return None
+    limit, rest = ast.unparse(found["limit"]), ast.unparse(found["rest"])
+    asked = [f"{norm} > {limit}", f"{ast.unparse(factor)} < 1", f"{ast.unparse(factor)} < 1.0"]
+    is_asked = test is not None and ast.unparse(test) in asked
+    if not is_asked and (bounded is None or test is not None):
+        raise PatchRefusedError(f"line {scale.lineno} may scale gradients that are short already")
+    if rest != f"{norm} + {_EPSILON}":
+        text = ast.unparse(ast.BinOp(found["limit"], ast.Div(), found["rest"]))
+        line = found["limit"].lineno
+        raise PatchRefusedError(f"line {line}: {text} is not what clip_grad_norm_ does")
+    refuse_one_pass(program, loop.iter)
+    return limit
+
+
+def _scaled_by(program: Program, loop: ast.For) -> ast.expr | None:
+    """What ``loop`` multiplies each gradient by."""
+    parts = _of_gradients(program, loop)
+    if parts is None:
+        return None
+    of = ast.unparse(loop.target)
+    gradients = (f"{of}.grad", f"{of}.grad.data", f"{of}.grad.detach()")
+    where = {
+        **dict.fromkeys(("gradient", "own"), lambda one: ast.unparse(one) in gradients),
+        "factor": lambda one: ast.unparse(one) not in gradients,
+    }
+    found = [Templates(program, where=where).match(parts.statements, one) for one in _SCALED]
+    return next((one["factor"] for one in found if one), None)
+
+
+def refuse_one_pass(program: Program, over: ast.expr, depth: int = _DEEPEST) -> None:
+    """Nothing where what is gone over can be gone over twice, as a list can and a generator not.
+
+    Raises:
+        PatchRefusedError: it is not certain: the loop that scales may have found nothing.
+    """
+    if isinstance(over, (ast.List, ast.Tuple, ast.ListComp, ast.Subscript)):
+        return
+    if isinstance(over, ast.Call) and (depth == _DEEPEST or called_name(over) in ("list", "tuple")):
+        return
+    values: list[ast.expr | None] = [None]
+    if isinstance(over, ast.Name) and depth:
+        values = []
+        for binding in bindings_of(program, over):
+            given = _given(program, binding) if isinstance(binding, ast.arg) else []
+            values += given or [assigned_value(program, binding)]
+    for value in values:
+        if value is None:
+            text = ast.unparse(over)
+            raise PatchRefusedError(f"{text} may be a generator, which only one loop can consume")
+        refuse_one_pass(program, value, depth - 1)
+
+
+def _given(program: Program, parameter: ast.arg) -> list[ast.expr]:
+    """What all calls of the file give for ``parameter`` by position."""
+    function = program.parents[program.parents[parameter]]
+    if not isinstance(function, Function) or parameter not in function.args.args:
+        return []
+    at = function.args.args.index(parameter)
+    calls = [one for one in program.calls() if function in program.own_functions(one)]
+    return [call.args[at] for call in calls] if all(len(one.args) > at for one in calls) else []

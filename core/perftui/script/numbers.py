@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 
-from perftui.script.local_values import LocalValues, own_attribute
+from perftui.script.local_values import own_attribute
 from perftui.script.names import bindings_of, qualified_name
 from perftui.script.program import Function, Program, assigned_value, called_name
 from perftui.script.uses import attributes
@@ -92,35 +91,6 @@ def _default(program: Program, argument: ast.arg) -> object:
     ]
     found = next((default for one, default in pairs if one is argument), None)
     return found.value if isinstance(found, ast.Constant) else None
-
-
-def is_root_of_width(
-    program: Program,
-    local: LocalValues,
-    node: ast.expr,
-    tensors: Sequence[ast.expr],
-    *,
-    inverse: bool,
-) -> bool:
-    """Whether ``node`` is the root of the last size of one of ``tensors``, or one over it."""
-    if inverse:
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-            is_one = isinstance(node.left, ast.Constant) and node.left.value == 1
-            return is_one and is_root_of_width(program, local, node.right, tensors, inverse=False)
-        power = "-0.5"
-    else:
-        power = "0.5"
-        if isinstance(node, ast.Call) and qualified_name(program, node.func) in _ROOTS:
-            return len(node.args) == 1 and _is_width(node.args[0], tensors)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-        return ast.unparse(node.right) == power and _is_width(node.left, tensors)
-    return False
-
-
-def _is_width(node: ast.expr, tensors: Sequence[ast.expr]) -> bool:
-    texts = {ast.unparse(one) for one in tensors}
-    widths = {f"{text}{size}" for text in texts for size in (".shape[-1]", ".size(-1)")}
-    return ast.unparse(node) in widths
 
 
 _NAMES_FOLLOWED = 4

@@ -11,7 +11,7 @@ from perftui.fixes.line_change import LineChange, has_subject, place_or_script
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, ReplaceStatement, replace_statement
 from perftui.script.names import module_name
-from perftui.script.numbers import is_scalar
+from perftui.script.numbers import is_number
 from perftui.script.parameter_loop import (
     Average,
     Kept,
@@ -51,11 +51,11 @@ def _of_loop(program: Program, loop: ast.For) -> ReplaceStatement | str | None:
 def _written(found: ParameterLoop, average: Average) -> ReplaceStatement:
     program, loop = found.program, found.loop
     for factor in average.numbers:
-        if not is_scalar(program, found.original(factor)):
+        if not is_number(program, found.original(factor)):
             text = ast.unparse(factor)
             raise PatchRefusedError(f"line {loop.lineno}: {text} may not be a number")
     factors = [average.weight, *([average.decay] if average.decay else [])]
-    if any(_calls(one) and not is_scalar(program, found.original(one)) for one in factors):
+    if any(_calls(one) and not is_number(program, found.original(one)) for one in factors):
         raise PatchRefusedError(f"line {loop.lineno} calls something for each parameter")
     if average.kept is Kept.IN_PLACE:
         _refuse_twice(program, average.old, loop)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from perftui.script.names import bindings_of
 from perftui.script.parameter_loop import ParameterLoop, refuse_read_later, taken_apart
-from perftui.script.program import Function, PatchRefusedError, Program, assigned_value, called_name
+from perftui.script.program import PatchRefusedError, Program, assigned_value, called_name
 from perftui.script.templates import Templates
+from perftui.script.uses import values_given
 
 _SQUARES = frozenset(
     {
@@ -228,24 +229,12 @@ def refuse_one_pass(program: Program, over: ast.expr, depth: int = _DEEPEST) -> 
         return
     if isinstance(over, ast.Call) and (depth == _DEEPEST or called_name(over) in ("list", "tuple")):
         return
-    values: list[ast.expr | None] = [None]
-    if isinstance(over, ast.Name) and depth:
-        values = []
-        for binding in bindings_of(program, over):
-            given = _given(program, binding) if isinstance(binding, ast.arg) else []
-            values += given or [assigned_value(program, binding)]
-    for value in values:
+    values: list[ast.expr | None] = []
+    for binding in bindings_of(program, over) if isinstance(over, ast.Name) and depth else ():
+        given = values_given(program, binding) if isinstance(binding, ast.arg) else []
+        values += given or [assigned_value(program, binding)]
+    for value in values or [None]:
         if value is None:
             text = ast.unparse(over)
             raise PatchRefusedError(f"{text} may be a generator, which only one loop can consume")
         refuse_one_pass(program, value, depth - 1)
-
-
-def _given(program: Program, parameter: ast.arg) -> list[ast.expr]:
-    """What all calls of the file give for ``parameter`` by position."""
-    function = program.parents[program.parents[parameter]]
-    if not isinstance(function, Function) or parameter not in function.args.args:
-        return []
-    at = function.args.args.index(parameter)
-    calls = [one for one in program.calls() if function in program.own_functions(one)]
-    return [call.args[at] for call in calls] if all(len(one.args) > at for one in calls) else []

@@ -132,26 +132,38 @@ def given_for(
     for keyword in call.keywords:
         if keyword.arg == parameter:
             return keyword.value
-    arguments = function.args
-    positional = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
+    positional = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
     if parameter in positional:
-        at = positional.index(parameter)
         is_bound = isinstance(program.parents[function], ast.ClassDef) and not any(
             _decorator(one) == "staticmethod" for one in function.decorator_list
         )
-        given = call.args[at - is_bound : at - is_bound + 1] if at >= is_bound else []
-        return given[0] if given else _last(arguments.defaults, at - len(positional))
-    names = [one.arg for one in arguments.kwonlyargs]
-    return arguments.kw_defaults[names.index(parameter)] if parameter in names else None
+        at = positional.index(parameter) - is_bound
+        if 0 <= at < len(call.args):
+            return call.args[at]
+    return default_of(function, parameter)
+
+
+def values_given(program: Program, parameter: ast.arg) -> list[ast.expr | None]:
+    """What each call of the file gives for ``parameter``, None where that is not certain."""
+    function = function_of(program, parameter)
+    if function is None:
+        return []
+    calls = [one for one in program.calls() if function in program.own_functions(one)]
+    return [given_for(program, one, function, parameter.arg) for one in calls]
+
+
+def default_of(function: Function, parameter: str) -> ast.expr | None:
+    """What ``parameter`` is where a call gives nothing; None where that is an error."""
+    arguments = function.args
+    positional = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
+    found = dict(zip(reversed(positional), reversed(arguments.defaults), strict=False))
+    by_name = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return {**found, **{one.arg: value for one, value in by_name if value}}.get(parameter)
 
 
 def is_default(function: Function, value: ast.expr) -> bool:
     """Whether ``value`` is written as a default of ``function``."""
     return value in (*function.args.defaults, *function.args.kw_defaults)
-
-
-def _last(defaults: Sequence[ast.expr], from_end: int) -> ast.expr | None:
-    return defaults[from_end] if -from_end <= len(defaults) else None
 
 
 def _by_name(program: Program, name: str) -> list[ast.Call] | None:

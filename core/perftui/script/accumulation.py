@@ -17,7 +17,6 @@ from perftui.script.program import (
 )
 from perftui.script.steps import last_turn, step_counter
 from perftui.script.training import StepStatement
-from perftui.script.uses import attributes
 
 _NOT_OPTIMIZERS = re.compile(r"sched|prof|progress|bar|env|lr|warmup|wandb|meter", re.IGNORECASE)
 """Names of what has a ``step()`` and is no optimizer."""
@@ -97,7 +96,7 @@ def refuse_late(program: Program, found: MicroBatches, first: int) -> None:
     for part in parts:
         if not isinstance(part, ast.Attribute):
             continue
-        for store in attributes(program, part.attr, ast.Store):
+        for store in program.attributes(part.attr, ast.Store):
             around = program.scope(store)
             is_early = isinstance(around, Function) and around.name == "__init__"
             if store in between or not (is_early or found.loop in program.ancestors(store)):

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from perftui.script.local_values import LocalValues, own_layer
+from perftui.script.local_values import LocalValues, own_layer, own_stores
 from perftui.script.names import qualified_name
 from perftui.script.numbers import is_number
 from perftui.script.program import PatchRefusedError, Program, assigned_value, called_name
@@ -254,28 +254,19 @@ def _buffer(program: Program, node: ast.expr) -> ast.expr | None:
     """What ``self.mask`` is registered as, where its class does that once."""
     if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != "self":
         return None
-    owner = next((one for one in program.ancestors(node) if isinstance(one, ast.ClassDef)), None)
-    if owner is None:
-        return None
-    stores = [
-        one
-        for one in ast.walk(owner)
-        if isinstance(one, ast.Attribute)
-        and one.attr == node.attr
-        and not isinstance(one.ctx, ast.Load)
-    ]
+    owner = program.owner(node)
     registered = [
-        call
-        for call in ast.walk(owner)
-        if isinstance(call, ast.Call)
-        and called_name(call) == "register_buffer"
+        call.args[1]
+        for call in program.calls("register_buffer")
+        if owner is not None
+        and owner in program.ancestors(call)
         and len(call.args) >= 2
         and isinstance(call.args[0], ast.Constant)
         and call.args[0].value == node.attr
     ]
-    if len(registered) != 1 or stores:
+    if len(registered) != 1 or own_stores(program, node):
         return None
-    value = registered[0].args[1]
+    (value,) = registered
     if isinstance(value, ast.Name):
         scope = program.scope(value)
         bindings = [one for one in program.bindings(value.id) if program.scope(one) is scope]

@@ -39,7 +39,7 @@ def refuse_differentiated(program: Program, statement: ast.stmt, depth: int = _D
     while todo:
         source, name = todo.pop()
         for use in _reads(program, source, name):
-            around = next(one for one in program.ancestors(use) if isinstance(one, ast.stmt))
+            around = program.statement(use)
             if _is_differentiated(program, use) or len(seen) > _TURNS:
                 raise PatchRefusedError(
                     f"line {use.lineno} may run backward through {name}, which the loop sets"
@@ -122,14 +122,12 @@ def _is_block(statement: ast.stmt) -> bool:
 
 def _refuse_returned(program: Program, statement: ast.Return, depth: int) -> None:
     """Nothing where no caller in the file goes backward through the result."""
-    function = next(
-        (one for one in program.ancestors(statement) if isinstance(one, Function)), None
-    )
+    function = program.function(statement)
     calls = calls_of(program, function) if function else None
     if function is None or function.name == "forward":
         raise PatchRefusedError(f"line {statement.lineno} returns what the loop computes")
     for call in calls if calls is not None else program.calls(function.name):
-        around = next(one for one in program.ancestors(call) if isinstance(one, ast.stmt))
+        around = program.statement(call)
         is_kept = not _is_plain(program, call) and not isinstance(around, ast.Expr)
         if _is_differentiated(program, call) or (is_kept and not depth):
             raise PatchRefusedError(f"line {call.lineno} may run backward through the result")
@@ -177,7 +175,7 @@ def evaluation_loop(program: Program, line: int) -> Loop:
 
 def _refuse_unless_evaluating(program: Program, loop: Loop) -> None:
     """Nothing where the function is named for it, or a model was switched to evaluation before."""
-    function = next((one for one in program.ancestors(loop) if isinstance(one, Function)), None)
+    function = program.function(loop)
     if function is not None and _EVALUATES & words(function.name):
         return
     switches = [

@@ -16,7 +16,7 @@ class LocalValues:
         self._program = program
         self._function = function
         self._end = end
-        self._last = next(one for one in program.ancestors(end) if isinstance(one, ast.stmt))
+        self._last = program.statement(end)
         self._block = program.block(self._last)
         self._bound: dict[ast.stmt, set[str | None]] = {}
         self._used: list[ast.Assign] = []
@@ -150,22 +150,16 @@ def own_layer(program: Program, function: ast.expr, kind: str) -> ast.Call | Non
 
 def own_attribute(program: Program, node: ast.expr) -> ast.expr | None:
     """What the class around ``self.x`` sets it to, where it does so once."""
-    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+    if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != "self":
         return None
-    if node.value.id != "self":
-        return None
-    above = (one for one in program.ancestors(node) if isinstance(one, ast.ClassDef))
-    owner = next(above, None)
-    if owner is None:
-        return None
-    stores = [
-        one
-        for one in ast.walk(owner)
-        if isinstance(one, ast.Attribute)
-        and one.attr == node.attr
-        and not isinstance(one.ctx, ast.Load)
-    ]
+    stores = own_stores(program, node)
     return assigned(program, stores[0]) if len(stores) == 1 else None
+
+
+def own_stores(program: Program, node: ast.Attribute) -> list[ast.Attribute]:
+    """Where the class around ``self.x`` sets it."""
+    owner, stores = program.owner(node), program.attributes(node.attr, ast.Store, ast.Del)
+    return [one for one in stores if owner is not None and owner in program.ancestors(one)]
 
 
 def assigned(program: Program, target: ast.expr) -> ast.expr | None:

@@ -6,7 +6,7 @@ import ast
 
 from perftui.script.names import qualified_name
 from perftui.script.program import Loop, PatchRefusedError, Program, assigned_value, called_name
-from perftui.script.uses import attributes, known_as
+from perftui.script.uses import known_as
 
 WRAPPER = "torch.nn.parallel.DistributedDataParallel"
 WRAPPERS = (WRAPPER, "torch.nn.parallel.distributed.DistributedDataParallel")
@@ -42,16 +42,12 @@ def wrapped_model(program: Program, loop: Loop) -> str:
 
 
 def _by_attribute(program: Program, loop: Loop, made: ast.Attribute) -> str:
-    stores = attributes(program, made.attr, ast.Store)
+    stores = program.attributes(made.attr, ast.Store)
     if any(one.lineno > made.lineno for one in stores):
         raise PatchRefusedError(f"self.{made.attr} is set again after line {made.lineno}")
-    if _class_around(program, made) is not _class_around(program, loop):
+    if program.owner(made) is not program.owner(loop):
         raise PatchRefusedError(f"line {loop.lineno} is not in the class of self.{made.attr}")
     return f"self.{made.attr}"
-
-
-def _class_around(program: Program, node: ast.AST) -> ast.AST | None:
-    return next((one for one in program.ancestors(node) if isinstance(one, ast.ClassDef)), None)
 
 
 _ITSELF = frozenset({"to", "cuda", "cpu", "float", "half", "double", "bfloat16", "train", "eval"})

@@ -7,7 +7,7 @@ import ast
 from perftui.script.local_values import own_attribute
 from perftui.script.names import bindings_of, qualified_name
 from perftui.script.program import Program, assigned_value, called_name
-from perftui.script.uses import attributes, default_of, function_of, values_given
+from perftui.script.uses import default_of, function_of, values_given
 
 _OF_ANYTHING = ("float", "int", "len")
 _OF_NUMBERS = ("min", "max", "pow", "abs", "round")
@@ -102,7 +102,7 @@ def _is_numeric_attribute(program: Program, node: ast.Attribute, depth: int) -> 
     own = own_attribute(program, node)
     if own is not None:
         return is_number(program, own, depth)
-    stores = attributes(program, node.attr, ast.Store)
+    stores = program.attributes(node.attr, ast.Store)
     if stores:
         return all(_binds_number(program, one, depth) for one in stores)
     if fields := _fields(program, node.attr):

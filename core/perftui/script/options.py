@@ -29,7 +29,9 @@ def is_namespace(program: Program, value: ast.expr, depth: int = _DEEPEST) -> bo
     if isinstance(value, ast.Call):
         return _parses(value) or _returns_parsed(program, value, depth)
     if isinstance(value, ast.Attribute):
-        stored = [_value(program, node) for node in _stores(program, value.attr)]
+        stored = [
+            _value(program, node) for node in program.attributes(value.attr, ast.Store, ast.Del)
+        ]
         return bool(stored) and all(
             one is not None and is_namespace(program, one, depth - 1) for one in stored
         )
@@ -40,7 +42,7 @@ def is_namespace(program: Program, value: ast.expr, depth: int = _DEEPEST) -> bo
 
 def is_set(program: Program, attribute: str) -> bool:
     """Whether anything but the parser may set ``attribute`` of some object."""
-    if program.calls("exec", "add_subparsers") or _stores(program, attribute):
+    if program.calls("exec", "add_subparsers") or program.attributes(attribute, ast.Store, ast.Del):
         return True
     return (
         any(_may_be(call, attribute) for call in program.calls("set_defaults"))
@@ -103,15 +105,12 @@ def _is_its_own_parser(program: Program, binding: ast.AST) -> bool:
 def _returns_parsed(program: Program, call: ast.Call, depth: int) -> bool:
     """Whether ``call`` is of the file's only function of that name, which returns what it has
     parsed and nothing else."""
-    if not isinstance(call.func, ast.Name) or call.func.id not in {
-        one.name for one in _functions(program)
-    }:
+    functions = program.functions.get(called_name(call), [])
+    is_name = isinstance(call.func, ast.Name)
+    if len(functions) != 1 or not is_name or program.bindings(functions[0].name) != functions:
         return False
-    bindings = program.bindings(call.func.id)
-    if len(bindings) != 1:
-        return False
-    function = bindings[0]
-    below = [node for node in ast.walk(function) if _function(program, node) is function]
+    (function,) = functions
+    below = [node for node in ast.walk(function) if program.function(node) is function]
     returns = [node for node in below if isinstance(node, ast.Return)]
     generates = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in below)
     return (
@@ -125,28 +124,10 @@ def _is_parsed_here(
     program: Program, function: ast.AST, value: ast.expr | None, depth: int
 ) -> bool:
     if isinstance(value, ast.Name):
-        own = [one for one in program.bindings(value.id) if _function(program, one) is function]
+        own = [one for one in program.bindings(value.id) if program.function(one) is function]
         is_passed = any(isinstance(one, ast.arg) for one in own)
         return not is_passed and _all_parsed(program, own, depth)
     return isinstance(value, ast.Call) and called_name(value) == "parse_args"
-
-
-def _function(program: Program, node: ast.AST) -> ast.AST | None:
-    return next((one for one in program.ancestors(node) if isinstance(one, _FUNCTIONS)), None)
-
-
-def _functions(program: Program) -> list[ast.FunctionDef]:
-    return [node for node in program.statements() if isinstance(node, ast.FunctionDef)]
-
-
-def _stores(program: Program, attribute: str) -> list[ast.Attribute]:
-    return [
-        node
-        for node in program.nodes
-        if isinstance(node, ast.Attribute)
-        and node.attr == attribute
-        and not isinstance(node.ctx, ast.Load)
-    ]
 
 
 def _may_be(call: ast.Call, attribute: str) -> bool:

@@ -103,6 +103,19 @@ class Program:
         """The function, class or module whose body holds ``node``."""
         return next(above for above in self.ancestors(node) if isinstance(above, _SCOPES))
 
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The innermost statement around ``node``."""
+        return next(above for above in self.ancestors(node) if isinstance(above, ast.stmt))
+
+    def function(self, node: ast.AST) -> Function | None:
+        """The innermost function around ``node``; None at module level."""
+        return next((above for above in self.ancestors(node) if isinstance(above, Function)), None)
+
+    def owner(self, node: ast.AST) -> ast.ClassDef | None:
+        """The innermost class around ``node``."""
+        classes = (above for above in self.ancestors(node) if isinstance(above, ast.ClassDef))
+        return next(classes, None)
+
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
         """Every node of the tree."""
@@ -166,6 +179,15 @@ class Program:
         """Names that imports give."""
         aliases = (node for node in self.nodes if isinstance(node, ast.alias))
         return frozenset(one.asname or one.name.split(".")[0] for one in aliases)
+
+    @cached_property
+    def _attributes(self) -> dict[str, list[ast.Attribute]]:
+        found = (node for node in self.nodes if isinstance(node, ast.Attribute))
+        return _by_name((node.attr, node) for node in found)
+
+    def attributes(self, name: str, *contexts: type[ast.expr_context]) -> list[ast.Attribute]:
+        """Every attribute of that name in the file that is read (``ast.Load``), or set."""
+        return [one for one in self._attributes.get(name, ()) if isinstance(one.ctx, contexts)]
 
     def comments(self, first: int, last: int) -> str:
         """Comments on the lines from ``first`` to ``last``, all in one."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from perftui.script.effects import reached
 from perftui.script.program import (
-    Function,
     Loop,
     PatchRefusedError,
     Program,
@@ -17,7 +16,6 @@ from perftui.script.program import (
     called_name,
 )
 from perftui.script.training import StepStatement
-from perftui.script.uses import attributes
 
 _BARS = ("tqdm", "track", "trange", "progress_bar", "prange")
 
@@ -130,7 +128,7 @@ def _refuse_set_again(program: Program, loop: Loop, name: str) -> None:
     within = set(ast.walk(loop))
     own = set(ast.walk(loop.target)) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
     adding = [node.target for node in loop.body if _adds_one(node)]  # type: ignore[attr-defined]
-    stored = attributes(program, name.rpartition(".")[2], ast.Store) if "." in name else []
+    stored = program.attributes(name.rpartition(".")[2], ast.Store) if "." in name else []
     for node in (*program.bindings(name), *stored):
         if node in within and node not in own and node not in adding:
             line = getattr(node, "lineno", loop.lineno)
@@ -233,7 +231,7 @@ def _refuse_other_count(program: Program, found: StepStatement, rest: ast.BinOp)
     bound = {n.id for n in ast.walk(found.loop) if isinstance(n, ast.Name) and _is_set(n)}
     for node in names:
         name = node.id if isinstance(node, ast.Name) else node.attr
-        around = next((one for one in program.ancestors(rest) if isinstance(one, Function)), None)
+        around = program.function(rest)
         is_here = around is None or found.loop in program.ancestors(rest)
         known = name in own or (name in bound if is_here else True)
         if known or (isinstance(node, ast.Attribute) and _COUNTS.search(name)):
@@ -281,5 +279,5 @@ def _varies(program: Program, found: StepStatement, node: ast.If) -> bool:
 
 def _is_stored(program: Program, found: StepStatement, attribute: str) -> bool:
     """Whether the loop sets an attribute of that name, itself or by what it calls."""
-    stores = set(attributes(program, attribute, ast.Store))
+    stores = set(program.attributes(attribute, ast.Store))
     return bool(stores) and any(node in stores for node, _ in reached(program, found.loop))

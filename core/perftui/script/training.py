@@ -252,7 +252,7 @@ def _only_call(program: Program, node: ast.stmt) -> ast.stmt:
     calls = [call for call in program.calls(name) if isinstance(call.func, kind)]
     if len(program.functions[name]) > 1 or len(calls) != 1:
         raise PatchRefusedError(f"{name}() is called at {len(calls)} places of the file")
-    return next(one for one in program.ancestors(calls[0]) if isinstance(one, ast.stmt))
+    return program.statement(calls[0])
 
 
 def step_loop(program: Program) -> Loop:

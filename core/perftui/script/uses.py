@@ -81,15 +81,6 @@ def _reads(call: ast.Call) -> bool:
     )
 
 
-def attributes(program: Program, name: str, context: type[ast.expr_context]) -> list[ast.Attribute]:
-    """Every attribute of that name in the file that is read (``ast.Load``), or set."""
-    return [
-        node
-        for node in program.nodes
-        if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, context)
-    ]
-
-
 _HARMLESS = frozenset(
     {"staticmethod", "no_grad", "inference_mode", "enable_grad", "record", "wraps"}
 )
@@ -115,7 +106,7 @@ def calls_of(program: Program, function: Function) -> list[ast.Call] | None:
     if len(named) != 1:
         return None
     if isinstance(above, ast.ClassDef):
-        return _called(program, attributes(program, function.name, ast.Load))
+        return _called(program, program.attributes(function.name, ast.Load))
     return _by_name(program, function.name) if program.bindings(function.name) == named else None
 
 

@@ -21,7 +21,6 @@ from perftui.script.program import (
     is_literal,
 )
 from perftui.script.uses import (
-    attributes,
     calls_of,
     function_of,
     given_for,
@@ -35,7 +34,7 @@ def stored(program: Program, value: ast.Attribute) -> ast.expr | None:
     ``x = ...`` in the body of its class; None where that is not certain."""
     if not isinstance(value.value, ast.Name) or _is_set_unseen(program):
         return None
-    stores = attributes(program, value.attr, ast.Store)
+    stores = program.attributes(value.attr, ast.Store)
     in_classes = [
         node
         for node in program.bindings(value.attr)
@@ -43,7 +42,7 @@ def stored(program: Program, value: ast.Attribute) -> ast.expr | None:
     ]
     if value.value.id == "self" and len(stores) == 1 and not in_classes:
         is_own = ast.unparse(stores[0].value) == "self"
-        is_same = _class_around(program, stores[0]) is _class_around(program, value)
+        is_same = program.owner(stores[0]) is program.owner(value)
         return assigned_value(program, stores[0]) if is_own and is_same else None
     if len(in_classes) != 1 or is_set(program, value.attr):
         return None
@@ -58,11 +57,7 @@ def _is_set_unseen(program: Program) -> bool:
         len(call.args) > 1 and isinstance(call.args[1], ast.Constant)
         for call in program.calls("setattr")
     )
-    return not all(named) or bool(attributes(program, "__dict__", ast.Load))
-
-
-def _class_around(program: Program, node: ast.AST) -> ast.AST | None:
-    return next((one for one in program.ancestors(node) if isinstance(one, ast.ClassDef)), None)
+    return not all(named) or bool(program.attributes("__dict__", ast.Load))
 
 
 def _is_of(program: Program, value: ast.Attribute, of: ast.Name, owner: ast.AST) -> bool:
@@ -70,7 +65,7 @@ def _is_of(program: Program, value: ast.Attribute, of: ast.Name, owner: ast.AST)
     if not isinstance(owner, ast.ClassDef) or owner.decorator_list:
         return False
     if of.id == "self":
-        return _class_around(program, value) is owner
+        return program.owner(value) is owner
     bindings = bindings_of(program, of)
     made = assigned_value(program, bindings[0]) if len(bindings) == 1 else None
     if isinstance(made, ast.Call) and isinstance(made.func, ast.Name):
@@ -161,7 +156,7 @@ def origins(program: Program, value: ast.expr, wanted: Wanted) -> tuple[Origin, 
         return _variable(program, value, wanted)
     if isinstance(value, ast.Attribute):
         given = stored(program, value)
-        same = attributes(program, value.attr, ast.Load)
+        same = program.attributes(value.attr, ast.Load)
         others = tuple(node for node in same if node is not value)
         return (Origin(given, others),) if given else None
     if isinstance(value, ast.Subscript):
@@ -247,7 +242,7 @@ def followed(program: Program, value: ast.expr, wanted: Wanted, depth: int = _DE
         raise unclear(wanted, value, "it comes from too far away")
     option = option_behind(program, value, wanted.kind)
     if not isinstance(option, str):
-        same = attributes(program, option.dest, ast.Load)
+        same = program.attributes(option.dest, ast.Load)
         others = tuple(node for node in same if node is not value)
         return replace(option.decided(program), readers=others)
     found = origins(program, value, wanted)

@@ -350,7 +350,7 @@ def _made_again(program: Program, call: ast.Call, spec: CallSpec, file: str, sha
     """Where the script makes what it calls by the same name once more, for later steps."""
     name = _target(program, call)
     for other in program.calls() if name else ():
-        is_later = _statement(program, other).lineno > _statement(program, call).lineno
+        is_later = program.statement(other).lineno > program.statement(call).lineno
         is_later = is_later and _target(program, other) == name
         if not is_later or not _is_such(program, other, spec) or f":{other.lineno}" in shared:
             continue
@@ -368,13 +368,9 @@ def _is_such(program: Program, call: ast.Call, spec: CallSpec) -> bool:
 
 def _target(program: Program, call: ast.Call) -> str:
     """The name that the statement around ``call`` gives what it makes; empty where none is."""
-    statement = _statement(program, call)
+    statement = program.statement(call)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     return ast.unparse(targets[0]) if len(targets) == 1 else ""
-
-
-def _statement(program: Program, call: ast.Call) -> ast.stmt:
-    return next(one for one in program.ancestors(call) if isinstance(one, ast.stmt))
 
 
 def _follows(program: Program, first: ast.Call, other: ast.Call) -> bool:

@@ -6,8 +6,7 @@ from perftui.analysis.model import GapCause
 from perftui.facts.data_loader.worker_lines import WorkerLines, loader_lines
 from perftui.facts.gpu.gap_lines import GapLines, gap_lines
 from perftui.facts.gpu.sync_calls import SyncCall, SyncCalls, syncs
-from perftui.facts.source.lines import LinesByTime, LineShare
-from perftui.facts.source.main_thread import main_thread
+from perftui.facts.source.lines import LinesByTime, LineShare, main_thread
 from perftui_tui.look.rows import plain
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.diagnosis.finding_details import details

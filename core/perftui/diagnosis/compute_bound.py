@@ -20,8 +20,8 @@ from perftui.facts.gpu.card import trace_card
 from perftui.facts.kernel.roofline import RoofedCall, longest_call
 from perftui.facts.kernel.step_kernels import step_kernels, time_by_category
 from perftui.facts.place import Place
-from perftui.facts.source.forward_line import forward_lines
 from perftui.facts.source.lines import LineShare
+from perftui.facts.source.operator_lines import forward_lines
 from perftui.facts.step.judged_step import JudgedStep, judged_step
 from perftui.run.columns import phase_name
 

@@ -17,7 +17,7 @@ from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.idle_place import idle_place
 from perftui.facts.place import Place
 from perftui.facts.source.lines import LinesByTime
-from perftui.facts.source.part_lines import part_lines
+from perftui.facts.source.operator_lines import part_lines
 from perftui.facts.step.judged_step import PYTHON_IN, READING, JudgedStep, Part, judged_step
 from perftui.facts.step.steps import FEWEST_STEPS
 from perftui.facts.step.trace_steps import trace_steps

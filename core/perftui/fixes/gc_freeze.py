@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perftui.facts.fact import Facts
-from perftui.facts.script.gc_pauses import gc_pauses
+from perftui.facts.script.pauses import gc_pauses
 from perftui.facts.settings import settings
 from perftui.fixes.fix import Fix
 from perftui.fixes.line_change import LineChange, has_finding, place_of_loop

@@ -14,8 +14,7 @@ from perftui.facts.gpu.device_phases import device_phases
 from perftui.facts.gpu.gap_lines import gap_lines
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.gpu.sync_calls import syncs
-from perftui.facts.source.lines import LinesByTime
-from perftui.facts.source.main_thread import main_thread, window_thread
+from perftui.facts.source.lines import LinesByTime, main_thread, window_thread
 from perftui.facts.step.own_cost import recording_cost
 from perftui.facts.step.steps import step_breakdown, step_count, step_kind
 from perftui.report.finding_json import finding_object, fix_object

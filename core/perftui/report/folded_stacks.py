@@ -12,7 +12,7 @@ from perftui.analysis.ops.stack_times import stack_times
 from perftui.analysis.timeline.thread_roles import MAIN
 from perftui.analysis.timeline.tracks import track_label
 from perftui.facts.fact import Facts
-from perftui.facts.source.main_thread import stack_samples
+from perftui.facts.source.lines import stack_samples
 from perftui.report.folded_text import Stack, folded_text
 from perftui.report.report import Report
 from perftui.run.stack_samples import STACK_RATE

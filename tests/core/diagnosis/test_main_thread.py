@@ -14,8 +14,13 @@ from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gap_lines import gap_lines, line_of_gap
 from perftui.facts.notes import notes
-from perftui.facts.source.lines import FEWEST_SAMPLES, MOST_LINES, lines_by_time
-from perftui.facts.source.main_thread import main_thread, stack_samples
+from perftui.facts.source.lines import (
+    FEWEST_SAMPLES,
+    MOST_LINES,
+    lines_by_time,
+    main_thread,
+    stack_samples,
+)
 from perftui.facts.step.steady import steady
 from perftui.report import as_json
 from perftui.report.report import make_report

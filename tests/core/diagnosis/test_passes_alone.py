@@ -9,7 +9,7 @@ import pytest
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Facts
-from perftui.facts.source.no_grad import line_without_gradients
+from perftui.facts.source.source_calls import line_without_gradients
 from tests.core.diagnosis.cpu_runs import call, judged, trained
 from tests.core.diagnosis.runs import MS, make_run
 from tests.core.diagnosis.stories import reasons

@@ -9,11 +9,16 @@ import pytest
 
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
-from perftui.facts.source.forward_line import with_line
-from perftui.facts.source.kept_graph import line_that_keeps_graph
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.operator_lines import at, line_of, made_where, model_line, second_call
-from perftui.facts.source.source_calls import call_of, call_repeated, loop_of
+from perftui.facts.source.operator_lines import (
+    at,
+    line_of,
+    made_where,
+    model_line,
+    second_call,
+    with_line,
+)
+from perftui.facts.source.source_calls import call_of, call_repeated, line_that_keeps_graph, loop_of
 from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.growth import growing_steps
 from tests.core.diagnosis.runs import joined, make_run, step_table

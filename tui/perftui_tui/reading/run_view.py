@@ -20,7 +20,7 @@ from perftui.facts.gpu.sync_calls import syncs
 from perftui.facts.memory_over_time import memory_over_time
 from perftui.facts.notes import problems as problems_of
 from perftui.facts.ranks.rank_table import rank_table
-from perftui.facts.source.main_thread import main_thread, window_thread
+from perftui.facts.source.lines import main_thread, window_thread
 from perftui.facts.step.own_cost import recording_cost
 from perftui.fixes.model import FixOption
 from perftui.run.layout import trials_of

@@ -16,8 +16,9 @@ from perftui.facts.source.lines import (
     LinesByTime,
     LineShare,
     lines_by_time,
+    stack_samples,
+    steady_held,
 )
-from perftui.facts.source.main_thread import stack_samples, steady_held
 from perftui.facts.step.steady import Mask
 from perftui.facts.step.steps import steady_span
 from perftui.run.stack_samples import COLLATE, FETCH

@@ -10,8 +10,7 @@ import numpy as np
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.facts.fact import Facts, fact
 from perftui.facts.gpu.gap_times import gap_times, recorded
-from perftui.facts.source.lines import LinesByTime, lines_by_time
-from perftui.facts.source.main_thread import stack_samples
+from perftui.facts.source.lines import LinesByTime, lines_by_time, stack_samples
 from perftui.facts.step.steady import Mask
 from perftui.run.table import Table
 from perftui.trace.model import Int64

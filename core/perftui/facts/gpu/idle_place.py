@@ -8,8 +8,8 @@ from perftui.analysis.model import GapCause
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gap_places import place_of
 from perftui.facts.place import Place
-from perftui.facts.source.main_thread import main_thread
-from perftui.facts.source.part_lines import part_lines
+from perftui.facts.source.lines import main_thread
+from perftui.facts.source.operator_lines import part_lines
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.trace_steps import TraceSteps
 

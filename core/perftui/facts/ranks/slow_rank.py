@@ -12,7 +12,7 @@ from perftui.facts.ranks.rank_table import WAITS_IN, RankTable, rank_table
 from perftui.facts.ranks.trace_straggler import trace_straggler
 from perftui.facts.ranks.traced_ranks import traced_ranks
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.part_lines import part_lines
+from perftui.facts.source.operator_lines import part_lines
 from perftui.facts.step.steps import steady_step
 from perftui.facts.step.trace_steps import trace_steps
 

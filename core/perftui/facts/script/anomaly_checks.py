@@ -12,7 +12,7 @@ from perftui.analysis import kinds
 from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
-from perftui.facts.source.main_thread import stack_samples, steady_held
+from perftui.facts.source.lines import stack_samples, steady_held
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import NONE, Int64
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, NotApplicableError, fact
-from perftui.facts.source.lines import LinesByTime, lines_by_time
-from perftui.facts.source.main_thread import stack_samples
+from perftui.facts.source.lines import LinesByTime, lines_by_time, stack_samples
 from perftui.facts.source.moments import moments_of
 from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.steps import EVAL, TRAIN, count_of, step_kind

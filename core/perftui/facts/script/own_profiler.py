@@ -8,8 +8,13 @@ import numpy as np
 
 from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, fact
-from perftui.facts.source.lines import FEWEST_SAMPLES, LinesByTime, lines_by_time
-from perftui.facts.source.main_thread import stack_samples, steady_held
+from perftui.facts.source.lines import (
+    FEWEST_SAMPLES,
+    LinesByTime,
+    lines_by_time,
+    stack_samples,
+    steady_held,
+)
 from perftui.facts.source.moments import FEWEST_MOMENTS
 from perftui.run.stack_samples import PROFILE
 

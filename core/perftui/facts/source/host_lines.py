@@ -12,8 +12,7 @@ from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.gap_lines import certain
 from perftui.facts.gpu.gap_places import source_line
 from perftui.facts.place import Place
-from perftui.facts.source.lines import LineShare, lines_by_time
-from perftui.facts.source.main_thread import stack_samples
+from perftui.facts.source.lines import LineShare, lines_by_time, stack_samples
 from perftui.facts.step.steps import steady_rows
 from perftui.run.stack_samples import COLLATE, FETCH
 from perftui.run.table import Table

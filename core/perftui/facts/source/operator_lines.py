@@ -10,19 +10,151 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
+from perftui.analysis.gpu_idle.host import main_track
+from perftui.analysis.intervals import EMPTY, Intervals
+from perftui.analysis.model import GapCause, TraceAnalysis
+from perftui.analysis.ops import frames
+from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION
 from perftui.analysis.steps.phases import BACKWARD
-from perftui.facts.fact import Facts, fact
+from perftui.facts.fact import Facts, fact, trace_fact
+from perftui.facts.gpu.gap_lines import gap_lines
+from perftui.facts.gpu.host_waits import gaps_of
 from perftui.facts.place import Place
-from perftui.facts.source.lines import LinesByTime, LineShare
-from perftui.facts.source.part_lines import part_lines
+from perftui.facts.source.lines import (
+    MOST_LINES,
+    LinesByTime,
+    LineShare,
+    lines_by_time,
+    stack_samples,
+    steady_held,
+)
+from perftui.facts.source.moments import is_of_collectives
 from perftui.facts.source.source_calls import call_of
 from perftui.facts.source.source_search import own_files
+from perftui.facts.step.judged_step import PYTHON_IN, STAGES, judged_step
+from perftui.facts.step.steady import Mask
+from perftui.facts.step.trace_steps import trace_steps
+from perftui.run.stack_samples import BACKWARD as BACKWARD_SAMPLE
+from perftui.run.stack_samples import FORWARD, OPTIMIZER
+from perftui.run.stack_samples import STAGES as SAMPLED_STAGES
+from perftui.run.table import Table
 from perftui.script.program import tree_of
+from perftui.trace.categories import PYTHON
+from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.text import printable
+
+MOMENTS = 250
+"""Looked at, evenly spread over the idle time: shares are right to a few percent."""
+
+
+@trace_fact
+def python_gap_lines(analysis: TraceAnalysis) -> LinesByTime | None:
+    """By line of the user's code, the idle time of the judged device whose cause is Python; None
+    where the trace has no Python frames, or no such time."""
+    steps, trace = trace_steps(analysis), analysis.trace
+    gaps = gaps_of(steps, (GapCause.PYTHON,)) if steps is not None else EMPTY
+    rows = np.flatnonzero(trace.in_category(PYTHON) & (trace.track == main_track(trace)))
+    if steps is None or not gaps.total or not len(rows):
+        return None
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    moments, every = _moments(gaps)
+    moments = moments[steps.times.holds(moments)]
+    begun = rows[np.maximum(np.searchsorted(trace.start[rows], moments, side="right") - 1, 0)]
+    at = [_line_at(trace, *one) for one in zip(begun.tolist(), moments.tolist(), strict=True)]
+    inner = {line: name for line, name in reversed(at) if line}
+    found = Counter(line for line, _ in at if line).most_common(MOST_LINES)
+    lines = tuple(
+        LineShare(
+            printable(line.file),
+            line.line,
+            printable(line.function),
+            printable(inner[line]),
+            times * every,
+        )
+        for line, times in found
+    )
+    return LinesByTime(lines, len(moments) * every, len(moments)) if lines else None
+
+
+def _moments(gaps: Intervals) -> tuple[Int64, int]:
+    """Moments spread over the intervals, and the time that each stands for."""
+    ends = np.cumsum(gaps.end - gaps.start)
+    every = max(int(ends[-1]) // MOMENTS, 1)
+    passed = np.arange(every // 2, ends[-1], every, dtype=np.int64)
+    index = np.searchsorted(ends, passed, side="right")
+    return gaps.end[index] - ends[index] + passed, every
+
+
+def _line_at(trace: Trace, row: int, moment: int) -> tuple[frames.SourceLine | None, str]:
+    """The innermost line of the user's code that is being run at ``moment``, and the innermost
+    frame; ``row`` is the last frame to begin before it."""
+    inner = ""
+    while row != NONE:
+        is_frame = trace.categories[int(trace.category[row])] == PYTHON
+        if is_frame and trace.start[row] <= moment < trace.start[row] + trace.duration[row]:
+            name = trace.name_of(row)
+            inner = inner or name
+            line = frames.source_line(name)
+            if line is not None:
+                return line, inner
+        row = int(trace.parent[row])
+    return None, inner
+
+
+def part_lines(facts: Facts, part: str) -> LinesByTime | None:
+    """The lines of that part of ``judged_step``, longest first; None where neither a sample nor
+    the trace's own stacks tell."""
+    judged = judged_step.or_none(facts)
+    if judged is None:
+        return None
+    if judged.on_device and part in set(GapCause):
+        of_cause = (one.thread for one in gap_lines(facts) if one.cause.value == part)
+        found = next(of_cause, None)
+        if found is None and facts.analysis is not None and part == GapCause.PYTHON.value:
+            return python_gap_lines(facts.analysis)
+        return found
+    outside, inside = stack_samples(facts)
+    stacks, held = (outside, steady_held(facts)) if len(outside) else (inside, None)
+    if "stage" not in stacks:
+        return None
+    held = stacks["held"] if held is None else held
+    if part == EXPOSED_COMMUNICATION:
+        called = lines_by_time(stacks, np.where(_in_collectives(stacks), held, 0))
+        if called.suffices:
+            return called
+    known = [stage for each in STAGES.values() for stage in each]
+    # Gradients are reduced within backward.
+    reducing = (BACKWARD_SAMPLE,) if part == EXPOSED_COMMUNICATION else None
+    stages = reducing or STAGES.get(part.removeprefix(PYTHON_IN))
+    chosen = np.isin(stacks["stage"], stages) if stages else ~np.isin(stacks["stage"], known)
+    found = lines_by_time(stacks, np.where(chosen, held, 0))
+    return found if found.suffices else None
+
+
+def _in_collectives(stacks: Table) -> Mask:
+    """Samples outside of phases in calls of ``torch.distributed``."""
+    frames = zip(stacks["inner"].tolist(), stacks["via"].tolist(), strict=True)
+    called = [any(map(is_of_collectives, each)) for each in frames]
+    return np.array(called, dtype=bool) & np.isin(stacks["stage"], ("",))
+
+
+def place_in_part(facts: Facts, part: str) -> Place:
+    """The line of the user's code at which most of that part is spent; without file and line where
+    it is not known."""
+    thread = part_lines(facts, part)
+    line = thread.first_own if thread else None
+    if line is None:
+        return Place(rank=facts.rank_number)
+    return facts.at(line)
+
 
 _SHORT = re.compile(r"aten::_?(?P<name>\w+?)_?$")
 
@@ -190,3 +322,86 @@ def _assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield from zip(target.elts, node.value.elts, strict=False)
         else:
             yield target, node.value
+
+
+_ELSEWHERE = re.compile(
+    r"_engine_run_backward|torch/(optim|autograd/profiler|profiler|cuda/__init__)|torch/utils/(data|_foreach)"
+)
+"""Innermost frames of what is no forward pass, in samples without stages."""
+
+_OPTIMIZER = re.compile(r"torch/optim")
+
+_PRODUCTS = re.compile(r"torch/nn/modules/(linear|conv|activation)|multi_head_attention")
+"""Innermost frames of modules that multiply matrices."""
+
+
+@fact
+def forward_lines(facts: Facts) -> LinesByTime | None:
+    """Lines of the forward pass by the time the main thread was there; None where too few samples
+    tell. On a GPU that time is of launching: a line that calls more operators takes more of it."""
+    return _lines(facts, own_operators=False)
+
+
+@fact
+def operator_lines(facts: Facts) -> LinesByTime | None:
+    """Lines of the forward pass that call operators themselves, not modules of torch."""
+    return _lines(facts, own_operators=True)
+
+
+@fact
+def optimizer_lines(facts: Facts) -> LinesByTime | None:
+    """Lines that call the optimizer, by time; None with too few samples."""
+    return _chosen(facts, lambda stacks: _at(stacks, OPTIMIZER, _OPTIMIZER))
+
+
+def with_line(facts: Facts, place: Place | None, lines: LinesByTime | None) -> Place | None:
+    """``place`` with the first of ``lines``, where it names no line itself; else with the only line
+    whose text calls its operator."""
+    if place is None or place.file is not None:
+        return place
+    line = lines.first_own if lines else None
+    line = line or (call_of(facts, place.operator) if place.operator else None)
+    if line is None:
+        return place
+    return replace(place, rank=facts.rank_number, file=line.file, line=line.line)
+
+
+def _lines(facts: Facts, *, own_operators: bool) -> LinesByTime | None:
+    def of_forward(stacks: Table) -> Mask:
+        chosen = _forward(stacks)
+        return chosen & ~_matching(stacks, _PRODUCTS) if own_operators else chosen
+
+    return _chosen(facts, of_forward)
+
+
+def _chosen(facts: Facts, choose: Callable[[Table], Mask]) -> LinesByTime | None:
+    outside, inside = stack_samples(facts)
+    stacks, held = (outside, steady_held(facts)) if len(outside) else (inside, None)
+    if not len(stacks):
+        return None
+    times: Int64 = np.where(choose(stacks), stacks["held"] if held is None else held, 0)
+    found = lines_by_time(stacks, times)
+    return found if found.suffices else None
+
+
+def _forward(stacks: Table) -> Mask:
+    others = (
+        np.isin(stacks["stage"], SAMPLED_STAGES)
+        if "stage" in stacks
+        else np.zeros(len(stacks), bool)
+    )
+    marked = "stage" in stacks and np.isin(stacks["stage"], (FORWARD,))
+    if np.any(marked):
+        return np.asarray(marked)
+    return ~others & ~_matching(stacks, _ELSEWHERE)
+
+
+def _at(stacks: Table, stage: str, pattern: re.Pattern[str]) -> Mask:
+    """Rows of that stage; where none is marked, by their innermost frames."""
+    known = np.isin(stacks["stage"], (stage,)) if "stage" in stacks else np.zeros(len(stacks), bool)
+    return known if known.any() else _matching(stacks, pattern)
+
+
+def _matching(stacks: Table, pattern: re.Pattern[str]) -> Mask:
+    """Rows with an innermost frame that ``pattern`` finds."""
+    return np.array([pattern.search(str(inner)) is not None for inner in stacks["inner"]], bool)

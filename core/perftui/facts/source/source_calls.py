@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from perftui.facts.fact import Facts
-from perftui.facts.source.lines import LineShare
+from perftui.facts.source.lines import LineShare, main_thread
 from perftui.facts.source.source_search import own_files
 from perftui.script.program import tree_of
 from perftui.script.same_input import second_calls
@@ -233,3 +233,175 @@ def _indexes(loop: ast.AST, inside: Sequence[ast.AST]) -> bool:
         and any(isinstance(one, ast.Name) and one.id in bound for one in ast.walk(each.slice))
         for each in inside
     )
+
+
+_OF_TORCH = {"detach", "item", "tolist", "numpy", "no_grad", "zeros", "zeros_like"}
+_WITHOUT_GRAPH = _OF_TORCH | {"float", "int", "len", "str", "format"}
+"""Calls whose result has no graph."""
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_KEEPERS = frozenset({"append", "appendleft", "add", "extend"})
+
+
+def line_that_keeps_graph(facts: Facts) -> LineShare | None:
+    """The only line of the loop that runs backward, or of a module, that makes a variable from
+    itself, or appends what the loop has computed, and detaches nothing; None where there are
+    several or none."""
+    found = {
+        (str(path), line) for path, changed in own_files(facts) for line in _lines(path, changed)
+    }
+    return only_line(found)
+
+
+@lru_cache(maxsize=64)
+def _lines(path: Path, changed: int) -> tuple[int, ...]:
+    found: list[int] = []
+    for node in ast.walk(tree_of(path, changed)):
+        if isinstance(node, (ast.For, ast.While)) and _runs_backward(node):
+            found += _carried(node)
+        elif isinstance(node, _DEFINITIONS) and not node.name.startswith("__"):
+            found += [each.lineno for each in _assignments(node) if _is_state(each)]
+    return tuple(found)
+
+
+def _runs_backward(loop: ast.For | ast.While) -> bool:
+    """Whether that is the innermost loop around a backward pass."""
+    inside = [node for statement in loop.body for node in ast.walk(statement)]
+    inner = (node for node in inside if isinstance(node, (ast.For, ast.While)))
+    return _calls_backward(inside) and not any(
+        _calls_backward(list(ast.walk(one))) for one in inner
+    )
+
+
+def _calls_backward(nodes: list[ast.AST]) -> bool:
+    return any(isinstance(node, ast.Call) and called(node) == "backward" for node in nodes)
+
+
+def _carried(loop: ast.For | ast.While) -> Iterator[int]:
+    """Lines that read what the turn before has left in the variable that they set."""
+    fresh = _variables(loop.target) if isinstance(loop, ast.For) else set()
+    made: set[str] = set()
+    for node in _in_order(loop.body):
+        if isinstance(node, (ast.Assign, ast.AugAssign)):
+            own, read = _targets(node), _read(node)
+            computes = _computes(node.value)
+            if own & read - fresh and (computes or read & made) and not _cuts(node.value):
+                yield node.lineno
+            fresh |= own
+            made |= own if computes else set()
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            call = node.value
+            if called(call) in _KEEPERS and call.args and not _cuts(call):
+                yield from [node.lineno] if _variables(call.args[0]) & made else []
+
+
+def _is_state(node: ast.Assign | ast.AugAssign) -> bool:
+    """Whether it makes an attribute of ``self`` from itself and something else."""
+    own = {name for name in _targets(node) if name.startswith("self.")}
+    return bool(own & _read(node)) and _computes(node.value) and not _cuts(node.value)
+
+
+def _assignments(function: ast.AST) -> Iterator[ast.Assign | ast.AugAssign]:
+    for node in ast.walk(function):
+        if isinstance(node, (ast.Assign, ast.AugAssign)):
+            yield node
+
+
+def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements in the order of the text, without those of functions and blocks without graphs."""
+    for statement in body:
+        if isinstance(statement, (*_DEFINITIONS, ast.ClassDef)):
+            continue
+        if isinstance(statement, ast.With) and any(
+            _cuts(one.context_expr) for one in statement.items
+        ):
+            continue
+        yield statement
+        for name in ("body", "orelse", "finalbody"):
+            yield from _in_order(getattr(statement, name, []))
+
+
+def _targets(node: ast.Assign | ast.AugAssign) -> set[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {name for target in targets for name in _variables(target)}
+
+
+def _read(node: ast.Assign | ast.AugAssign) -> set[str]:
+    own = _targets(node) if isinstance(node, ast.AugAssign) else set()
+    return _variables(node.value) | own
+
+
+def _variables(node: ast.AST) -> set[str]:
+    """Variables and attributes, as they are written."""
+    plain = (each for each in ast.walk(node) if isinstance(each, (ast.Name, ast.Attribute)))
+    return {ast.unparse(each) for each in plain}
+
+
+def _computes(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Call) for each in ast.walk(node))
+
+
+def _cuts(node: ast.AST) -> bool:
+    calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+    return any(called(call) in _WITHOUT_GRAPH for call in calls)
+
+
+_OFF = ("no_grad", "inference_mode")
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def line_without_gradients(facts: Facts) -> LineShare | None:
+    """A line of a loop that ``no_grad`` or ``inference_mode`` holds for: the one where the main
+    thread was longest; else the loop, where it is the only one. None if unknown."""
+    loops = [
+        (str(path), first, last)
+        for path, changed in own_files(facts)
+        for first, last in _loops_without_gradients(path, changed)
+    ]
+    thread = main_thread.or_none(facts)
+    for line in thread.lines if thread else ():
+        if any(line.file == file and first <= line.line <= last for file, first, last in loops):
+            return line
+    return only_line({(file, first) for file, first, _ in loops})
+
+
+@lru_cache(maxsize=64)
+def _loops_without_gradients(path: Path, changed: int) -> tuple[tuple[int, int], ...]:
+    """First and last lines of the outermost of such loops."""
+    return tuple(
+        (loop.lineno, loop.end_lineno or loop.lineno)
+        for node in ast.walk(tree_of(path, changed))
+        if _is_off(node)
+        for loop in _outermost(node)
+        if _calls_model(loop)
+    )
+
+
+def _is_off(node: ast.AST) -> bool:
+    """Whether gradients are off in a function or a ``with`` block."""
+    if isinstance(node, _FUNCTIONS):
+        return any(name in ast.unparse(each) for each in node.decorator_list for name in _OFF)
+    if isinstance(node, ast.With):
+        return any(name in ast.unparse(each) for each in node.items for name in _OFF)
+    return False
+
+
+def _calls_model(loop: ast.AST) -> bool:
+    """Whether a variable, or an attribute of ``self``, is called there with something."""
+    calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call) and node.args)
+    return any(_is_model_like(call.func) for call in calls)
+
+
+def _is_model_like(called: ast.expr) -> bool:
+    if isinstance(called, ast.Name):
+        return not hasattr(builtins, called.id)
+    return isinstance(called, ast.Attribute) and ast.unparse(called).startswith("self.")
+
+
+def _outermost(node: ast.AST) -> Iterator[ast.For | ast.While]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.For | ast.While):
+            yield child
+        else:
+            yield from _outermost(child)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, fact
-from perftui.facts.source.main_thread import stack_samples
+from perftui.facts.source.lines import stack_samples
 from perftui.run.regular import read_regular
 from perftui.script.program import tree_of
 

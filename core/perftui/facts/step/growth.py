@@ -11,10 +11,9 @@ import numpy.typing as npt
 from perftui.analysis.steps.phases import BACKWARD
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.samples import samples
-from perftui.facts.source.kept_graph import line_that_keeps_graph
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.moments import moments
-from perftui.facts.source.source_calls import call_of
+from perftui.facts.source.source_calls import call_of, line_that_keeps_graph
 from perftui.facts.step.judged_step import STAGES
 from perftui.facts.step.steps import steady_rows, steady_span
 from perftui.run.columns import PHASES

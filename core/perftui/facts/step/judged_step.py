@@ -10,7 +10,7 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION, OTHER
 from perftui.analysis.steps.phases import OPERATORS
 from perftui.facts.fact import Facts, UnknownError, fact
-from perftui.facts.source.main_thread import is_without_steps, stack_samples
+from perftui.facts.source.lines import is_without_steps, stack_samples
 from perftui.facts.step.phase_shares import host_phases, phase_shares, unmarked_operators
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.steps import LONG_RUN_NS, steady_step, step_breakdown

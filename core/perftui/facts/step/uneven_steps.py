@@ -8,9 +8,7 @@ import numpy as np
 
 from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, UnknownError, fact
-from perftui.facts.script.compilations import compiling_within
-from perftui.facts.script.gc_pauses import gc_pauses_of
-from perftui.facts.script.saves import saves_within
+from perftui.facts.script.pauses import compiling_within, gc_pauses_of, saves_within
 from perftui.facts.source.lines import LinesByTime
 from perftui.facts.source.moments import moments
 from perftui.facts.step.steady import Mask, median, usual_distance

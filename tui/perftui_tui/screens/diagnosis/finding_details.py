@@ -11,8 +11,7 @@ from perftui.diagnosis.model import Figure, Finding
 from perftui.facts.data_loader.worker_lines import loader_lines
 from perftui.facts.gpu.gap_lines import gap_lines
 from perftui.facts.gpu.sync_calls import syncs
-from perftui.facts.source.lines import LinesByTime
-from perftui.facts.source.main_thread import main_thread, window_thread
+from perftui.facts.source.lines import LinesByTime, main_thread, window_thread
 from perftui.fixes.model import FixOption
 from perftui_tui.look.format import quantity, share
 from perftui_tui.look.rows import Row, crop, row, wrap

@@ -15,8 +15,7 @@ from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.settings import Settings, settings
-from perftui.facts.source.lines import LinesByTime, lines_by_time
-from perftui.facts.source.main_thread import stack_samples
+from perftui.facts.source.lines import LinesByTime, lines_by_time, stack_samples
 from perftui.facts.step.judged_step import judged_step
 
 

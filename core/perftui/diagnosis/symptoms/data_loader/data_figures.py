@@ -12,8 +12,7 @@ from perftui.facts.data_loader.loader_work import LoaderWork, fetch_cpu, loader_
 from perftui.facts.data_loader.worker_lines import loader_lines
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
-from perftui.facts.source.lines import LinesByTime
-from perftui.facts.source.main_thread import main_batches
+from perftui.facts.source.lines import LinesByTime, main_batches
 from perftui.facts.step.steps import batches_ready, wait_p95
 
 MOST_LINES = 3

@@ -14,8 +14,7 @@ from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.data_loader.loader_work import loader_starts
 from perftui.facts.data_loader.without_workers import better_without_workers
 from perftui.facts.fact import Facts, fact
-from perftui.facts.source.lines import FEWEST_SAMPLES, lines_by_time
-from perftui.facts.source.main_thread import stack_samples, steady_held
+from perftui.facts.source.lines import FEWEST_SAMPLES, lines_by_time, stack_samples, steady_held
 from perftui.facts.step.steps import steady_step, step_breakdown
 
 _ENDING = "__del__"

@@ -22,8 +22,13 @@ from perftui.facts.gpu.host_waits import distinct, gaps_of, host_waits
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.place import Place
 from perftui.facts.source.host_lines import place_of_rows
-from perftui.facts.source.lines import FEWEST_SAMPLES, LinesByTime, lines_by_time
-from perftui.facts.source.main_thread import stack_samples, steady_held
+from perftui.facts.source.lines import (
+    FEWEST_SAMPLES,
+    LinesByTime,
+    lines_by_time,
+    stack_samples,
+    steady_held,
+)
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import Int64
 

@@ -32,8 +32,8 @@ from perftui.facts.gpu.host_waits import (
     idle_of_host,
 )
 from perftui.facts.place import Place
-from perftui.facts.source.forward_line import with_line
 from perftui.facts.source.host_lines import place_of_rows
+from perftui.facts.source.operator_lines import with_line
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.trace_steps import TraceSteps
 from perftui.trace.categories import DEVICE_ACTIVITY, MEMCPY

@@ -14,9 +14,9 @@ from perftui.facts.gpu.gpu import idle_steps
 from perftui.facts.gpu.idle_place import idle_place
 from perftui.facts.kernel.kernels import Launches, launches
 from perftui.facts.place import Place
-from perftui.facts.source.forward_line import forward_lines, with_line
-from perftui.facts.source.main_thread import main_thread
+from perftui.facts.source.lines import main_thread
 from perftui.facts.source.moments import moments
+from perftui.facts.source.operator_lines import forward_lines, with_line
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.trace_steps import TraceSteps
 from perftui.run.stack_samples import FORWARD

@@ -11,7 +11,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.kernel.kernel_chains import kernel_chains
 from perftui.facts.kernel.operator_calls import is_called, masked_attention
 from perftui.facts.kernel.step_kernels import StepKernels
-from perftui.facts.source.forward_line import operator_lines, with_line
+from perftui.facts.source.operator_lines import operator_lines, with_line
 
 _MATH = "aten::_scaled_dot_product_attention_math"
 _SOURCE = "A fused kernel saves all of it."

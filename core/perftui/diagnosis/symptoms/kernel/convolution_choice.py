@@ -11,7 +11,7 @@ from perftui.diagnosis.symptoms.kernel.kernel_work import kernel_work, listed
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.kernel.operator_calls import alike_in_steps
 from perftui.facts.settings import settings
-from perftui.facts.source.forward_line import forward_lines, with_line
+from perftui.facts.source.operator_lines import forward_lines, with_line
 
 
 def _untried(facts: Facts) -> Lost | None:

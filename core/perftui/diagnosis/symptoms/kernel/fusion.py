@@ -10,7 +10,7 @@ from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, li
 from perftui.facts.fact import Facts
 from perftui.facts.kernel.kernel_chains import kernel_chains
 from perftui.facts.kernel.operator_calls import explicit_casts
-from perftui.facts.source.forward_line import operator_lines, with_line
+from perftui.facts.source.operator_lines import operator_lines, with_line
 
 _MEMORY_BOUND_SHARE = 0.30
 """Share of the device's busy time from which on fusing is worth a thought; slowai calls a GPU

@@ -12,7 +12,7 @@ from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, li
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.kernel.step_kernels import StepKernels
-from perftui.facts.source.forward_line import operator_lines, with_line
+from perftui.facts.source.operator_lines import operator_lines, with_line
 from perftui.facts.step.steady import Mask
 
 _FLOAT64 = re.compile(

@@ -13,8 +13,7 @@ from perftui.diagnosis.rule import Lost, Rule
 from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.kernel.operator_calls import searching_calls
-from perftui.facts.source.forward_line import forward_lines, with_line
-from perftui.facts.source.operator_lines import made_where
+from perftui.facts.source.operator_lines import forward_lines, made_where, with_line
 
 _CHANNELS_FIRST_NORM = re.compile(r"at::native::batch_norm_(?!\w*channels_last)\w*kernel")
 """PyTorch's batch normalisation of tensors that are not channels last."""

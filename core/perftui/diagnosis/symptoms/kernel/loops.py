@@ -25,8 +25,7 @@ from perftui.facts.gpu.host_waits import idle_of_host
 from perftui.facts.kernel.operator_calls import bias_before_norm, launched_under, zeroing
 from perftui.facts.kernel.step_kernels import marked_steps
 from perftui.facts.place import Place
-from perftui.facts.source.forward_line import forward_lines, with_line
-from perftui.facts.source.part_lines import part_lines
+from perftui.facts.source.operator_lines import forward_lines, part_lines, with_line
 from perftui.facts.source.source_calls import loop_of
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps

@@ -21,8 +21,7 @@ from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.kernel.step_kernels import StepKernels, step_kernels
 from perftui.facts.place import Place
 from perftui.facts.settings import settings
-from perftui.facts.source.forward_line import optimizer_lines, with_line
-from perftui.facts.source.operator_lines import line_of, place_of
+from perftui.facts.source.operator_lines import line_of, optimizer_lines, place_of, with_line
 from perftui.facts.source.source_calls import call_of
 from perftui.facts.step.judged_step import PYTHON_IN, judged_step
 from perftui.facts.step.steps import steady_step

@@ -14,8 +14,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.gpu.card import TraceCard, trace_card
 from perftui.facts.kernel.step_kernels import StepKernels
 from perftui.facts.settings import settings
-from perftui.facts.source.forward_line import forward_lines, with_line
-from perftui.facts.source.operator_lines import made_where
+from perftui.facts.source.operator_lines import forward_lines, made_where, with_line
 from perftui.facts.step.steady import Mask
 
 _KNOWS_TF32 = 8

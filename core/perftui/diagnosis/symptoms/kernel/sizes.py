@@ -12,7 +12,7 @@ from perftui.diagnosis.rule import Lost, Rule
 from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts
 from perftui.facts.kernel.step_kernels import StepKernels
-from perftui.facts.source.forward_line import forward_lines, with_line
+from perftui.facts.source.operator_lines import forward_lines, with_line
 from perftui.facts.step.steady import Mask
 
 _MISALIGNED = re.compile(r"align[ac]?[124](?!\d)")

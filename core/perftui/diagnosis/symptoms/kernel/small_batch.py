@@ -10,7 +10,7 @@ from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.kernel.fill import MUCH, fill
-from perftui.facts.source.forward_line import forward_lines, with_line
+from perftui.facts.source.operator_lines import forward_lines, with_line
 
 HALF = 0.5
 """Share of its memory in use above which a larger batch may not fit."""

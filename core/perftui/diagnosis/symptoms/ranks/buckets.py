@@ -21,7 +21,7 @@ from perftui.facts.fact import Facts, NotApplicableError, trace_fact
 from perftui.facts.kernel.step_kernels import step_kernels
 from perftui.facts.ranks.collective_calls import CollectiveCalls, collective_calls
 from perftui.facts.ranks.collective_sizes import ALL_REDUCE
-from perftui.facts.source.part_lines import place_in_part
+from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.trace.categories import DEVICE_ACTIVITY, MEMCPY

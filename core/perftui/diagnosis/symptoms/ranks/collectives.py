@@ -14,7 +14,7 @@ from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.ranks.collective_calls import CollectiveCalls, collective_calls
 from perftui.facts.ranks.collective_sizes import ALL_REDUCE
-from perftui.facts.source.part_lines import place_in_part
+from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steady import Mask
 

@@ -20,7 +20,7 @@ from perftui.facts.gpu.card import trace_card
 from perftui.facts.ranks.collective_calls import collective_calls
 from perftui.facts.ranks.collective_sizes import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER
 from perftui.facts.ranks.slow_rank import slow_rank
-from perftui.facts.source.part_lines import place_in_part
+from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
 
 LARGE = 16 << 20

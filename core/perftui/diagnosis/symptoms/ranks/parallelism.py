@@ -10,7 +10,7 @@ from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.ranks.backward_passes import backward_passes
 from perftui.facts.settings import Wrapper, settings
-from perftui.facts.source.part_lines import place_in_part
+from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
 
 

@@ -20,7 +20,7 @@ from perftui.facts.ranks.communication import collective_time, collectives_a_ste
 from perftui.facts.ranks.slow_rank import SlowRank, slow_line, slow_rank
 from perftui.facts.ranks.traced_ranks import traced_ranks
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.part_lines import place_in_part
+from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.trace_steps import trace_steps

@@ -17,7 +17,7 @@ from perftui.facts.place import Place
 from perftui.facts.ranks.communication import MOST_RANKS
 from perftui.facts.ranks.late_ranks import late_ranks
 from perftui.facts.ranks.rank_table import WAITS_IN
-from perftui.facts.source.part_lines import place_in_part
+from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.steps import steady_step
 from perftui.run.columns import phase_name
 

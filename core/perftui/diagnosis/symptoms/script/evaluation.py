@@ -18,8 +18,8 @@ from perftui.facts.cpu.operators import PHASES, Operators, in_step, operators
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.script.evaluation import Evaluation, evaluation
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.no_grad import line_without_gradients
 from perftui.facts.source.operator_lines import at, place_of
+from perftui.facts.source.source_calls import line_without_gradients
 from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.step_breakdown import StepBreakdown

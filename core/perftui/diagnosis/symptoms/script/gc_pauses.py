@@ -9,7 +9,7 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.place import Place
-from perftui.facts.script.gc_pauses import GcPauses, gc_pauses
+from perftui.facts.script.pauses import GcPauses, gc_pauses
 from perftui.facts.settings import settings
 from perftui.facts.source.line_words import text_of
 from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step

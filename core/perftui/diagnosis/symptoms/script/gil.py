@@ -9,7 +9,7 @@ from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.data_loader.input_wait import fetches_in_main_thread, input_wait
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.script.python_lock import python_lock
-from perftui.facts.source.own_samples import waiting
+from perftui.facts.source.moments import waiting
 from perftui.facts.step.judged_step import HOST_AT_WORK, JudgedStep, judged_step
 
 UNKNOWN = (

@@ -11,7 +11,7 @@ from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.place import Place
-from perftui.facts.script.compilations import Compilations, compilations
+from perftui.facts.script.pauses import Compilations, compilations
 from perftui.facts.source.moments import FEWEST_MOMENTS, MOSTLY_OTHERS, moments
 from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step

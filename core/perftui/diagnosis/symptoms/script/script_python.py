@@ -16,14 +16,16 @@ from perftui.facts.cpu.core_wait import without_core_wait
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.place import Place
-from perftui.facts.script.gc_pauses import gc_pauses
+from perftui.facts.script.pauses import gc_pauses
 from perftui.facts.source.line_words import LOOP, VAGUE
 from perftui.facts.source.lines import LinesByTime, LineShare
-from perftui.facts.source.moments import FEWEST_MOMENTS, Moments, moments
-from perftui.facts.source.own_samples import (
+from perftui.facts.source.moments import (
+    FEWEST_MOMENTS,
     INSIDE,
+    Moments,
     calls_no_framework,
     in_collectives,
+    moments,
     own_samples,
     time_by_words,
 )

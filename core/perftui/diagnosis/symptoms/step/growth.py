@@ -15,8 +15,8 @@ from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
-from perftui.facts.source.kept_graph import line_that_keeps_graph
 from perftui.facts.source.lines import LineShare
+from perftui.facts.source.source_calls import line_that_keeps_graph
 from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.growth import MONOTONE, GrowingSteps, Trend, growing_steps, rss_trend
 from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step

@@ -13,8 +13,7 @@ from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, fact
 from perftui.facts.samples import samples
-from perftui.facts.source.lines import LineShare, lines_by_time
-from perftui.facts.source.main_thread import stack_samples
+from perftui.facts.source.lines import LineShare, lines_by_time, stack_samples
 from perftui.facts.step.steady import median
 from perftui.facts.step.steps import MANY_STEPS, run_is_over
 from perftui.run.table import Table

@@ -13,8 +13,8 @@ from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.place import Place
+from perftui.facts.script.pauses import Saves, saves
 from perftui.facts.script.python_lock import python_lock
-from perftui.facts.script.saves import Saves, saves
 from perftui.facts.source.lines import LinesByTime
 from perftui.facts.source.moments import FEWEST_MOMENTS, MOSTLY_OTHERS, Moments, moments
 from perftui.facts.step.judged_step import HOST_AT_WORK, judged_step

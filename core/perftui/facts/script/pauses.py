@@ -1,0 +1,254 @@
+"""What makes some of the steady steps longer: garbage collections, checkpoints and compilations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis.intervals import intersect, union
+from perftui.analysis.steps.parts import OTHER
+from perftui.facts.events import events_of
+from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.place import Place
+from perftui.facts.source.lines import LinesByTime
+from perftui.facts.source.moments import FEWEST_MOMENTS, Moments, moments
+from perftui.facts.step.steady import usual_distance
+from perftui.facts.step.steps import steady_rows, steady_step
+from perftui.run.table import Table
+from perftui.trace.model import Int64
+from perftui.trace.text import printable
+
+FULL = 2
+"""The generation whose collection visits every object."""
+
+
+@dataclass(frozen=True)
+class GcPauses:
+    """Garbage collections in the steady steps that are still kept; times in ns."""
+
+    per_step: int
+    """Mean time of a step in collections."""
+    outside: int
+    """The part of ``per_step`` taken to lie in the script's own code, outside of the phases."""
+    count: int
+    full: int
+    """How many of them visited every object."""
+    longest: int
+    longest_full_mean: int
+    """Mean pause of those, 0 without any."""
+    steps: int
+    """Steps with a full collection."""
+    lines: LinesByTime | None
+    """Where the main thread was in them; None with too few samples."""
+
+
+@fact
+def gc_pauses(facts: Facts) -> GcPauses:
+    """Collections in the steady steps; zeros where the collector was not at work.
+
+    Raises:
+        UnknownError: there are too few steps.
+    """
+    step, rows = steady_step(facts), steady_rows(facts)
+    if not len(rows):
+        raise UnknownError("no steady step is kept individually")
+    pauses = gc_pauses_of(facts.events, rows)
+    data = pauses["data"].tolist() if len(pauses) else []
+    generation: Int64 = np.array([_number(each, "generation") for each in data], dtype=np.int64)
+    standing: Int64 = np.array([_number(each, "count", 1) for each in data], dtype=np.int64)
+    time: Int64 = pauses["duration"] if len(pauses) else np.zeros(0, dtype=np.int64)
+    full = generation == FULL
+    per_step = int(time.sum()) // len(rows)
+    fulls = int(standing[full].sum())
+    return GcPauses(
+        per_step=per_step,
+        outside=round(per_step * _outside(facts, pauses, step.part(OTHER) / step.mean)),
+        count=int(standing.sum()),
+        full=fulls,
+        longest=int((time // np.maximum(standing, 1)).max(initial=0)),
+        longest_full_mean=int(time[full].sum()) // fulls if fulls else 0,
+        steps=len(np.unique(pauses["step"][full])) if len(pauses) else 0,
+        lines=_lines(facts, pauses),
+    )
+
+
+def _outside(facts: Facts, pauses: Table, otherwise: float) -> float:
+    """Share of the pauses in the script's own code, by samples in them where there are enough."""
+    found = moments(facts)
+    held = _held(found, pauses) if found else None
+    if found is None or held is None or int((held > 0).sum()) < FEWEST_MOMENTS:
+        return otherwise
+    return int(held[found.stage == ""].sum()) / int(held.sum())
+
+
+def _number(data: object, name: str, otherwise: int = 0) -> int:
+    value = data.get(name, otherwise) if isinstance(data, dict) else otherwise
+    return value if isinstance(value, int) else otherwise
+
+
+def gc_pauses_of(events: Table, rows: Table) -> Table:
+    """Collections that began in one of the steps ``rows``, or stand for several from then on."""
+    found = events_of(events, "gc")
+    during = union(rows["start"], rows["start"] + rows["duration"])
+    return found.where(during.holds(found["time"])) if len(found) else found
+
+
+def _lines(facts: Facts, pauses: Table) -> LinesByTime | None:
+    found = moments(facts)
+    held = _held(found, pauses) if found else None
+    if found is None or held is None:
+        return None
+    lines = found.lines(held > 0, held)
+    return lines if lines.samples >= FEWEST_MOMENTS else None
+
+
+def _held(found: Moments, pauses: Table) -> Int64 | None:
+    """The time within ``pauses`` that each sample stands for, ns."""
+    if not len(pauses):
+        return None
+    during = union(pauses["time"], pauses["time"] + pauses["duration"])
+    return during.within(found.time, found.time + found.length)
+
+
+@dataclass(frozen=True)
+class Saves:
+    """Times in ns, of the steady steps that are still kept."""
+
+    per_step: int
+    """Mean time of a step in them."""
+    count: int
+    each: int
+    """Mean time of one."""
+    every: int
+    """Steps from one to the next, where that is always about the same; else 0."""
+    place: Place | None
+    """The line of the script that calls most of the time; None where no frame was the script's."""
+    at_place: float
+    """Share of their time that this line takes, 0 to 1."""
+
+
+@fact
+def saves(facts: Facts) -> Saves | None:
+    """Checkpoints of the steady steps; None where none was seen to be saved, as in older runs."""
+    rows = steady_rows(facts)
+    found, time = saves_within(facts.events, rows)
+    if not len(found):
+        return None
+    places: dict[tuple[str, int], int] = {}
+    count = 0
+    for data, held in zip(found["data"].tolist(), time.tolist(), strict=True):
+        count += _number(data, "count", 1)
+        key = str(data.get("file") or ""), _number(data, "line")
+        places[key] = places.get(key, 0) + held
+    (file, line), longest = max(places.items(), key=lambda one: one[1])
+    whole = int(time.sum())
+    return Saves(
+        per_step=whole // len(rows),
+        count=count,
+        each=whole // max(count, 1),
+        every=usual_distance(np.unique(found["step"])) if count == len(found) else 0,
+        place=Place(rank=facts.rank_number, file=file, line=line) if file else None,
+        at_place=longest / whole,
+    )
+
+
+def saves_within(events: Table, rows: Table) -> tuple[Table, Int64]:
+    """Notes of saving in the steps ``rows``, and the time of each that lies in them, ns.
+
+    A note stands for one long call, or for several short ones, and is written where it ends.
+    """
+    found = events_of(events, "save")
+    if not len(found) or not len(rows):
+        return Table(), np.zeros(0, dtype=np.int64)
+    of_training = [_of_training(data) for data in found["data"].tolist()]
+    found = found.where(np.array(of_training, dtype=np.bool_))
+    during = union(rows["start"], rows["start"] + rows["duration"])
+    time = during.within(found["time"] - found["duration"], found["time"])
+    return found.where(time > 0), time[time > 0]
+
+
+def _of_training(data: object) -> bool:
+    return isinstance(data, Mapping) and data.get("trains") is not False
+
+
+@dataclass(frozen=True)
+class Compilations:
+    """Compilations in the steady steps that are still kept; times in ns."""
+
+    per_step: int
+    """Mean time of a step in them."""
+    count: int
+    """Functions compiled, once for each time."""
+    again: int
+    """How many of them had been compiled before, for other inputs."""
+    steps: int
+    """Steps that compile."""
+    function: str
+    """The one that is compiled most often."""
+    file: str
+    line: int
+    """Where it is defined; empty and 0 where that is not in the script's own code."""
+    reason: str
+    """Why it was compiled again the last time; empty where torch gives no reason."""
+
+
+@fact
+def compilations(facts: Facts) -> Compilations | None:
+    """Compilations in the steady steps; None without any, as in runs of older agents."""
+    rows = steady_rows(facts)
+    found, start = _begun_within(facts.events, rows)
+    if not len(found):
+        return None
+    # Backward is compiled with its forward, once for both.
+    forward = [data for data in found["data"].tolist() if data.get("forward") is not False]
+    functions = Counter(_function(data) for data in forward)
+    name, file, line = functions.most_common(1)[0][0] if functions else ("", "", 0)
+    reasons = [printable(str(data["reason"])) for data in forward if data.get("reason")]
+    return Compilations(
+        per_step=_time(found, start, rows) // len(rows),
+        count=len(forward),
+        again=len(reasons),
+        steps=len(np.unique(np.searchsorted(rows["start"], start, side="right"))),
+        function=name,
+        file=file,
+        line=line,
+        reason=reasons[-1] if reasons else "",
+    )
+
+
+def compiling_within(events: Table, rows: Table) -> int:
+    """Time of compilations that began in the steps ``rows``, as far as it lies in them, ns."""
+    found, start = _begun_within(events, rows)
+    return _time(found, start, rows)
+
+
+def _begun_within(events: Table, rows: Table) -> tuple[Table, Int64]:
+    """Notes of the compilations that began in those steps, and when."""
+    found = events_of(events, "compile")
+    notes = found["data"].tolist() if len(found) else []
+    known = [isinstance(data, Mapping) and isinstance(data.get("start"), int) for data in notes]
+    if not any(known) or not len(rows):
+        return Table(), np.zeros(0, dtype=np.int64)
+    found = found.where(np.array(known, dtype=np.bool_))
+    start: Int64 = np.array([data["start"] for data in found["data"].tolist()], dtype=np.int64)
+    inside = union(rows["start"], rows["start"] + rows["duration"]).holds(start)
+    return found.where(inside), start[inside]
+
+
+def _time(found: Table, start: Int64, rows: Table) -> int:
+    """One within another, such as backward's within a step's, takes no time of its own."""
+    if not len(found):
+        return 0
+    during = union(rows["start"], rows["start"] + rows["duration"])
+    return intersect(union(start, start + found["duration"]), during).total
+
+
+def _function(data: Mapping[str, object]) -> tuple[str, str, int]:
+    """Name, file and line; a module is compiled through a function of torch's own."""
+    file, line = str(data.get("file") or ""), data.get("line")
+    if not file or "/torch/_dynamo/" in file or not isinstance(line, int):
+        return "", "", 0
+    return printable(str(data.get("function") or "")), printable(file), line

@@ -46,30 +46,6 @@ OPTIMIZERS = (
         refused="gradients are sparse at line 2",
     ),
     Form(
-        "foreach is given",
-        "fused",
-        "import torch\nopt = torch.optim.Adam(p, lr=1e-3, foreach=True)  # here\n",
-        refused="does not go with foreach=True",
-    ),
-    Form(
-        "arguments from a dict",
-        "fused",
-        "import torch\nopt = torch.optim.Adam(p, **settings)  # here\n",
-        refused="may come from **settings",
-    ),
-    Form(
-        "a class by its name",
-        "fused",
-        "import torch\nopt = getattr(torch.optim, name)(p, lr=1e-3)  # here\n",
-        refused="calls getattr, which may not be a torch optimizer",
-    ),
-    Form(
-        "an optimizer without it",
-        "fused",
-        "import torch\nopt = torch.optim.RMSprop(p, lr=1e-3)  # here\n",
-        refused="may not be a torch optimizer that supports fused",
-    ),
-    Form(
         "threads",
         "threads",
         "import torch\ntorch.set_num_threads(1)  # here\n",

@@ -158,11 +158,6 @@ def test_an_option_that_something_else_may_set_is_left_alone(path, source, reaso
 
 
 FOLLOWED = {
-    "a variable of the function": (
-        "def f():\n    w = 0\n    return DataLoader(data, num_workers=w)  # here\n",
-        None,
-        ["w = 2"],
-    ),
     "a variable of the same name elsewhere": (
         "def g():\n    w = 8\ndef f():\n    w = 0\n"
         "    return DataLoader(d, num_workers=w)  # here\n",

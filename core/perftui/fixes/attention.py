@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from perftui.facts.fact import Facts
-from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, place_of
+from perftui.fixes.fix import line_fix
+from perftui.fixes.line_change import place_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, ReplaceExpression, remove
 from perftui.script.attention import Attention, attention_of
@@ -69,21 +68,7 @@ def _refuse_view(program: Program, product: ast.expr) -> None:
         raise PatchRefusedError(f"line {above.lineno} takes a view of the result")
 
 
-def _change(facts: Facts) -> LineChange | None:
-    place = place_of(facts, "unfused-attention")
-    if place is None:
-        return None
-    return LineChange(
-        "attention in one operator",
-        place.file,
-        place.line,
-        fused,
-        f"{place.short}: {_FUSED}(q, k, v)",
-        (Risk.NUMERICS, Risk.DROPOUT),
-    )
-
-
-ATTENTION = Fix(
+ATTENTION = line_fix(
     id="attention-fused",
     what="compute attention in one operator",
     explanation=(
@@ -92,6 +77,10 @@ ATTENTION = Fix(
         "differ in the last digits. Attention dropout drops different values. A fully masked row "
         "gives zeros or NaN, depending on the version of torch."
     ),
-    change=_change,
+    at=place_of,
+    rules=("unfused-attention",),
+    title="attention in one operator",
+    plan=fused,
+    advice=f"{_FUSED}(q, k, v)",
     risks=(Risk.NUMERICS, Risk.DROPOUT),
 )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from perftui.facts.fact import Facts
-from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, script_with_finding
+from perftui.fixes.fix import line_fix
+from perftui.fixes.line_change import script_with_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, wrap
 from perftui.script.names import module_name
@@ -46,15 +45,7 @@ def _goes_backward(statement: ast.stmt) -> bool:
     return any(called_name(call) == "backward" for call in calls)
 
 
-def _change(facts: Facts) -> LineChange | None:
-    script = script_with_finding(facts, "tensor-cores-unused", "matmul-fp32")
-    if script is None:
-        return None
-    advice = 'with torch.autocast("cuda", dtype=torch.bfloat16): around forward pass and loss'
-    return LineChange("autocast to bfloat16", script, 1, autocast, advice, (Risk.HALF,))
-
-
-AUTOCAST = Fix(
+AUTOCAST = line_fix(
     id="autocast-bf16",
     what="multiply matrices in bfloat16",
     explanation=(
@@ -62,6 +53,10 @@ AUTOCAST = Fix(
         "stay float32, and losses are computed in float32. Most networks train as well with it; "
         "check the loss of a longer run. Cards before Ampere have no bfloat16."
     ),
-    change=_change,
+    at=script_with_finding,
+    rules=("tensor-cores-unused", "matmul-fp32"),
+    title="autocast to bfloat16",
+    plan=autocast,
+    advice='with torch.autocast("cuda", dtype=torch.bfloat16): around forward pass and loss',
     risks=(Risk.HALF,),
 )

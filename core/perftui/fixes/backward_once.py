@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from perftui.facts.fact import Facts
-from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, place_of
+from perftui.fixes.fix import line_fix
+from perftui.fixes.line_change import place_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, ReplaceExpression, insert_before, insert_behind, remove
 from perftui.script.program import PatchRefusedError, Program, called_name
@@ -107,21 +106,7 @@ def _refuse_unlike(program: Program, loop: ast.For, call: ast.Call) -> None:
         raise PatchRefusedError("the function also runs backward elsewhere")
 
 
-def _change(facts: Facts) -> LineChange | None:
-    place = place_of(facts, "repeated-backward")
-    if place is None:
-        return None
-    return LineChange(
-        "one backward pass of the sum of the losses",
-        place.file,
-        place.line,
-        summed,
-        f"{place.short}: (first + second).backward()",
-        (Risk.NUMERICS, Risk.MEMORY),
-    )
-
-
-BACKWARD_ONCE = Fix(
+BACKWARD_ONCE = line_fix(
     id="backward-once",
     what="sum losses of one graph and run backward once",
     explanation=(
@@ -129,6 +114,10 @@ BACKWARD_ONCE = Fix(
         "add up to. Backward now runs through the shared layers once. Results differ in the last "
         "digits. The graphs of all losses are kept until then."
     ),
-    change=_change,
+    at=place_of,
+    rules=("repeated-backward",),
+    title="one backward pass of the sum of the losses",
+    plan=summed,
+    advice="(first + second).backward()",
     risks=(Risk.NUMERICS, Risk.MEMORY),
 )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from perftui.facts.fact import Facts
-from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, has_subject, place_or_script
+from perftui.fixes.fix import line_fix
+from perftui.fixes.line_change import place_or_script
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, remove, replace_statement
 from perftui.fixes.source.optimizer_arguments import is_sparse
@@ -15,7 +14,6 @@ from perftui.script.clipping import Clipped, clipped_by_hand
 from perftui.script.names import spelling
 from perftui.script.program import PatchRefusedError, Program, refusal_of
 
-_RULE = "per-parameter-loop"
 _FUNCTION = "torch.nn.utils.clip_grad_norm_"
 
 
@@ -49,21 +47,7 @@ def _written(program: Program, found: Clipped) -> Sequence[Edit]:
     return [*gone, replace_statement(program, found.norm, text)]
 
 
-def _change(facts: Facts) -> LineChange | None:
-    at = place_or_script(facts, _RULE)
-    if at is None:
-        return None
-    change = LineChange(
-        "gradients clipped in one call",
-        *at,
-        clipped_at_once,
-        f"{_FUNCTION}(parameters, limit)",
-        (Risk.NUMERICS,),
-    )
-    return change if has_subject(change, facts) else None
-
-
-CLIP = Fix(
+CLIP = line_fix(
     id="clip-grad-norm",
     what="clip gradients with torch's function instead of one parameter at a time",
     explanation=(
@@ -71,6 +55,11 @@ CLIP = Fix(
         "on lists. The formula is the same; results may differ in the last digits. If the norm is "
         "NaN, all gradients become NaN."
     ),
-    change=_change,
+    at=place_or_script,
+    rules=("per-parameter-loop",),
+    title="gradients clipped in one call",
+    plan=clipped_at_once,
+    advice=f"{_FUNCTION}(parameters, limit)",
+    is_one_of_several=True,
     risks=(Risk.NUMERICS,),
 )

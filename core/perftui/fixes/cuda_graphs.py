@@ -141,7 +141,9 @@ def _change(facts: Facts) -> LineChange | None:
         why_not = "sizes differ from step to step, and each would need its own graph"
     advice = f"model.compile(mode={_MODE}) before the training loop"
     risks = (Risk.START, Risk.NUMERICS, Risk.MEMORY)
-    return LineChange("CUDA graphs", script, 1, partial(graphed, why_not), advice, risks)
+    return LineChange(
+        "CUDA graphs", script.file, script.line, partial(graphed, why_not), advice, risks
+    )
 
 
 COMPILE_GRAPHS = Fix(

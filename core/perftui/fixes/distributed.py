@@ -7,9 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from perftui.diagnosis.symptoms.ranks.buckets import BUCKET
-from perftui.facts.fact import Facts
-from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, script_with_finding
+from perftui.fixes.fix import line_fix
+from perftui.fixes.line_change import script_with_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.calls import CallSpec, argument, decided, each_changed, removed
 from perftui.fixes.source.edits import Edit
@@ -62,53 +61,36 @@ def usual_buckets(program: Program, _: int) -> Sequence[Edit]:
     return [removed(program, call, _CAP)]
 
 
-def _bucket_view(facts: Facts) -> LineChange | None:
-    script = script_with_finding(facts, "bucket-copies")
-    if script is None:
-        return None
-    advice = "DistributedDataParallel(..., gradient_as_bucket_view=True)"
-    return LineChange("gradients in buckets", script, 1, bucket_view, advice)
-
-
-def _all_used(facts: Facts) -> LineChange | None:
-    script = script_with_finding(facts, "unused-parameters-search")
-    if script is None:
-        return None
-    advice = "DistributedDataParallel(..., find_unused_parameters=False)"
-    return LineChange("no search for unused", script, 1, all_used, advice, (Risk.UNUSED,))
-
-
-def _buckets(facts: Facts) -> LineChange | None:
-    script = script_with_finding(facts, "single-bucket")
-    if script is None:
-        return None
-    advice = f"DistributedDataParallel(...) without {_CAP}"
-    title = f"buckets of {BUCKET >> 20} MiB"
-    return LineChange(title, script, 1, usual_buckets, advice, (Risk.NUMERICS,))
-
-
-BUCKET_VIEW = Fix(
+BUCKET_VIEW = line_fix(
     id="ddp-bucket-view",
     what="keep gradients in the reduction buckets",
     explanation=(
         "Gradients are views of the buckets: they are not copied back and forth, and take memory "
         "only once. detach_() on a gradient then raises an error."
     ),
-    change=_bucket_view,
+    at=script_with_finding,
+    rules=("bucket-copies",),
+    title="gradients in buckets",
+    plan=bucket_view,
+    advice="DistributedDataParallel(..., gradient_as_bucket_view=True)",
 )
 
-ALL_USED = Fix(
+ALL_USED = line_fix(
     id="ddp-all-used",
     what="do not search for unused parameters in every step",
     explanation=(
         "DistributedDataParallel does not traverse the graph after the forward pass. If a step "
         "leaves out a parameter after all, the next step raises an error that says so."
     ),
-    change=_all_used,
+    at=script_with_finding,
+    rules=("unused-parameters-search",),
+    title="no search for unused",
+    plan=all_used,
+    advice="DistributedDataParallel(..., find_unused_parameters=False)",
     risks=(Risk.UNUSED,),
 )
 
-BUCKETS = Fix(
+BUCKETS = line_fix(
     id="ddp-buckets",
     what="reduce gradients in buckets of 25 MiB while backward computes the next ones",
     explanation=(
@@ -118,6 +100,10 @@ BUCKETS = Fix(
         "gradient lies in its bucket can decide in which order the ranks are summed. torch.compile "
         "splits the model where buckets end."
     ),
-    change=_buckets,
+    at=script_with_finding,
+    rules=("single-bucket",),
+    title=f"buckets of {BUCKET >> 20} MiB",
+    plan=usual_buckets,
+    advice=f"DistributedDataParallel(...) without {_CAP}",
     risks=(Risk.NUMERICS,),
 )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from perftui.facts.fact import Facts
-from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, place_of
+from perftui.fixes.fix import line_fix
+from perftui.fixes.line_change import place_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, ReplaceExpression, remove
 from perftui.script.formulas import OneOperator, activation, layer_norm
@@ -82,21 +81,7 @@ def _fused(program: Program, function: ast.FunctionDef, node: ast.BinOp) -> Sequ
     return (*removed, ReplaceExpression(program.span(node), text))
 
 
-def _change(facts: Facts) -> LineChange | None:
-    place = place_of(facts, "memory-bound-elementwise")
-    if place is None:
-        return None
-    return LineChange(
-        "activations and norms in one operator each",
-        place.file,
-        place.line,
-        one_operator,
-        f"{place.short}: {_FUNCTIONS}.gelu, layer_norm and the like",
-        (Risk.NUMERICS,),
-    )
-
-
-ELEMENTWISE = Fix(
+ELEMENTWISE = line_fix(
     id="elementwise-fused",
     what="compute hand-written activations and norms with one operator each",
     explanation=(
@@ -104,6 +89,10 @@ ELEMENTWISE = Fix(
         "writes out by hand, in one pass through memory. The formula is the same; results differ "
         "in the last digits."
     ),
-    change=_change,
+    at=place_of,
+    rules=("memory-bound-elementwise",),
+    title="activations and norms in one operator each",
+    plan=one_operator,
+    advice=f"{_FUNCTIONS}.gelu, layer_norm and the like",
     risks=(Risk.NUMERICS,),
 )

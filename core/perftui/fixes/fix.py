@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from perftui.facts.fact import Facts
 from perftui.fixes.call_source import CallChange, SourceChange, source_change
 from perftui.fixes.launched_script import script_of
-from perftui.fixes.line_change import LineChange, changed_lines
+from perftui.fixes.line_change import (
+    LineChange,
+    NamedLine,
+    Plan,
+    changed_lines,
+    has_subject,
+)
 from perftui.fixes.model import WRITTEN, FixOption, Risk
 from perftui.fixes.written_already import stands_in_source
 from perftui.run.manifest import Override
@@ -46,6 +52,36 @@ class Fix:
     """The change as it would be made here; None where there is nothing that it could change."""
     risks: tuple[Risk, ...] = ()
     """All that a change may name, of which it names those of its case."""
+
+
+def line_fix(
+    *,
+    id: str,  # noqa: A002 - as the field is called
+    what: str,
+    explanation: str,
+    at: Callable[..., NamedLine | None],
+    rules: tuple[str, ...],
+    title: str,
+    plan: Plan,
+    advice: str,
+    risks: tuple[Risk, ...] = (),
+    is_one_of_several: bool = False,
+) -> Fix:
+    """A fix that is the same change wherever one of ``rules`` has a finding.
+
+    ``at`` says where ``plan`` begins: ``place_of``, ``script_with_finding``, ``place_or_script``.
+    One of several that answer the same findings is offered only where the file has its subject.
+    """
+
+    def change(facts: Facts) -> LineChange | None:
+        place = at(facts, *rules)
+        if place is None:
+            return None
+        where = f"{place.short}: " if place.short else ""
+        made = LineChange(title, place.file, place.line, plan, f"{where}{advice}", risks)
+        return made if not is_one_of_several or has_subject(made, facts) else None
+
+    return Fix(id, what, explanation, change, risks)
 
 
 def option(fix: Fix, facts: Facts) -> FixOption | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from perftui.facts.fact import Facts
-from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, has_subject, place_or_script
+from perftui.fixes.fix import line_fix
+from perftui.fixes.line_change import place_or_script
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, ReplaceStatement, replace_statement
 from perftui.script.names import module_name
@@ -22,8 +21,6 @@ from perftui.script.parameter_loop import (
     refuse_read_later,
 )
 from perftui.script.program import PatchRefusedError, Program, refusal_of
-
-_RULE = "per-parameter-loop"
 
 
 def averaged_at_once(program: Program, _: int) -> Sequence[Edit]:
@@ -132,21 +129,7 @@ def _fresh(program: Program, name: str) -> str:
     return found
 
 
-def _change(facts: Facts) -> LineChange | None:
-    at = place_or_script(facts, _RULE)
-    if at is None:
-        return None
-    change = LineChange(
-        "weight averaging with lists",
-        *at,
-        averaged_at_once,
-        "torch._foreach_lerp_(averages, weights, 1 - decay)",
-        (Risk.NUMERICS, Risk.MEMORY),
-    )
-    return change if has_subject(change, facts) else None
-
-
-FOREACH_AVERAGE = Fix(
+FOREACH_AVERAGE = line_fix(
     id="foreach-average",
     what="average weights with operators on lists of tensors instead of one parameter at a time",
     explanation=(
@@ -155,6 +138,11 @@ FOREACH_AVERAGE = Fix(
         "digits. The lists live until the next update: if it creates new tensors, the old ones "
         "take memory until then."
     ),
-    change=_change,
+    at=place_or_script,
+    rules=("per-parameter-loop",),
+    title="weight averaging with lists",
+    plan=averaged_at_once,
+    advice="torch._foreach_lerp_(averages, weights, 1 - decay)",
+    is_one_of_several=True,
     risks=(Risk.NUMERICS, Risk.MEMORY),
 )

@@ -9,8 +9,8 @@ from functools import partial
 from perftui.facts.fact import Facts
 from perftui.facts.settings import settings
 from perftui.facts.source.line_words import text_of
-from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, NamedLine, Plan, named_line, place_of
+from perftui.fixes.fix import line_fix
+from perftui.fixes.line_change import NamedLine, Plan, named_line, place_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, remove
 from perftui.script.names import qualified_name
@@ -53,67 +53,23 @@ def no_sleep(program: Program, line: int) -> Sequence[Edit]:
     return edits
 
 
-def _change(
-    place: NamedLine | None, title: str, plan: Plan, advice: str, *risks: Risk
-) -> LineChange | None:
-    if place is None:
-        return None
-    return LineChange(title, place.file, place.line, plan, f"At {place.short}: {advice}", risks)
+def _says(word: str, facts: Facts, rule: str) -> NamedLine | None:
+    """The line that ``rule`` names, where it says ``word``."""
+    place = place_of(facts, rule)
+    return _by_at(place) if place and word in text_of(place.file, place.line) else None
 
 
-def _says(place: NamedLine | None, word: str) -> NamedLine | None:
-    """``place`` where its line says ``word``."""
-    return place if place and word in text_of(place.file, place.line) else None
-
-
-def _called(facts: Facts, rule: str, name: str) -> NamedLine | None:
+def _called(name: str, facts: Facts, rule: str) -> NamedLine | None:
     """Where the run saw ``name`` called, where ``rule`` has a finding with a line."""
     known, found = settings(facts), place_of(facts, rule)
-    return named_line(known.place(name)) if known and found else None
+    return _by_at(named_line(known.place(name))) if known and found else None
 
 
-def _collect(facts: Facts) -> LineChange | None:
-    place = _says(place_of(facts, "gc-pauses"), "collect")
-    return _change(
-        place, "no gc.collect()", leave_out("gc.collect"), "remove gc.collect()", Risk.MEMORY
-    )
+def _by_at(place: NamedLine | None) -> NamedLine | None:
+    return place._replace(short=f"At {place.short}") if place else None
 
 
-def _sleeping(facts: Facts) -> LineChange | None:
-    place = _says(place_of(facts, "python-bound"), "sleep")
-    return _change(place, "no time.sleep()", no_sleep, "remove time.sleep()", Risk.PACE)
-
-
-def _empty_cache(facts: Facts) -> LineChange | None:
-    place = _says(place_of(facts, "allocator-churn"), "empty_cache")
-    names = ("torch.cuda.empty_cache", "torch.cuda.memory.empty_cache")
-    return _change(
-        place, "no empty_cache()", leave_out(*names), "remove empty_cache()", Risk.MEMORY
-    )
-
-
-def _affinity(facts: Facts) -> LineChange | None:
-    return _change(
-        _called(facts, "cpu-affinity", "sched_setaffinity"),
-        "all cores",
-        leave_out("os.sched_setaffinity"),
-        "remove sched_setaffinity()",
-        Risk.NUMERICS,
-    )
-
-
-def _default_dtype(facts: Facts) -> LineChange | None:
-    return _change(
-        _called(facts, "float64", "set_default_dtype"),
-        "float32 by default",
-        leave_out("torch.set_default_dtype"),
-        "remove set_default_dtype()",
-        Risk.PRECISION,
-        Risk.DRAWS,
-    )
-
-
-COLLECT = Fix(
+COLLECT = line_fix(
     id="collect-off",
     what="do not collect garbage in the loop",
     explanation=(
@@ -121,44 +77,60 @@ COLLECT = Fix(
         "call, memory may grow if the script creates reference cycles of large tensors; watch the "
         "peak."
     ),
-    change=_collect,
+    at=partial(_says, "collect"),
+    rules=("gc-pauses",),
+    title="no gc.collect()",
+    plan=leave_out("gc.collect"),
+    advice="remove gc.collect()",
     risks=(Risk.MEMORY,),
 )
 
-SLEEP = Fix(
+SLEEP = line_fix(
     id="sleep-off",
     what="do not sleep in the loop",
     explanation=(
         "The training continues at once. Whatever needed the pause, such as a rate limit or "
         "another process, no longer gets it."
     ),
-    change=_sleeping,
+    at=partial(_says, "sleep"),
+    rules=("python-bound",),
+    title="no time.sleep()",
+    plan=no_sleep,
+    advice="remove time.sleep()",
     risks=(Risk.PACE,),
 )
 
-EMPTY_CACHE = Fix(
+EMPTY_CACHE = line_fix(
     id="empty-cache-off",
     what="keep freed GPU memory for the next tensor",
     explanation=(
         "PyTorch keeps freed memory and reuses it without calling the driver. Other programs on "
         "the card see less free memory."
     ),
-    change=_empty_cache,
+    at=partial(_says, "empty_cache"),
+    rules=("allocator-churn",),
+    title="no empty_cache()",
+    plan=leave_out("torch.cuda.empty_cache", "torch.cuda.memory.empty_cache"),
+    advice="remove empty_cache()",
     risks=(Risk.MEMORY,),
 )
 
-AFFINITY = Fix(
+AFFINITY = line_fix(
     id="affinity-off",
     what="use every core that the machine allows",
     explanation=(
         "The script no longer restricts itself to fewer cores than it may use. Other programs on "
         "the machine get less CPU time; with more threads, sums are rounded differently."
     ),
-    change=_affinity,
+    at=partial(_called, "sched_setaffinity"),
+    rules=("cpu-affinity",),
+    title="all cores",
+    plan=leave_out("os.sched_setaffinity"),
+    advice="remove sched_setaffinity()",
     risks=(Risk.NUMERICS,),
 )
 
-DEFAULT_DTYPE = Fix(
+DEFAULT_DTYPE = line_fix(
     id="default-dtype-off",
     what="create new tensors in float32",
     explanation=(
@@ -166,6 +138,10 @@ DEFAULT_DTYPE = Fix(
         "at least twice the speed. Tensors made from NumPy arrays stay float64, and mixing the "
         "two may raise an error."
     ),
-    change=_default_dtype,
+    at=partial(_called, "set_default_dtype"),
+    rules=("float64",),
+    title="float32 by default",
+    plan=leave_out("torch.set_default_dtype"),
+    advice="remove set_default_dtype()",
     risks=(Risk.PRECISION, Risk.DRAWS),
 )

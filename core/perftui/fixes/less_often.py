@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Sequence
 
 from perftui.facts.fact import Facts
-from perftui.fixes.fix import Fix
+from perftui.fixes.fix import Fix, line_fix
 from perftui.fixes.line_change import LineChange, is_certain, place_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, rarer, rarer_within, wrap
@@ -75,33 +75,21 @@ def evaluated_seldom(program: Program, line: int) -> Sequence[Edit]:
     return seldom(program, line, may_evaluate=True)
 
 
-def _change(facts: Facts, rules: Sequence[str], title: str, evaluates: bool) -> LineChange | None:
-    place = place_of(facts, *rules)
+def _observe(facts: Facts) -> LineChange | None:
+    saved = place_of(facts, "checkpoint", "slow-steps")
+    place = saved or place_of(facts, "python-bound")
     if place is None:
         return None
-    return LineChange(
-        title,
+    change = LineChange(
+        f"logging or saving every {SELDOM}th time",
         place.file,
         place.line,
-        evaluated_seldom if evaluates else seldom,
+        seldom,
         f"{place.short}: only every {SELDOM}th time",
-        # A data loader that is gone through draws a random number, also in its order.
-        (Risk.SELDOM, Risk.ORDER) if evaluates else (Risk.SELDOM,),
+        (Risk.SELDOM,),
     )
-
-
-def _observe(facts: Facts) -> LineChange | None:
-    title = f"logging or saving every {SELDOM}th time"
-    saved = _change(facts, ("checkpoint", "slow-steps"), title, evaluates=False)
-    if saved is not None:
-        return saved
-    done = _change(facts, ("python-bound",), title, evaluates=False)
     # Most of a script's own Python is part of training: then the fix is nothing to speak of.
-    return done if done and is_certain(done) else None
-
-
-def _evaluate(facts: Facts) -> LineChange | None:
-    return _change(facts, ("evaluation",), f"evaluation every {SELDOM}th time", evaluates=True)
+    return change if saved or is_certain(change) else None
 
 
 LESS_OFTEN = Fix(
@@ -116,13 +104,18 @@ LESS_OFTEN = Fix(
     risks=(Risk.SELDOM,),
 )
 
-EVALUATE_LESS = Fix(
+EVALUATE_LESS = line_fix(
     id="evaluate-less-often",
     what="evaluate only every tenth time",
     explanation=(
         "The model is evaluated a tenth as often. Curves have fewer points, and the best weights "
         "are found less precisely."
     ),
-    change=_evaluate,
+    at=place_of,
+    rules=("evaluation",),
+    title=f"evaluation every {SELDOM}th time",
+    plan=evaluated_seldom,
+    advice=f"only every {SELDOM}th time",
+    # A data loader that is gone through draws a random number, also in its order.
     risks=(Risk.SELDOM, Risk.ORDER),
 )

@@ -121,8 +121,8 @@ class NamedLine(NamedTuple):
 
     file: str
     line: int
-    short: str
-    """File name and line, without directories."""
+    short: str = ""
+    """File name and line, without directories; empty where the fix is not about this very line."""
 
 
 def named_line(place: Place | None) -> NamedLine | None:
@@ -138,19 +138,17 @@ def place_of(facts: Facts, *rules: str) -> NamedLine | None:
     return next((line for finding in told if (line := named_line(finding.place))), None)
 
 
-def place_or_script(facts: Facts, rule: str) -> tuple[str, int] | None:
-    """File and line that the first finding of ``rule`` names, else the start of the script; None
-    where there is no such finding."""
-    place, script = place_of(facts, rule), script_with_finding(facts, rule)
-    if place is not None:
-        return place.file, place.line
-    return (script, 1) if script is not None else None
+def place_or_script(facts: Facts, *rules: str) -> NamedLine | None:
+    """The line that the first finding of ``rules`` names, else the start of the script; None where
+    there is no such finding."""
+    place = place_of(facts, *rules)
+    return NamedLine(place.file, place.line) if place else script_with_finding(facts, *rules)
 
 
-def script_with_finding(facts: Facts, *rules: str) -> str | None:
-    """The file that the run's command runs, where any of ``rules`` has a finding; else None."""
+def script_with_finding(facts: Facts, *rules: str) -> NamedLine | None:
+    """The start of what the run's command runs, where any of ``rules`` has a finding; else None."""
     script = script_of(facts.manifest)
-    return str(script.path) if script and has_finding(facts, *rules) else None
+    return NamedLine(str(script.path), 1) if script and has_finding(facts, *rules) else None
 
 
 def place_of_loop(facts: Facts) -> tuple[str | None, int | None]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from perftui.facts.fact import Facts
-from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, place_or_script
+from perftui.fixes.fix import line_fix
+from perftui.fixes.line_change import place_or_script
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, ReplaceExpression, insert_before
 from perftui.script.accumulation import loop_of, micro_batches, refuse_late
@@ -15,7 +14,6 @@ from perftui.script.models import wrapped_model, wrapper_call
 from perftui.script.program import PatchRefusedError, Program
 from perftui.script.training import mentions
 
-_RULE = "reduce-each-micro-batch"
 _OWN = ("no_sync", "require_backward_grad_sync")
 
 
@@ -54,20 +52,7 @@ def _names(statement: ast.stmt, model: str) -> bool:
     return any(ast.unparse(node) == model for node in nodes)
 
 
-def _change(facts: Facts) -> LineChange | None:
-    at = place_or_script(facts, _RULE)
-    if at is None:
-        return None
-    return LineChange(
-        "gradients reduced once a step",
-        *at,
-        reduced_once,
-        "model.require_backward_grad_sync = (i + 1) % K == 0 before the forward pass",
-        (Risk.NUMERICS,),
-    )
-
-
-NO_SYNC = Fix(
+NO_SYNC = line_fix(
     id="ddp-no-sync",
     what="reduce gradients once per optimizer step, not for each micro-batch",
     explanation=(
@@ -76,6 +61,10 @@ NO_SYNC = Fix(
         "no_sync(). The sum is the same; its last digits differ. Buffers, such as those of batch "
         "norm, are also sent to the other ranks only once per step."
     ),
-    change=_change,
+    at=place_or_script,
+    rules=("reduce-each-micro-batch",),
+    title="gradients reduced once a step",
+    plan=reduced_once,
+    advice="model.require_backward_grad_sync = (i + 1) % K == 0 before the forward pass",
     risks=(Risk.NUMERICS,),
 )

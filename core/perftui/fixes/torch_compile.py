@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perftui.facts.fact import Facts
-from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, place_of
+from perftui.fixes.fix import line_fix
+from perftui.fixes.line_change import place_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.calls import CallSpec, call_at, each_changed
 from perftui.fixes.source.edits import Edit
@@ -29,23 +28,17 @@ def dynamic(program: Program, line: int) -> Sequence[Edit]:
     return list(edits.values())
 
 
-def _change(facts: Facts) -> LineChange | None:
-    place = place_of(facts, "recompiles")
-    if place is None:
-        return None
-    advice = f"{place.short}: torch.compile(..., dynamic=True)"
-    return LineChange(
-        "torch.compile dynamic=True", place.file, place.line, dynamic, advice, (Risk.NUMERICS,)
-    )
-
-
-COMPILE_DYNAMIC = Fix(
+COMPILE_DYNAMIC = line_fix(
     id="compile-dynamic",
     what="compile once for every size",
     explanation=(
         "Sizes become variables in the compiled code, so a new length is not recompiled. Each "
         "call is a little slower than one compiled for its exact size."
     ),
-    change=_change,
+    at=place_of,
+    rules=("recompiles",),
+    title="torch.compile dynamic=True",
+    plan=dynamic,
+    advice="torch.compile(..., dynamic=True)",
     risks=(Risk.NUMERICS,),
 )

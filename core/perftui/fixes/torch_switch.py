@@ -6,9 +6,8 @@ import ast
 from collections.abc import Sequence
 from functools import partial
 
-from perftui.facts.fact import Facts
-from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, script_with_finding
+from perftui.fixes.fix import line_fix
+from perftui.fixes.line_change import script_with_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, ReplaceLiteral, insert_after_imports
 from perftui.script.names import module_name, qualified_name
@@ -50,60 +49,47 @@ tf32 = partial(switched, '.set_float32_matmul_precision("high")', _PRECISION)
 cudnn_benchmark = partial(switched, ".backends.cudnn.benchmark = True", _CHOICE)
 
 
-def _tf32(facts: Facts) -> LineChange | None:
-    script = script_with_finding(facts, "matmul-fp32")
-    if script is None:
-        return None
-    advice = 'torch.set_float32_matmul_precision("high") after the imports'
-    return LineChange("TF32 on", script, 1, tf32, advice, (Risk.NUMERICS,))
-
-
-def _cudnn_benchmark(facts: Facts) -> LineChange | None:
-    script = script_with_finding(facts, "cudnn-benchmark-off")
-    if script is None:
-        return None
-    advice = "torch.backends.cudnn.benchmark = True after the imports"
-    risks = (Risk.NUMERICS, Risk.REPEATABLE)
-    return LineChange("cudnn.benchmark on", script, 1, cudnn_benchmark, advice, risks)
-
-
-def _search_off(facts: Facts) -> LineChange | None:
-    script = script_with_finding(facts, "cudnn-benchmark")
-    if script is None:
-        return None
-    advice = "torch.backends.cudnn.benchmark = False, or leave it out"
-    return LineChange("cudnn.benchmark off", script, 1, search_off, advice, (Risk.NUMERICS,))
-
-
-TF32 = Fix(
+TF32 = line_fix(
     id="tf32",
     what="multiply float32 matrices on the tensor cores",
     explanation=(
         "Inputs of matrix products are rounded to 10 bits of mantissa; sums stay float32. Neural "
         "network training tolerates that; numerical solvers may not."
     ),
-    change=_tf32,
+    at=script_with_finding,
+    rules=("matmul-fp32",),
+    title="TF32 on",
+    plan=tf32,
+    advice='torch.set_float32_matmul_precision("high") after the imports',
     risks=(Risk.NUMERICS,),
 )
 
-CUDNN_BENCHMARK = Fix(
+CUDNN_BENCHMARK = line_fix(
     id="cudnn-benchmark",
     what="let cuDNN find the fastest kernel for each size",
     explanation=(
         "The first convolution of each size takes longer. If sizes change all the time, that "
         "never pays off."
     ),
-    change=_cudnn_benchmark,
+    at=script_with_finding,
+    rules=("cudnn-benchmark-off",),
+    title="cudnn.benchmark on",
+    plan=cudnn_benchmark,
+    advice="torch.backends.cudnn.benchmark = True after the imports",
     risks=(Risk.NUMERICS, Risk.REPEATABLE),
 )
 
-CUDNN_SEARCH_OFF = Fix(
+CUDNN_SEARCH_OFF = line_fix(
     id="cudnn-search-off",
     what="let cuDNN choose kernels by its heuristics, if sizes change all the time",
     explanation=(
         "cuDNN does not benchmark kernels for each new size: it takes the one its heuristics "
         "choose, which is mostly as fast. Results may differ in the last digits."
     ),
-    change=_search_off,
+    at=script_with_finding,
+    rules=("cudnn-benchmark",),
+    title="cudnn.benchmark off",
+    plan=search_off,
+    advice="torch.backends.cudnn.benchmark = False, or leave it out",
     risks=(Risk.NUMERICS,),
 )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perftui.facts.fact import Facts
-from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, script_with_finding
+from perftui.fixes.fix import line_fix
+from perftui.fixes.line_change import script_with_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, insert_before_training
 from perftui.script.names import module_name
@@ -36,24 +35,7 @@ def channels_last(program: Program, _: int) -> Sequence[Edit]:
     return (insert_before_training(program, model, text),)
 
 
-def _compile(facts: Facts) -> LineChange | None:
-    script = script_with_finding(facts, "launch-bound", "memory-bound-elementwise")
-    if script is None:
-        return None
-    advice = "model.compile() before the training loop"
-    risks = (Risk.START, Risk.NUMERICS, Risk.MEMORY)
-    return LineChange("model compiled", script, 1, compiled, advice, risks)
-
-
-def _channels_last(facts: Facts) -> LineChange | None:
-    script = script_with_finding(facts, "layout-conversion")
-    if script is None:
-        return None
-    advice = "model.to(memory_format=torch.channels_last) before the training loop"
-    return LineChange("channels last", script, 1, channels_last, advice, (Risk.NUMERICS,))
-
-
-COMPILE = Fix(
+COMPILE = line_fix(
     id="compile",
     what="compile the model",
     explanation=(
@@ -61,17 +43,25 @@ COMPILE = Fix(
         "C++ compiler. Compiling takes seconds to minutes at the start, and again for each new "
         "size."
     ),
-    change=_compile,
+    at=script_with_finding,
+    rules=("launch-bound", "memory-bound-elementwise"),
+    title="model compiled",
+    plan=compiled,
+    advice="model.compile() before the training loop",
     risks=(Risk.START, Risk.NUMERICS, Risk.MEMORY),
 )
 
-CHANNELS_LAST = Fix(
+CHANNELS_LAST = line_fix(
     id="channels-last",
     what="keep images and weights in channels-last layout",
     explanation=(
         "Convolutions compute in the layout that tensor cores need, without converting tensors "
         "before and after each. Code that calls view() on an image may raise an error."
     ),
-    change=_channels_last,
+    at=script_with_finding,
+    rules=("layout-conversion",),
+    title="channels last",
+    plan=channels_last,
+    advice="model.to(memory_format=torch.channels_last) before the training loop",
     risks=(Risk.NUMERICS,),
 )

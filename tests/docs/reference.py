@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from perftui.diagnosis.catalogue import BY_NAME
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.rule import Claim, Rule, Verdict
-from perftui.fixes.call_source import CallChange
 from perftui.fixes.catalogue import CATALOGUE, FIXES
+from perftui.fixes.change import CallChange, LineChange
 from perftui.fixes.fix import EnvironmentChange, Fix
-from perftui.fixes.line_change import LineChange
 from perftui.report.explain import answers_of
 from perftui.report.markdown_text import code, plain, table
 from perftui.run.columns import phase_name

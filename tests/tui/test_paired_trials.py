@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from perftui.experiments.trial.finished import TrialError
 from perftui.experiments.trial.proof import keep_proof, read_proof
 from perftui.facts.fact import Facts, UnknownError
-from perftui.fixes.data_loader.num_workers import with_workers
+from perftui.fixes.workers import with_workers
 from perftui.run.layout import RunLayout, trials_of
 from perftui.run.reader import RunReader
 from perftui.run.requests import take_requests

@@ -4,35 +4,28 @@ from __future__ import annotations
 
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
-from perftui.fixes.allocator import EXPANDABLE_SEGMENTS
-from perftui.fixes.attention import ATTENTION
-from perftui.fixes.autocast import AUTOCAST
-from perftui.fixes.backward_once import BACKWARD_ONCE
-from perftui.fixes.clip_gradients import CLIP
-from perftui.fixes.cuda_graphs import COMPILE_GRAPHS
-from perftui.fixes.data_loader.loader import PERSISTENT, PIN
-from perftui.fixes.data_loader.no_workers import NO_WORKERS
-from perftui.fixes.data_loader.num_workers import WORKERS
-from perftui.fixes.data_loader.prefetch import PREFETCH
-from perftui.fixes.data_loader.worker_threads import WORKER_THREADS
-from perftui.fixes.distributed import ALL_USED, BUCKET_VIEW, BUCKETS
-from perftui.fixes.elementwise import ELEMENTWISE
+from perftui.fixes.compilation import CHANNELS_LAST, COMPILE, COMPILE_DYNAMIC, COMPILE_GRAPHS
+from perftui.fixes.data_loader import PERSISTENT, PIN, PREFETCH, WORKER_THREADS
+from perftui.fixes.distributed import ALL_USED, BUCKET_VIEW, BUCKETS, NO_SYNC
 from perftui.fixes.fix import Fix, option
-from perftui.fixes.foreach_average import FOREACH_AVERAGE
-from perftui.fixes.gc_freeze import FREEZE
-from perftui.fixes.leave_out import AFFINITY, COLLECT, DEFAULT_DTYPE, EMPTY_CACHE, SLEEP
-from perftui.fixes.less_often import EVALUATE_LESS, LESS_OFTEN
+from perftui.fixes.fused_operators import ATTENTION, ELEMENTWISE, RECOMPUTE
+from perftui.fixes.gradients import BACKWARD_ONCE, CLIP, NO_GRAD, REQUIRES_GRAD
 from perftui.fixes.model import FixOption
-from perftui.fixes.no_grad import NO_GRAD
-from perftui.fixes.no_sync import NO_SYNC
-from perftui.fixes.optimizer import FOREACH, FUSED
-from perftui.fixes.profiler_schedule import SCHEDULE
-from perftui.fixes.recompute import RECOMPUTE
-from perftui.fixes.requires_grad import REQUIRES_GRAD
-from perftui.fixes.switches import ANOMALY, DETERMINISTIC, ONEDNN, THREADS
-from perftui.fixes.torch_compile import COMPILE_DYNAMIC
-from perftui.fixes.torch_switch import CUDNN_BENCHMARK, CUDNN_SEARCH_OFF, TF32
-from perftui.fixes.whole_model import CHANNELS_LAST, COMPILE
+from perftui.fixes.optimizer import FOREACH, FOREACH_AVERAGE, FUSED
+from perftui.fixes.precision import AUTOCAST, CUDNN_BENCHMARK, CUDNN_SEARCH_OFF, TF32
+from perftui.fixes.script_overhead import (
+    AFFINITY,
+    COLLECT,
+    DEFAULT_DTYPE,
+    EMPTY_CACHE,
+    EVALUATE_LESS,
+    FREEZE,
+    LESS_OFTEN,
+    SCHEDULE,
+    SLEEP,
+)
+from perftui.fixes.switches import ANOMALY, DETERMINISTIC, EXPANDABLE_SEGMENTS, ONEDNN, THREADS
+from perftui.fixes.workers import NO_WORKERS, WORKERS
 
 FIXES: tuple[Fix, ...] = (
     *(WORKERS, NO_WORKERS, PREFETCH, PIN, PERSISTENT, WORKER_THREADS),

@@ -1,14 +1,30 @@
-"""Optimizers that update all parameters in one operator, or in a few."""
+"""Optimizers and averages of weights that update all parameters in one operator, or in a few."""
 
 from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
 
 from perftui.facts.cpu.optimizer import is_of_torch, single_tensor_optimizer
 from perftui.facts.fact import Facts
 from perftui.facts.settings import OptimizerSettings
-from perftui.fixes.call_source import CallChange
-from perftui.fixes.fix import Fix
+from perftui.fixes.change import CallChange, place_or_script
+from perftui.fixes.fix import Fix, line_fix
 from perftui.fixes.model import Risk
+from perftui.fixes.source.edits import Edit, ReplaceStatement, replace_statement
 from perftui.fixes.source.optimizer_arguments import HAVE, optimizer_spec
+from perftui.script.names import module_name
+from perftui.script.numbers import is_number
+from perftui.script.parameter_loop import (
+    Average,
+    Kept,
+    ParameterLoop,
+    average_of,
+    goes_over_parameters,
+    parameter_loop,
+    refuse_read_later,
+)
+from perftui.script.program import PatchRefusedError, Program, refusal_of
 
 
 def _fused(facts: Facts) -> CallChange | None:
@@ -65,5 +81,130 @@ FOREACH = Fix(
         "the last digits. Intermediate results take memory for all parameters at once."
     ),
     change=_foreach,
+    risks=(Risk.NUMERICS, Risk.MEMORY),
+)
+
+
+def averaged_at_once(program: Program, _: int) -> Sequence[Edit]:
+    """Each loop of the file that averages weights parameter by parameter, by ``_foreach``."""
+    loops = [node for node in program.statements() if isinstance(node, ast.For)]
+    found = [_of_loop(program, loop) for loop in loops]
+    edits = [one for one in found if isinstance(one, ReplaceStatement)]
+    if not edits:
+        raise refusal_of(found, "no loop certainly averages weights one by one")
+    return edits
+
+
+def _of_loop(program: Program, loop: ast.For) -> ReplaceStatement | str | None:
+    """What stands for ``loop``, or why it is left as it is; None where it is no average."""
+    found = parameter_loop(program, loop)
+    average = average_of(found) if found else None
+    if found is None or average is None:
+        return None
+    try:
+        return _written(found, average)
+    except PatchRefusedError as refusal:
+        return str(refusal)
+
+
+def _written(found: ParameterLoop, average: Average) -> ReplaceStatement:
+    program, loop = found.program, found.loop
+    for factor in average.numbers:
+        if not is_number(program, found.original(factor)):
+            text = ast.unparse(factor)
+            raise PatchRefusedError(f"line {loop.lineno}: {text} may not be a number")
+    factors = [average.weight, *([average.decay] if average.decay else [])]
+    if any(_calls(one) and not is_number(program, found.original(one)) for one in factors):
+        raise PatchRefusedError(f"line {loop.lineno} calls something for each parameter")
+    if average.kept is Kept.IN_PLACE:
+        _refuse_twice(program, average.old, loop)
+    refuse_read_later(found)
+    return replace_statement(program, loop, "\n".join(_lines(found, average)))
+
+
+def _lines(found: ParameterLoop, average: Average) -> list[str]:
+    program = found.program
+    torch = module_name(program, "torch")
+    rows, olds, news = (_fresh(program, name) for name in ("rows", "averages", "weights"))
+    decay = ast.unparse(average.decay) if average.decay else ""
+    weight = ast.unparse(average.weight)
+    added = f"{torch}._foreach_add_({olds}, {news}, alpha={weight})"
+    if average.kept is Kept.IN_PLACE:
+        head = [
+            f"{rows} = {found.rows(average.old, average.new)}",
+            f"{olds}, {news} = zip(*{rows})",
+        ]
+        if average.decay is None:
+            return [*head, f"{torch}._foreach_lerp_({olds}, {news}, {weight})"]
+        return [*head, f"{torch}._foreach_mul_({olds}, {decay})", added]
+    owner = _owner(average)
+    is_item = isinstance(owner, ast.Subscript)
+    key = owner.slice if isinstance(owner, ast.Subscript) else owner
+    keys = _fresh(program, "names" if is_item else "owners")
+    lines = [
+        f"{rows} = {found.rows(key, average.old, average.new)}",
+        f"{keys}, {olds}, {news} = zip(*{rows})",
+        f"{olds} = {torch}._foreach_mul({olds}, {decay})",
+        added,
+    ]
+    if isinstance(owner, ast.Subscript):
+        return [*lines, f"{ast.unparse(owner.value)}.update(zip({keys}, {olds}))"]
+    one, value = _fresh(program, "owner"), _fresh(program, "average")
+    each = f"for {one}, {value} in zip({keys}, {olds}):\n    {one}.data = {value}"
+    return [*lines, each]
+
+
+def _owner(average: Average) -> ast.expr:
+    """What gets the average: the tensor of ``tensor.data``, or the item of a dict."""
+    old: ast.expr = average.old
+    while isinstance(old, ast.Call) and isinstance(old.func, ast.Attribute):
+        old = old.func.value
+    is_data = isinstance(old, ast.Attribute) and old.attr == "data"
+    return old.value if is_data and isinstance(old, ast.Attribute) else old
+
+
+def _refuse_twice(program: Program, old: ast.expr, loop: ast.For) -> None:
+    """Nothing where no tensor can be in the list of averages twice.
+
+    Raises:
+        PatchRefusedError: a dict may hold one tensor by two names, as those of tied weights do.
+    """
+    node = old
+    while not isinstance(node, (ast.Subscript, ast.Name)):
+        node = node.func if isinstance(node, ast.Call) else node.value  # type: ignore[attr-defined] # a chain of them
+    if isinstance(node, ast.Subscript) and not goes_over_parameters(program, node.value):
+        text = ast.unparse(node.value)
+        raise PatchRefusedError(f"line {loop.lineno}: {text} may hold one tensor twice")
+
+
+def _calls(node: ast.expr) -> bool:
+    return any(isinstance(one, ast.Call) for one in ast.walk(node))
+
+
+def _fresh(program: Program, name: str) -> str:
+    """``name``, or one like it that the file does not use."""
+    names = (name, f"all_{name}", f"{name}_of_all")
+    free = (one for one in names if not program.bindings(one) and not program.loads(one))
+    found = next(free, None)
+    if found is None:
+        raise PatchRefusedError(f"all names for {name} are taken")
+    return found
+
+
+FOREACH_AVERAGE = line_fix(
+    id="foreach-average",
+    what="average weights with operators on lists of tensors instead of one parameter at a time",
+    explanation=(
+        "The tensors of all parameters are put into lists, and torch._foreach_ operators multiply "
+        "and add them in a few calls. The formula is the same; results may differ in the last "
+        "digits. The lists live until the next update: if it creates new tensors, the old ones "
+        "take memory until then."
+    ),
+    at=place_or_script,
+    rules=("per-parameter-loop",),
+    title="weight averaging with lists",
+    plan=averaged_at_once,
+    advice="torch._foreach_lerp_(averages, weights, 1 - decay)",
+    is_one_of_several=True,
     risks=(Risk.NUMERICS, Risk.MEMORY),
 )

@@ -1,4 +1,4 @@
-"""Fixes that set a switch of torch: threads, checks for errors, oneDNN."""
+"""Switches of torch: threads, checks for errors, oneDNN, and the allocator of GPU memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from perftui.facts.cpu.cpu_share import THREAD_VARIABLES, cpu_share
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.settings import settings
-from perftui.fixes.call_source import CallChange
-from perftui.fixes.fix import Fix
+from perftui.fixes.change import CallChange, has_finding
+from perftui.fixes.fix import EnvironmentChange, Fix
 from perftui.fixes.model import Risk
 from perftui.fixes.source.calls import CallSpec
 from perftui.script.program import Literal
@@ -33,7 +33,7 @@ _SET_DETERMINISTIC = _call("use_deterministic_algorithms", "mode")
 _SET_ONEDNN = _call("set_flags", "_enabled", "torch.backends.mkldnn")
 
 
-def _change(
+def _switched(
     place: Place | None,
     spec: CallSpec,
     arguments: Mapping[str, Literal],
@@ -71,7 +71,7 @@ def _threads(facts: Facts) -> CallChange | None:
     set_by = (
         f"{variable} sets the number of threads" if variable else "no line of the script sets it"
     )
-    return _change(
+    return _switched(
         called,
         THREADS_CALL,
         {"threads": wanted},
@@ -89,7 +89,7 @@ def _anomaly(facts: Facts) -> CallChange | None:
     is_on = bool(known and known.modes and known.modes.anomaly)
     if place is None and not is_on:
         return None
-    return _change(
+    return _switched(
         place,
         ANOMALY_CALL,
         {"anomaly": False},
@@ -104,7 +104,7 @@ def _deterministic(facts: Facts) -> CallChange | None:
     known = settings(facts)
     if known is None or known.modes is None or not known.modes.deterministic:
         return None
-    return _change(
+    return _switched(
         known.place("use_deterministic_algorithms"),
         _SET_DETERMINISTIC,
         {"deterministic": False},
@@ -120,7 +120,7 @@ def _onednn(facts: Facts) -> CallChange | None:
     if known is None or known.mkldnn is None or known.mkldnn.enabled is not False:
         return None
     missing = known.mkldnn.available is False
-    return _change(
+    return _switched(
         known.place("mkldnn.enabled"),
         _SET_ONEDNN,
         {"onednn": True},
@@ -175,4 +175,35 @@ ONEDNN = Fix(
     ),
     change=_onednn,
     risks=(Risk.NUMERICS,),
+)
+
+
+_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+_VALUE = "expandable_segments:True"
+
+
+def _expandable(facts: Facts) -> EnvironmentChange | None:
+    known = settings(facts)
+    if known is None or not has_finding(facts, "fragmentation", "allocator-churn"):
+        return None
+    given = known.environment or {}
+    own = next((f"{name}={given[name]}" for name in _VARIABLES if given.get(name)), "")
+    return EnvironmentChange(
+        "expandable segments",
+        # The older name, which every version knows.
+        {_VARIABLES[1]: _VALUE},
+        (Risk.SHARED,),
+        f"{own} is already set" if own else "",
+    )
+
+
+EXPANDABLE_SEGMENTS = Fix(
+    id="expandable-segments",
+    what="let PyTorch grow its GPU memory segments",
+    explanation=(
+        "Tensors of ever-changing sizes no longer leave gaps that the next tensor does not fit "
+        "into. It is set before the first use of the GPU, with an environment variable."
+    ),
+    change=_expandable,
+    risks=(Risk.SHARED,),
 )

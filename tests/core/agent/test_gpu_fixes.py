@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from perftui.fixes.autocast import autocast
+from perftui.fixes.compilation import channels_last, compiled
+from perftui.fixes.precision import autocast, cudnn_benchmark, tf32
 from perftui.fixes.source.edits import Edit
 from perftui.fixes.source.patching import written
-from perftui.fixes.torch_switch import cudnn_benchmark, tf32
-from perftui.fixes.whole_model import channels_last, compiled
 from perftui.script.program import Program, parse_program
 from tests.core.agent.conftest import Train
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perftui.fixes.attention import fused
+from perftui.fixes.fused_operators import attention_fused
 from perftui.script.program import PatchRefusedError
 from tests.core.fixes.test_line_changes import changed
 
@@ -39,7 +39,7 @@ def method(*lines: str) -> str:
 
 def call(*lines: str) -> str:
     """The fused call that is written for ``lines``."""
-    after = changed(fused, method(*lines))
+    after = changed(attention_fused, method(*lines))
     return next(line.strip() for line in after.split("\n") if "scaled_dot_product" in line)
 
 
@@ -151,7 +151,7 @@ def test_attention_is_one_call_with_the_same_result(lines: tuple[str, ...], want
 
 def _both(lines: tuple[str, ...]) -> tuple[str, str]:
     source = method(*lines)
-    return source, changed(fused, source)
+    return source, changed(attention_fused, source)
 
 
 def _computed(source: str) -> tuple[Any, list[Any]]:
@@ -170,7 +170,8 @@ def _computed(source: str) -> tuple[Any, list[Any]]:
 
 def test_statements_between_are_taken_out() -> None:
     after = changed(
-        fused, method(f"{SCORES} * self.scale", "p = s.softmax(-1)", "y = p @ v", "return y")
+        attention_fused,
+        method(f"{SCORES} * self.scale", "p = s.softmax(-1)", "y = p @ v", "return y"),
     )
     assert after.endswith(
         "        length = q.shape[2]\n"
@@ -251,14 +252,16 @@ REFUSED = {
 @pytest.mark.parametrize(("lines", "why"), REFUSED.values(), ids=REFUSED)
 def test_what_is_not_certain_to_be_the_same_is_refused(lines: tuple[str, ...], why: str) -> None:
     with pytest.raises(PatchRefusedError, match=why):
-        changed(fused, method(*lines))
+        changed(attention_fused, method(*lines))
 
 
 def test_without_torch_in_the_file_it_is_refused() -> None:
     source = method(SCORES, "return s.softmax(-1) @ v")
     source = source.replace("import torch.nn.functional as F\n", "").replace("import torch\n", "")
     with pytest.raises(PatchRefusedError, match=r"no import|0 products"):
-        changed(fused, source.replace("from torch import nn", "from torch.nn import Module"))
+        changed(
+            attention_fused, source.replace("from torch import nn", "from torch.nn import Module")
+        )
 
 
 @pytest.mark.parametrize(
@@ -281,7 +284,7 @@ def test_the_planted_trainings_are_mended(name: str, line: str, wanted: str) -> 
     marked = "\n".join(
         f"{text}  # here" if text.strip().startswith(line) else text for text in source.split("\n")
     )
-    after = changed(fused, marked)
+    after = changed(attention_fused, marked)
     assert wanted in [text.strip() for text in after.split("\n")]
     assert "softmax" not in after.split("class Block")[0].split("class ")[1]
 
@@ -318,7 +321,7 @@ class CausalSelfAttention(nn.Module):
 
 
 def test_attention_in_a_branch_keeps_its_comments() -> None:
-    lines = changed(fused, BRANCH).split("\n")
+    lines = changed(attention_fused, BRANCH).split("\n")
     at = lines.index("        else:")
     assert lines[at + 1 : at + 4] == [
         "            # manual implementation of attention",

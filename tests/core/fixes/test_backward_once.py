@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perftui.fixes.backward_once import summed
+from perftui.fixes.gradients import summed
 from perftui.script.program import PatchRefusedError
 from tests.core.fixes.test_line_changes import changed
 from tests.verify.scenarios.expected import read_training

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from perftui.facts.fact import Facts
-from perftui.fixes.clip_gradients import clipped_at_once
-from perftui.fixes.line_change import LineChange, has_subject
+from perftui.fixes.change import LineChange, has_subject
+from perftui.fixes.gradients import clipped_at_once
 from perftui.script.program import PatchRefusedError
 from tests.core.fixes.test_line_changes import changed
 

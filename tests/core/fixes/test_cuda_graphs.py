@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from perftui.fixes.cuda_graphs import graphed
+from perftui.fixes.compilation import graphed
 from perftui.script.program import PatchRefusedError
 from tests.core.fixes.test_line_changes import changed, difference
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perftui.fixes.elementwise import one_operator
+from perftui.fixes.fused_operators import one_operator
 from perftui.script.program import PatchRefusedError
 from tests.core.fixes.test_line_changes import changed, difference
 

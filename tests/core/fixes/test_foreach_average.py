@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perftui.fixes.foreach_average import averaged_at_once
+from perftui.fixes.optimizer import averaged_at_once
 from tests.core.fixes.test_line_changes import changed
 
 TRAININGS = Path(__file__).parents[2] / "verify/scenarios/trainings"

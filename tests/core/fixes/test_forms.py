@@ -11,20 +11,18 @@ import pytest
 
 from perftui.facts.fact import Facts
 from perftui.fixes.apply import apply_patch, undo
-from perftui.fixes.distributed import usual_buckets
-from perftui.fixes.foreach_average import averaged_at_once
-from perftui.fixes.leave_out import leave_out, no_sleep
-from perftui.fixes.less_often import evaluated_seldom, seldom
-from perftui.fixes.line_change import LineChange, changed_lines
+from perftui.fixes.change import LineChange, changed_lines
+from perftui.fixes.compilation import dynamic
+from perftui.fixes.distributed import reduced_once, usual_buckets
+from perftui.fixes.fused_operators import called_directly
+from perftui.fixes.gradients import evaluated_without
 from perftui.fixes.model import Patch
-from perftui.fixes.no_grad import without_gradients
-from perftui.fixes.no_sync import reduced_once
-from perftui.fixes.recompute import called_directly
+from perftui.fixes.optimizer import averaged_at_once
+from perftui.fixes.script_overhead import evaluated_seldom, leave_out, no_sleep, seldom
 from perftui.fixes.source.loader_arguments import LOADER
 from perftui.fixes.source.optimizer_arguments import optimizer_spec
 from perftui.fixes.source.patching import call_patch, written
 from perftui.fixes.switches import ANOMALY_CALL, THREADS_CALL
-from perftui.fixes.torch_compile import dynamic
 from perftui.script.program import PatchRefusedError, parse_program
 from tests.core.diagnosis.runs import make_run
 from tests.core.fixes.forms.averages import AVERAGES
@@ -53,7 +51,7 @@ PLANS = {
     "recompute": called_directly,
     "less-often": seldom,
     "evaluate-less-often": evaluated_seldom,
-    "no-grad": without_gradients,
+    "no-grad": evaluated_without,
     "no-sync": reduced_once,
     "buckets": usual_buckets,
     "average": averaged_at_once,

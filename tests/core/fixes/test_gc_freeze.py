@@ -10,8 +10,8 @@ import pytest
 
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import option
-from perftui.fixes.gc_freeze import FREEZE, frozen
 from perftui.fixes.model import FixOption, Risk
+from perftui.fixes.script_overhead import FREEZE, frozen
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.table import GrowingTable
 from perftui.script.program import PatchRefusedError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.fixes.launched_script import LaunchedScript, launched_script
+from perftui.fixes.command_line import LaunchedScript, launched_script
 
 
 @pytest.fixture

@@ -7,17 +7,14 @@ from textwrap import dedent
 
 import pytest
 
-from perftui.fixes.autocast import autocast
+from perftui.fixes.change import Plan
+from perftui.fixes.compilation import channels_last, compiled, dynamic
 from perftui.fixes.distributed import all_used, bucket_view
-from perftui.fixes.leave_out import leave_out, no_sleep
-from perftui.fixes.less_often import evaluated_seldom, seldom
-from perftui.fixes.line_change import Plan
-from perftui.fixes.no_grad import without_gradients
-from perftui.fixes.recompute import called_directly
+from perftui.fixes.fused_operators import called_directly
+from perftui.fixes.gradients import evaluated_without
+from perftui.fixes.precision import autocast, cudnn_benchmark, search_off, tf32
+from perftui.fixes.script_overhead import evaluated_seldom, leave_out, no_sleep, seldom
 from perftui.fixes.source.patching import written
-from perftui.fixes.torch_compile import dynamic
-from perftui.fixes.torch_switch import cudnn_benchmark, search_off, tf32
-from perftui.fixes.whole_model import channels_last, compiled
 from perftui.script.program import PatchRefusedError, parse_program
 
 MARK = "  # here"
@@ -183,7 +180,7 @@ def test_evaluation_without_gradients() -> None:
             right += (out == y).sum()
         return right
     """
-    assert difference(without_gradients, source)[-4:] == [
+    assert difference(evaluated_without, source)[-4:] == [
         "+ with torch.no_grad():",
         "+ for x, y in batches:",
         "+ out = net(x)",
@@ -377,12 +374,12 @@ REFUSED = {
         "called at 2 places",
     ),
     "a loop that trains": (
-        without_gradients,
+        evaluated_without,
         "import torch\nfor x in y:\n    TRAIN  # here\n",
         "not in a loop that only evaluates",
     ),
     "a backward pass follows": (
-        without_gradients,
+        evaluated_without,
         """
         import torch
         def f():

@@ -10,7 +10,7 @@ from textwrap import dedent
 
 import pytest
 
-from perftui.fixes.no_sync import reduced_once
+from perftui.fixes.distributed import reduced_once
 from tests.core.fixes.test_line_changes import changed
 
 PLANTED = Path(__file__).parents[2] / "verify/scenarios/trainings/ddp_reduce_each_micro_batch.py"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from perftui.facts.fact import Facts
-from perftui.fixes.data_loader.no_workers import NO_WORKERS
 from perftui.fixes.fix import option
 from perftui.fixes.model import FixOption, Risk
 from perftui.fixes.source.loader_arguments import WITHOUT_WORKERS
 from perftui.fixes.source.patching import call_patch
+from perftui.fixes.workers import NO_WORKERS
 from perftui.run.manifest import Override
 from perftui.script.program import PatchRefusedError
 from tests.core.diagnosis.runs import MS, make_run, step_table, worker_table

@@ -10,7 +10,7 @@ import pytest
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import options
-from perftui.fixes.data_loader.prefetch import PREFETCH
+from perftui.fixes.data_loader import PREFETCH
 from perftui.fixes.fix import option
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Override

@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from perftui.fixes.profiler_schedule import few_steps
+from perftui.fixes.script_overhead import few_steps
 from perftui.script.program import PatchRefusedError
 from tests.core.fixes.test_line_changes import changed
 

@@ -9,8 +9,8 @@ import pytest
 
 from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import options
+from perftui.fixes.gradients import untrained_without
 from perftui.fixes.model import Risk
-from perftui.fixes.requires_grad import without_gradients
 from perftui.run.manifest import Override
 from perftui.script.program import PatchRefusedError
 from tests.core.diagnosis.cpu_runs import judged, staged
@@ -63,7 +63,7 @@ WRITTEN = {
 def test_what_no_optimizer_holds_gets_no_gradients(given: dict[str, str]) -> None:
     loop = "for images, labels in loader:\n"
     before = script(**given).lstrip("\n").replace("  # here", "")
-    after = changed(without_gradients, script(**given))
+    after = changed(untrained_without, script(**given))
     assert after == before.replace(loop, f"backbone.requires_grad_(False)\n{loop}")
 
 
@@ -108,24 +108,24 @@ REFUSED = {
 @pytest.mark.parametrize(("given", "why"), REFUSED.values(), ids=REFUSED)
 def test_what_may_be_trained_is_left_alone(given: dict[str, str], why: str) -> None:
     with pytest.raises(PatchRefusedError, match=why):
-        changed(without_gradients, script(**given))
+        changed(untrained_without, script(**given))
 
 
 def test_without_an_optimizer_of_torch_nothing_is_certain() -> None:
     source = script().replace("torch.optim.Adam", "own.Adam")
     with pytest.raises(PatchRefusedError, match="certainly creates a torch optimizer"):
-        changed(without_gradients, source)
+        changed(untrained_without, source)
 
 
 def test_the_planted_training_is_mended_and_the_uncertain_one_is_not() -> None:
     source = read_training(PLANTED / "frozen_backbone.py").source
     loop = 'for _ in range(200 if device == "cuda" else 100):'
-    after = changed(without_gradients, source.replace(loop, f"{loop}  # here"))
+    after = changed(untrained_without, source.replace(loop, f"{loop}  # here"))
     assert after == source.replace(loop, f"backbone.requires_grad_(False)\n{loop}")
     source = (PLANTED / "finetune_backbone_with_gradients.py").read_text()
     source = source.replace("criterion = nn.CrossEntropyLoss()", "criterion = 1  # here")
     with pytest.raises(PatchRefusedError, match="other than all parameters of a module"):
-        changed(without_gradients, source)
+        changed(untrained_without, source)
 
 
 def test_it_can_be_tried_whatever_the_source_says() -> None:

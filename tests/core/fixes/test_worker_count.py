@@ -11,10 +11,9 @@ from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.data_loader.loader_work import loader_work
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import step_breakdown
-from perftui.fixes.data_loader.num_workers import WORKERS
-from perftui.fixes.data_loader.worker_count import LEAST_CPU, worker_count, worker_cpu
 from perftui.fixes.fix import option as option_of
 from perftui.fixes.model import Risk
+from perftui.fixes.workers import LEAST_CPU, WORKERS, worker_count, worker_cpu
 from tests.core.diagnosis.runs import MS, make_run, telemetry_table, worker_table
 from tests.facts_given import facts_with
 

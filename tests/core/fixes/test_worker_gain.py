@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.fact import Facts
-from perftui.fixes.data_loader.num_workers import WORKERS
-from perftui.fixes.data_loader.worker_gain import LEAST_GAIN, StepCost, step_cost
 from perftui.fixes.fix import option
 from perftui.fixes.model import FixOption
+from perftui.fixes.workers import LEAST_GAIN, WORKERS, StepCost, step_cost
 from tests.core.diagnosis.runs import MS, make_run, telemetry_table, worker_table
 
 COST = StepCost(

@@ -10,7 +10,7 @@ import pytest
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import options
-from perftui.fixes.data_loader.worker_threads import one_thread
+from perftui.fixes.data_loader import one_thread
 from perftui.fixes.model import FixOption
 from perftui.script.program import PatchRefusedError
 from tests.core.diagnosis.runs import MS
@@ -81,9 +81,7 @@ def offered(script: Path, source: str) -> dict[str, FixOption]:
 
 def test_the_line_is_found_in_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "train.py"
-    monkeypatch.setattr(
-        "perftui.fixes.data_loader.worker_threads.own_files", lambda _: ((script, 0),)
-    )
+    monkeypatch.setattr("perftui.fixes.data_loader.own_files", lambda _: ((script, 0),))
     found = offered(script, START)["worker-threads"]
     assert (found.title, found.line) == ("threads of a worker 4 -> 1", 5)
     assert found.patch is not None

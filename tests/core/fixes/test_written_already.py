@@ -11,9 +11,9 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.fixes.apply import applied_to, apply_patch, patch_store
 from perftui.fixes.catalogue import options
-from perftui.fixes.line_change import LineChange
+from perftui.fixes.change import LineChange
+from perftui.fixes.fix import stands_in_source
 from perftui.fixes.model import FixOption, Patch, Risk
-from perftui.fixes.written_already import stands_in_source
 from tests.core.diagnosis.runs import make_run
 
 SCRIPT = "from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"

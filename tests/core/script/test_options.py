@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from perftui.fixes.command_option import CommandOption
+from perftui.fixes.command_line import CommandOption
 from perftui.fixes.source.edits import edit_of
 from perftui.fixes.source.patching import written
 from perftui.script.options import declared_options, option_behind

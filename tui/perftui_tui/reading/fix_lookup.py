@@ -8,8 +8,8 @@ from pathlib import Path
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import fixes_of
+from perftui.fixes.command_line import script_of
 from perftui.fixes.fix import EnvironmentChange, Fix, offered
-from perftui.fixes.launched_script import script_of
 from perftui.fixes.model import FixOption
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.fact import Facts
-from perftui.fixes.data_loader.num_workers import with_workers
+from perftui.fixes.workers import with_workers
 from perftui.run.manifest import Override
 
 BATCHES = 8

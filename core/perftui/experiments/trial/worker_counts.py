@@ -15,8 +15,8 @@ from perftui.facts.cpu.machine import machine_use, ranks_here
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.data_loader.measured_workers import measured_workers
 from perftui.facts.fact import Facts
-from perftui.fixes.data_loader.num_workers import WORKERS, with_workers
 from perftui.fixes.model import FixOption
+from perftui.fixes.workers import WORKERS, with_workers
 from perftui.run.reader import RunSnapshot
 from perftui.run.worker_curve import CurvePoint, WorkerCurve, write_worker_curve
 

@@ -28,7 +28,7 @@ from perftui.experiments.tune.journal import (
 from perftui.experiments.tune.proofs import carry_proofs, keep_proofs
 from perftui.experiments.tune.recording import record
 from perftui.fixes.apply import apply_patch, patch_store, undo
-from perftui.fixes.launched_script import launched_script
+from perftui.fixes.command_line import launched_script
 from perftui.fixes.model import FixOption, Patch
 from perftui.recorder.launch import Launch
 

@@ -16,7 +16,7 @@ from perftui.experiments.trial.next_run import NextRun, Purpose
 from perftui.experiments.trial.progress import Progress
 from perftui.experiments.trial.runs import Arm, TrialRun
 from perftui.facts.fact import Facts
-from perftui.fixes.data_loader.num_workers import with_workers
+from perftui.fixes.workers import with_workers
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.run.worker_curve import read_worker_curve
 from tests.tui.recorded import ENDED, SCRIPT, write_run

@@ -9,7 +9,7 @@ from perftui.facts.cpu.machine import MachineFacts, machine_use
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.data_loader.measured_workers import measured_workers
 from perftui.facts.fact import Facts
-from perftui.fixes.data_loader.num_workers import WORKERS, with_workers
+from perftui.fixes.workers import WORKERS, with_workers
 from perftui.run.worker_curve import CurvePoint, WorkerCurve
 from tests.facts_given import facts_with
 

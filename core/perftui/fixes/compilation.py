@@ -1,4 +1,4 @@
-"""``compile-graphs``: a compiled model whose kernels are launched by CUDA graphs."""
+"""The whole model, compiled, replayed as CUDA graphs, or in another layout of memory."""
 
 from __future__ import annotations
 
@@ -8,13 +8,102 @@ from functools import partial
 
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import has_gpu
-from perftui.fixes.fix import Fix
-from perftui.fixes.line_change import LineChange, has_finding, script_with_finding
+from perftui.fixes.change import LineChange, has_finding, place_of, script_with_finding
+from perftui.fixes.fix import Fix, line_fix
 from perftui.fixes.model import Risk
+from perftui.fixes.source.calls import CallSpec, call_at, each_changed
 from perftui.fixes.source.edits import AddKeyword, Edit, ReplaceLiteral, insert_before_training
-from perftui.script.names import qualified_name
+from perftui.script.names import module_name, qualified_name
 from perftui.script.program import Loop, PatchRefusedError, Program, assigned_value
 from perftui.script.training import mentions, model_name, step_loop
+
+_COMPILED = ("compile", "script", "trace", "make_graphed_callables")
+
+
+def compiled(program: Program, _: int) -> Sequence[Edit]:
+    """``model.compile()`` before the training loop: in place, so that names of its state stay."""
+    line = mentions(program, *_COMPILED)
+    if line is not None:
+        raise PatchRefusedError(f"line {line} already compiles something")
+    model = model_name(program, step_loop(program))
+    return (insert_before_training(program, model, f"{model}.compile()"),)
+
+
+def channels_last(program: Program, _: int) -> Sequence[Edit]:
+    """The weights of the model with channels last: convolutions bring what they are given into
+    that order once."""
+    line = mentions(program, "channels_last", "memory_format")
+    if line is not None:
+        raise PatchRefusedError(f"line {line} already sets a memory format")
+    model, torch = model_name(program, step_loop(program)), module_name(program, "torch")
+    text = f"{model}.to(memory_format={torch}.channels_last)"
+    return (insert_before_training(program, model, text),)
+
+
+COMPILE = line_fix(
+    id="compile",
+    what="compile the model",
+    explanation=(
+        "torch.compile fuses small operators and launches fewer kernels. On the CPU it needs a "
+        "C++ compiler. Compiling takes seconds to minutes at the start, and again for each new "
+        "size."
+    ),
+    at=script_with_finding,
+    rules=("launch-bound", "memory-bound-elementwise"),
+    title="model compiled",
+    plan=compiled,
+    advice="model.compile() before the training loop",
+    risks=(Risk.START, Risk.NUMERICS, Risk.MEMORY),
+)
+
+CHANNELS_LAST = line_fix(
+    id="channels-last",
+    what="keep images and weights in channels-last layout",
+    explanation=(
+        "Convolutions compute in the layout that tensor cores need, without converting tensors "
+        "before and after each. Code that calls view() on an image may raise an error."
+    ),
+    at=script_with_finding,
+    rules=("layout-conversion",),
+    title="channels last",
+    plan=channels_last,
+    advice="model.to(memory_format=torch.channels_last) before the training loop",
+    risks=(Risk.NUMERICS,),
+)
+
+
+_SPEC = CallSpec(
+    noun="call",
+    what="torch.compile",
+    names={"torch.compile": "torch.compile"},
+    defaults={"dynamic": None},
+    alike="compile",
+)
+
+
+def dynamic(program: Program, line: int) -> Sequence[Edit]:
+    """``dynamic=True`` for the ``torch.compile`` at ``line``."""
+    edits = each_changed(_SPEC, program, call_at(program, line, _SPEC), {"dynamic": True})
+    if not edits:
+        raise PatchRefusedError("it is already compiled for every size")
+    return list(edits.values())
+
+
+COMPILE_DYNAMIC = line_fix(
+    id="compile-dynamic",
+    what="compile once for every size",
+    explanation=(
+        "Sizes become variables in the compiled code, so a new length is not recompiled. Each "
+        "call is a little slower than one compiled for its exact size."
+    ),
+    at=place_of,
+    rules=("recompiles",),
+    title="torch.compile dynamic=True",
+    plan=dynamic,
+    advice="torch.compile(..., dynamic=True)",
+    risks=(Risk.NUMERICS,),
+)
+
 
 _MODE = '"reduce-overhead"'
 _OWN = ("make_graphed_callables", "CUDAGraph", "graph_pool_handle")
@@ -130,7 +219,7 @@ def _within(program: Program, node: ast.AST, loop: Loop) -> list[ast.AST]:
     return above[: above.index(loop)] if loop in above else []
 
 
-def _change(facts: Facts) -> LineChange | None:
+def _graphs(facts: Facts) -> LineChange | None:
     script = script_with_finding(facts, "launch-bound")
     if script is None:
         return None
@@ -155,6 +244,6 @@ COMPILE_GRAPHS = Fix(
         "and recorded again. CUDA graphs keep their own memory, and each step overwrites the "
         "outputs of the step before."
     ),
-    change=_change,
+    change=_graphs,
     risks=(Risk.START, Risk.NUMERICS, Risk.MEMORY),
 )

@@ -1,1 +1,0 @@
-"""Fixes of the data loader: workers, pinned memory, workers that stay."""

@@ -1,0 +1,238 @@
+"""Layers that are written out, in one operator each; activations that are kept."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from perftui.facts.fact import Facts
+from perftui.facts.source.source_search import matching_line
+from perftui.fixes.change import LineChange, has_finding, place_of
+from perftui.fixes.fix import Fix, line_fix
+from perftui.fixes.model import Risk
+from perftui.fixes.source.edits import Edit, ReplaceExpression, remove
+from perftui.script.attention import Attention, attention_of
+from perftui.script.formulas import OneOperator, activation, layer_norm
+from perftui.script.local_values import LocalValues
+from perftui.script.names import qualified_name, refuse_unbound, spelling
+from perftui.script.program import PatchRefusedError, Program, called_name
+from perftui.script.training import statement_at
+
+_FUSED = "torch.nn.functional.scaled_dot_product_attention"
+
+
+def attention_fused(program: Program, line: int) -> Sequence[Edit]:
+    """The attention in the function around ``line`` as one call."""
+    statement = statement_at(program, line)
+    function = next(
+        (
+            one
+            for one in (statement, *program.ancestors(statement))
+            if isinstance(one, ast.FunctionDef)
+        ),
+        None,
+    )
+    if function is None:
+        raise PatchRefusedError(f"line {line} is in no function")
+    if any(one.arg == "create_graph" for call in program.calls() for one in call.keywords):
+        raise PatchRefusedError("create_graph: the fused operator has no second derivative")
+    found = attention_of(program, function)
+    _refuse_view(program, found.product)
+    text = _call(program, found)
+    around = next(one for one in program.ancestors(found.product) if isinstance(one, ast.stmt))
+    refuse_unbound(program, around, text.partition("(")[0], before=True)
+    removed = [remove(program, one) for one in found.statements]
+    return [*removed, ReplaceExpression(program.span(found.product), text)]
+
+
+def _call(program: Program, found: Attention) -> str:
+    given = [ast.unparse(one) for one in (found.query, found.key, found.value)]
+    if found.causal:
+        given.append("is_causal=True")
+    elif found.mask is not None:
+        inverse = spelling(program, "torch.logical_not")
+        given.append(f"attn_mask={inverse}({ast.unparse(found.mask)})")
+    if found.dropout:
+        given.append(f"dropout_p={found.dropout}")
+    if found.scale is not None:
+        given.append(f"scale={found.scale}")
+    return f"{spelling(program, _FUSED)}({', '.join(given)})"
+
+
+def _refuse_view(program: Program, product: ast.expr) -> None:
+    """``view`` needs the result in the order of memory that the product has, and others do not."""
+    above = program.parents[product]
+    uses: list[ast.AST] = [above]
+    if isinstance(above, ast.Assign) and isinstance(above.targets[0], ast.Name):
+        uses += [program.parents[use] for use in program.loads(above.targets[0].id)]
+    for use in uses:
+        if isinstance(use, ast.Attribute) and use.attr in ("view", "view_as"):
+            raise PatchRefusedError(f"line {use.lineno} takes a view of the result")
+    if isinstance(above, ast.Call) and called_name(above) == "as_strided":
+        raise PatchRefusedError(f"line {above.lineno} takes a view of the result")
+
+
+ATTENTION = line_fix(
+    id="attention-fused",
+    what="compute attention in one operator",
+    explanation=(
+        "scaled_dot_product_attention computes both matrix products, the scale, the mask and the "
+        "softmax, and does not store the scores of all pairs. The formula is the same; results "
+        "differ in the last digits. Attention dropout drops different values. A fully masked row "
+        "gives zeros or NaN, depending on the version of torch."
+    ),
+    at=place_of,
+    rules=("unfused-attention",),
+    title="attention in one operator",
+    plan=attention_fused,
+    advice=f"{_FUSED}(q, k, v)",
+    risks=(Risk.NUMERICS, Risk.DROPOUT),
+)
+
+
+_FUNCTIONS = "torch.nn.functional"
+
+_IN_THEM = frozenset({"tanh", "erf", "exp", "sigmoid", "mean"})
+"""Functions of which each that is known calls one."""
+
+
+def one_operator(program: Program, _: int) -> Sequence[Edit]:
+    """Each activation and each layer norm that the functions of the file write out, as a call."""
+    functions = [one for one in program.statements() if isinstance(one, ast.FunctionDef)]
+    functions = [one for one in functions if _may_hold_one(one)]
+    found = [
+        _fused(program, function, node)
+        for function in functions
+        for node in _outermost(program, function)
+    ]
+    edits = [edit for one in found if not isinstance(one, str) for edit in one]
+    if not edits:
+        why = next((one for one in found if isinstance(one, str)), "")
+        raise PatchRefusedError(why or "no line is certainly an activation or a layer norm")
+    return edits
+
+
+def _may_hold_one(function: ast.FunctionDef) -> bool:
+    """Whether it is worth the time to look."""
+    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
+    return not _IN_THEM.isdisjoint(map(called_name, calls))
+
+
+def _outermost(program: Program, function: ast.FunctionDef) -> Iterator[ast.BinOp]:
+    """Sums and products of ``function``, those within one that is fused left out."""
+    seen: set[ast.AST] = set()
+    for node in ast.walk(function):
+        if node in seen or not isinstance(node, ast.BinOp) or program.scope(node) is not function:
+            continue
+        if _read(program, function, node) is not None:
+            seen |= set(ast.walk(node))
+            yield node
+
+
+def _read(
+    program: Program, function: ast.FunctionDef, node: ast.BinOp
+) -> tuple[OneOperator, LocalValues] | None:
+    for read in (layer_norm, activation):
+        local = LocalValues(program, function, node)
+        found = read(program, local, node)
+        if found is not None:
+            return found, local
+    return None
+
+
+def _fused(program: Program, function: ast.FunctionDef, node: ast.BinOp) -> Sequence[Edit] | str:
+    """The edits that fuse ``node``, or why it is left as it is."""
+    read = _read(program, function, node)
+    if read is None:
+        return ()
+    found, local = read
+    try:
+        taken = local.used()
+        if taken:
+            local.refuse_set(found.tensor, taken[0])
+        removed = [remove(program, one) for one in taken]
+        text = f"{spelling(program, _FUNCTIONS)}.{found.text}"
+    except PatchRefusedError as refusal:
+        return str(refusal)
+    return (*removed, ReplaceExpression(program.span(node), text))
+
+
+ELEMENTWISE = line_fix(
+    id="elementwise-fused",
+    what="compute hand-written activations and norms with one operator each",
+    explanation=(
+        "torch's own operators compute the GELU, SiLU and layer normalisation that the script "
+        "writes out by hand, in one pass through memory. The formula is the same; results differ "
+        "in the last digits."
+    ),
+    at=place_of,
+    rules=("memory-bound-elementwise",),
+    title="activations and norms in one operator each",
+    plan=one_operator,
+    advice=f"{_FUNCTIONS}.gelu, layer_norm and the like",
+    risks=(Risk.NUMERICS,),
+)
+
+
+_CHECKPOINT = "torch.utils.checkpoint.checkpoint"
+_OF_CHECKPOINT = frozenset(
+    {
+        "use_reentrant",
+        "context_fn",
+        "determinism_check",
+        "debug",
+        "early_stop",
+        "preserve_rng_state",
+    }
+)
+"""Arguments of ``checkpoint`` itself; all others are handed to the function."""
+
+
+def called_directly(program: Program, _: int) -> Sequence[Edit]:
+    """Each ``checkpoint(function, x)`` of the file as ``function(x)``."""
+    calls = [call for call in program.calls() if qualified_name(program, call.func) == _CHECKPOINT]
+    if not calls:
+        raise PatchRefusedError("no line certainly calls torch's checkpoint")
+    for call in calls:
+        if program.comments(call.lineno, call.end_lineno or call.lineno) and _is_long(call):
+            raise PatchRefusedError(f"there is a comment inside the call at line {call.lineno}")
+    return [ReplaceExpression(program.span(call), _direct(call)) for call in calls]
+
+
+def _is_long(call: ast.Call) -> bool:
+    """Over several lines, where a comment would be lost."""
+    return call.end_lineno != call.lineno
+
+
+def _direct(call: ast.Call) -> str:
+    function, *arguments = call.args
+    if isinstance(function, ast.Starred):
+        raise PatchRefusedError(f"line {call.lineno} does not say what it calls")
+    rest = [keyword for keyword in call.keywords if keyword.arg not in _OF_CHECKPOINT]
+    return ast.unparse(ast.Call(function, arguments, rest))
+
+
+def _kept(facts: Facts) -> LineChange | None:
+    is_there = has_finding(facts, "backward-recompute")
+    found = matching_line(facts, r"\bcheckpoint\(") if is_there else None
+    if found is None:
+        return None
+    return LineChange(
+        "activations kept",
+        *found,
+        called_directly,
+        "call the layers without checkpoint()",
+        (Risk.MEMORY,),
+    )
+
+
+RECOMPUTE = Fix(
+    id="recompute-off",
+    what="keep activations instead of computing them twice",
+    explanation=(
+        "Layers are called directly, and the activations that backward needs are kept. Results "
+        "are the same; memory grows by the activations of all these layers."
+    ),
+    change=_kept,
+    risks=(Risk.MEMORY,),
+)

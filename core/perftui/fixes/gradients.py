@@ -1,0 +1,262 @@
+"""Gradients: clipped in one call, from one backward pass, and none where nothing is trained."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from perftui.facts.fact import Facts
+from perftui.facts.script.evaluation import evaluation
+from perftui.facts.settings import settings
+from perftui.fixes.change import LineChange, has_finding, place_of, place_of_loop, place_or_script
+from perftui.fixes.fix import Fix, line_fix
+from perftui.fixes.model import Risk
+from perftui.fixes.source.edits import (
+    Edit,
+    ReplaceExpression,
+    insert_before,
+    insert_behind,
+    remove,
+    replace_statement,
+    wrap,
+)
+from perftui.fixes.source.optimizer_arguments import is_sparse
+from perftui.run.manifest import Override
+from perftui.script.clipping import Clipped, clipped_by_hand
+from perftui.script.evaluation import evaluation_loop
+from perftui.script.models import untrained_modules
+from perftui.script.names import module_name, spelling
+from perftui.script.program import PatchRefusedError, Program, called_name, refusal_of
+from perftui.script.training import TRAINS, statement_at, training_loop
+
+_FUNCTION = "torch.nn.utils.clip_grad_norm_"
+
+
+def clipped_at_once(program: Program, _: int) -> Sequence[Edit]:
+    """Each clipping of the file that is written out, as a call of ``clip_grad_norm_``."""
+    sparse = next(filter(is_sparse, program.calls()), None)
+    if sparse is not None:
+        raise PatchRefusedError(f"gradients are sparse at line {sparse.lineno}")
+    loops = [node for node in program.statements() if isinstance(node, ast.For)]
+    found = [_of_loop(program, loop) for loop in loops]
+    edits = [edit for one in found if not isinstance(one, str) for edit in one]
+    if not edits:
+        raise refusal_of(found, "no loop certainly clips gradients by their norm")
+    return edits
+
+
+def _of_loop(program: Program, loop: ast.For) -> Sequence[Edit] | str:
+    """The edits of the clipping that ``loop`` begins, or why it is left as it is."""
+    try:
+        found = clipped_by_hand(program, loop)
+        return _written(program, found) if found else ()
+    except PatchRefusedError as refusal:
+        return str(refusal)
+
+
+def _written(program: Program, found: Clipped) -> Sequence[Edit]:
+    name = ast.unparse(found.norm.targets[0])
+    call = f"{spelling(program, _FUNCTION)}({found.parameters}, {found.limit})"
+    text = f"{name} = {call}{'.item()' if found.is_float else ''}"
+    gone = [remove(program, one) for one in found.gone]
+    return [*gone, replace_statement(program, found.norm, text)]
+
+
+CLIP = line_fix(
+    id="clip-grad-norm",
+    what="clip gradients with torch's function instead of one parameter at a time",
+    explanation=(
+        "clip_grad_norm_ computes the norm of all gradients and scales them with a few operators "
+        "on lists. The formula is the same; results may differ in the last digits. If the norm is "
+        "NaN, all gradients become NaN."
+    ),
+    at=place_or_script,
+    rules=("per-parameter-loop",),
+    title="gradients clipped in one call",
+    plan=clipped_at_once,
+    advice=f"{_FUNCTION}(parameters, limit)",
+    is_one_of_several=True,
+    risks=(Risk.NUMERICS,),
+)
+
+
+_NAMES = ("losses", "all_losses", "summed_losses")
+_LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)
+
+
+def summed(program: Program, line: int) -> Sequence[Edit]:
+    """The backward passes at ``line`` and beside it, or of the loop around it, as one."""
+    statement = statement_at(program, line)
+    call = _backward(statement)
+    if call is None:
+        raise PatchRefusedError(f"line {line} does more than run backward from a loss")
+    row = _row(program, statement)
+    if len(row) > 1:
+        return _row_summed(program, row)
+    loop = program.parents[statement]
+    if not isinstance(loop, ast.For) or not _keeps_graph(call):
+        raise PatchRefusedError(f"no other backward pass of the same graph is next to line {line}")
+    _refuse_unlike(program, loop, call)
+    name = next((one for one in _NAMES if not program.bindings(one)), None)
+    if name is None:
+        raise PatchRefusedError("all names for a list of losses are taken")
+    return (
+        insert_before(program, loop, f"{name} = []"),
+        ReplaceExpression(program.span(call), f"{name}.append({_loss(call)})"),
+        insert_behind(program, loop, f"sum({name}).backward()", known=(name,)),
+    )
+
+
+def _row(program: Program, statement: ast.stmt) -> list[ast.stmt]:
+    """Backward passes that follow one another, with ``statement`` among them; all but the last keep
+    the graph."""
+    block = program.block(statement)
+    first = last = block.index(statement)
+    while first > 0 and _keeps_graph(_backward(block[first - 1])):
+        first -= 1
+    while last + 1 < len(block) and _keeps_graph(_backward(block[last])):
+        if _backward(block[last + 1]) is None:
+            break
+        last += 1
+    return block[first : last + 1]
+
+
+def _row_summed(program: Program, row: list[ast.stmt]) -> Sequence[Edit]:
+    calls = [call for one in row if (call := _backward(one)) is not None]
+    losses = [_loss(call) for call in calls]
+    if len(set(losses)) < len(losses):
+        raise PatchRefusedError("backward runs twice from one loss")
+    text = ast.unparse(ast.Call(calls[-1].func, calls[-1].args, calls[-1].keywords))
+    once = text.replace(losses[-1], f"({' + '.join(losses)})", 1)
+    removed = [remove(program, one) for one in row[:-1]]
+    return [*removed, ReplaceExpression(program.span(calls[-1]), once)]
+
+
+def _backward(statement: ast.stmt) -> ast.Call | None:
+    """``loss.backward()`` of a plain name, with or without ``retain_graph``."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.args:
+        return None
+    plain = isinstance(call.func.value, (ast.Name, ast.Attribute))
+    is_known = {one.arg for one in call.keywords} <= {"retain_graph"}
+    return call if call.func.attr == "backward" and plain and is_known else None
+
+
+def _keeps_graph(call: ast.Call | None) -> bool:
+    given = {one.arg: ast.unparse(one.value) for one in call.keywords} if call else {}
+    return given.get("retain_graph") == "True"
+
+
+def _loss(call: ast.Call) -> str:
+    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+
+
+def _refuse_unlike(program: Program, loop: ast.For, call: ast.Call) -> None:
+    """Nothing where each turn of ``loop`` only computes a loss and takes it backward.
+
+    Raises:
+        PatchRefusedError: a turn may read gradients, or not come to its end.
+    """
+    for node in ast.walk(loop):
+        trains = isinstance(node, ast.Call) and node is not call and called_name(node) in TRAINS
+        reads = isinstance(node, ast.Attribute) and node.attr == "grad"
+        # The list would have the loss as it is changed.
+        if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == _loss(call):
+            raise PatchRefusedError(f"line {node.lineno} changes the loss")
+        if trains or reads or isinstance(node, _LEAVES):
+            at = getattr(node, "lineno", loop.lineno)
+            raise PatchRefusedError(f"line {at} may need the gradients of each iteration")
+    if loop.orelse:
+        raise PatchRefusedError("the loop has an else clause")
+    scope = program.scope(loop)
+    others = [one for one in program.calls("backward") if program.scope(one) is scope]
+    if others != [call]:
+        raise PatchRefusedError("the function also runs backward elsewhere")
+
+
+BACKWARD_ONCE = line_fix(
+    id="backward-once",
+    what="sum losses of one graph and run backward once",
+    explanation=(
+        "The gradient of a sum is the sum of the gradients, which is what several backward passes "
+        "add up to. Backward now runs through the shared layers once. Results differ in the last "
+        "digits. The graphs of all losses are kept until then."
+    ),
+    at=place_of,
+    rules=("repeated-backward",),
+    title="one backward pass of the sum of the losses",
+    plan=summed,
+    advice="(first + second).backward()",
+    risks=(Risk.NUMERICS, Risk.MEMORY),
+)
+
+
+_ID = "requires-grad-off"
+_TARGET, _ARGUMENTS = "parameters", {"requires_grad": False}
+
+
+def untrained_without(program: Program, _: int) -> Sequence[Edit]:
+    """``backbone.requires_grad_(False)`` before the loop that trains, of each module that no
+    optimizer holds."""
+    loop = training_loop(program)
+    names = untrained_modules(program, loop)
+    return [insert_before(program, loop, f"{name}.requires_grad_(False)") for name in names]
+
+
+def _requires_grad(facts: Facts) -> LineChange | None:
+    known = settings(facts)
+    unused = sum(one.unused or 0 for one in (known.parameters or ())) if known else 0
+    if not unused or not has_finding(facts, "unused-gradients"):
+        return None
+    return LineChange(
+        f"no gradients for {unused} parameters that are in no optimizer",
+        *place_of_loop(facts),
+        untrained_without,
+        "requires_grad_(False) on modules that are not trained, before the loop",
+        (Risk.NORMS,),
+        Override(_TARGET, _ARGUMENTS, fix=_ID),
+    )
+
+
+REQUIRES_GRAD = Fix(
+    id=_ID,
+    what="do not compute gradients for parameters that no optimizer holds",
+    explanation=(
+        "Parameters that no optimizer holds get requires_grad_(False): backward skips their "
+        "gradients and stops where nothing further down is trained. All other parameters train "
+        "the same, unless gradients are clipped by their norm over all parameters, of which there "
+        "are now fewer. In a trial the fix takes effect after three steps and leaves alone what "
+        "the script changes itself; an optimizer created or extended later would not train these "
+        "parameters."
+    ),
+    change=_requires_grad,
+    risks=(Risk.NORMS,),
+)
+
+
+def evaluated_without(program: Program, line: int) -> Sequence[Edit]:
+    """The outermost loop around ``line`` that only evaluates, under ``torch.no_grad()``."""
+    loop = evaluation_loop(program, line)
+    header = f"with {module_name(program, 'torch')}.no_grad()"
+    return (wrap(program, loop.lineno, loop.end_lineno or loop.lineno, header),)
+
+
+def _no_grad(facts: Facts) -> LineChange | None:
+    found, place = evaluation(facts), place_of(facts, "evaluation", "slow-steps")
+    if found is None or not found.lacks_no_grad or place is None:
+        return None
+    advice = f"{place.short}: evaluate under torch.no_grad()"
+    return LineChange(
+        "evaluation without gradients", place.file, place.line, evaluated_without, advice
+    )
+
+
+NO_GRAD = Fix(
+    id="no-grad",
+    what="evaluate without recording gradients",
+    explanation=(
+        "Nothing is kept for a backward pass that never runs: results are the same, with less "
+        "memory. A backward pass through the evaluation would raise an error."
+    ),
+    change=_no_grad,
+)

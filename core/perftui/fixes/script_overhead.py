@@ -1,0 +1,420 @@
+"""What a script does besides training: left out, done less often, or ended."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections.abc import Sequence
+from functools import partial
+
+from perftui.facts.fact import Facts
+from perftui.facts.script.own_profiler import runs_own_profiler
+from perftui.facts.script.pauses import gc_pauses
+from perftui.facts.settings import settings
+from perftui.facts.source.line_words import text_of
+from perftui.fixes.change import (
+    LineChange,
+    NamedLine,
+    Plan,
+    has_finding,
+    is_certain,
+    named_line,
+    place_of,
+    place_of_loop,
+)
+from perftui.fixes.fix import Fix, line_fix
+from perftui.fixes.model import Risk
+from perftui.fixes.source.calls import CallSpec, call_at
+from perftui.fixes.source.edits import (
+    AddKeyword,
+    Edit,
+    ReplaceLiteral,
+    insert_after_imports,
+    insert_before,
+    rarer,
+    rarer_within,
+    remove,
+    wrap,
+)
+from perftui.script.effects import observers, saves
+from perftui.script.names import qualified_name, refuse_unbound, spelling
+from perftui.script.program import Loop, PatchRefusedError, Program, is_literal
+from perftui.script.steps import every, last_turn, refuse_own_count, step_counter
+from perftui.script.training import StepStatement, step_statement, training_loop, trains
+
+
+def leave_out(*names: str) -> Plan:
+    """The plan to take out the call of one of ``names``, by their qualified names."""
+    return partial(_left_out, names)
+
+
+def _left_out(names: Sequence[str], program: Program, line: int) -> Sequence[Edit]:
+    spanning = (c for c in program.calls() if c.lineno <= line <= (c.end_lineno or line))
+    calls = [call for call in spanning if qualified_name(program, call.func) in names]
+    if len(calls) != 1:
+        raise PatchRefusedError(f"line {line} does not certainly call {names[0]}")
+    statement = program.parents[calls[0]]
+    if not isinstance(statement, ast.Expr):
+        raise PatchRefusedError(f"line {line} uses what {names[0]} returns")
+    handler = next(
+        (n for n in program.ancestors(statement) if isinstance(n, ast.ExceptHandler)), None
+    )
+    if handler is not None:
+        raise PatchRefusedError(
+            f"line {line} belongs to the error handler at line {handler.lineno}"
+        )
+    return (remove(program, statement),)
+
+
+def no_sleep(program: Program, line: int) -> Sequence[Edit]:
+    """The ``time.sleep(...)`` at ``line`` taken out."""
+    edits = _left_out(("time.sleep",), program, line)
+    sleeping = (c for c in program.calls("sleep") if c.lineno == line)
+    for above in (one for call in sleeping for one in program.ancestors(call)):
+        if isinstance(above, Loop) and not trains(program, above):
+            raise PatchRefusedError(
+                f"the loop at line {above.lineno} uses it to wait for something"
+            )
+    return edits
+
+
+def _says(word: str, facts: Facts, rule: str) -> NamedLine | None:
+    """The line that ``rule`` names, where it says ``word``."""
+    place = place_of(facts, rule)
+    return _by_at(place) if place and word in text_of(place.file, place.line) else None
+
+
+def _called(name: str, facts: Facts, rule: str) -> NamedLine | None:
+    """Where the run saw ``name`` called, where ``rule`` has a finding with a line."""
+    known, found = settings(facts), place_of(facts, rule)
+    return _by_at(named_line(known.place(name))) if known and found else None
+
+
+def _by_at(place: NamedLine | None) -> NamedLine | None:
+    return place._replace(short=f"At {place.short}") if place else None
+
+
+COLLECT = line_fix(
+    id="collect-off",
+    what="do not collect garbage in the loop",
+    explanation=(
+        "Python frees unreferenced objects at once and collects cycles by itself. Without the "
+        "call, memory may grow if the script creates reference cycles of large tensors; watch the "
+        "peak."
+    ),
+    at=partial(_says, "collect"),
+    rules=("gc-pauses",),
+    title="no gc.collect()",
+    plan=leave_out("gc.collect"),
+    advice="remove gc.collect()",
+    risks=(Risk.MEMORY,),
+)
+
+SLEEP = line_fix(
+    id="sleep-off",
+    what="do not sleep in the loop",
+    explanation=(
+        "The training continues at once. Whatever needed the pause, such as a rate limit or "
+        "another process, no longer gets it."
+    ),
+    at=partial(_says, "sleep"),
+    rules=("python-bound",),
+    title="no time.sleep()",
+    plan=no_sleep,
+    advice="remove time.sleep()",
+    risks=(Risk.PACE,),
+)
+
+EMPTY_CACHE = line_fix(
+    id="empty-cache-off",
+    what="keep freed GPU memory for the next tensor",
+    explanation=(
+        "PyTorch keeps freed memory and reuses it without calling the driver. Other programs on "
+        "the card see less free memory."
+    ),
+    at=partial(_says, "empty_cache"),
+    rules=("allocator-churn",),
+    title="no empty_cache()",
+    plan=leave_out("torch.cuda.empty_cache", "torch.cuda.memory.empty_cache"),
+    advice="remove empty_cache()",
+    risks=(Risk.MEMORY,),
+)
+
+AFFINITY = line_fix(
+    id="affinity-off",
+    what="use every core that the machine allows",
+    explanation=(
+        "The script no longer restricts itself to fewer cores than it may use. Other programs on "
+        "the machine get less CPU time; with more threads, sums are rounded differently."
+    ),
+    at=partial(_called, "sched_setaffinity"),
+    rules=("cpu-affinity",),
+    title="all cores",
+    plan=leave_out("os.sched_setaffinity"),
+    advice="remove sched_setaffinity()",
+    risks=(Risk.NUMERICS,),
+)
+
+DEFAULT_DTYPE = line_fix(
+    id="default-dtype-off",
+    what="create new tensors in float32",
+    explanation=(
+        "New tensors and parameters are float32, with 7 digits instead of 16: half the memory and "
+        "at least twice the speed. Tensors made from NumPy arrays stay float64, and mixing the "
+        "two may raise an error."
+    ),
+    at=partial(_called, "set_default_dtype"),
+    rules=("float64",),
+    title="float32 by default",
+    plan=leave_out("torch.set_default_dtype"),
+    advice="remove set_default_dtype()",
+    risks=(Risk.PRECISION, Risk.DRAWS),
+)
+
+
+SELDOM = 10
+"""So many times as seldom: what took most of the step takes a tenth of that then."""
+
+
+def seldom(program: Program, line: int, *, may_evaluate: bool = False) -> Sequence[Edit]:
+    """What leads to ``line`` in the loop over steps, put under ``if step % 10 == 0``; where it
+    stands under such a condition already, that becomes rarer. In a loop over epochs the last turn
+    does it, too."""
+    found = step_statement(program, line)
+    condition = every(program, found)
+    if condition is None:
+        return (_now_and_then(program, found, may_evaluate),)
+    if found.of_many:
+        number = condition.around.lineno
+        raise PatchRefusedError(
+            f"line {number} counts iterations of many steps each: how much less often is for you "
+            "to decide"
+        )
+    if trains(program, condition.around):
+        inside = condition.inside
+        if trains(program, inside):
+            raise PatchRefusedError(f"line {line} is part of the training step")
+        within = observers(program, inside, may_evaluate=may_evaluate)
+        return (_under(within, rarer_within(condition, SELDOM), program),)
+    around = observers(program, condition.around, may_evaluate=may_evaluate)
+    if len(around) > 1:
+        line = around[-1].lineno
+        raise PatchRefusedError(f"line {line} reads what line {around[0].lineno} sets")
+    return (rarer(program, condition, SELDOM),)
+
+
+def _now_and_then(program: Program, found: StepStatement, may_evaluate: bool) -> Edit:
+    """What is done in every turn of the loop."""
+    statement = found.statement
+    if trains(program, statement):
+        raise PatchRefusedError(f"line {statement.lineno} is part of the training step")
+    together = observers(program, statement, may_evaluate=may_evaluate)
+    for one in together:
+        refuse_own_count(program, one)
+    counter = step_counter(program, found)
+    header = f"if {counter} % {SELDOM} == 0"
+    # The last of few turns, as of epochs, is the one whose results are kept; so it is of what saves
+    # and evaluates, where the loop says which turn that is.
+    with contextlib.suppress(*(() if found.of_many else (PatchRefusedError,))):
+        if found.of_many or may_evaluate or any(map(saves, together)):
+            header += f" or {counter} == {last_turn(found, counter)}"
+    return _under(together, header, program)
+
+
+def _under(statements: Sequence[ast.stmt], header: str, program: Program) -> Edit:
+    first, last = statements[0], statements[-1]
+    return wrap(program, first.lineno, last.end_lineno or last.lineno, header)
+
+
+def evaluated_seldom(program: Program, line: int) -> Sequence[Edit]:
+    """As ``seldom``, of what may switch a model to evaluation and back."""
+    return seldom(program, line, may_evaluate=True)
+
+
+def _observe(facts: Facts) -> LineChange | None:
+    saved = place_of(facts, "checkpoint", "slow-steps")
+    place = saved or place_of(facts, "python-bound")
+    if place is None:
+        return None
+    change = LineChange(
+        f"logging or saving every {SELDOM}th time",
+        place.file,
+        place.line,
+        seldom,
+        f"{place.short}: only every {SELDOM}th time",
+        (Risk.SELDOM,),
+    )
+    # Most of a script's own Python is part of training: then the fix is nothing to speak of.
+    return change if saved or is_certain(change) else None
+
+
+LESS_OFTEN = Fix(
+    id="less-often",
+    what="log, print or save only every tenth time",
+    explanation=(
+        "Work besides training that no step needs is done every tenth time. Logs have a tenth of "
+        "the entries, a crash loses up to ten times as many steps, and the output of the last "
+        "steps may be missing."
+    ),
+    change=_observe,
+    risks=(Risk.SELDOM,),
+)
+
+EVALUATE_LESS = line_fix(
+    id="evaluate-less-often",
+    what="evaluate only every tenth time",
+    explanation=(
+        "The model is evaluated a tenth as often. Curves have fewer points, and the best weights "
+        "are found less precisely."
+    ),
+    at=place_of,
+    rules=("evaluation",),
+    title=f"evaluation every {SELDOM}th time",
+    plan=evaluated_seldom,
+    advice=f"only every {SELDOM}th time",
+    # A data loader that is gone through draws a random number, also in its order.
+    risks=(Risk.SELDOM, Risk.ORDER),
+)
+
+
+LEAST_PAUSE = 5_000_000
+"""Mean time of a full collection, ns, from which on it looks at many objects that stay: the 170,000
+of torch alone take it some tens of ms."""
+
+
+def frozen(program: Program, _: int) -> Sequence[Edit]:
+    """``gc.freeze()`` before the loop that trains, and the import of ``gc`` where that lacks."""
+    loop = training_loop(program)
+    if any(qualified_name(program, call.func) == "gc.freeze" for call in program.calls("freeze")):
+        raise PatchRefusedError("the file already freezes objects")
+    try:
+        name = spelling(program, "gc.freeze")
+    except PatchRefusedError:
+        if program.bindings("gc"):
+            raise
+        added = insert_after_imports(program, "import gc")
+        return (added, insert_before(program, loop, "gc.freeze()", known=("gc",)))
+    return (insert_before(program, loop, f"{name}()"),)
+
+
+def _freeze(facts: Facts) -> LineChange | None:
+    pauses, known = gc_pauses.or_none(facts), settings(facts)
+    if (
+        not has_finding(facts, "gc-pauses")
+        or pauses is None
+        or pauses.longest_full_mean < LEAST_PAUSE
+    ):
+        return None
+    if known is not None and known.gc is not None and known.gc.frozen:
+        return None
+    return LineChange(
+        "gc.freeze() before the training",
+        *place_of_loop(facts),
+        frozen,
+        "gc.freeze() once everything is loaded, before the loop that trains",
+        (Risk.MEMORY,),
+    )
+
+
+FREEZE = Fix(
+    id="gc-freeze",
+    what="look for garbage among new objects only",
+    explanation=(
+        "Python's garbage collector skips all objects that exist when the training begins. They "
+        "are freed as before once nothing refers to them, except for reference cycles among them. "
+        "Nothing else changes."
+    ),
+    change=_freeze,
+    risks=(Risk.MEMORY,),
+)
+
+
+_SCHEDULES = ("torch.profiler.schedule", "torch.profiler.profiler.schedule")
+_PROFILER = CallSpec(
+    noun="profiler",
+    what="torch.profiler.profile",
+    names={
+        "torch.profiler.profile": "torch.profiler.profile",
+        "torch.profiler.profiler.profile": "torch.profiler.profile",
+    },
+    alike="profile",
+)
+_FEW = "wait=1, warmup=1, active=3, repeat=1"
+
+
+def few_steps(program: Program, line: int) -> Sequence[Edit]:
+    """A schedule of three steps for the profiler at ``line``, or an end for the one it has."""
+    call = call_at(program, line, _PROFILER)
+    if any(keyword.arg is None for keyword in call.keywords) or call.args:
+        raise PatchRefusedError("it is not certain which arguments the profiler has")
+    _refuse_without_steps(program, call)
+    given = next((one.value for one in call.keywords if one.arg == "schedule"), None)
+    if given is not None and not (is_literal(given) and ast.literal_eval(given) is None):
+        return (_ended(program, given),)
+    text = f"{spelling(program, _SCHEDULES[0])}({_FEW})"
+    statement = next(one for one in program.ancestors(call) if isinstance(one, ast.stmt))
+    refuse_unbound(program, statement, text, before=True)
+    if given is not None:
+        raise PatchRefusedError("schedule=None is the author's own choice")
+    return (AddKeyword(program.span(call), "schedule", text),)
+
+
+def _ended(program: Program, given: ast.expr) -> Edit:
+    """The schedule ``given`` with ``repeat=1``."""
+    if not isinstance(given, ast.Call) or qualified_name(program, given.func) not in _SCHEDULES:
+        raise PatchRefusedError(f"it already has a schedule: {ast.unparse(given)}")
+    repeat = next((one.value for one in given.keywords if one.arg == "repeat"), None)
+    if given.args or any(one.arg is None for one in given.keywords):
+        raise PatchRefusedError("it is not certain which arguments the schedule has")
+    if repeat is None:
+        return AddKeyword(program.span(given), "repeat", "1")
+    if is_literal(repeat) and ast.literal_eval(repeat) == 0:
+        return ReplaceLiteral(program.span(repeat), "1")
+    raise PatchRefusedError(f"its schedule already ends: repeat={ast.unparse(repeat)}")
+
+
+def _refuse_without_steps(program: Program, call: ast.Call) -> None:
+    """A schedule goes on by ``step()`` only; without it the profiler would record nothing."""
+    name = _name(program, call)
+    stepped = (one.func for one in program.calls("step"))
+    receivers = {ast.unparse(one.value) for one in stepped if isinstance(one, ast.Attribute)}
+    if name is None or name not in receivers:
+        raise PatchRefusedError(f"nothing calls {name or 'the profiler'}.step() after each step")
+
+
+def _name(program: Program, call: ast.Call) -> str | None:
+    """What the profiler is called by: ``with profile(...) as p`` or ``p = profile(...)``."""
+    above = program.parents[call]
+    target: ast.AST | None = None
+    if isinstance(above, ast.withitem):
+        target = above.optional_vars
+    elif isinstance(above, ast.Assign) and len(above.targets) == 1:
+        target = above.targets[0]
+    return ast.unparse(target) if isinstance(target, (ast.Name, ast.Attribute)) else None
+
+
+def _scheduled(facts: Facts) -> LineChange | None:
+    place = place_of(facts, "profiler-overhead")
+    if place is None or not runs_own_profiler(facts):
+        return None
+    return LineChange(
+        "the script's profiler for three steps",
+        place.file,
+        place.line,
+        few_steps,
+        f"{place.short}: profile(..., schedule=torch.profiler.schedule({_FEW})), "
+        "and its step() after each step",
+        (Risk.PROFILE,),
+    )
+
+
+SCHEDULE = Fix(
+    id="profiler-schedule",
+    what="let the script's own profiler record a few steps and stop",
+    explanation=(
+        "The profiler records a few steps once, and its handler runs once; the rest of the "
+        "training runs without the profiler. The training computes the same results."
+    ),
+    change=_scheduled,
+    risks=(Risk.PROFILE,),
+)

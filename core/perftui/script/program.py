@@ -268,7 +268,7 @@ def read_source(path: Path) -> bytes:
 
 
 @lru_cache(8)
-def tree_of(path: Path, changed: int) -> ast.AST:  # noqa: ARG001 - part of the key
+def tree_of(path: Path, changed: int) -> ast.Module:  # noqa: ARG001 - part of the key
     """The syntax tree of a file that was last changed then, empty where it is no Python."""
     try:
         return syntax_tree(read_regular(path))

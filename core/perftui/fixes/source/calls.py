@@ -22,7 +22,7 @@ from perftui.script.program import (
 )
 from perftui.script.training import trains, trains_each_turn
 from perftui.script.uses import is_shown
-from perftui.script.values import Wanted, followed, from_dict
+from perftui.script.values import Wanted
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _REPEATING = (Loop, *_COMPREHENSIONS)
@@ -208,13 +208,13 @@ def decided(
     unpacked = [keyword.value for keyword in call.keywords if keyword.arg is None]
     if not spec.follows:
         _refuse_unclear(call, name, given, unpacked)
-    wanted = Wanted(name, kind, spec.seen.get(name))
+    wanted = Wanted(program, name, kind, spec.seen.get(name))
     default = spec.defaults.get(name)
     if given is not None:
-        return followed(program, given, wanted)
+        return wanted.followed(given)
     if len(unpacked) > 1:
         raise PatchRefusedError(f"{name} may be in any of {len(unpacked)} unpacked dicts")
-    found = from_dict(program, unpacked[0], wanted, default) if unpacked else None
+    found = wanted.from_dict(unpacked[0], default) if unpacked else None
     return found or Decided(default, program.span(call), name)
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from perftui.doctor.row import Row, State, fails, ok
-from perftui.probe.model import Ceiling, Ceilings, rate_of
-from perftui.probe.store import ceilings
+from perftui.probe.ceilings import Ceiling, Ceilings, ceilings, rate_of
 from perftui_tui.cli import main
 from perftui_tui.commands import terminal_rows as rows
 from perftui_tui.commands.line import parse
@@ -92,7 +91,7 @@ def test_what_is_probed_is_kept_and_printed(
 
     monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("perftui.probe.probe.probe", probe)
-    monkeypatch.setattr("perftui.probe.store.socket.gethostname", lambda: "host")
+    monkeypatch.setattr("perftui.probe.ceilings.socket.gethostname", lambda: "host")
     assert main(["probe", "--path", str(tmp_path), "--python", sys.executable]) == 0
     assert asked == [(sys.executable, tmp_path)]
     assert ceilings() == FOUND

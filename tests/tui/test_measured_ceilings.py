@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.probe.model import Ceiling, Ceilings, rate_of
-from perftui.probe.store import keep
+from perftui.probe.ceilings import Ceiling, Ceilings, keep, rate_of
 from perftui.run.manifest import DATA_DISK, GPU_DEVICES
 from perftui.telemetry.mounts import mount_of
 from perftui_tui.look.format import of_ceiling

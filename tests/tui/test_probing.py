@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.probe.model import Ceiling, Ceilings, rate_of
-from perftui.probe.worker import ProbeCancelledError, WorkerError
+from perftui.probe.ceilings import Ceiling, Ceilings, rate_of
+from perftui.probe.probe import ProbeCancelledError, WorkerError
 from perftui_tui.reading.experiment_state import Stage
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import ENDED, write_run

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from perftui.analysis.kernels.cards import Card
 from perftui.analysis.kernels.precision import Precision
 from perftui.facts.kernel.roofline import roofline
-from perftui.probe.model import Ceiling, Ceilings, rate_of
-from perftui.probe.store import keep
+from perftui.probe.ceilings import Ceiling, Ceilings, keep, rate_of
 from perftui_tui.screens.ops.roofline_chart import roof, ticks
 from perftui_tui.screens.ops.roofline_table import BEYOND, about, letters, roofline_table
 from perftui_tui.tables.csv_files import csv_text

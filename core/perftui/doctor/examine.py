@@ -6,10 +6,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from perftui.doctor import cupti, environment, gpu, limits, ptrace, run_directory, system, tools
-from perftui.doctor.files import ROOT
+from perftui.doctor import gpu, interpreter, machine
 from perftui.doctor.interpreter import COMPILED, AskError, Interpreter, ask
-from perftui.doctor.row import Row, unknown, worst_first
+from perftui.doctor.row import ROOT, Row, unknown, worst_first
 from perftui.recorder.stacks.pyspy import find_pyspy
 
 
@@ -22,17 +21,17 @@ def examine(python: str, runs: Path, more: tuple[Row, ...] = ()) -> tuple[Row, .
     except AskError as error:
         found = error
     rows = (
-        environment.python_row(python, found),
+        interpreter.python_row(python, found),
         *_of_interpreter(found, driver),
-        run_directory.writable_row(runs),
-        run_directory.file_system_row(runs),
-        run_directory.free_disk_row(runs),
-        ptrace.scope_row(),
+        machine.writable_row(runs),
+        machine.file_system_row(runs),
+        machine.free_disk_row(runs),
+        interpreter.scope_row(),
         _pyspy(python, found),
         *_of_gpu(found, driver, os.environ),
         *of_machine(os.environ),
-        tools.nsys_row(),
-        tools.ncu_row(),
+        gpu.nsys_row(),
+        gpu.ncu_row(),
         *more,
     )
     return worst_first(rows)
@@ -43,15 +42,15 @@ def _of_interpreter(found: Interpreter | AskError, driver: gpu.Driver) -> tuple[
         why = "the interpreter does not run"
         return tuple(unknown(topic, why) for topic in ("torch", "agent", "sitecustomize"))
     return (
-        environment.torch_row(found, has_gpu=driver.is_there),
-        environment.agent_row(found, is_built=COMPILED.exists()),
-        environment.sitecustomize_row(found),
+        interpreter.torch_row(found, has_gpu=driver.is_there),
+        interpreter.agent_row(found, is_built=COMPILED.exists()),
+        interpreter.sitecustomize_row(found),
     )
 
 
 def _pyspy(python: str, found: Interpreter | AskError) -> Row:
-    attempt = None if isinstance(found, AskError) else ptrace.try_pyspy(python)
-    return ptrace.pyspy_row(find_pyspy(), attempt)
+    attempt = None if isinstance(found, AskError) else interpreter.try_pyspy(python)
+    return interpreter.pyspy_row(find_pyspy(), attempt)
 
 
 def _of_gpu(
@@ -61,25 +60,25 @@ def _of_gpu(
     library = (
         unknown("CUPTI", "the interpreter does not run")
         if isinstance(found, AskError)
-        else cupti.library_row(found, driver, nvml, base)
+        else gpu.library_row(found, driver, nvml, base)
     )
     return (
         gpu.driver_row(driver),
         gpu.nvml_row(driver, nvml),
         library,
-        cupti.counters_row(driver),
-        cupti.other_profilers_row(driver, base),
+        gpu.counters_row(driver),
+        gpu.other_profilers_row(driver, base),
     )
 
 
 def of_machine(base: Mapping[str, str], root: Path = ROOT) -> tuple[Row, ...]:
     """The rows about the machine itself, and what this process may use of it."""
     return (
-        system.container_row(base, root),
-        system.wsl_row(root),
-        system.clock_row(root),
-        limits.cores_row(limits.cores_of(root)),
-        limits.memory_row(limits.memory_of(root)),
-        limits.shared_memory_row(*limits.shared_memory()),
-        limits.files_row(limits.open_files()),
+        machine.container_row(base, root),
+        machine.wsl_row(root),
+        machine.clock_row(root),
+        machine.cores_row(machine.cores_of(root)),
+        machine.memory_row(machine.memory_of(root)),
+        machine.shared_memory_row(*machine.shared_memory()),
+        machine.files_row(machine.open_files()),
     )

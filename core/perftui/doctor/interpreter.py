@@ -1,18 +1,23 @@
-"""Asks the interpreter that trains what it is, in the environment of a training."""
+"""The interpreter that trains: its Python and torch, what the agent can do in it, and py-spy."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 import perftui
+from perftui.agent.startup.process import PR_SET_PTRACER
 from perftui.doctor import in_interpreter
+from perftui.doctor.row import ROOT, SYS_PTRACE, Row, fails, has_capability, ok, read, unknown, warn
 from perftui.recorder.process.environment import training_environment
+from perftui.recorder.stacks.pyspy import REFUSED, find_pyspy
 from perftui.wire.options import AgentOptions
 
 SECONDS = 30.0
@@ -88,3 +93,195 @@ def _last(output: bytes, *, whole: bool = False) -> str:
     lines = output.decode("utf-8", "replace").strip().splitlines()
     last = lines[-1].strip() if lines else ""
     return last if whole else last[:_LONGEST]
+
+
+OLDEST_TORCH = (2, 4)
+
+ANOTHER = "name the training's interpreter with --python PATH"
+
+NEWEST_API = (3, 10)
+"""The compiled part uses the stable Python API of this version."""
+
+
+def python_row(python: str, found: Interpreter | AskError) -> Row:
+    """Whether the interpreter answers at all."""
+    if isinstance(found, AskError):
+        return fails("python", f"{python} cannot be used: {found}", f"{ANOTHER.capitalize()}.")
+    return ok("python", f"{found.version}, {found.executable}")
+
+
+def torch_row(found: Interpreter, *, has_gpu: bool) -> Row:
+    """Whether there is a torch that can be profiled, for this machine; ``has_gpu`` is whether it
+    has an NVIDIA card."""
+    if found.torch is None:
+        return fails(
+            "torch", "not installed in that environment", f"Install PyTorch there, or {ANOTHER}."
+        )
+    version = version_of(found.torch)
+    if version is None:
+        return unknown("torch", f"its version {found.torch!r} is none that is known")
+    oldest = ".".join(map(str, OLDEST_TORCH))
+    if version < OLDEST_TORCH:
+        return fails("torch", found.torch, f"Install PyTorch {oldest} or newer there.")
+    if has_gpu and not found.cuda:
+        return warn(
+            "torch",
+            f"{found.torch} is not built for CUDA, and there is an NVIDIA GPU",
+            "Install a CUDA build of PyTorch, or trainings will use the CPU only.",
+        )
+    built = f", for CUDA {found.cuda}" if found.cuda else ", for the CPU"
+    built = f", for ROCm {found.hip}" if found.hip else built
+    return ok("torch", f"{found.torch}{built}")
+
+
+def agent_row(found: Interpreter, *, is_built: bool) -> Row:
+    """Whether hooks run compiled; ``is_built`` is whether perftui has the compiled part."""
+    if found.compiled:
+        return ok("agent", "the compiled hooks are used")
+    plain = "the Python hooks are used: the overhead per step is three times as high"
+    if is_built and (version_of(found.version) or NEWEST_API) < NEWEST_API:
+        return warn("agent", plain, "Train with Python 3.10 or newer.")
+    if is_built:
+        return warn("agent", plain, "Train with a Python build for this system that has the GIL.")
+    return warn(
+        "agent", plain, "Reinstall perftui with a C compiler and Python's headers available."
+    )
+
+
+def sitecustomize_row(found: Interpreter) -> Row:
+    """Whether the agent gets into the interpreter."""
+    other = found.other_sitecustomize
+    if found.armed:
+        return ok("sitecustomize", f"imported, and {other} after it" if other else "imported")
+    if found.ignores_environment:
+        return fails(
+            "sitecustomize",
+            "the interpreter ignores PYTHONPATH",
+            "Start it without -E, -I and -S.",
+        )
+    if other:
+        return fails(
+            "sitecustomize",
+            f"{other} is imported instead of perftui's",
+            "Append its directory to PYTHONPATH instead of prepending it.",
+        )
+    return fails(
+        "sitecustomize",
+        "not imported: something removes it from PYTHONPATH",
+        "Name the interpreter itself with --python, not a wrapper script.",
+    )
+
+
+def version_of(text: str) -> tuple[int, int] | None:
+    """The first two numbers of a version, ``2.13.0+cpu``; None where there are none."""
+    found = re.match(r"(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+INSTEAD = "source lines are known in profiled windows only"
+
+ALLOW = "--cap-add=SYS_PTRACE"
+
+CHILD = (
+    "import ctypes, sys; "
+    f"ctypes.CDLL(None).prctl({PR_SET_PTRACER}, ctypes.c_ulong(int(sys.argv[1])), 0, 0, 0); "
+    "print(flush=True); sys.stdin.read()"
+)
+"""Lets our descendants read it, as the agent does, and waits until we end."""
+
+PYSPY_SECONDS = 20.0
+"""For the child to start, and for py-spy to read it."""
+
+_LONGEST_MESSAGE = 120
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """py-spy's attempt at a child process; ``message`` is its own where it failed."""
+
+    worked: bool
+    message: str = ""
+
+
+def scope_row(root: Path = ROOT) -> Row:
+    """What ``kernel.yama.ptrace_scope`` allows."""
+    scope = read(root, "proc/sys/kernel/yama/ptrace_scope")
+    if scope is None:
+        if read(root, "proc/self/status") is None:
+            return unknown("ptrace", "the system does not report who may read a process")
+        return ok("ptrace", "the kernel has no Yama restrictions")
+    found = f"kernel.yama.ptrace_scope is {scope}"
+    if scope in ("0", "1"):
+        return ok("ptrace", found)
+    if scope == "2" and has_capability(root, SYS_PTRACE):
+        return ok("ptrace", f"{found}, and this process has SYS_PTRACE")
+    advice = f"Set it to 1 with sysctl, or start the container with {ALLOW}."
+    if scope == "3":
+        advice = "It can only be changed by a reboot with another setting."
+    return warn("ptrace", f"{found}: {INSTEAD}", advice)
+
+
+def pyspy_row(command: str | None, attempt: Attempt | None) -> Row:
+    """Whether py-spy is installed and reads a process; ``attempt`` is None where none was made."""
+    if command is None:
+        return warn("py-spy", f"not installed: {INSTEAD}", "pip install py-spy")
+    if attempt is None:
+        return unknown("py-spy", "not tried: the interpreter does not run")
+    if attempt.worked:
+        return ok("py-spy", "can read a process of that interpreter")
+    if REFUSED in attempt.message:
+        return warn(
+            "py-spy",
+            f"the system does not let it read a process: {INSTEAD}",
+            f"Start the container with {ALLOW}; otherwise see the ptrace row.",
+        )
+    return warn(
+        "py-spy",
+        f"{attempt.message}: {INSTEAD}",
+        "pip install -U py-spy: old versions do not support new versions of Python.",
+    )
+
+
+def try_pyspy(python: str, command: str | None = None) -> Attempt | None:
+    """Have py-spy read a child process of ``python``; None without py-spy, or where the child does
+    not start."""
+    command = command or find_pyspy()
+    if command is None:
+        return None
+    try:
+        child = subprocess.Popen(  # noqa: S603 - the interpreter that trains, with our own words
+            [python, "-c", CHILD, str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:
+        return None
+    try:
+        if not child.stdout or not child.stdout.readline():
+            return None
+        return _read(command, child.pid)
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def _read(command: str, pid: int) -> Attempt:
+    words = [command, "dump", "--nonblocking", "--pid", str(pid)]
+    try:
+        done = subprocess.run(  # noqa: S603 - py-spy, found beside us or on the path
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PYSPY_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Attempt(worked=False, message=f"it does not end within {PYSPY_SECONDS:.0f} s")
+    except OSError as error:
+        return Attempt(worked=False, message=error.strerror or str(error))
+    if done.returncode == 0:
+        return Attempt(worked=True)
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    message = next((line for line in lines if REFUSED in line), lines[0] if lines else "no reason")
+    return Attempt(worked=False, message=message.strip()[:_LONGEST_MESSAGE])

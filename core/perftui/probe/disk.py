@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftui import format as fmt
-from perftui.probe.model import Ceiling, NotMeasured, Rate, rate_of
+from perftui.probe.ceilings import Ceiling, NotMeasured, Rate, rate_of
 from perftui.telemetry.mounts import MEMORY, mount_of
 
 BLOCK = 8 << 20

@@ -1,21 +1,166 @@
-"""Measures all ceilings of this machine."""
+"""Measures all ceilings of this machine; with torch in the interpreter that trains."""
 
 from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
+import msgspec
 import psutil
 
+from perftui.probe import torch_work
+from perftui.probe.ceilings import Ceiling, Ceilings, NotMeasured, Rate, rate_of
 from perftui.probe.disk import disk_read
-from perftui.probe.model import Ceilings, NotMeasured, Rate
-from perftui.probe.worker import work
 from perftui.telemetry.gpu.nvml import NoGpuError, answer, open_nvml
+
+POLL_SECONDS = 0.1
+"""How often it is asked whether anybody still waits."""
+
+START_SECONDS = 90.0
+"""For importing torch, from what may be a cold network disk, and for CUDA to start."""
+
+OVERRUN = 4
+"""Times the seconds that were asked for after which the worker is ended."""
+
+_LONGEST = 200
+
+
+class ProbeCancelledError(Exception):
+    """Nobody waits for the ceilings any more."""
+
+
+class WorkerError(Exception):
+    """Nothing was measured; the message says why."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """What the worker says at once; see ``torch_work``."""
+
+    torch: str | None = None
+    gpu: str | None = None
+    name: Ceiling | None = None
+    unit: str = ""
+    how: str = ""
+    rates: tuple[float, ...] = ()
+    problem: str = ""
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class Worked:
+    """What the worker has measured."""
+
+    torch: str
+    gpu: str | None
+    rates: tuple[Rate, ...]
+    not_measured: tuple[NotMeasured, ...] = ()
+
+
+def work(
+    python: str,
+    seconds: float,
+    tell: Callable[[str], object],
+    cancelled: threading.Event | None = None,
+) -> Worked:
+    """Measure for about ``seconds`` in a process of ``python``, which never outlives this call.
+
+    ``tell`` gets the name of each ceiling as it is first measured.
+
+    Raises:
+        ProbeCancelledError: ``cancelled`` was set.
+        WorkerError: torch cannot be used there, or the process failed.
+    """
+    command = [python, torch_work.__file__, str(seconds)]
+    with tempfile.TemporaryFile() as errors:
+        try:
+            child = subprocess.Popen(  # noqa: S603 - the interpreter that trains, a file of ours
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                # The key Ctrl+C is for us: we end it.
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise WorkerError(f"{python}: {error.strerror or error}") from error
+        limit = threading.Timer(START_SECONDS + OVERRUN * seconds, child.kill)
+        limit.start()
+        over = threading.Event()
+        if cancelled is not None:
+            threading.Thread(target=_kill_if, args=(cancelled, child, over), daemon=True).start()
+        try:
+            lines = list(_heard(child.stdout or (), tell))
+            code = child.wait()
+        finally:
+            over.set()
+            limit.cancel()
+            child.kill()
+            child.communicate()
+        if cancelled is not None and cancelled.is_set():
+            raise ProbeCancelledError
+        if not any(line.done for line in lines):
+            raise WorkerError(_why(errors, code))
+    return summed_up(lines)
+
+
+def _kill_if(
+    cancelled: threading.Event, child: subprocess.Popen[bytes], over: threading.Event
+) -> None:
+    while not over.wait(POLL_SECONDS):
+        if cancelled.is_set():
+            child.kill()
+            return
+
+
+def summed_up(lines: Iterable[Line]) -> Worked:
+    """The lines of a worker that came to its end, by ceiling."""
+    torch, gpu = "", None
+    rounds: dict[Ceiling, list[Line]] = {}
+    missing = []
+    for line in lines:
+        if line.torch is not None:
+            torch, gpu = line.torch, line.gpu
+        elif line.name is not None and line.rates:
+            rounds.setdefault(line.name, []).append(line)
+        elif line.name is not None:
+            missing.append(NotMeasured(line.name, line.problem))
+    rates = (
+        rate_of(name, found[0].unit, [one.rates for one in found], found[0].how)
+        for name, found in rounds.items()
+    )
+    return Worked(torch, gpu, tuple(rates), tuple(missing))
+
+
+def _heard(output: Iterable[bytes], tell: Callable[[str], object]) -> Iterable[Line]:
+    known: set[Ceiling] = set()
+    for text in output:
+        try:
+            line = msgspec.json.decode(text, type=Line)
+        except msgspec.MsgspecError:
+            # Printed by something that the interpreter imports at its start.
+            continue
+        if line.rates and line.name is not None and line.name not in known:
+            known.add(line.name)
+            tell(line.name.value)
+        yield line
+
+
+def _why(errors: IO[bytes], code: int) -> str:
+    errors.seek(0)
+    lines = errors.read().decode("utf-8", "replace").strip().splitlines()
+    last = lines[-1].strip()[:_LONGEST] if lines else ""
+    if code < 0:
+        return f"measuring with torch was killed by signal {-code}{f': {last}' if last else ''}"
+    return last or f"measuring with torch ended with exit code {code}"
+
 
 SECONDS = 12.0
 """In all, beside the time that importing torch takes."""

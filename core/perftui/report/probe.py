@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from perftui import format as fmt
-from perftui.probe.model import Ceilings, NotMeasured, Rate
+from perftui.probe.ceilings import Ceilings, NotMeasured, Rate
 from perftui.report.blocks import wrapped
 from perftui.report.outputs.probe import ProbeOutput
 from perftui.trace.text import printable

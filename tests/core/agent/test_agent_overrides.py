@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.agent.hooks.call_site import CallSite, find_call_site
-from perftui.agent.overrides.dataloader import WORKER_SETTINGS, Overrides
+from perftui.agent.overrides.data_loader import WORKER_SETTINGS, Overrides
 from perftui.agent.overrides.request import Request
 
 HERE = CallSite("/project/train.py", 10, 14, "main")

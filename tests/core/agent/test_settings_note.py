@@ -10,8 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from perftui.agent.settings.flags import devices
-from perftui.agent.settings.note import settings_facts
+from perftui.agent.settings.note import devices, settings_facts
 from tests.core.agent.conftest import Run, Train
 
 TRAINING = """

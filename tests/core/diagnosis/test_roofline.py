@@ -12,8 +12,7 @@ from perftui.analysis.open_trace import open_trace
 from perftui.diagnosis.model import Severity
 from perftui.facts.fact import UnknownError
 from perftui.facts.kernel.roofline import longest_call, roofline
-from perftui.probe.model import Ceiling, Ceilings, rate_of
-from perftui.probe.store import keep
+from perftui.probe.ceilings import Ceiling, Ceilings, keep, rate_of
 from tests.core.diagnosis.kernel_stories import ADD, BF16, H100, K, busy_with
 from tests.core.diagnosis.stories import busy, diagnosed, finding_of
 from tests.traces.builder import TraceBuilder, us

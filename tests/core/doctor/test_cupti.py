@@ -7,10 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perftui.doctor.cupti import counters_row, library_row, other_profilers_row
-from perftui.doctor.files import PERFMON, SYS_ADMIN
-from perftui.doctor.gpu import Driver, Nvml
-from perftui.doctor.row import State
+from perftui.doctor.gpu import Driver, Nvml, counters_row, library_row, other_profilers_row
+from perftui.doctor.row import PERFMON, SYS_ADMIN, State
 from tests.core.doctor.trees import DRIVER, GOOD, NO_DRIVER, capable, tree
 
 WSL = Driver(None, 0, 0, on_wsl=True)

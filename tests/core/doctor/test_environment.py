@@ -8,8 +8,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perftui.doctor.environment import agent_row, python_row, sitecustomize_row, torch_row
-from perftui.doctor.interpreter import COMPILED, AskError, Interpreter, ask
+from perftui.doctor.interpreter import (
+    COMPILED,
+    AskError,
+    Interpreter,
+    agent_row,
+    ask,
+    python_row,
+    sitecustomize_row,
+    torch_row,
+)
 from perftui.doctor.row import State
 from tests.core.doctor.trees import GOOD
 

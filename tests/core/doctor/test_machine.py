@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from perftui.doctor import run_directory
-from perftui.doctor.limits import (
+from perftui.doctor import machine
+from perftui.doctor.gpu import ncu_row, nsys_row
+from perftui.doctor.machine import (
+    CLOCK,
     Cores,
     Memory,
+    clock_row,
+    container,
+    container_row,
     cores_of,
     cores_row,
     files_row,
@@ -19,10 +24,9 @@ from perftui.doctor.limits import (
     memory_row,
     shared_memory,
     shared_memory_row,
+    wsl_row,
 )
 from perftui.doctor.row import State
-from perftui.doctor.system import CLOCK, clock_row, container, container_row, wsl_row
-from perftui.doctor.tools import ncu_row, nsys_row
 from tests.core.doctor.trees import tree
 
 GIB = 1 << 30
@@ -197,25 +201,25 @@ def test_runs_on_a_network_disk_or_in_memory(
     (tmp_path / place).mkdir(parents=True)
     root = tree(tmp_path / "root", {"proc/self/mountinfo": MOUNTS.format(tmp_path)})
     # A directory of runs that is not there yet lies where the one above it does.
-    row = run_directory.file_system_row(tmp_path / place / ".perftui" / "runs", root)
+    row = machine.file_system_row(tmp_path / place / ".perftui" / "runs", root)
     assert row.state is state
     assert row.found.startswith(f"{kind}, mounted at ")
 
 
 def test_a_file_system_is_unknown_without_proc(tmp_path: Path) -> None:
-    assert run_directory.file_system_row(tmp_path, tmp_path).state is State.UNKNOWN
+    assert machine.file_system_row(tmp_path, tmp_path).state is State.UNKNOWN
 
 
 def test_a_run_directory_has_to_be_writable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = tmp_path / ".perftui" / "runs"
-    assert run_directory.writable_row(runs).state is State.OK
+    assert machine.writable_row(runs).state is State.OK
     assert not runs.exists()
     (tmp_path / "file").write_text("")
-    assert run_directory.writable_row(tmp_path / "file" / "runs").state is State.FAILS
+    assert machine.writable_row(tmp_path / "file" / "runs").state is State.FAILS
     monkeypatch.setattr(os, "access", lambda *_: False)
-    row = run_directory.writable_row(runs)
+    row = machine.writable_row(runs)
     assert (row.state, "--runs" in row.advice) == (State.FAILS, True)
 
 
@@ -223,7 +227,7 @@ def test_a_run_directory_has_to_be_writable(
     ("free", "state"), [(1 << 20, State.FAILS), (1 << 30, State.WARN), (9 << 30, State.OK)]
 )
 def test_free_disk(free: int, state: State) -> None:
-    assert run_directory.judged_free(free).state is state
+    assert machine.judged_free(free).state is state
 
 
 def test_programs_of_nvidia_are_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:

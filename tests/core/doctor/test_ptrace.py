@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.doctor.files import SYS_PTRACE
-from perftui.doctor.ptrace import Attempt, pyspy_row, scope_row, try_pyspy
-from perftui.doctor.row import State
+from perftui.doctor.interpreter import Attempt, pyspy_row, scope_row, try_pyspy
+from perftui.doctor.row import SYS_PTRACE, State
 from perftui.recorder.stacks.pyspy import find_pyspy
 from tests.core.doctor.trees import capable, tree
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from perftui.probe import disk
+from perftui.probe.ceilings import Ceiling, NotMeasured, Rate
 from perftui.probe.disk import disk_read
-from perftui.probe.model import Ceiling, NotMeasured, Rate
 from perftui.telemetry.mounts import Mount
 
 MIB = 1 << 20

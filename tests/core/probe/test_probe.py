@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from perftui.probe import probe as probing
+from perftui.probe.ceilings import Ceiling, NotMeasured, rate_of
 from perftui.probe.disk import disk_read
-from perftui.probe.model import Ceiling, NotMeasured, rate_of
-from perftui.probe.worker import Worked
+from perftui.probe.probe import Worked
 
 Times = namedtuple("Times", "user system idle iowait guest")
 

@@ -11,8 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui import format as fmt
-from perftui.probe.model import Ceiling, Ceilings, NotMeasured, rate_of
-from perftui.probe.store import ceilings, ceilings_directory, keep
+from perftui.probe.ceilings import (
+    Ceiling,
+    Ceilings,
+    NotMeasured,
+    ceilings,
+    ceilings_directory,
+    keep,
+    rate_of,
+)
 
 FOUND = Ceilings(
     host=socket.gethostname(),

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from perftui.probe import torch_work
-from perftui.probe.model import Ceiling
-from perftui.probe.worker import Line, Worked, summed_up, work
+from perftui.probe.ceilings import Ceiling
+from perftui.probe.probe import Line, Worked, summed_up, work
 from tests.core.probe.played_torch import CARD, COPY, HALF, MEMORY, PRODUCTS, PlayedTorch
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from perftui.probe import worker
-from perftui.probe.model import Ceiling
-from perftui.probe.worker import ProbeCancelledError, WorkerError, work
+from perftui.probe import probe
+from perftui.probe.ceilings import Ceiling
+from perftui.probe.probe import ProbeCancelledError, WorkerError, work
 
 MACHINE = '{"torch": "2.9.0", "gpu": "A card"}'
 ROUND = '{"name": "device memory", "unit": "B/s", "how": "copies", "rates": [%s]}'
@@ -82,7 +82,7 @@ def test_an_interpreter_that_is_not_there() -> None:
 
 @pytest.mark.subprocess
 def test_one_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "START_SECONDS", 0.2)
+    monkeypatch.setattr(probe, "START_SECONDS", 0.2)
     with pytest.raises(WorkerError, match="signal 9"):
         work(script(tmp_path, "exec sleep 600"), 0.01, str)
 

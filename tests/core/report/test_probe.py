@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from perftui.probe.model import Ceiling, Ceilings, NotMeasured, rate_of
+from perftui.probe.ceilings import Ceiling, Ceilings, NotMeasured, rate_of
 from perftui.report.probe import as_object, text
 from tests.described import described
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from perftui.analysis.kernels.cards import card_of
-from perftui.probe.model import Ceiling
+from perftui.probe.ceilings import Ceiling
 from perftui.run.reader import RunReader, RunSnapshot
 from tests.gpu.checks.machine import Machine, Row, State
 from tests.gpu.checks.measured import TRAININGS, WARM

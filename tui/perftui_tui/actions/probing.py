@@ -71,9 +71,8 @@ class Probing(Experiment["ProbeState"]):
 
     def _measure(self, manifest: Manifest, path: Path, cancelled: threading.Event) -> None:
         from perftui.experiments.trial.finished import TrialCancelledError
-        from perftui.probe.probe import probe
-        from perftui.probe.store import keep
-        from perftui.probe.worker import ProbeCancelledError, WorkerError
+        from perftui.probe.ceilings import keep
+        from perftui.probe.probe import ProbeCancelledError, WorkerError, probe
 
         def tell(name: str) -> None:
             if self.state is not None:

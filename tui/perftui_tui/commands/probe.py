@@ -17,8 +17,8 @@ def probe(line: CommandLine) -> int:
         UsageError: the interpreter or the path is not there, or words are given.
     """
     from perftui.probe import probe as probing
-    from perftui.probe.store import keep
-    from perftui.probe.worker import WorkerError
+    from perftui.probe.ceilings import keep
+    from perftui.probe.probe import WorkerError
     from perftui.report.probe import as_object, text
 
     if line.words:

@@ -13,7 +13,7 @@ from perftui_tui.reading.experiment_state import Stage
 from perftui_tui.reading.probe_state import ProbeState
 
 if TYPE_CHECKING:
-    from perftui.probe.model import Ceilings
+    from perftui.probe.ceilings import Ceilings
 
 USUAL_CELLS = 70
 """Fits a terminal of 80 columns."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from perftui_tui.reading.experiment_state import ExperimentState
 
 if TYPE_CHECKING:
-    from perftui.probe.model import Ceilings
+    from perftui.probe.ceilings import Ceilings
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..hooks.call_site import CallSite
-from ..overrides.dataloader import start_method
+from ..overrides.data_loader import start_method
 from ..overrides.request import Outcome
 from ..safety.signal_handlers import attempt, raised_by_handler
 from . import dataset as datasets

@@ -5,16 +5,183 @@ Such a run trains nothing of use; only how long its steps take is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import builtins
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from time import perf_counter_ns
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
-from .loader_alone import drain
-from .no_output import silence
-from .repeated_batches import repeat
+from ..recording.step_writer import StepLimit
 from .request import Request
 
 if TYPE_CHECKING:
     from ..recording.session import Session
+
+WARM_UP = 16
+"""Batches that are not timed: workers start, and have made some before they are asked."""
+
+FEWEST = 20
+"""Batches that are timed, however long they take."""
+
+
+def drain(torch: Any, session: Session, request: Request) -> None:
+    """Time the loader that ``request`` names when its first epoch begins, then end the script."""
+    loaders = torch.utils.data.DataLoader
+    original = loaders.__iter__
+    seconds = float(request.arguments["loader_alone"])
+
+    def begin(loader: Any) -> Any:
+        site, _ = session.loaders.origins.get(loader, (None, None))
+        if not request.covers(site):
+            return original(loader)
+        # Before the epochs that are timed: nothing is asked twice where one of them raises.
+        loaders.__iter__ = original
+        batches, taken = timed(_epochs(original, loader), seconds)
+        session.overrides.report(request.note({}, request.arguments, site))
+        session.notes.write("loader_alone", {"batches": batches, "ns": taken})
+        raise StepLimit
+
+    loaders.__iter__ = begin
+
+
+def timed(batches: Iterator[Any], seconds: float) -> tuple[int, int]:
+    """How many came in about so many seconds after the first ``WARM_UP``, and in how many ns."""
+    began, count, warm = perf_counter_ns(), 0, 0
+    for _ in batches:
+        now = perf_counter_ns()
+        if warm < WARM_UP:
+            began, warm = now, warm + 1
+            continue
+        count += 1
+        if count >= FEWEST and now - began >= seconds * 1e9:
+            break
+    return count, now - began if count else 0
+
+
+def _epochs(start: Any, loader: Any) -> Iterator[Any]:
+    """The batches of one epoch after the other, until one is empty."""
+    given = True
+    while given:
+        given = False
+        for batch in start(loader):
+            given = True
+            yield batch
+
+
+VARIABLES = {"TQDM_DISABLE": "1", "WANDB_MODE": "disabled"}
+"""What progress bars and Weights & Biases read when the script imports them."""
+
+WRITERS = frozenset({"torch.utils.tensorboard.writer", "tensorboardX.writer"})
+"""Modules that define a ``SummaryWriter``."""
+
+
+def silence(torch: Any, session: Session, request: Request) -> None:
+    """Drop what the script prints, logs and saves; errors are still reported."""
+    os.environ.update(VARIABLES)
+    builtins.print = _nothing
+    # The script's own writes, and those of progress bars.
+    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end
+    logging.disable(logging.CRITICAL)
+    torch.save = torch.serialization.save = _nothing
+    sys.meta_path.insert(0, _Writers())
+    session.overrides.report(request.note({}, request.arguments))
+
+
+class _Writers:
+    """A finder that lets the writers of TensorBoard write nothing once they are imported."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """The spec of a module of ``WRITERS`` by the other finders, its loader watched."""
+        if name not in WRITERS:
+            return None
+        others = [one for one in sys.meta_path if one is not self and hasattr(one, "find_spec")]
+        spec = next(filter(None, (one.find_spec(name, path, target) for one in others)), None)
+        if spec is not None and spec.loader is not None:
+            _after_import(spec.loader)
+        return spec
+
+
+def _after_import(loader: Any) -> None:
+    execute = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        execute(module)
+        writer = getattr(module, "SummaryWriter", None)
+        for name in vars(writer or object):
+            if name.startswith("add_"):
+                setattr(writer, name, _nothing)
+
+    loader.exec_module = exec_module
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """In place of what writes."""
+
+
+class RepeatedBatches:
+    """The first batches of each loader that is asked for, and what each iterator has given."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._made: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
+        self._loaders: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        self._given: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+
+    def begin(self, loader: Any, iterator: Any) -> None:
+        """``iterator`` begins an epoch of ``loader``."""
+        self._made.setdefault(loader, [])
+        self._loaders[iterator] = loader
+        self._given[iterator] = 0
+
+    def following(self, iterator: Any, fetch: Any) -> Any:
+        """The next batch of ``iterator``, made by ``fetch`` where there are too few so far."""
+        if iterator not in self._loaders:
+            return fetch(iterator)
+        made, given = self._made[self._loaders[iterator]], self._given[iterator]
+        if len(made) < self._count:
+            made.append(fetch(iterator))
+            batch = made[-1]
+        elif given >= _length(iterator):
+            # As long an epoch as it would have been.
+            raise StopIteration
+        else:
+            batch = made[given % self._count]
+        self._given[iterator] = given + 1
+        return batch
+
+
+def _length(iterator: Any) -> float:
+    """Batches of an epoch; without end where the loader does not know."""
+    try:
+        return len(iterator)
+    except TypeError:
+        return float("inf")
+
+
+def repeat(torch: Any, session: Session, request: Request) -> None:
+    """Give the first batches of the loader that ``request`` names for all others."""
+    loaders = torch.utils.data.DataLoader
+    iterators = torch.utils.data.dataloader._BaseDataLoaderIter
+    repeated = RepeatedBatches(int(request.arguments["repeated_batches"]))
+    start, fetch = loaders.__iter__, iterators.__next__
+
+    def begin(loader: Any) -> Any:
+        iterator = start(loader)
+        site, _ = session.loaders.origins.get(loader, (None, None))
+        if request.covers(site):
+            repeated.begin(loader, iterator)
+            session.overrides.report(request.note({}, request.arguments, site))
+        return iterator
+
+    loaders.__iter__ = begin
+    iterators.__next__ = lambda iterator: repeated.following(iterator, fetch)
+
 
 Start = Callable[[Any, "Session", Request], None]
 

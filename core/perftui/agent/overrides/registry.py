@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...wire.options import decode
 from ...wire.spool import OVERRIDES_VARIABLE
-from . import dataloader, optimizer, source, switches
+from . import data_loader, optimizer, switches
 from .request import Request, request_of
 
 if TYPE_CHECKING:
     from ..recording.session import Session
+
+
+def watch_source(_: Any, session: Session, requests: list[Request]) -> None:
+    """Note each patch of a trial as applied once it is run in place of its file (see
+    ``patched_main``); none is where it is not run here."""
+    patched = sys.modules.get("_perftui_patched")
+    if patched is None or not requests:
+        return
+    wanted = {os.path.realpath(one.file or ""): one for one in requests}
+
+    def ran(path: str) -> None:
+        request = wanted.get(path)
+        if request is not None:
+            session.overrides.report(request.note({}, request.arguments))
+
+    for path in patched.ran:
+        ran(path)
+    patched.listeners.append(ran)
 
 
 OTHERWISE = "a launcher in between has changed it"
@@ -34,9 +53,9 @@ def watch_parameters(torch: Any, session: Session, requests: list[Request]) -> N
     """Look at the parameters of the training where that was asked for."""
     if requests:
         # Few runs have it: not importing it makes the start of the others faster.
-        from . import untrained
+        from . import gradients
 
-        untrained.watch(torch, session, requests)
+        gradients.watch(torch, session, requests)
 
 
 def leave_out(torch: Any, session: Session, requests: list[Request]) -> None:
@@ -48,12 +67,12 @@ def leave_out(torch: Any, session: Session, requests: list[Request]) -> None:
 
 
 TARGETS = {
-    "DataLoader": dataloader.watch,
+    "DataLoader": data_loader.watch,
     "optimizer": optimizer.watch,
     "parameters": watch_parameters,
     "environment": check_environment,
     "isolate": leave_out,
-    "source": source.watch,
+    "source": watch_source,
     "switch": switches.watch,
 }
 """By target: what listens for it, and applies the requests it is given."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..settings.flags import autocast, detects_anomalies
-from ..settings.note import settings_facts
+from ..settings.note import autocast, detects_anomalies, settings_facts
 from ..windows.torch_window import is_profiling
 
 SETTINGS_AFTER = 2

@@ -1,31 +1,307 @@
 """Everything of the ``settings`` note.
 
 Reading must change nothing: no CUDA is initialised, nothing is imported, no object kept alive.
+What a version of torch does not know is None.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dis import get_instructions
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-from ..hooks.call_site import CallSite
+from ..hooks.call_site import CallSite, hidden_directories
 from ..safety.signal_handlers import attempt
-from .call_places import call_places
-from .flags import (
-    attention,
-    build,
-    cudnn,
-    devices,
-    dynamo,
-    matmul,
-    mkldnn,
-    modes,
-    threads,
-)
 from .model import all_modules, is_compiled, optimizer_settings, parameters, wrappers
+
+DEVICES = ("cuda", "cpu", "xpu", "mps")
+"""Kinds of devices whose autocast is asked about."""
+
+
+def threads(torch: Any) -> dict[str, Any]:
+    """Threads within one operator, and operators at a time."""
+    return {
+        "intra_op": int(torch.get_num_threads()),
+        "inter_op": int(torch.get_num_interop_threads()),
+    }
+
+
+def matmul(torch: Any) -> dict[str, Any]:
+    """Precision of products of float32 matrices, and where TensorFloat-32 may be used.
+
+    Where torch has a precision for each backend, the older getters are not asked: they raise where
+    a script uses both ways, and some versions let them warn.
+    """
+    newer = getattr(torch._C, "_get_fp32_precision_getter", None)
+    if newer is None:
+        return {
+            "float32_precision": attempt(torch._C._get_float32_matmul_precision),
+            "allow_tf32": attempt(torch._C._get_cublas_allow_tf32),
+            "cudnn_allow_tf32": attempt(torch._C._get_cudnn_allow_tf32),
+        }
+    product = attempt(newer, "cuda", "matmul")
+    convolution = attempt(newer, "cuda", "conv")
+    on_cpu = attempt(newer, "mkldnn", "matmul")
+    tf32 = "medium" if on_cpu == "bf16" else "high"
+    precision = tf32 if product == "tf32" else "highest"
+    return {
+        "float32_precision": precision if product is not None else None,
+        "allow_tf32": product == "tf32" if product is not None else None,
+        "cudnn_allow_tf32": convolution == "tf32" if convolution is not None else None,
+    }
+
+
+def cudnn(torch: Any) -> dict[str, Any]:
+    """Whether cuDNN is used, tries out algorithms, and only takes deterministic ones."""
+    c = torch._C
+    return {
+        "enabled": attempt(c._get_cudnn_enabled),
+        "benchmark": attempt(c._get_cudnn_benchmark),
+        "deterministic": attempt(c._get_cudnn_deterministic),
+    }
+
+
+def mkldnn(torch: Any) -> dict[str, Any]:
+    """Whether oneDNN, which computes on the CPU, is in this torch and is used."""
+    c = torch._C
+    return {
+        "available": attempt(lambda: bool(c._has_mkldnn)),
+        "enabled": attempt(lambda: c._get_mkldnn_enabled()),
+    }
+
+
+def attention(torch: Any) -> dict[str, Any]:
+    """Which kernels scaled_dot_product_attention may choose from."""
+    c = torch._C
+    return {
+        "flash": attempt(lambda: c._get_flash_sdp_enabled()),
+        "memory_efficient": attempt(lambda: c._get_mem_efficient_sdp_enabled()),
+        "math": attempt(lambda: c._get_math_sdp_enabled()),
+        "cudnn": attempt(lambda: c._get_cudnn_sdp_enabled()),
+    }
+
+
+def build(torch: Any) -> dict[str, Any]:
+    """What this torch was built for: versions of CUDA and ROCm, architectures of GPUs."""
+    return {
+        "torch": str(torch.__version__),
+        "cuda": attempt(lambda: torch.version.cuda),
+        "hip": attempt(lambda: torch.version.hip),
+        # The public function asks first whether there is a GPU, which may start CUDA.
+        "architectures": attempt(lambda: torch._C._cuda_getArchFlags().split()),
+    }
+
+
+def devices(torch: Any) -> dict[str, Any] | None:
+    """GPUs that the process sees, their UUIDs, the one that it uses now and its architecture; None
+    before it uses any, since asking would start CUDA."""
+    if not torch.cuda.is_initialized():
+        return None
+    major, minor = torch.cuda.get_device_capability()
+    return {
+        "visible": int(torch.cuda.device_count()),
+        "current": int(torch.cuda.current_device()),
+        "architecture": f"sm_{major}{minor}",
+        "uuids": attempt(_uuids, torch),
+    }
+
+
+def _uuids(torch: Any) -> list[str]:
+    """UUIDs of the GPUs that the process sees; torch keeps these properties once it has started."""
+    cuda = torch.cuda
+    return [str(cuda.get_device_properties(n).uuid) for n in range(cuda.device_count())]
+
+
+def dynamo() -> dict[str, Any] | None:
+    """How often ``torch.compile`` compiles a function anew; None where it is not loaded."""
+    config = sys.modules.get("torch._dynamo.config")
+    if config is None:
+        return None
+    return {
+        "recompile_limit": attempt(lambda: int(config.recompile_limit)),
+        "suppress_errors": attempt(lambda: bool(config.suppress_errors)),
+    }
+
+
+def modes(torch: Any) -> dict[str, Any]:
+    """What holds for all operators: deterministic ones only, anomalies looked for, gradients, and
+    the data type of new tensors."""
+    return {
+        "deterministic": attempt(torch.are_deterministic_algorithms_enabled),
+        "deterministic_warns_only": attempt(torch.is_deterministic_algorithms_warn_only_enabled),
+        "anomaly": attempt(torch.is_anomaly_enabled),
+        "grad": attempt(torch.is_grad_enabled),
+        "default_dtype": attempt(lambda: str(torch.get_default_dtype()).removeprefix("torch.")),
+    }
+
+
+def detects_anomalies(torch: Any) -> bool:
+    """Whether anomalies are looked for here."""
+    return bool(attempt(lambda: torch.is_anomaly_enabled()))
+
+
+def autocast(torch: Any) -> dict[str, str] | None:
+    """The data type that operators are cast to here, by kind of device; None where none are.
+
+    A model that casts within its own ``forward`` is not seen from outside.
+    """
+    found = {
+        device: str(torch.get_autocast_dtype(device)).removeprefix("torch.")
+        for device in DEVICES
+        if attempt(torch.is_autocast_enabled, device)
+    }
+    return found or None
+
+
+CALLS = frozenset(
+    {
+        "set_num_threads",
+        "set_num_interop_threads",
+        "sched_setaffinity",
+        "cpu_affinity",
+        "set_default_dtype",
+        "set_float32_matmul_precision",
+        "set_flush_denormal",
+        "use_deterministic_algorithms",
+        "set_detect_anomaly",
+        "detect_anomaly",
+        "emit_nvtx",
+    }
+)
+"""Functions of torch, ``os`` and psutil."""
+
+SWITCHES = frozenset(
+    {
+        "mkldnn.enabled",
+        "cudnn.enabled",
+        "cudnn.benchmark",
+        "cudnn.deterministic",
+        "cudnn.allow_tf32",
+        "matmul.allow_tf32",
+    }
+)
+"""Attributes that are assigned to, with the name before them."""
+
+_FLAGS = {"flags": "enabled", "set_flags": "enabled"}
+"""Functions that set several switches, and the one that they are called for here."""
+
+_SET = frozenset({*_FLAGS, *(switch.partition(".")[2] for switch in SWITCHES)})
+"""Names that a function which sets a switch has."""
+
+_READERS = "get", "getenv"
+"""Functions that only read a variable of the environment."""
+
+MOST_CODE = 4000
+"""Functions that are looked at."""
+
+Places = dict[str, list[Any]]
+
+
+def call_places(variables: frozenset[str]) -> Places:
+    """File and line by name, of ``CALLS``, ``SWITCHES`` and ``variables`` of the environment; the
+    first found, beginning with the script itself.
+
+    Nothing listens for it: the byte code that is loaded already is read, once.
+    """
+    sought = CALLS | variables
+    names = sought | _SET
+    found: Places = {}
+    for number, code in enumerate(_nested(_user_code())):
+        if number >= MOST_CODE:
+            break
+        if not names.isdisjoint(code.co_names) or _has(code, sought):
+            for name, line in _uses(code, sought):
+                found.setdefault(name, [os.path.realpath(code.co_filename), line])
+    return found
+
+
+def _user_code() -> Iterator[CodeType]:
+    """Code of the functions on the stack, the outermost first, and of those in modules."""
+    hidden = (*hidden_directories(), str(Path(os.__file__).parent) + os.sep, "<")
+    stack = []
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        stack.append(frame.f_code)
+        frame = frame.f_back
+    for code in reversed(stack):
+        if _is_own(code.co_filename, hidden):
+            yield code
+    for module in list(sys.modules.values()):
+        # Asked like this, a module that is loaded at its first use stays unloaded.
+        names = _dict_of(module) if issubclass(type(module), ModuleType) else {}
+        file = names.get("__file__")
+        if isinstance(file, str) and _is_own(file, hidden):
+            yield from _functions(names, names.get("__name__"))
+
+
+def _functions(names: dict[str, Any], module: Any) -> Iterator[CodeType]:
+    for value in list(names.values()):
+        if type(value) is FunctionType:
+            yield value.__code__
+        elif type(value) is type and value.__module__ == module:
+            methods = list(vars(value).values())
+            yield from (one.__code__ for one in methods if type(one) is FunctionType)
+
+
+def _dict_of(module: Any) -> dict[str, Any]:
+    names: dict[str, Any] = object.__getattribute__(module, "__dict__")
+    return names
+
+
+def _is_own(file: str, hidden: tuple[str, ...]) -> bool:
+    installed = f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
+    return not file.startswith(hidden) and not any(part in file for part in installed)
+
+
+def _nested(codes: Iterable[CodeType]) -> Iterator[CodeType]:
+    """``codes`` and the functions defined in them, each once."""
+    seen: set[int] = set()
+    for code in codes:
+        waiting = [code]
+        while waiting:
+            one = waiting.pop()
+            if id(one) not in seen:
+                seen.add(id(one))
+                yield one
+                waiting += [each for each in one.co_consts if type(each) is CodeType]
+
+
+def _has(code: CodeType, sought: frozenset[str]) -> bool:
+    return any(
+        (type(one) is str and one in sought)
+        or (type(one) is tuple and any(type(each) is str and each in sought for each in one))
+        for one in code.co_consts
+    )
+
+
+def _uses(code: CodeType, sought: frozenset[str]) -> Iterator[tuple[str, int]]:
+    lines = iter(code.co_lines())
+    end, line = 0, None
+    before = None
+    for instruction in get_instructions(code):
+        while instruction.offset >= end:
+            _, end, line = next(lines)
+        value = instruction.argval
+        if instruction.opname == "KW_NAMES" and instruction.arg is not None:
+            # Python 3.11 gives the number only.
+            value = code.co_consts[instruction.arg]
+        if instruction.opname == "STORE_ATTR" or value in _FLAGS:
+            switch = f"{before}.{_FLAGS.get(value, value)}"
+            if switch in SWITCHES and line:
+                yield switch, line
+        elif type(value) is str and value in sought and line and before not in _READERS:
+            yield value, line
+        elif type(value) is tuple and line:
+            # Names of arguments: ``os.environ.update(OMP_NUM_THREADS="1")``.
+            yield from ((one, line) for one in value if type(one) is str and one in sought)
+        before = value
+
 
 VARIABLES = frozenset(
     {

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from perftui.analysis.kernels.cards import Card, card_of
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import trace_fact
-from perftui.probe.model import Ceiling
-from perftui.probe.store import ceilings
+from perftui.probe.ceilings import Ceiling, ceilings
 
 _AMD_WARP = 64
 

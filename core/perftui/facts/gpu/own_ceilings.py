@@ -10,8 +10,7 @@ from pathlib import Path
 from perftui.analysis.kernels.cards import card_of
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gpu.own_gpus import sampled_gpus
-from perftui.probe.model import Ceiling, Ceilings
-from perftui.probe.store import ceilings_of
+from perftui.probe.ceilings import Ceiling, Ceilings, ceilings_of
 from perftui.run.manifest import data_place
 from perftui.telemetry.mounts import mount_of
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypedDict
 
 from msgspec import Meta
 
-from perftui.probe.model import Ceiling, NotMeasured
+from perftui.probe.ceilings import Ceiling, NotMeasured
 from perftui.report.outputs.common import Schema
 
 

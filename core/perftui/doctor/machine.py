@@ -1,15 +1,16 @@
-"""What this process may use of the machine: cores, memory, shared memory, open files."""
+"""The machine: in what Linux runs, what this process may use, and where runs are written."""
 
 from __future__ import annotations
 
 import os
 import resource
+import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from perftui import format as fmt
-from perftui.doctor.files import ROOT, read
-from perftui.doctor.row import Row, ok, unknown, warn
+from perftui.doctor.row import ROOT, Row, fails, ok, read, unknown, warn
 from perftui.recorder.spool.directory import ROOM
 from perftui.telemetry.limits import (
     affinity,
@@ -18,6 +19,7 @@ from perftui.telemetry.limits import (
     memory_limit,
     memory_of_group,
 )
+from perftui.telemetry.mounts import MEMORY, NETWORK, mount_of
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - only looked at
 
@@ -185,3 +187,128 @@ def _listed(text: str) -> int:
         if first.isdecimal() and (not last or last.isdecimal()):
             count += int(last or first) - int(first) + 1
     return max(count, 1)
+
+
+CLOCK = "sys/devices/system/clocksource/clocksource0/current_clocksource"
+
+SLOW_CLOCKS = frozenset(("hpet", "acpi_pm", "jiffies", "refined-jiffies"))
+"""Those that are read by a system call, 1 us and more each time."""
+
+_MARKS = ("docker", "kubepods", "containerd", "libpod", "lxc")
+"""Of container runtimes in the names of cgroups."""
+
+
+def container_row(environment: Mapping[str, str], root: Path = ROOT) -> Row:
+    """In which container this runs, if in any."""
+    kind = container(environment, root)
+    if kind is None and read(root, "proc/self/cgroup") is None:
+        return unknown("container", "the system does not report it")
+    return ok("container", kind or "none found")
+
+
+def container(environment: Mapping[str, str], root: Path = ROOT) -> str | None:
+    """What kind of container this is in; None where nothing shows one."""
+    if "KUBERNETES_SERVICE_HOST" in environment:
+        return "Kubernetes"
+    if (root / ".dockerenv").exists():
+        return "docker"
+    if (root / "run/.containerenv").exists():
+        return "podman"
+    names = f"{read(root, 'proc/1/cgroup') or ''}\n{read(root, 'proc/self/cgroup') or ''}"
+    found = next((mark for mark in _MARKS if mark in names), None)
+    return found or environment.get("container") or None
+
+
+def wsl_row(root: Path = ROOT) -> Row:
+    """Whether this is Linux on Windows, and what is missing there."""
+    release = read(root, "proc/sys/kernel/osrelease")
+    if release is None:
+        return unknown("WSL", "the system does not report it")
+    if "microsoft" not in release.lower():
+        return ok("WSL", "no")
+    if "wsl2" not in release.lower():
+        return warn("WSL", "WSL 1, which has no GPU", "wsl --set-version DISTRIBUTION 2")
+    # NVIDIA's guide to CUDA on WSL: NVML answers a part of its queries; kineto#762.
+    return warn(
+        "WSL",
+        "WSL 2: NVML lists no processes, and torch's profiler may record no kernels",
+        "Update the Windows driver; if profiled windows show no kernels, record with --nsys.",
+    )
+
+
+def clock_row(root: Path = ROOT) -> Row:
+    """Whether reading the clock is cheap, as each hook does it."""
+    source = read(root, CLOCK)
+    if source is None:
+        return unknown("clock", "the system does not report its clock source")
+    if source in SLOW_CLOCKS:
+        return warn(
+            "clock",
+            f"the clock source is {source}: each reading takes at least 1 µs",
+            "Check the kernel log for why tsc was dropped, and switch back to it if it is stable.",
+        )
+    return ok("clock", source)
+
+
+LEAST_FREE = 64 << 20
+"""Bytes: a run takes some 35 MB for each rank and each machine."""
+
+ENOUGH_FREE = 2 << 30
+"""Bytes: windows of a rank take 1 GiB at most."""
+
+
+def existing(directory: Path) -> Path:
+    """``directory``, or the nearest one above it that is there."""
+    absolute = directory.absolute()
+    return next(path for path in (absolute, *absolute.parents) if path.exists())
+
+
+def writable_row(directory: Path) -> Row:
+    """Whether runs can be made in ``directory``, which need not be there yet."""
+    base = existing(directory)
+    if not base.is_dir() or not os.access(base, os.W_OK | os.X_OK):
+        return fails(
+            "run directory",
+            f"{directory} is not writable",
+            "Choose another directory with --runs DIR.",
+        )
+    return ok("run directory", str(directory))
+
+
+def file_system_row(directory: Path, root: Path = ROOT) -> Row:
+    """On what kind of file system ``directory`` is."""
+    mount = mount_of(existing(directory), root / "proc/self/mountinfo")
+    if mount is None:
+        return unknown("file system", "the system does not report what is mounted")
+    found = f"{mount.kind}, mounted at {mount.point}"
+    if mount.kind in NETWORK:
+        return warn(
+            "file system",
+            f"{found}: over the network",
+            "Keep runs on a local disk with --runs DIR, unless several hosts record one run.",
+        )
+    if mount.kind in MEMORY:
+        return warn(
+            "file system",
+            f"{found}: in memory, lost on reboot",
+            "Keep runs on a disk with --runs DIR.",
+        )
+    return ok("file system", found)
+
+
+def free_disk_row(directory: Path) -> Row:
+    """Free disk space in ``directory``."""
+    try:
+        free = shutil.disk_usage(existing(directory)).free
+    except OSError as error:
+        return unknown("free disk", error.strerror or str(error))
+    return judged_free(free)
+
+
+def judged_free(free: int) -> Row:
+    """A row that judges ``free`` bytes of disk space."""
+    found = f"{fmt.size(free)} free for runs"
+    advice = "Delete old runs (Runs screen, key d), or choose another directory with --runs DIR."
+    if free < LEAST_FREE:
+        return fails("free disk", found, advice)
+    return warn("free disk", found, advice) if free < ENOUGH_FREE else ok("free disk", found)

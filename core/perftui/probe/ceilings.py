@@ -1,0 +1,186 @@
+"""Measured ceilings of a machine, and their files: one for each host, card and driver."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import socket
+import statistics
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from perftui.run.atomic import replace_file
+from perftui.run.versioned import UnreadableError, decode_versioned
+from perftui.trace.cache.directory import cache_directory, is_private, make_private
+
+SCHEMA = 1
+
+BUSY = 0.1
+"""Share of the cores from which on other programs are said to disturb what is measured."""
+
+
+class Ceiling(str, enum.Enum):
+    """A peak rate that is measured; the value is its name on screen and in JSON."""
+
+    DISK_READ = "disk read"
+    TO_DEVICE_PINNED = "host to device, pinned"
+    TO_DEVICE_PAGEABLE = "host to device, pageable"
+    TO_HOST_PINNED = "device to host, pinned"
+    TO_HOST_PAGEABLE = "device to host, pageable"
+    MEMORY = "device memory"
+    FLOAT32 = "matrix, float32"
+    TF32 = "matrix, TF32"
+    BFLOAT16 = "matrix, bfloat16"
+    FLOAT16 = "matrix, float16"
+    """Only where the device has no bfloat16."""
+    CPU_MEMORY = "CPU memory"
+    CPU_FLOAT32 = "CPU matrix, float32"
+    CPU_BFLOAT16 = "CPU matrix, bfloat16"
+
+
+@dataclass(frozen=True)
+class Rate:
+    """One ceiling."""
+
+    name: Ceiling
+    unit: str
+    """``B/s`` or ``FLOP/s``."""
+    value: float
+    """The best of the medians of the rounds."""
+    low: float
+    """The lowest of them."""
+    repeats: int
+    """Measurements, in all rounds together."""
+    how: str
+    """What was done, in words."""
+
+    @property
+    def spread(self) -> float:
+        """How far the lowest median is below the best, as a share of it."""
+        return (self.value - self.low) / self.value if self.value else 0.0
+
+
+@dataclass(frozen=True)
+class NotMeasured:
+    """A ceiling that is missing, and why."""
+
+    name: Ceiling
+    reason: str
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What one machine was measured to do, with one card and driver."""
+
+    host: str
+    measured_ns: int
+    """When, on the wall clock."""
+    rates: tuple[Rate, ...]
+    gpu: str | None = None
+    """The card's name; None where the CPU was measured."""
+    driver: str | None = None
+    torch: str | None = None
+    path: str = ""
+    """What the disk was read below."""
+    not_measured: tuple[NotMeasured, ...] = ()
+    others: float = 0.0
+    """Cores that other programs kept busy meanwhile, in the mean."""
+    cores: int = 1
+    """Cores of the machine."""
+    schema: int = SCHEMA
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether other programs took so much that the machine can do more than was measured."""
+        return self.others > BUSY * self.cores
+
+    def rate(self, name: Ceiling) -> Rate | None:
+        """The ceiling of that name; None where it was not measured."""
+        return next((rate for rate in self.rates if rate.name is name), None)
+
+
+def rate_of(name: Ceiling, unit: str, rounds: Sequence[Sequence[float]], how: str) -> Rate:
+    """The best and the lowest median of ``rounds``, none of them empty.
+
+    The best, since what else runs on the machine only ever makes it slower; of medians, since a
+    clock may be read late once.
+    """
+    medians = [statistics.median(one) for one in rounds]
+    return Rate(name, unit, max(medians), min(medians), sum(map(len, rounds)), how)
+
+
+LARGEST = 1 << 16
+"""Bytes beyond which a file is none of ours."""
+
+
+def ceilings_directory() -> Path | None:
+    """``ceilings`` beside the cached traces; None where nothing is to be kept there."""
+    traces = cache_directory()
+    return None if traces is None else traces.with_name("ceilings")
+
+
+def keep(found: Ceilings) -> Path | None:
+    """Keep ``found`` in place of what was measured with the same host, card and driver.
+
+    Returns the file; None where nothing is to be kept, or others can write to the directory.
+
+    Raises:
+        OSError: the directory cannot be written.
+    """
+    directory = ceilings_directory()
+    if directory is None:
+        return None
+    make_private(directory)
+    if not is_private(directory):
+        return None
+    path = directory / f"{_key(found)}.json"
+    replace_file(path, msgspec.json.encode(found))
+    return path
+
+
+def ceilings(gpu: str | None = None) -> Ceilings | None:
+    """What was measured last on this host, or with ``gpu`` on a card of that name; None where
+    nothing was.
+
+    A card of that name in another host counts where this host has none: homes are shared.
+    """
+    host = socket.gethostname()
+    found = [one for one in _kept() if (one.host == host if gpu is None else one.gpu == gpu)]
+    return max(found, key=lambda one: (one.host == host, one.measured_ns), default=None)
+
+
+def ceilings_of(host: str) -> tuple[Ceilings, ...]:
+    """All that was measured on that host, the newest first; files are read once for each change of
+    their directory."""
+    directory = ceilings_directory()
+    with suppress(OSError):
+        if directory is not None:
+            return _of_host(host, str(directory), directory.stat().st_mtime_ns)
+    return ()
+
+
+@lru_cache(maxsize=4)
+def _of_host(host: str, _directory: str, _changed: int) -> tuple[Ceilings, ...]:
+    found = [one for one in _kept() if one.host == host]
+    return tuple(sorted(found, key=lambda one: -one.measured_ns))
+
+
+def _kept() -> Iterator[Ceilings]:
+    directory = ceilings_directory()
+    if directory is None or not is_private(directory):
+        return
+    for path in sorted(directory.glob("*.json")):
+        # Damaged, or of a newer version: as if it were not there.
+        with suppress(OSError, UnreadableError):
+            if path.stat().st_size <= LARGEST:
+                yield decode_versioned(path.read_bytes(), Ceilings, SCHEMA, "measured ceilings")
+
+
+def _key(found: Ceilings) -> str:
+    name = "\0".join((found.host, found.gpu or "", found.driver or ""))
+    return hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""Rows about the interpreter that trains."""
+"""The interpreter that trains, and py-spy on it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ import pytest
 from perftui.doctor.interpreter import (
     COMPILED,
     AskError,
+    Attempt,
     Interpreter,
     agent_row,
     ask,
+    pyspy_row,
     python_row,
+    scope_row,
     sitecustomize_row,
     torch_row,
+    try_pyspy,
 )
-from perftui.doctor.row import State
-from tests.core.doctor.trees import GOOD
+from perftui.doctor.row import SYS_PTRACE, State
+from perftui.recorder.stacks.pyspy import find_pyspy
+from tests.core.doctor.trees import GOOD, capable, tree
 
 
 def given(**fields: object) -> Interpreter:
@@ -141,3 +146,71 @@ def test_what_is_no_interpreter_is_reported_with_its_reason(
 def test_an_interpreter_that_is_not_there() -> None:
     with pytest.raises(AskError, match="No such file"):
         ask("/nowhere/python")
+
+
+SCOPE = "proc/sys/kernel/yama/ptrace_scope"
+
+
+@pytest.mark.parametrize(
+    ("scope", "bits", "state"),
+    [
+        ("0", (), State.OK),
+        ("1", (), State.OK),
+        ("2", (), State.WARN),
+        ("2", (SYS_PTRACE,), State.OK),
+        ("3", (SYS_PTRACE,), State.WARN),
+    ],
+)
+def test_ptrace_scope_from_2_on_keeps_pyspy_out(
+    tmp_path: Path, scope: str, bits: tuple[int, ...], state: State
+) -> None:
+    root = tree(tmp_path, {SCOPE: f"{scope}\n", "proc/self/status": capable(*bits)})
+    row = scope_row(root)
+    assert row.state is state
+    assert f"ptrace_scope is {scope}" in row.found
+    assert bool(row.advice) is (state is State.WARN)
+
+
+def test_without_yama_nothing_is_restricted_and_without_proc_nothing_is_known(
+    tmp_path: Path,
+) -> None:
+    assert scope_row(tmp_path).state is State.UNKNOWN
+    assert scope_row(tree(tmp_path, {"proc/self/status": capable()})).state is State.OK
+
+
+@pytest.mark.parametrize(
+    ("command", "attempt", "state", "words"),
+    [
+        (None, None, State.WARN, "pip install py-spy"),
+        ("py-spy", None, State.UNKNOWN, "not tried"),
+        ("py-spy", Attempt(worked=True), State.OK, "can read a process"),
+        ("py-spy", Attempt(worked=False, message="Permission Denied: x"), State.WARN, "SYS_PTRACE"),
+        ("py-spy", Attempt(worked=False, message="Error: no Python"), State.WARN, "no Python"),
+    ],
+)
+def test_pyspy_is_judged_by_what_it_could_read(
+    command: str | None, attempt: Attempt | None, state: State, words: str
+) -> None:
+    row = pyspy_row(command, attempt)
+    assert row.state is state
+    assert words in f"{row.found} {row.advice}"
+
+
+@pytest.mark.subprocess
+@pytest.mark.skipif(find_pyspy() is None, reason="py-spy is not installed")
+def test_pyspy_is_tried_on_a_real_child() -> None:
+    attempt = try_pyspy(sys.executable)
+    assert attempt is not None
+    # Where the system refuses, that is the answer.
+    assert attempt.worked or attempt.message
+
+
+@pytest.mark.subprocess
+def test_what_pyspy_says_is_kept(tmp_path: Path) -> None:
+    fake = tmp_path / "py-spy"
+    fake.write_text("#!/bin/sh\necho 'log' >&2\necho 'Permission Denied: try again' >&2\nexit 1\n")
+    fake.chmod(0o755)
+    assert try_pyspy(sys.executable, str(fake)) == Attempt(
+        worked=False, message="Permission Denied: try again"
+    )
+    assert try_pyspy("/nowhere/python", str(fake)) is None

@@ -1,0 +1,395 @@
+"""Gradients: from one backward pass, clipped in one call, and none of what is not trained."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.facts.fact import Facts
+from perftui.fixes.catalogue import options
+from perftui.fixes.change import LineChange, has_subject
+from perftui.fixes.gradients import clipped_at_once, summed, untrained_without
+from perftui.fixes.model import Risk
+from perftui.run.manifest import Override
+from perftui.script.program import PatchRefusedError
+from tests.core.diagnosis.cpu_runs import judged, staged
+from tests.core.diagnosis.test_operator_work import backward, floats
+from tests.core.fixes.test_line_changes import changed
+from tests.verify.scenarios.expected import read_training
+
+PLANTED_LOSSES = Path(__file__).parents[2] / "verify/scenarios/trainings"
+KEEP = "retain_graph=True"
+
+ROWS = {
+    "two": (
+        f"a.backward({KEEP})\nb.backward()  # here\n",
+        "(a + b).backward()\n",
+    ),
+    "at the first": (f"a.backward({KEEP})  # here\nb.backward()\n", "(a + b).backward()\n"),
+    "three": (
+        f"a.backward({KEEP})\nself.b.backward({KEEP})  # here\nc.backward()\nstep()\n",
+        "(a + self.b + c).backward()\nstep()\n",
+    ),
+    "the graph is kept": (
+        f"a.backward({KEEP})\nb.backward({KEEP})  # here\n",
+        f"(a + b).backward({KEEP})\n",
+    ),
+    "another graph follows": (
+        f"a.backward({KEEP})  # here\nb.backward()\nc.backward()\n",
+        "(a + b).backward()\nc.backward()\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), ROWS.values(), ids=ROWS)
+def test_passes_that_follow_one_another_are_one(before: str, after: str) -> None:
+    assert changed(summed, before) == after
+
+
+LOOP = """
+optimizer.zero_grad()
+for task in tasks:
+    loss = criterion(outputs[task], truth[task])
+    loss.backward(retain_graph=True)  # here
+    total += loss.item()
+optimizer.step()
+"""
+
+
+def test_the_losses_of_a_loop_are_summed_behind_it() -> None:
+    assert (
+        changed(summed, LOOP)
+        == """optimizer.zero_grad()
+losses = []
+for task in tasks:
+    loss = criterion(outputs[task], truth[task])
+    losses.append(loss)
+    total += loss.item()
+sum(losses).backward()
+optimizer.step()
+"""
+    )
+    assert "all_losses = []" in changed(summed, f"losses = 3{LOOP}")
+
+
+NOT_SUMMED = {
+    "only one": ("a.backward()  # here\n", "no other backward pass"),
+    "something between": (
+        f"a.backward({KEEP})  # here\nclip(model)\nb.backward()\n",
+        "no other backward pass",
+    ),
+    "another graph": ("a.backward()\nb.backward()  # here\n", "no other backward pass"),
+    "a computed loss": ("f(a).backward()  # here\n", "does more than run backward"),
+    "a gradient of its own": ("a.backward(weights)  # here\n", "does more than run backward"),
+    "the same loss twice": (
+        f"a.backward({KEEP})  # here\na.backward()\n",
+        "backward runs twice from one loss",
+    ),
+    "a loop that drops its graphs": (LOOP.replace(KEEP, ""), "no other backward pass"),
+    "a loop that steps": (LOOP.replace("total += loss.item()", "optimizer.step()"), "gradients of"),
+    "a loop that reads gradients": (LOOP.replace("loss.item()", "w.grad.norm()"), "gradients of"),
+    "a loss that changes": (LOOP.replace("total +=", "loss +="), "changes the loss"),
+    "a loop that leaves": (
+        LOOP.replace("total += loss.item()", "break"),
+        "gradients of each iteration",
+    ),
+    "a pass behind it": (LOOP + "other.backward()\n", "also runs backward elsewhere"),
+}
+
+
+@pytest.mark.parametrize(("source", "why"), NOT_SUMMED.values(), ids=NOT_SUMMED)
+def test_losses_are_not_summed_where_it_is_not_certain(source: str, why: str) -> None:
+    with pytest.raises(PatchRefusedError, match=why):
+        changed(summed, source)
+
+
+def test_gradients_are_the_same() -> None:
+    torch = pytest.importorskip("torch")
+    head = "import torch\ntorch.manual_seed(0)\nw = torch.randn(5, requires_grad=True)\n"
+    row = f"a, b = (w * w).sum(), (w ** 3).sum()\na.backward({KEEP})  # here\nb.backward()\n"
+    loop = (
+        f"for x in (1.0, 2.0):\n    loss = (x * w * w).sum()\n    loss.backward({KEEP})  # here\n"
+    )
+    for source in (head + row, head + loop):
+        plain: dict[str, Any] = {}
+        once: dict[str, Any] = {}
+        exec(source, plain)  # noqa: S102
+        exec(changed(summed, source), once)  # noqa: S102
+        torch.testing.assert_close(plain["w"].grad, once["w"].grad)
+
+
+def test_the_planted_training_is_mended() -> None:
+    source = read_training(PLANTED_LOSSES / "faces_backward_for_each_task.py").source
+    marked = source.replace("  # planted", "  # here")
+    after = changed(summed, marked)
+    assert "    losses = []\n    for task in TASKS:\n" in after
+    assert "        losses.append(loss)\n    sum(losses).backward()\n    optimizer.step()" in after
+
+
+PLANTED_CLIPPING = (
+    Path(__file__).parents[2] / "verify/scenarios/trainings/lm_clips_gradients_by_hand.py"
+)
+
+HEAD = """import math
+import torch
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 2))
+parameters = list(net.parameters())
+net(torch.randn(4, 3)).square().sum().backward()
+"""
+SPARSE = "import torch\ne = torch.nn.Embedding(9, 9, sparse=True)\nfor p in params:\n    pass\n"
+NUMBERS = """total = 0.0
+for p in net.parameters():
+    total += (p.grad**2).sum().item()  # here
+norm = total**0.5
+for p in net.parameters():
+    p.grad = p.grad * min(1.0, LIMIT / (norm + 1e-6))
+"""
+TENSORS = """total_norm = 0
+for p in parameters:
+    if p.grad is not None:
+        total_norm += p.grad.data.norm(2) ** 2  # here
+total_norm = total_norm ** (1. / 2)
+coef = LIMIT / (total_norm + 1e-6)
+if coef < 1:
+    for p in parameters:
+        if p.grad is not None:
+            p.grad.data.mul_(coef)
+norm = total_norm
+"""
+LOCALS = """total = 0.0
+for p in parameters:
+    one = p.grad.detach().norm(2)
+    total += one.item() ** 2  # here
+norm = math.sqrt(total)
+if norm > LIMIT:
+    scale = LIMIT / (norm + 1e-6)
+    for p in parameters:
+        p.grad *= scale
+"""
+FORMS = {"numbers": NUMBERS, "tensors": TENSORS, "local names": LOCALS}
+CALLS = {
+    "numbers": "norm = torch.nn.utils.clip_grad_norm_(net.parameters(), LIMIT).item()\n",
+    "tensors": "total_norm = torch.nn.utils.clip_grad_norm_(parameters, LIMIT)\n"
+    "norm = total_norm\n",
+    "local names": "norm = torch.nn.utils.clip_grad_norm_(parameters, LIMIT).item()\n",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_clipping_is_one_call(form: str) -> None:
+    assert changed(clipped_at_once, HEAD + FORMS[form]) == HEAD + CALLS[form].replace(
+        "  # here", ""
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_gradients_and_norm_are_the_same(form: str) -> None:
+    torch = pytest.importorskip("torch")
+    for limit in (0.5, 1e4):
+        source = HEAD + FORMS[form].replace("LIMIT", str(limit))
+        plain: dict[str, Any] = {}
+        once: dict[str, Any] = {}
+        exec(source, plain)  # noqa: S102
+        exec(changed(clipped_at_once, source), once)  # noqa: S102
+        assert type(plain["norm"]) is type(once["norm"])
+        assert float(once["norm"]) == pytest.approx(float(plain["norm"]))
+        for one, other in zip(plain["parameters"], once["parameters"], strict=True):
+            torch.testing.assert_close(one.grad, other.grad)
+
+
+NOT_CLIPPED = {
+    "another epsilon": (NUMBERS.replace("1e-6", "1e-8"), "is not what clip_grad_norm_ does"),
+    "short ones are scaled up": (
+        NUMBERS.replace("min(1.0, LIMIT / (norm + 1e-6))", "(LIMIT / (norm + 1e-6))"),
+        "may scale gradients that are short already",
+    ),
+    "the sum is read": (f"{NUMBERS}print(total)\n", "line 13 reads total, too"),
+    "other parameters are scaled": (
+        NUMBERS.replace("for p in net.parameters():\n    p.grad =", "for p in head:\n    p.grad ="),
+        "no loop certainly clips",
+    ),
+    "something between": (
+        NUMBERS.replace("norm = total**0.5", "log(total)\nnorm = total**0.5"),
+        "no loop certainly clips",
+    ),
+    "each by its own norm": (
+        "for p in net.parameters():\n    p.grad.mul_(1 / p.grad.norm())  # here\n",
+        "no loop certainly clips",
+    ),
+    "a generator": (
+        TENSORS.replace("total_norm = 0\n", "parameters = net.parameters()\ntotal_norm = 0\n"),
+        "may be a generator",
+    ),
+    "sparse gradients": (f"w = torch.nn.Embedding(9, 3, sparse=True)\n{NUMBERS}", "are sparse"),
+    "a gradient that is kept": (f"before = p.grad\n{NUMBERS}", "line 7 keeps a gradient"),
+}
+
+
+@pytest.mark.parametrize(("source", "why"), NOT_CLIPPED.values(), ids=NOT_CLIPPED)
+def test_gradients_are_not_clipped_where_it_is_not_certain(source: str, why: str) -> None:
+    with pytest.raises(PatchRefusedError, match=why):
+        changed(clipped_at_once, HEAD + source)
+
+
+def test_what_else_the_planted_training_counts_stays() -> None:
+    source = PLANTED_CLIPPING.read_text().replace("  # planted", "  # here", 1)
+    after = changed(clipped_at_once, source)
+    assert "    norm = nn.utils.clip_grad_norm_(parameters, limit).item()" in after
+    assert "        bad += torch.isnan(p.grad).any().item()  # planted\n" in after
+    assert "total +=" not in after
+
+
+def test_a_file_that_clips_nothing_has_nothing_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("import torch\nfor p in params:\n    p.data.add_(p.grad)\n")
+    change = LineChange("", str(path), 2, clipped_at_once, "")
+    assert not has_subject(change, Facts(None))
+    # A loop that clips, if not certainly as torch does, is one.
+    path.write_text(SPARSE)
+    os.utime(path, ns=(1, 1))
+    assert has_subject(change, Facts(None))
+
+
+SCRIPT = """
+import torch
+from torch import nn
+from itertools import chain
+{backbone}
+head = nn.Linear(64, 10)
+optimizer = torch.optim.Adam({held}, lr=1e-3)
+for images, labels in loader:  # here
+    loss = nn.functional.cross_entropy(head(backbone(images)), labels)
+    backbone.zero_grad()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+BACKBONE = "backbone = nn.Sequential(nn.Linear(64, 64), nn.ReLU())"
+PLANTED = Path(__file__).parents[2] / "verify/scenarios/trainings"
+
+
+def script(backbone: str = BACKBONE, held: str = "head.parameters()", more: str = "") -> str:
+    return SCRIPT.format(backbone=backbone, held=held) + more
+
+
+WRITTEN = {
+    "torch's own": {},
+    "moved": {"backbone": f"{BACKBONE}\nbackbone = backbone.to(device)"},
+    "moved at once": {"backbone": f"{BACKBONE}.to(device).eval()"},
+    "a class of the file": {
+        "backbone": "class Net(nn.Module):\n    def forward(self, x):\n        y = x\n"
+        "        return y\n\nbackbone = Net()"
+    },
+    "from elsewhere": {"backbone": "from models import resnet\nbackbone = resnet(True)"},
+    "by options": {"backbone": "args = p.parse_args()\nbackbone = nn.Linear(args.width, 64)"},
+    "by a number": {"backbone": "WIDTH = 64\nbackbone = nn.Linear(WIDTH, 64)"},
+    "in a list": {"held": "[*head.parameters(), *tail.parameters()]"},
+    "in a chain": {"held": "chain(head.parameters(), tail.parameters())"},
+    "added": {"held": "list(head.parameters()) + list(tail.parameters())"},
+    "weights loaded": {"backbone": f"{BACKBONE}\nbackbone.load_state_dict(weights)"},
+    "a schedule": {"more": "s = torch.optim.lr_scheduler.StepLR(optimizer, 1)\n"},
+}
+
+
+@pytest.mark.parametrize("given", WRITTEN.values(), ids=WRITTEN)
+def test_what_no_optimizer_holds_gets_no_gradients(given: dict[str, str]) -> None:
+    loop = "for images, labels in loader:\n"
+    before = script(**given).lstrip("\n").replace("  # here", "")
+    after = changed(untrained_without, script(**given))
+    assert after == before.replace(loop, f"backbone.requires_grad_(False)\n{loop}")
+
+
+NOT_FROZEN = {
+    "held": (
+        {"held": "[*head.parameters(), *backbone.parameters()]"},
+        "no module that the loop calls",
+    ),
+    "part of another": ({"more": "model = Both(backbone, head)\n"}, "does more with backbone"),
+    "in a list": ({"more": "models = [backbone]\n"}, "does more with backbone"),
+    "its parameters are used": (
+        {"more": "nn.utils.clip_grad_norm_(backbone.parameters(), 1)\n"},
+        "line 13 does more with backbone than call it: backbone.parameters",
+    ),
+    "its layers are used": ({"more": "head.weight = backbone[0].weight\n"}, "does more with"),
+    "made of another module": (
+        {"backbone": "base = nn.Linear(2, 2)\nbackbone = nn.Sequential(base)"},
+        "may create backbone of something trained",
+    ),
+    "a class that takes another module": (
+        {
+            "backbone": "base = nn.Linear(2, 2)\nclass Net(nn.Module):\n"
+            "    def __init__(self):\n        self.base = base\nbackbone = Net()"
+        },
+        "may create backbone of something trained",
+    ),
+    "a loss": ({"backbone": "backbone = nn.MSELoss()"}, "no module that the loop calls"),
+    "a function": (
+        {"backbone": "def backbone(x):\n    return x"},
+        "no module that the loop calls",
+    ),
+    "made twice": ({"backbone": f"{BACKBONE}\n{BACKBONE}"}, "no module that the loop calls"),
+    "parts of a module": ({"held": "head.layer.parameters()"}, "other than all parameters"),
+    "a list of tensors": ({"held": "weights"}, "other than all parameters"),
+    "more later": (
+        {"more": "optimizer.add_param_group({})\n"},
+        "adds parameters to an optimizer",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "why"), NOT_FROZEN.values(), ids=NOT_FROZEN)
+def test_what_may_be_trained_is_left_alone(given: dict[str, str], why: str) -> None:
+    with pytest.raises(PatchRefusedError, match=why):
+        changed(untrained_without, script(**given))
+
+
+def test_without_an_optimizer_of_torch_nothing_is_certain() -> None:
+    source = script().replace("torch.optim.Adam", "own.Adam")
+    with pytest.raises(PatchRefusedError, match="certainly creates a torch optimizer"):
+        changed(untrained_without, source)
+
+
+def test_the_planted_training_is_mended_and_the_uncertain_one_is_not() -> None:
+    source = read_training(PLANTED / "frozen_backbone.py").source
+    loop = 'for _ in range(200 if device == "cuda" else 100):'
+    after = changed(untrained_without, source.replace(loop, f"{loop}  # here"))
+    assert after == source.replace(loop, f"backbone.requires_grad_(False)\n{loop}")
+    source = (PLANTED / "finetune_backbone_with_gradients.py").read_text()
+    source = source.replace("criterion = nn.CrossEntropyLoss()", "criterion = 1  # here")
+    with pytest.raises(PatchRefusedError, match="other than all parameters of a module"):
+        changed(untrained_without, source)
+
+
+def test_it_can_be_tried_whatever_the_source_says() -> None:
+    facts = backward(note=floats(unused=40, unused_elements=3_000_000))
+    finding = judged(facts, "unused-gradients")
+    assert finding is not None
+    (option,) = options(finding, facts)
+    asked = Override("parameters", {"requires_grad": False}, fix="requires-grad-off")
+    assert (option.override, option.patch, option.risks) == (asked, None, (Risk.NORMS,))
+    assert option.title == "no gradients for 40 parameters that are in no optimizer"
+    assert option.why_not == "the run names no line of the script for it"
+    assert options(finding, backward()) == ()
+
+
+def test_where_the_source_is_certain_its_text_is_tried(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(script().replace("  # here", ""))
+    facts = backward(note=floats(unused=40, unused_elements=3_000_000))
+    assert facts.run is not None
+    (rank,) = facts.run.ranks
+    lines = staged(("train.py", 9, "forward"), ("train.py", 12, "backward"))
+    manifest = replace(facts.run.manifest, cwd=str(tmp_path))
+    run = replace(facts.run, manifest=manifest, ranks=(replace(rank, stacks=lines),))
+    given = Facts(run, facts.analysis)
+    finding = judged(given, "unused-gradients")
+    assert finding is not None
+    (option,) = options(finding, given)
+    assert (option.override, option.line, option.script_word) == (None, 8, 1)
+    assert option.patch is not None
+    assert b"backbone.requires_grad_(False)" in option.patch.after

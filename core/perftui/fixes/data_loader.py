@@ -18,9 +18,9 @@ from perftui.facts.source.source_search import own_files
 from perftui.fixes.change import CallChange, LineChange
 from perftui.fixes.fix import Fix
 from perftui.fixes.model import Risk
+from perftui.fixes.source.arguments import LOADER
 from perftui.fixes.source.calls import CallSpec
 from perftui.fixes.source.edits import Edit, ReplaceExpression
-from perftui.fixes.source.loader_arguments import LOADER
 from perftui.script.names import qualified_name
 from perftui.script.program import (
     Literal,

@@ -11,6 +11,7 @@ from perftui.facts.settings import settings
 from perftui.fixes.change import LineChange, has_finding, place_of, place_of_loop, place_or_script
 from perftui.fixes.fix import Fix, line_fix
 from perftui.fixes.model import Risk
+from perftui.fixes.source.arguments import is_sparse
 from perftui.fixes.source.edits import (
     Edit,
     ReplaceExpression,
@@ -20,7 +21,6 @@ from perftui.fixes.source.edits import (
     replace_statement,
     wrap,
 )
-from perftui.fixes.source.optimizer_arguments import is_sparse
 from perftui.run.manifest import Override
 from perftui.script.clipping import Clipped, clipped_by_hand
 from perftui.script.evaluation import evaluation_loop

@@ -11,8 +11,8 @@ from perftui.facts.settings import OptimizerSettings
 from perftui.fixes.change import CallChange, place_or_script
 from perftui.fixes.fix import Fix, line_fix
 from perftui.fixes.model import Risk
+from perftui.fixes.source.arguments import HAVE, optimizer_spec
 from perftui.fixes.source.edits import Edit, ReplaceStatement, replace_statement
-from perftui.fixes.source.optimizer_arguments import HAVE, optimizer_spec
 from perftui.script.names import module_name
 from perftui.script.numbers import is_number
 from perftui.script.parameter_loop import (

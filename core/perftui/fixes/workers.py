@@ -19,7 +19,7 @@ from perftui.fixes.command_line import script_of
 from perftui.fixes.data_loader import loader_change
 from perftui.fixes.fix import Fix, offered
 from perftui.fixes.model import FixOption, Risk
-from perftui.fixes.source.loader_arguments import WITHOUT_WORKERS
+from perftui.fixes.source.arguments import WITHOUT_WORKERS
 from perftui.script.program import PatchRefusedError, parse_program, read_source
 
 FIRST_TRY = 4

@@ -22,18 +22,9 @@ PURE = frozenset(
         *("items", "keys", "values", "get", "copy", "deepcopy", "index", "count", "partition"),
         *("strftime", "isoformat", "now", "today", "time", "perf_counter", "total_seconds"),
         *("exists", "mkdir", "makedirs", "basename", "dirname", "is_file", "with_suffix", "fileno"),
-        *(
-            "unlink",
-            "glob",
-            "rename",
-            "iterdir",
-            "touch",
-            "stat",
-            "resolve",
-            "write_text",
-            "rmtree",
-        ),
-        *("close", "flush", "fsync", "getvalue", "tell", "elapsed", "namedtuple", "Path"),
+        *("unlink", "glob", "rename", "iterdir", "touch", "stat", "resolve", "write_text"),
+        *("rmtree", "close", "flush", "fsync", "getvalue", "tell", "elapsed"),
+        *("namedtuple", "Path"),
         # of tensors and arrays
         *("item", "tolist", "numpy", "detach", "cpu", "clone", "contiguous", "data_ptr", "numel"),
         *("size", "dim", "ndimension", "mean", "std", "var", "norm", "sum", "prod", "argmax"),
@@ -87,20 +78,10 @@ HARMLESS_EXCEPTIONS = re.compile(
 
 _OBSERVES = frozenset(
     {
-        *(
-            "print",
-            "log",
-            "logs",
-            "logger",
-            "logging",
-            "save",
-            "saves",
-            "write",
-            "writes",
-            "writer",
-        ),
-        *("dump", "plot", "plots", "draw", "show", "report", "display", "summary", "summarize"),
-        *("checkpoint", "visualize", "visualise", "vis", "savefig", "imsave", "snapshot", "export"),
+        *("print", "log", "logs", "logger", "logging", "save", "saves", "write", "writes"),
+        *("writer", "dump", "plot", "plots", "draw", "show", "report", "display", "summary"),
+        *("summarize", "checkpoint", "visualize", "visualise", "vis", "savefig", "imsave"),
+        *("snapshot", "export"),
         *("debug", "info", "warning", "warn", "error", "progress", "tensorboard", "wandb"),
     }
 )

@@ -11,18 +11,9 @@ _READ = frozenset(
     {
         *("print", "pprint", "str", "repr", "format", "len", "sorted", "list", "tuple", "set"),
         *("dict", "type", "hasattr", "getattr", "isinstance", "items", "keys", "values", "get"),
-        *(
-            "copy",
-            "deepcopy",
-            "update",
-            "dump",
-            "dumps",
-            "safe_dump",
-            "save",
-            "write",
-            "writelines",
-        ),
-        *("debug", "info", "warning", "warn", "error", "critical", "log", "log_dict", "add_text"),
+        *("copy", "deepcopy", "update", "dump", "dumps", "safe_dump", "save", "write"),
+        *("writelines", "debug", "info", "warning", "warn", "error", "critical", "log"),
+        *("log_dict", "add_text"),
         *("log_params", "log_hyperparams", "add_hparams", "save_hyperparameters", "join"),
         *("max", "min", "any", "all", "zip", "enumerate", "iter", "filter"),
     }

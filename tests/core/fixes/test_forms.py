@@ -19,8 +19,7 @@ from perftui.fixes.gradients import evaluated_without
 from perftui.fixes.model import Patch
 from perftui.fixes.optimizer import averaged_at_once
 from perftui.fixes.script_overhead import evaluated_seldom, leave_out, no_sleep, seldom
-from perftui.fixes.source.loader_arguments import LOADER
-from perftui.fixes.source.optimizer_arguments import optimizer_spec
+from perftui.fixes.source.arguments import LOADER, optimizer_spec
 from perftui.fixes.source.patching import call_patch, written
 from perftui.fixes.switches import ANOMALY_CALL, THREADS_CALL
 from perftui.script.program import PatchRefusedError, parse_program

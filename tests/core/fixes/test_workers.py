@@ -18,7 +18,7 @@ from perftui.facts.step.steps import step_breakdown
 from perftui.fixes.fix import option
 from perftui.fixes.fix import option as option_of
 from perftui.fixes.model import FixOption, Risk
-from perftui.fixes.source.loader_arguments import WITHOUT_WORKERS
+from perftui.fixes.source.arguments import WITHOUT_WORKERS
 from perftui.fixes.source.patching import call_patch
 from perftui.fixes.workers import (
     LEAST_CPU,

@@ -7,9 +7,8 @@ import builtins
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 
-from perftui.script.program import Loop, PatchRefusedError, Program
+from perftui.script.program import COMPREHENSIONS, FUNCTIONS, Loop, PatchRefusedError, Program
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _BINDING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -97,12 +96,12 @@ def _is_bound(program: Program, place: ast.stmt, name: str, before: bool) -> boo
         has_run = not before if inner is place else not isinstance(inner, ast.ClassDef)
         ran = _until(above, inner, including=has_run)
         # The names of a class are not those of its methods.
-        of_class = isinstance(above, ast.ClassDef) and isinstance(inner, _FUNCTIONS)
+        of_class = isinstance(above, ast.ClassDef) and isinstance(inner, FUNCTIONS)
         if not of_class and any(bindings & set(certainly_binds(statement)) for statement in ran):
             return True
         if isinstance(above, (ast.For, ast.AsyncFor)) and _turns(above, inner, bindings):
             return True
-        if isinstance(above, _FUNCTIONS):
+        if isinstance(above, FUNCTIONS):
             if bindings & set(ast.walk(above.args)):
                 return True
             if bindings & set(ast.walk(above)) - {above}:
@@ -191,9 +190,6 @@ def _is_handed_between(program: Program, name: str) -> bool:
     )
 
 
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-
-
 def names_bound(program: Program, statement: ast.stmt) -> set[str]:
     """Names that ``statement`` gives a value in its own scope."""
     own = program.scope(statement)
@@ -227,7 +223,7 @@ def _is_of_comprehension(program: Program, node: ast.Name, name: str = "") -> bo
     for above in program.ancestors(node):
         if isinstance(above, ast.stmt):
             return False
-        if isinstance(above, _COMPREHENSIONS):
+        if isinstance(above, COMPREHENSIONS):
             own = (n for gen in above.generators for n in ast.walk(gen.target))
             if any(isinstance(one, ast.Name) and one.id == (name or node.id) for one in own):
                 return True

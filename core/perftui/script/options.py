@@ -16,7 +16,6 @@ from perftui.script.program import (
 )
 from perftui.script.uses import is_only_read
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DEEPEST = 3
 """Functions and attributes that hand the parsed command line on."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from perftui.script.program import Function, Loop, PatchRefusedError, Program, called_name
@@ -268,6 +268,17 @@ def step_loop(program: Program) -> Loop:
     return training[0]
 
 
+def trained_variables(calls: Iterable[ast.Call]) -> set[str]:
+    """The variables and attributes whose parameters ``calls`` ask for, to train them."""
+    return {
+        ast.unparse(call.func.value)
+        for call in calls
+        if called_name(call) in ("parameters", "named_parameters")
+        and isinstance(call.func, ast.Attribute)
+        and isinstance(call.func.value, (ast.Name, ast.Attribute))
+    }
+
+
 def model_name(program: Program, loop: Loop) -> str:
     """The name of the model that ``loop`` trains: called there, and its ``parameters()`` are asked
     for in the file.
@@ -280,12 +291,7 @@ def model_name(program: Program, loop: Loop) -> str:
         for call in ast.walk(loop)
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
     }
-    asked = {
-        call.func.value.id
-        for call in program.calls("parameters")
-        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name)
-    }
-    models = sorted(called & asked)
+    models = sorted(called & trained_variables(program.calls("parameters")))
     if len(models) != 1:
         which = ", ".join(models) or "none is known by name"
         raise PatchRefusedError(f"the loop has no single model: {which}")

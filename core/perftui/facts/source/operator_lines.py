@@ -47,6 +47,7 @@ from perftui.run.stack_samples import FORWARD, OPTIMIZER
 from perftui.run.stack_samples import STAGES as SAMPLED_STAGES
 from perftui.run.table import Table
 from perftui.script.program import tree_of
+from perftui.script.training import trained_variables
 from perftui.trace.categories import PYTHON
 from perftui.trace.model import NONE, Int64, Trace
 from perftui.trace.text import printable
@@ -229,9 +230,6 @@ def at(line: LineShare | None) -> str:
     return f" at {line.short}" if line.held else f" probably at {line.short}"
 
 
-_OF_MODELS = ("parameters", "named_parameters")
-
-
 @fact
 def model_line(facts: Facts) -> LineShare | None:
     """The line at which the variable whose parameters are trained gets its model; ``function`` is
@@ -284,14 +282,7 @@ def _calls(path: Path, changed: int, name: str) -> tuple[int, ...]:
 def _models(path: Path, changed: int) -> tuple[tuple[int, str], ...]:
     """Variables whose parameters are asked for, each with the first line that makes its model."""
     nodes = list(ast.walk(tree_of(path, changed)))
-    trained = {
-        ast.unparse(node.func.value)
-        for node in nodes
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in _OF_MODELS
-        and isinstance(node.func.value, (ast.Name, ast.Attribute))
-    }
+    trained = trained_variables(node for node in nodes if isinstance(node, ast.Call))
     made: dict[str, int] = {}
     for node in nodes:
         for name in _makes(node):

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from perftui.fixes.source.edits import Edit, RemoveKeyword, ReplaceLiteral, edit_of
 from perftui.script.names import qualified_name
 from perftui.script.program import (
+    COMPREHENSIONS,
+    FUNCTIONS,
     Decided,
     Literal,
     Loop,
@@ -24,9 +26,7 @@ from perftui.script.training import trains, trains_each_turn
 from perftui.script.uses import is_shown
 from perftui.script.values import Wanted
 
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_REPEATING = (Loop, *_COMPREHENSIONS)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_REPEATING = (Loop, *COMPREHENSIONS)
 _FEW = 4
 """Turns of a loop over values that are written out, such as "train" and "val": what it makes is
 made once for each of them."""
@@ -111,7 +111,7 @@ def _contexts(program: Program, call: ast.Call) -> list[Context]:
     for above in program.ancestors(call):
         if isinstance(above, ast.Call) and called_name(above) in ("iter", "next"):
             found.append(Context.ONE_PASS)
-        if isinstance(above, _FUNCTIONS):
+        if isinstance(above, FUNCTIONS):
             break
     again = _makes_again(program, call) or _called_in_loops(program, call)
     return [*found, *([Context.LOOP] if again else [])]
@@ -136,7 +136,7 @@ def _trains_for_epochs(program: Program, loop: ast.AST, call: ast.Call) -> bool:
 
 def _called_in_loops(program: Program, call: ast.Call) -> bool:
     """Whether the function around ``call`` is called in loops of the file and nowhere else."""
-    around = (one for one in program.ancestors(call) if isinstance(one, _FUNCTIONS))
+    around = (one for one in program.ancestors(call) if isinstance(one, FUNCTIONS))
     name = getattr(next(around, None), "name", "")
     calls = program.calls(name) if len(program.functions.get(name, ())) == 1 else []
     return bool(calls) and all(_makes_again(program, one) for one in calls)
@@ -148,7 +148,7 @@ def _loops(program: Program, call: ast.Call) -> Iterator[ast.AST]:
     for above in program.ancestors(call):
         if isinstance(above, _REPEATING) and not _evaluated_once(above, child):
             yield above
-        if isinstance(above, _FUNCTIONS):
+        if isinstance(above, FUNCTIONS):
             return
         child = above
 
@@ -158,7 +158,7 @@ def _few(program: Program, loop: ast.AST) -> ast.expr | None:
     over: ast.expr | None = None
     if isinstance(loop, ast.For):
         over = loop.iter
-    elif isinstance(loop, _COMPREHENSIONS) and len(loop.generators) == 1:
+    elif isinstance(loop, COMPREHENSIONS) and len(loop.generators) == 1:
         over = loop.generators[0].iter
     if isinstance(over, ast.Name):
         bindings = program.bindings(over.id)
@@ -170,7 +170,7 @@ def _few(program: Program, loop: ast.AST) -> ast.expr | None:
 
 def _evaluated_once(loop: ast.AST, child: ast.AST) -> bool:
     """Whether ``child`` is what a loop goes through."""
-    if isinstance(loop, _COMPREHENSIONS):
+    if isinstance(loop, COMPREHENSIONS):
         return child is loop.generators[0]
     return isinstance(loop, (ast.For, ast.AsyncFor)) and child is loop.iter
 

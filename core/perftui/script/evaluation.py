@@ -75,10 +75,8 @@ def _reads(program: Program, source: ast.stmt, name: str) -> Iterator[ast.expr]:
     """What reads ``name``, or of ``.name`` any attribute of that name, outside of ``source``."""
     inside = set(ast.walk(source))
     if name.startswith("."):
-        for node in program.nodes:
-            is_read = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
-            if is_read and node.attr == name[1:] and node not in inside:  # type: ignore[attr-defined]
-                yield node  # type: ignore[misc]
+        reads = program.attributes(name[1:], ast.Load)
+        yield from (node for node in reads if node not in inside)
     elif name in names_bound(program, source):
         yield from later_reads(program, source, name)
     else:

@@ -9,7 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from perftui.script.program import PatchRefusedError, Program, bound_name, called_name
+from perftui.script.program import (
+    PatchRefusedError,
+    Program,
+    assigned_value,
+    bound_name,
+    called_name,
+)
 from perftui.script.templates import Templates
 
 _Node = TypeVar("_Node", bound=ast.AST)
@@ -125,19 +131,12 @@ def goes_over_parameters(program: Program, over: ast.expr) -> bool:
 
 def _values(program: Program, name: ast.expr) -> list[ast.expr]:
     """All that the file assigns to a name or an attribute; none where one of them is not plain."""
-    found: list[ast.expr] = []
-    for node in program.nodes:
-        is_store = isinstance(getattr(node, "ctx", None), ast.Store)
-        same = isinstance(name, ast.Name) and bound_name(node) == name.id
-        if isinstance(name, ast.Attribute) and isinstance(node, ast.Attribute):
-            same = is_store and node.attr == name.attr
-        if not same:
-            continue
-        above = program.parents[node]
-        if not isinstance(above, ast.Assign) or above.targets != [node]:
-            return []
-        found.append(above.value)
-    return found
+    stores: list[ast.AST] = program.bindings(name.id) if isinstance(name, ast.Name) else []
+    if isinstance(name, ast.Attribute):
+        stores = [*program.attributes(name.attr, ast.Store)]
+    values = [assigned_value(program, one) for one in stores]
+    found = [one for one in values if one is not None]
+    return found if len(found) == len(stores) else []
 
 
 def _takes(found: ParameterLoop, statement: ast.stmt) -> bool:

@@ -157,17 +157,10 @@ def _sets_up(function: ast.AST) -> bool:
 
 def _only_use(program: Program, function: Function) -> ast.AST | None:
     """The only place of the file that names ``function``; None where there are none or several."""
-    named = [
-        one
-        for one in program.statements()
-        if isinstance(one, Function) and one.name == function.name
-    ]
     uses: list[ast.Name] | list[ast.Attribute] = program.loads(function.name)
     if isinstance(program.parents[function], ast.ClassDef):
-        nodes = ast.walk(program.tree)
-        attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
-        uses = [node for node in attributes if node.attr == function.name]
-    return uses[0] if len(uses) == len(named) == 1 else None
+        uses = program.attributes(function.name, ast.Load, ast.Store, ast.Del)
+    return uses[0] if len(uses) == len(program.functions[function.name]) == 1 else None
 
 
 _FUNCTIONS_BEFORE_LINE = 4

@@ -10,7 +10,7 @@ import pytest
 from perftui.experiments.trial.next_run import NextRun, Purpose
 from perftui.experiments.tune.journal import Attempt, Journal, Kept
 from perftui.fixes.model import FixOption
-from perftui_tui.dialogs.tuning import choices_of
+from perftui_tui.dialogs.experiment import TUNING
 from perftui_tui.look.rows import plain, width
 from perftui_tui.panes.tuning import tuning_line, tuning_rows
 from perftui_tui.reading.experiment_state import Stage
@@ -86,20 +86,20 @@ def test_at_the_end_all_of_it_stands_on_top_of_the_ladder() -> None:
     assert lines[:2] == ["2.10x faster (2.00 to 2.20) with all fixes", "3 tried, 2 kept in 5:00"]
     assert "  2.10x  all fixes together   2.10x faster (2.00 to 2.20)" in lines
     assert "written to train.py; u undoes it, the last fix first" in lines
-    keys = [choice.keys[0] for choice in choices_of(TUNED)]
+    keys = [choice.keys[0] for choice in TUNING.choices(TUNED)]
     assert keys == ["escape", "o", "u"]
 
 
 def test_where_nothing_is_kept_there_is_nothing_to_open_or_take_back() -> None:
     state = replace(TUNED, journal=Journal("run", "run", (PINNED,)), final=None)
     assert shown(state)[0] == "nothing was kept: no fix is proven here"
-    assert [choice.keys[0] for choice in choices_of(state)] == ["escape"]
+    assert [choice.keys[0] for choice in TUNING.choices(state)] == ["escape"]
 
 
 def test_what_was_not_recorded_yet_is_not_offered_to_be_opened() -> None:
     journal = Journal("run", "run", (WORKERS,), is_recorded=False)
     state = replace(TUNED, stage=Stage.STOPPED, journal=journal, final=None)
-    assert [choice.keys[0] for choice in choices_of(state)] == ["escape", "u"]
+    assert [choice.keys[0] for choice in TUNING.choices(state)] == ["escape", "u"]
 
 
 def test_a_budget_says_how_long_fixes_are_still_begun() -> None:

@@ -246,13 +246,16 @@ class PerftuiApp(ReadingApp):
 
     async def action_quit(self) -> None:
         """Leave, after asking what to do with a running training, trial or tuning."""
-        from perftui_tui.dialogs.run import QuitDialog, QuitExperimentDialog
+        from perftui_tui.dialogs.experiment import QuitExperimentDialog
+        from perftui_tui.dialogs.run import QuitDialog
 
         if isinstance(self.screen, (QuitDialog, QuitExperimentDialog)):
             return
         running = self.trials.running
         if running is not None and not running.is_leaving:
-            self.push_screen(running.quit_dialog(running.state), self._leave_experiment)
+            self.push_screen(
+                QuitExperimentDialog(running.view, running.state), self._leave_experiment
+            )
             return
         script = self._running_script()
         if script is None:

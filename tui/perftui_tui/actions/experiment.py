@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from perftui_tui.reading.experiment_state import ExperimentState, Stage
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from perftui_tui.actions.host import Host
     from perftui_tui.actions.new_proofs import NewProofs
     from perftui_tui.actions.source_fixes import SourceFixes
-    from perftui_tui.dialogs.experiment import ExperimentDialog
-    from perftui_tui.dialogs.run import QuitExperimentDialog
+    from perftui_tui.dialogs.experiment import ExperimentDialog, View
     from perftui_tui.look.rows import Row
 
 TICK = 1.0
@@ -32,9 +31,6 @@ class Experiment(Generic[State]):
     """One at a time, on a thread of its own; ``state`` is replaced there and drawn here.
 
     The thread waits for nothing of the app, so that it always comes to stop its training."""
-
-    NAME: ClassVar[str] = ""
-    """What it is, as a person reads it."""
 
     def __init__(
         self,
@@ -62,24 +58,17 @@ class Experiment(Generic[State]):
 
     # What each kind does in its own way
 
-    def line(self, state: State, now: float, cells: int) -> Row:
-        """How it stands, in one row."""
-        raise NotImplementedError
-
-    def dialog(self, state: State, now: float) -> ExperimentDialog[State]:
-        """All of it."""
-        raise NotImplementedError
-
-    def quit_dialog(self, state: State) -> QuitExperimentDialog:
-        """Asks before it is left."""
-        raise NotImplementedError
-
-    def result(self, state: State) -> str:
-        """Its result, in one line."""
+    @property
+    def view(self) -> View[State]:
+        """How it is shown."""
         raise NotImplementedError
 
     def take(self, answer: str | None, state: State) -> None:
         """Do what was answered in its dialog, beside closing and stopping it."""
+
+    def subject(self, _: State) -> str:
+        """Whose result is told."""
+        return self.view.name
 
     def done(self, state: State) -> None:
         """What follows once it has come to its end; nothing by default."""
@@ -103,7 +92,8 @@ class Experiment(Generic[State]):
 
     def row(self, cells: int) -> Row:
         """The row under each screen; empty before there is one."""
-        return self.line(self.state, self.clock(), cells) if self.state is not None else ()
+        state = self.state
+        return self.view.line(state, self.clock(), cells) if state is not None else ()
 
     def begin(self, state: State, work: Callable[[threading.Event], None]) -> None:
         """Show ``state``, and do the ``work`` on a thread until it ends or its event is set."""
@@ -136,12 +126,14 @@ class Experiment(Generic[State]):
 
     def show(self) -> None:
         """Show it in full."""
+        from perftui_tui.dialogs.experiment import ExperimentDialog
+
         if self.state is not None and not self.app.is_asking:
-            self._dialog = self.dialog(self.state, self.clock())
+            self._dialog = ExperimentDialog(self.view, self.state, self.clock())
             self.app.ask(self._dialog, self._answered)
 
     def _answered(self, answer: str | None) -> None:
-        from perftui_tui.dialogs.experiment import STOP
+        from perftui_tui.dialogs.run import STOP
 
         self._dialog = None
         if answer == STOP:
@@ -172,11 +164,12 @@ class Experiment(Generic[State]):
         if self.is_leaving:
             self.app.exit()
             return
+        text = f"{self.subject(state)}: {self.view.result(state)[0]}"
         if state.stage is Stage.DONE:
             self.done(state)
-            self.app.notify(self.result(state), markup=False)
+            self.app.notify(text, markup=False)
         else:
-            self.app.warn(self.result(state))
+            self.app.warn(text)
         self.app.refresh_screen()
 
     # On its thread

@@ -15,16 +15,12 @@ if TYPE_CHECKING:
     from perftui.fixes.model import FixOption
     from perftui.run.reader import RunSnapshot
     from perftui_tui.actions.trial_plan import TrialPlan
-    from perftui_tui.dialogs.experiment import ExperimentDialog
-    from perftui_tui.dialogs.run import QuitExperimentDialog
-    from perftui_tui.look.rows import Row
+    from perftui_tui.dialogs.experiment import View
     from perftui_tui.reading.trial_state import TrialState
 
 
 class PairedTrials(Experiment["TrialState"]):
     """A fix held against the training as it is, until it is known what it gains."""
-
-    NAME = "trial"
 
     def start(self, run: RunSnapshot, option: FixOption, plan: TrialPlan) -> None:
         """Try ``option`` on the training of ``run``, which is stopped first where it goes on.
@@ -49,40 +45,23 @@ class PairedTrials(Experiment["TrialState"]):
         )
         self.begin(state, lambda cancelled: self._go_through(run, state, cancelled))
 
-    def line(self, state: TrialState, now: float, cells: int) -> Row:
-        """The trial in one row."""
-        from perftui_tui.panes.trial import trial_line
+    @property
+    def view(self) -> View[TrialState]:
+        """How it is shown."""
+        from perftui_tui.dialogs.experiment import TRIAL
 
-        return trial_line(state, now, cells)
+        return TRIAL
 
-    def dialog(self, state: TrialState, now: float) -> ExperimentDialog[TrialState]:
-        """The trial in full."""
-        from perftui_tui.dialogs.trial import trial_dialog
-
-        return trial_dialog(state, now)
-
-    def quit_dialog(self, state: TrialState) -> QuitExperimentDialog:
-        """Asks whether the trial is stopped."""
-        from perftui.format import several
-        from perftui_tui.dialogs.run import QuitExperimentDialog
-
-        count = len(state.pairs)
-        so_far = f"{several(count, 'pair')} so far." if count else "No pair of runs so far."
-        return QuitExperimentDialog(self.NAME, state.option.title, so_far)
-
-    def result(self, state: TrialState) -> str:
-        """What the trial came to."""
-        from perftui_tui.panes.trial import result
-
-        return f"{state.option.title}: {result(state)[0]}"
+    def subject(self, state: TrialState) -> str:
+        """The fix that was tried."""
+        return state.option.title
 
     def take(self, answer: str | None, state: TrialState) -> None:
         """Write the fix, where that was chosen."""
-        from perftui_tui.dialogs.trial import WRITE
-        from perftui_tui.panes.trial import result
+        from perftui_tui.dialogs.experiment import WRITE
 
         if answer == WRITE:
-            self.source_fixes.write(state.option, result(state)[0])
+            self.source_fixes.write(state.option, self.view.result(state)[0])
 
     # On the thread of the trial
 

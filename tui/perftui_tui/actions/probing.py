@@ -10,23 +10,19 @@ from perftui_tui.actions.experiment import Experiment
 
 if TYPE_CHECKING:
     from perftui.run.manifest import Manifest
-    from perftui_tui.dialogs.experiment import ExperimentDialog
-    from perftui_tui.dialogs.run import QuitExperimentDialog
-    from perftui_tui.look.rows import Row
+    from perftui_tui.dialogs.experiment import View
     from perftui_tui.reading.probe_state import ProbeState
 
 
 class Probing(Experiment["ProbeState"]):
     """With the interpreter of the run on screen, and the disk that holds its data set."""
 
-    NAME = "probe"
-
     def offer(self, root: Path, manifest: Manifest) -> None:
         """Ask whether the machine is measured, and do it."""
         from perftui.probe.probe import SECONDS
         from perftui.run.manifest import data_place
         from perftui_tui.dialogs.choice import YES
-        from perftui_tui.dialogs.probe import ProbeDialog
+        from perftui_tui.dialogs.experiment import ProbeDialog
         from perftui_tui.reading.probe_state import ProbeState
 
         path = Path(data_place(manifest) or manifest.cwd)
@@ -38,29 +34,12 @@ class Probing(Experiment["ProbeState"]):
 
         self.app.ask(ProbeDialog(path, SECONDS), answered)
 
-    def line(self, state: ProbeState, now: float, cells: int) -> Row:
-        """The measurement in one row."""
-        from perftui_tui.panes.probe import probe_line
+    @property
+    def view(self) -> View[ProbeState]:
+        """How it is shown."""
+        from perftui_tui.dialogs.experiment import PROBE
 
-        return probe_line(state, now, cells)
-
-    def dialog(self, state: ProbeState, now: float) -> ExperimentDialog[ProbeState]:
-        """The measurement in full."""
-        from perftui_tui.dialogs.probe import probe_dialog
-
-        return probe_dialog(state, now)
-
-    def quit_dialog(self, state: ProbeState) -> QuitExperimentDialog:
-        """Asks whether it is stopped."""
-        from perftui_tui.dialogs.run import QuitExperimentDialog
-
-        return QuitExperimentDialog(self.NAME, str(state.path), "Nothing is kept so far.", "it")
-
-    def result(self, state: ProbeState) -> str:
-        """What it came to."""
-        from perftui_tui.panes.probe import result
-
-        return f"probe: {result(state)[0]}"
+        return PROBE
 
     def done(self, state: ProbeState) -> None:
         """Read the run again: its meters have scales now."""

@@ -104,7 +104,7 @@ class Trials:
 
     def show_latest(self) -> None:
         """Show the one that runs, or the last one; of a saved run what was proven last."""
-        from perftui_tui.dialogs.trial import proof_dialog
+        from perftui_tui.dialogs.experiment import proof_dialog
         from perftui_tui.panes.proof import newest
 
         if self.latest is not None:
@@ -247,7 +247,9 @@ class Trials:
             reason = "the new run has not shown anything yet: wait until it does"
         elif self.running is not None:
             stop = hint("{app.trial} can stop it")
-            reason = f"a {self.running.NAME} is running, and another run would disturb it: {stop}"
+            reason = (
+                f"a {self.running.view.name} is running, and another run would disturb it: {stop}"
+            )
         elif busy is not None:
             reason = (
                 f"{busy} is still running, and two trainings would disturb each other: wait until "

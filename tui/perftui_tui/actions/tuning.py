@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from perftui.experiments.trial.next_run import NextRun
     from perftui.experiments.tune.tune import Event, Trying
     from perftui_tui.actions.trial_plan import TrialPlan
-    from perftui_tui.dialogs.experiment import ExperimentDialog
-    from perftui_tui.dialogs.run import QuitExperimentDialog
-    from perftui_tui.look.rows import Row
+    from perftui_tui.dialogs.experiment import View
     from perftui_tui.reading.trial_state import TrialState
     from perftui_tui.reading.tuning_state import TuningState
 
@@ -25,13 +23,11 @@ if TYPE_CHECKING:
 class Tuning(Experiment["TuningState"]):
     """What ``perftui tune`` does; its journal lets either go on with what the other began."""
 
-    NAME = "tuning"
-
     def offer(self, root: Path, plan: TrialPlan, warnings: Sequence[str]) -> None:
         """Ask how the training of the run at ``root`` is tuned, and do it."""
         from perftui import format as fmt
         from perftui_tui.actions.trial_plan import BUDGET_SECONDS
-        from perftui_tui.dialogs.tuning import ALL, BUDGET, TuneDialog
+        from perftui_tui.dialogs.experiment import ALL, BUDGET, TuneDialog
 
         def answered(answer: str | None) -> None:
             if answer in (ALL, BUDGET):
@@ -54,34 +50,16 @@ class Tuning(Experiment["TuningState"]):
         )
         self.begin(state, lambda cancelled: self._go_through(state, cancelled))
 
-    def line(self, state: TuningState, now: float, cells: int) -> Row:
-        """The tuning in one row."""
-        from perftui_tui.panes.tuning import tuning_line
+    @property
+    def view(self) -> View[TuningState]:
+        """How it is shown."""
+        from perftui_tui.dialogs.experiment import TUNING
 
-        return tuning_line(state, now, cells)
-
-    def dialog(self, state: TuningState, now: float) -> ExperimentDialog[TuningState]:
-        """The tuning in full."""
-        from perftui_tui.dialogs.tuning import tuning_dialog
-
-        return tuning_dialog(state, now)
-
-    def quit_dialog(self, state: TuningState) -> QuitExperimentDialog:
-        """Asks whether the tuning is stopped."""
-        from perftui_tui.dialogs.run import QuitExperimentDialog
-
-        so_far = f"{len(state.attempts)} tried, {len(state.kept)} kept; proven fixes stay."
-        return QuitExperimentDialog(self.NAME, state.root.name, so_far)
-
-    def result(self, state: TuningState) -> str:
-        """What the tuning came to."""
-        from perftui_tui.panes.tuning import result
-
-        return f"tuning: {result(state)[0]}"
+        return TUNING
 
     def take(self, answer: str | None, state: TuningState) -> None:
         """Open the run recorded last, or take a fix back, where that was chosen."""
-        from perftui_tui.dialogs.tuning import OPEN, UNDO
+        from perftui_tui.dialogs.experiment import OPEN, UNDO
 
         if answer == OPEN and state.journal is not None:
             self.app.open_run(Path(state.journal.base), is_live=False)

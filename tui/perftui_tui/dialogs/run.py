@@ -32,25 +32,6 @@ class QuitDialog(ChoiceDialog):
         super().__init__("Quit perftui?", body, choices)
 
 
-class QuitExperimentDialog(ChoiceDialog):
-    """Stop a trial, a tuning or a probe, as ``name`` says, or stay. Returns STOP or CANCEL.
-
-    ``stops`` is what ends with the app."""
-
-    def __init__(
-        self, name: str, title: str, so_far: str, stops: str = "it and its training"
-    ) -> None:
-        body = (
-            row((f"A {name} is still running: ", "bold"), title),
-            Prose(f"{so_far} It needs this window: quitting stops {stops}."),
-        )
-        choices = (
-            Choice(("s",), f"stop the {name} and quit", STOP),
-            Choice(("escape", "c", "q"), "stay here", CANCEL),
-        )
-        super().__init__("Quit perftui?", body, choices)
-
-
 class DeleteRunDialog(ChoiceDialog):
     """Names the run and its size. Returns YES or NO."""
 

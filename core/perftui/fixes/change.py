@@ -65,7 +65,8 @@ class CallChange:
         """What else changes and what is left to be done, for a person: of ``patch``, and of the
         other calls that it does not reach."""
         sentences = patch.notes if patch else ()
-        short = (f"{Path(file).name}:{line}" for file, _, line in map(_parted, self.others))
+        parted = (place.rpartition(":") for place in self.others)
+        short = (f"{Path(file).name}:{line}" for file, _, line in parted)
         said = " ".join(sentences)
         left = [name for name in short if not re.search(rf"{re.escape(name)}\b", said)]
         if not left:
@@ -89,10 +90,6 @@ class SourceChange:
     argv: tuple[str, ...] | None = None
     why_not: str = ""
     """Why there is no patch."""
-
-
-def _parted(place: str) -> tuple[str, str, str]:
-    return place.rpartition(":")
 
 
 def source_change(change: CallChange, facts: Facts) -> SourceChange:
@@ -235,10 +232,31 @@ def changed_lines(change: LineChange, facts: Facts) -> SourceChange:
 
 def is_certain(change: LineChange) -> bool:
     """Whether the source, as it is now, can be changed so; cheap to ask again."""
+    return _refused_as(change) is None
+
+
+def has_subject(change: LineChange, facts: Facts) -> bool:
+    """Whether the file has anything of what ``change`` is about: one of several that answer the
+    same findings; cheap to ask again. One that was edited since the run may have had it."""
+    is_old = change.file is not None and edited_since(Path(change.file), facts.manifest)
+    return is_old or _refused_as(change) is not NothingToChangeError
+
+
+def _refused_as(change: LineChange) -> type[PatchRefusedError] | None:
+    """How the plan refuses the source as it is now; None where it does not."""
     if change.file is None or change.line is None:
-        return False
+        return PatchRefusedError
     path = Path(change.file)
-    return _is_certain(path, _modified(path), change.line, change.plan)
+    return _planned(path, _modified(path), change.line, change.plan)
+
+
+@lru_cache(maxsize=64)
+def _planned(path: Path, _: int, line: int, plan: Plan) -> type[PatchRefusedError] | None:
+    try:
+        plan(parse_program(read_source(path)), line)
+    except PatchRefusedError as refusal:
+        return type(refusal)
+    return None
 
 
 def _modified(path: Path) -> int:
@@ -248,36 +266,6 @@ def _modified(path: Path) -> int:
         return path.stat().st_mtime_ns
     except OSError:
         return 0
-
-
-@lru_cache(maxsize=64)
-def _is_certain(path: Path, _: int, line: int, plan: Plan) -> bool:
-    try:
-        plan(parse_program(read_source(path)), line)
-    except PatchRefusedError:
-        return False
-    return True
-
-
-def has_subject(change: LineChange, facts: Facts) -> bool:
-    """Whether the file has anything of what ``change`` is about: one of several that answer the
-    same findings; cheap to ask again. One that was edited since the run may have had it."""
-    if change.file is None or change.line is None:
-        return True
-    path = Path(change.file)
-    is_old = edited_since(path, facts.manifest)
-    return is_old or _has_subject(path, _modified(path), change.line, change.plan)
-
-
-@lru_cache(maxsize=64)
-def _has_subject(path: Path, _: int, line: int, plan: Plan) -> bool:
-    try:
-        plan(parse_program(read_source(path)), line)
-    except NothingToChangeError:
-        return False
-    except PatchRefusedError:
-        return True
-    return True
 
 
 def has_finding(facts: Facts, *rules: str) -> bool:

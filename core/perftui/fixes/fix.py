@@ -140,7 +140,8 @@ def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
     if isinstance(change, EnvironmentChange):
         return _of_environment(fix, change)
     override: Override | None = None
-    script_word = _script_word(facts)
+    script = script_of(facts.manifest)
+    script_word = script.word if script else None
     if isinstance(change, LineChange):
         written = changed_lines(change, facts)
         # Where the text can be tried, that is what would be written.
@@ -152,13 +153,18 @@ def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
         written = source_change(change, facts)
         patch_is_more = written.patch is not None and written.patch.changes_beside
         if not patch_is_more or script_word is None:
-            override = _of_call(fix, change)
+            override = Override(
+                change.target, dict(change.arguments), change.file, change.line, fix.id
+            )
     is_possible = isinstance(change, LineChange) or not change.why_not
     is_written = is_possible and not written.patch and stands_in_source(fix.id, change, facts)
+    notes = written.patch.notes if written.patch else ()
+    if isinstance(change, CallChange):
+        notes = () if change.why_not else change.notes(written.patch)
     return FixOption(
         fix=fix.id,
         title=change.title,
-        explanation=" ".join((fix.explanation, *_told(change, written))),
+        explanation=" ".join((fix.explanation, *notes)),
         risks=change.risks if is_possible else (),
         override=override,
         patch=written.patch,
@@ -170,10 +176,6 @@ def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
         script_word=script_word,
         is_written=is_written,
     )
-
-
-def _of_call(fix: Fix, change: CallChange) -> Override:
-    return Override(change.target, dict(change.arguments), change.file, change.line, fix.id)
 
 
 def _of_environment(fix: Fix, change: EnvironmentChange) -> FixOption:
@@ -188,15 +190,3 @@ def _of_environment(fix: Fix, change: EnvironmentChange) -> FixOption:
         why_not="it is set where the training is started",
         advice=f"{change.words} before the command",
     )
-
-
-def _told(change: CallChange | LineChange, written: SourceChange) -> tuple[str, ...]:
-    if isinstance(change, CallChange):
-        return () if change.why_not else change.notes(written.patch)
-    return written.patch.notes if written.patch else ()
-
-
-def _script_word(facts: Facts) -> int | None:
-    """Which word of the run's command is the path of its script; None where none is."""
-    script = script_of(facts.manifest)
-    return script.word if script else None

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from perftui.facts.fact import Facts
 from perftui.facts.source.source_search import matching_line
-from perftui.fixes.change import LineChange, has_finding, place_of
-from perftui.fixes.fix import Fix, line_fix
+from perftui.fixes.change import NamedLine, has_finding, place_of
+from perftui.fixes.fix import line_fix
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, ReplaceExpression, remove
 from perftui.script.attention import Attention, attention_of
@@ -99,10 +99,12 @@ _IN_THEM = frozenset({"tanh", "erf", "exp", "sigmoid", "mean"})
 def one_operator(program: Program, _: int) -> Sequence[Edit]:
     """Each activation and each layer norm that the functions of the file write out, as a call."""
     functions = [one for one in program.statements() if isinstance(one, ast.FunctionDef)]
-    functions = [one for one in functions if _may_hold_one(one)]
+    calls = {one: [n for n in ast.walk(one) if isinstance(n, ast.Call)] for one in functions}
     found = [
         _fused(program, function, node)
         for function in functions
+        # Others are not worth the time to look.
+        if not _IN_THEM.isdisjoint(map(called_name, calls[function]))
         for node in _outermost(program, function)
     ]
     edits = [edit for one in found if not isinstance(one, str) for edit in one]
@@ -110,12 +112,6 @@ def one_operator(program: Program, _: int) -> Sequence[Edit]:
         why = next((one for one in found if isinstance(one, str)), "")
         raise PatchRefusedError(why or "no line is certainly an activation or a layer norm")
     return edits
-
-
-def _may_hold_one(function: ast.FunctionDef) -> bool:
-    """Whether it is worth the time to look."""
-    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
-    return not _IN_THEM.isdisjoint(map(called_name, calls))
 
 
 def _outermost(program: Program, function: ast.FunctionDef) -> Iterator[ast.BinOp]:
@@ -194,14 +190,10 @@ def called_directly(program: Program, _: int) -> Sequence[Edit]:
     if not calls:
         raise PatchRefusedError("no line certainly calls torch's checkpoint")
     for call in calls:
-        if program.comments(call.lineno, call.end_lineno or call.lineno) and _is_long(call):
+        last = call.end_lineno or call.lineno
+        if last > call.lineno and program.comments(call.lineno, last):
             raise PatchRefusedError(f"there is a comment inside the call at line {call.lineno}")
     return [ReplaceExpression(program.span(call), _direct(call)) for call in calls]
-
-
-def _is_long(call: ast.Call) -> bool:
-    """Over several lines, where a comment would be lost."""
-    return call.end_lineno != call.lineno
 
 
 def _direct(call: ast.Call) -> str:
@@ -212,27 +204,22 @@ def _direct(call: ast.Call) -> str:
     return ast.unparse(ast.Call(function, arguments, rest))
 
 
-def _kept(facts: Facts) -> LineChange | None:
-    is_there = has_finding(facts, "backward-recompute")
-    found = matching_line(facts, r"\bcheckpoint\(") if is_there else None
-    if found is None:
-        return None
-    return LineChange(
-        "activations kept",
-        *found,
-        called_directly,
-        "call the layers without checkpoint()",
-        (Risk.MEMORY,),
-    )
+def _checkpoint(facts: Facts, rule: str) -> NamedLine | None:
+    found = matching_line(facts, r"\bcheckpoint\(") if has_finding(facts, rule) else None
+    return NamedLine(*found) if found else None
 
 
-RECOMPUTE = Fix(
+RECOMPUTE = line_fix(
     id="recompute-off",
     what="keep activations instead of computing them twice",
     explanation=(
         "Layers are called directly, and the activations that backward needs are kept. Results "
         "are the same; memory grows by the activations of all these layers."
     ),
-    change=_kept,
+    at=_checkpoint,
+    rules=("backward-recompute",),
+    title="activations kept",
+    plan=called_directly,
+    advice="call the layers without checkpoint()",
     risks=(Risk.MEMORY,),
 )

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from perftui.facts.fact import Facts
 from perftui.facts.script.evaluation import evaluation
 from perftui.facts.settings import settings
-from perftui.fixes.change import LineChange, has_finding, place_of, place_of_loop, place_or_script
+from perftui.fixes.change import (
+    LineChange,
+    NamedLine,
+    has_finding,
+    place_of,
+    place_of_loop,
+    place_or_script,
+)
 from perftui.fixes.fix import Fix, line_fix
 from perftui.fixes.model import Risk
 from perftui.fixes.source.arguments import is_sparse
@@ -241,22 +248,21 @@ def evaluated_without(program: Program, line: int) -> Sequence[Edit]:
     return (wrap(program, loop.lineno, loop.end_lineno or loop.lineno, header),)
 
 
-def _no_grad(facts: Facts) -> LineChange | None:
-    found, place = evaluation(facts), place_of(facts, "evaluation", "slow-steps")
-    if found is None or not found.lacks_no_grad or place is None:
-        return None
-    advice = f"{place.short}: evaluate under torch.no_grad()"
-    return LineChange(
-        "evaluation without gradients", place.file, place.line, evaluated_without, advice
-    )
+def _lacking_no_grad(facts: Facts, *rules: str) -> NamedLine | None:
+    found = evaluation(facts)
+    return place_of(facts, *rules) if found is not None and found.lacks_no_grad else None
 
 
-NO_GRAD = Fix(
+NO_GRAD = line_fix(
     id="no-grad",
     what="evaluate without recording gradients",
     explanation=(
         "Nothing is kept for a backward pass that never runs: results are the same, with less "
         "memory. A backward pass through the evaluation would raise an error."
     ),
-    change=_no_grad,
+    at=_lacking_no_grad,
+    rules=("evaluation", "slow-steps"),
+    title="evaluation without gradients",
+    plan=evaluated_without,
+    advice="evaluate under torch.no_grad()",
 )

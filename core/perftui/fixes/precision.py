@@ -105,8 +105,10 @@ def autocast(program: Program, _: int) -> Sequence[Edit]:
         raise PatchRefusedError(f"line {line} already sets a precision")
     loop = step_loop(program)
     model = model_name(program, loop)
-    forward = [at for at, one in enumerate(loop.body) if _calls_model(one, model)]
-    backward = [at for at, one in enumerate(loop.body) if _goes_backward(one)]
+    calls = [[n for n in ast.walk(one) if isinstance(n, ast.Call)] for one in loop.body]
+    called = [[one.func.id for one in row if isinstance(one.func, ast.Name)] for row in calls]
+    forward = [at for at, names in enumerate(called) if model in names]
+    backward = [at for at, row in enumerate(calls) if "backward" in map(called_name, row)]
     if len(backward) != 1 or not forward or forward[-1] >= backward[0]:
         raise PatchRefusedError(
             "forward and backward are not separate statements in the body of the loop"
@@ -115,16 +117,6 @@ def autocast(program: Program, _: int) -> Sequence[Edit]:
     first, last = covered[0].lineno, covered[-1].end_lineno or covered[-1].lineno
     torch = module_name(program, "torch")
     return (wrap(program, first, last, f'with {torch}.autocast("cuda", dtype={torch}.bfloat16)'),)
-
-
-def _calls_model(statement: ast.stmt, model: str) -> bool:
-    calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call))
-    return any(isinstance(call.func, ast.Name) and call.func.id == model for call in calls)
-
-
-def _goes_backward(statement: ast.stmt) -> bool:
-    calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call))
-    return any(called_name(call) == "backward" for call in calls)
 
 
 AUTOCAST = line_fix(

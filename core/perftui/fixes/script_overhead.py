@@ -393,28 +393,24 @@ def _name(program: Program, call: ast.Call) -> str | None:
     return ast.unparse(target) if isinstance(target, (ast.Name, ast.Attribute)) else None
 
 
-def _scheduled(facts: Facts) -> LineChange | None:
-    place = place_of(facts, "profiler-overhead")
-    if place is None or not runs_own_profiler(facts):
-        return None
-    return LineChange(
-        "the script's profiler for three steps",
-        place.file,
-        place.line,
-        few_steps,
-        f"{place.short}: profile(..., schedule=torch.profiler.schedule({_FEW})), "
-        "and its step() after each step",
-        (Risk.PROFILE,),
-    )
+def _own_profiler(facts: Facts, rule: str) -> NamedLine | None:
+    place = place_of(facts, rule)
+    return place if place is not None and runs_own_profiler(facts) else None
 
 
-SCHEDULE = Fix(
+SCHEDULE = line_fix(
     id="profiler-schedule",
     what="let the script's own profiler record a few steps and stop",
     explanation=(
         "The profiler records a few steps once, and its handler runs once; the rest of the "
         "training runs without the profiler. The training computes the same results."
     ),
-    change=_scheduled,
+    at=_own_profiler,
+    rules=("profiler-overhead",),
+    title="the script's profiler for three steps",
+    plan=few_steps,
+    advice=(
+        f"profile(..., schedule=torch.profiler.schedule({_FEW})), and its step() after each step"
+    ),
     risks=(Risk.PROFILE,),
 )

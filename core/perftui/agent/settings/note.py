@@ -57,33 +57,32 @@ def matmul(torch: Any) -> dict[str, Any]:
     }
 
 
-def cudnn(torch: Any) -> dict[str, Any]:
-    """Whether cuDNN is used, tries out algorithms, and only takes deterministic ones."""
+GETTERS = {
+    # Whether cuDNN is used, tries out algorithms, and only takes deterministic ones.
+    "cudnn": {
+        "enabled": "_get_cudnn_enabled",
+        "benchmark": "_get_cudnn_benchmark",
+        "deterministic": "_get_cudnn_deterministic",
+    },
+    # Whether oneDNN, which computes on the CPU, is used.
+    "mkldnn": {"enabled": "_get_mkldnn_enabled"},
+    # Which kernels scaled_dot_product_attention may choose from.
+    "attention": {
+        "flash": "_get_flash_sdp_enabled",
+        "memory_efficient": "_get_mem_efficient_sdp_enabled",
+        "math": "_get_math_sdp_enabled",
+        "cudnn": "_get_cudnn_sdp_enabled",
+    },
+}
+"""Functions of ``torch._C`` that read a switch."""
+
+
+def switches(torch: Any, group: str) -> dict[str, Any]:
+    """The switches of one group of ``GETTERS``."""
     c = torch._C
     return {
-        "enabled": attempt(c._get_cudnn_enabled),
-        "benchmark": attempt(c._get_cudnn_benchmark),
-        "deterministic": attempt(c._get_cudnn_deterministic),
-    }
-
-
-def mkldnn(torch: Any) -> dict[str, Any]:
-    """Whether oneDNN, which computes on the CPU, is in this torch and is used."""
-    c = torch._C
-    return {
-        "available": attempt(lambda: bool(c._has_mkldnn)),
-        "enabled": attempt(lambda: c._get_mkldnn_enabled()),
-    }
-
-
-def attention(torch: Any) -> dict[str, Any]:
-    """Which kernels scaled_dot_product_attention may choose from."""
-    c = torch._C
-    return {
-        "flash": attempt(lambda: c._get_flash_sdp_enabled()),
-        "memory_efficient": attempt(lambda: c._get_mem_efficient_sdp_enabled()),
-        "math": attempt(lambda: c._get_math_sdp_enabled()),
-        "cudnn": attempt(lambda: c._get_cudnn_sdp_enabled()),
+        name: attempt(lambda name: getattr(c, name)(), getter)
+        for name, getter in GETTERS[group].items()
     }
 
 
@@ -364,9 +363,12 @@ def settings_facts(
         "cores": cores,
         "environment": environment,
         "matmul": lambda: matmul(torch),
-        "cudnn": lambda: cudnn(torch),
-        "mkldnn": lambda: mkldnn(torch),
-        "attention": lambda: attention(torch),
+        "cudnn": lambda: switches(torch, "cudnn"),
+        "mkldnn": lambda: {
+            "available": attempt(lambda: bool(torch._C._has_mkldnn)),
+            **switches(torch, "mkldnn"),
+        },
+        "attention": lambda: switches(torch, "attention"),
         "build": lambda: build(torch),
         "devices": lambda: devices(torch),
         "dynamo": dynamo,

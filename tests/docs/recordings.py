@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from perftui.experiments.trial import finished
+from perftui.experiments import trial_runs
 from perftui.recorder import launch
 from perftui.recorder.launch import Launch, start
 from perftui.run.reader import RunReader
@@ -20,7 +20,7 @@ class Recordings:
     already. So the pairs of a trial take two runs in place of thirteen.
     """
 
-    PLACES = ((launch, "start"), (finished, "start"))
+    PLACES = ((launch, "start"), (trial_runs, "start"))
     """Where it is called."""
 
     def __init__(self, script: Path) -> None:

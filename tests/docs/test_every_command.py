@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.isolate.experiments import Side, experiments
-from perftui.experiments.isolate.isolate import Isolated, Isolation
-from perftui.experiments.trial.finished import facts_of
+from perftui.experiments.isolate import Isolated, Isolation, Side, experiments
+from perftui.experiments.trial_runs import facts_of
 from perftui.run.reader import RunSnapshot
 from perftui_tui.commands.usage import USAGE
 from tests.docs.alike import HOME, unlike
@@ -78,8 +77,8 @@ def test_commands_print_what_is_shown(place: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(place)
     fake = FakeTrial(*FASTER)
     fake.let(len(FASTER))
-    monkeypatch.setattr("perftui.experiments.trial.trial.trial", fake)
-    monkeypatch.setattr("perftui.experiments.isolate.isolate.isolate", played_isolation)
+    monkeypatch.setattr("perftui.experiments.trial.trial", fake)
+    monkeypatch.setattr("perftui.experiments.isolate.isolate", played_isolation)
     monkeypatch.setattr("perftui.probe.probe.SECONDS", 0.4)
     shown = [one for one in sessions(PLAYED) if one.command.words[0] != APP]
     assert len(shown) > 20

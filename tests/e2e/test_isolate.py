@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.isolate import isolate
-from perftui.experiments.isolate.experiments import Side
-from perftui.experiments.trial.finished import run_at
+from perftui.experiments import isolate
+from perftui.experiments.isolate import Side
+from perftui.experiments.trial_runs import run_at
 from perftui.report.isolation import as_object, text
 from tests.described import described
 from tests.docs.alike import masked

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.trial.trial import trial
-from perftui.experiments.trial.verdict import Outcome
+from perftui.experiments.trial import trial
+from perftui.experiments.verdict import Outcome
 from perftui.report.report import make_report
 from perftui.report.subject import load_subject
 from perftui.run.reader import RunReader

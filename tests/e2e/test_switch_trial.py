@@ -9,9 +9,8 @@ from statistics import median
 
 import pytest
 
-from perftui.experiments.trial.block_pairs import block_pairs
-from perftui.experiments.trial.blocks import BlockPlan
-from perftui.experiments.trial.same_losses import Agreement
+from perftui.experiments.blocks import BlockPlan, block_pairs
+from perftui.experiments.verdict import Agreement
 from perftui.fixes.model import FixOption
 from perftui.run.manifest import Override
 from perftui.run.reader import RunReader, RunSnapshot

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from perftui.experiments.trial.finished import TrialCancelledError
-from perftui.experiments.trial.next_run import Began, NextRun, Purpose, unseen
-from perftui.experiments.trial.progress import Pair, Progress
-from perftui.experiments.trial.runs import Arm, TrialRun
-from perftui.experiments.trial.verdict import is_decided, judge
+from perftui.experiments.progress import Began, NextRun, Pair, Progress, Purpose, unseen
+from perftui.experiments.trial_runs import Arm, TrialCancelledError, TrialRun
+from perftui.experiments.verdict import is_decided, judge
 from perftui.fixes.model import FixOption
 from perftui.run.reader import RunSnapshot
 
@@ -61,7 +59,7 @@ class Gate:
 
 
 class FakeTrial(Gate):
-    """Stands in for ``perftui.experiments.trial.trial.trial``."""
+    """Stands in for ``perftui.experiments.trial.trial``."""
 
     def __init__(self, *ratios: float) -> None:
         super().__init__()

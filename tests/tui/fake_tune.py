@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.trial.next_run import Began, NextRun, Purpose, unseen
-from perftui.experiments.trial.progress import Progress
-from perftui.experiments.trial.runs import Arm
-from perftui.experiments.trial.trial import MOST_PAIRS
-from perftui.experiments.trial.verdict import is_decided
+from perftui.experiments.progress import Began, NextRun, Progress, Purpose, unseen
+from perftui.experiments.trial import MOST_PAIRS
+from perftui.experiments.trial_runs import Arm
+from perftui.experiments.verdict import is_decided
 from perftui.fixes.model import Risk
 from perftui.recorder.launch import Launch
 from tests.tui.fake_trial import FASTER, Gate, progress_of
@@ -26,7 +25,7 @@ BASE = "20231115-221320-train"
 
 
 class PlayedRuns(Gate):
-    """Stands in for the runs of ``perftui.experiments.tune.tune``: four workers are faster than
+    """Stands in for the runs of ``perftui.experiments.tune``: four workers are faster than
     none, eight are not faster than four."""
 
     def __init__(self, script: Path) -> None:
@@ -80,8 +79,8 @@ def play(monkeypatch: pytest.MonkeyPatch, script: Path) -> PlayedRuns:
     """Let tuning play its runs."""
     played = PlayedRuns(script)
     # Without a choice of workers nothing is run to find their number.
-    monkeypatch.setattr("perftui.experiments.trial.worker_counts.counts_to_try", lambda _: ())
-    for where in ("tune.tune", "trial.trial"):
+    monkeypatch.setattr("perftui.experiments.trial.counts_to_try", lambda _: ())
+    for where in ("tune", "trial"):
         monkeypatch.setattr(f"perftui.experiments.{where}.paired_runs", played.paired_runs)
-    monkeypatch.setattr("perftui.experiments.tune.tune.record", played.record)
+    monkeypatch.setattr("perftui.experiments.tune.record", played.record)
     return played

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.trial.proof import read_proof
-from perftui.experiments.trial.verdict import Outcome
+from perftui.experiments.proof import read_proof
+from perftui.experiments.verdict import Outcome
 from perftui.run.layout import trials_of
 from perftui_tui.cli import main
 from perftui_tui.commands.exit_codes import code_of
@@ -76,7 +76,7 @@ def test_what_a_trial_proved_is_kept_for_the_app(
 ) -> None:
     fake = FakeTrial(*FASTER)
     fake.let(len(FASTER))
-    monkeypatch.setattr("perftui.experiments.trial.trial.trial", fake)
+    monkeypatch.setattr("perftui.experiments.trial.trial", fake)
     assert main(["try", "loader-workers", str(run)]) == 0
     told = capsys.readouterr()
     assert re.search(r"steps, with it and without; at least about \d+ min", told.err)

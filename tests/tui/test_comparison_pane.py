@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from perftui.experiments.comparison import compare
-from perftui.experiments.trial.proof import Proof
-from perftui.experiments.trial.verdict import Outcome
+from perftui.experiments.proof import Proof
+from perftui.experiments.verdict import Outcome
 from perftui.facts.fact import Facts
 from perftui.run.reader import RunReader
 from perftui_tui.look.format import milliseconds, per_second

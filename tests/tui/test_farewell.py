@@ -9,8 +9,8 @@ from typing import cast
 
 import pytest
 
-from perftui.experiments.trial.proof import Proof
-from perftui.experiments.trial.verdict import Outcome
+from perftui.experiments.proof import Proof
+from perftui.experiments.verdict import Outcome
 from perftui.run.layout import RunLayout
 from perftui_tui.app import PerftuiApp
 from perftui_tui.commands.achieved import achieved

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
-from perftui.experiments.trial.proof import Proof, ProvenPair
-from perftui.experiments.trial.verdict import Outcome
+from perftui.experiments.proof import Proof, ProvenPair
+from perftui.experiments.verdict import Outcome
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Override, Status, StopReason
 from perftui_tui.look.rows import plain

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from perftui.diagnosis.model import Diagnosis, Figure, Finding, Severity
-from perftui.experiments.trial.proof import Proof
-from perftui.experiments.trial.verdict import Outcome
+from perftui.experiments.proof import Proof
+from perftui.experiments.verdict import Outcome
 from perftui.facts.place import Place
 from perftui.run.manifest import Status
 from perftui_tui.screens.compare.screen import CompareScreen

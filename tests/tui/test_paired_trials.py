@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from perftui.experiments.trial.finished import TrialError
-from perftui.experiments.trial.proof import keep_proof, read_proof
+from perftui.experiments.proof import keep_proof, read_proof
+from perftui.experiments.trial_runs import TrialError
 from perftui.facts.fact import Facts, UnknownError
 from perftui.fixes.workers import with_workers
 from perftui.run.layout import RunLayout, trials_of
@@ -38,7 +38,7 @@ def ended(tmp_path: Path, script: Path) -> Path:
 @pytest.fixture
 def trial(monkeypatch: pytest.MonkeyPatch) -> FakeTrial:
     made = FakeTrial(*FASTER)
-    monkeypatch.setattr("perftui.experiments.trial.trial.trial", made)
+    monkeypatch.setattr("perftui.experiments.trial.trial", made)
     return made
 
 
@@ -140,7 +140,7 @@ def fewer(monkeypatch: pytest.MonkeyPatch, ended: Path) -> FakeTrial:
     """Finds that two workers are best, where four were offered."""
     made = FakeTrial(*FASTER)
     made.tried = with_workers(Facts(RunReader(ended).poll()), 2)
-    monkeypatch.setattr("perftui.experiments.trial.trial.trial", made)
+    monkeypatch.setattr("perftui.experiments.trial.trial", made)
     return made
 
 
@@ -364,7 +364,7 @@ async def test_a_run_of_too_few_steps_says_why_there_is_no_proof(
     def unknown(run: Facts) -> int:
         raise UnknownError("no step is steady yet")
 
-    monkeypatch.setattr("perftui.experiments.trial.runs.steps_of_each", unknown)
+    monkeypatch.setattr("perftui.experiments.trial_runs.steps_of_each", unknown)
     async with opened(ended, (120, 40)) as (app, pilot):
         await pilot.press("a")
         await until_shown(pilot, "Run again?")

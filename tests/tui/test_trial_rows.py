@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.trial.next_run import NextRun, Purpose
-from perftui.experiments.trial.progress import NO_PAIRS
-from perftui.experiments.trial.runs import Arm
-from perftui.experiments.trial.verdict import Outcome, TrialVerdict
+from perftui.experiments.progress import NO_PAIRS, NextRun, Purpose
+from perftui.experiments.trial_runs import Arm
+from perftui.experiments.verdict import Outcome, TrialVerdict
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.worker_curve import CurvePoint
 from perftui_tui.dialogs.choice import Prose

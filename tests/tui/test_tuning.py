@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from perftui.experiments.trial.finished import TrialError
-from perftui.experiments.trial.proof import read_proof
-from perftui.experiments.trial.verdict import Outcome
+from perftui.experiments.proof import read_proof
+from perftui.experiments.trial_runs import TrialError
+from perftui.experiments.verdict import Outcome
 from perftui.fixes.model import FixOption
 from perftui.run.layout import trials_of
 from perftui.run.reader import RunSnapshot
@@ -130,7 +130,7 @@ async def test_the_number_of_workers_that_is_tried_is_named(
         yield WorkerCurve((CurvePoint(1, 250 * MS), CurvePoint(2, 190 * MS)))
         return replace(option, title="num_workers 0 -> 2")
 
-    monkeypatch.setattr("perftui.experiments.trial.trial.best_option", best_option)
+    monkeypatch.setattr("perftui.experiments.trial.best_option", best_option)
     async with opened(ended, (80, 24)) as (app, pilot):
         await begin(pilot)
         await until_shown(pilot, "a step takes 250 ms with 1 worker, 190 ms with 2")

@@ -5,37 +5,76 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 from perftui import format as fmt
 from perftui.analysis.model import OpTable
-from perftui.experiments.comparison_notes import notes_of_runs, notes_of_traces
-from perftui.experiments.conditions import Difference, differences, other_machine
-from perftui.experiments.effect import missed
-from perftui.experiments.fewest_steps import FEWEST_STEPS
-from perftui.experiments.figures import FigureChange, figure_changes
-from perftui.experiments.in_force import effective_changes
-from perftui.experiments.noise import noise_of
-from perftui.experiments.ratios import Ratios
-from perftui.experiments.repeats import Repeats
-from perftui.experiments.same_work import busy, incomparable
-from perftui.experiments.trial.paired import Estimate
-from perftui.experiments.work_changes import (
+from perftui.experiments.changes import (
+    FigureChange,
     Whole,
     WorkChange,
     busy_time,
+    figure_changes,
     kernel_changes,
     operator_changes,
     own_time,
     shaped_changes,
 )
+from perftui.experiments.conditions import (
+    Difference,
+    busy,
+    conditions,
+    differences,
+    effective_changes,
+    incomparable,
+    is_source_unknown,
+    other_machine,
+)
+from perftui.experiments.effect import missed
+from perftui.experiments.noise import FEWEST_STEPS, Ratios, noise_of
+from perftui.experiments.repeats import Repeats
+from perftui.experiments.verdict import Estimate, Outcome
+from perftui.facts.cpu.machine import busy_host, machine_use
 from perftui.facts.fact import Facts
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.step_tables import StepTables, operators_by_shape, step_tables
 from perftui.facts.step.steps import step_breakdown
 from perftui.facts.step.trace_steps import trace_steps
+
+ONE_RUN_EACH = "one run each: no confidence interval"
+
+
+def notes_of_runs(before: Facts, after: Facts) -> tuple[str, ...]:
+    """Of two runs, one on each side."""
+    notes = [ONE_RUN_EACH, "losses were not compared"]
+    if None in (conditions(before).batch_size, conditions(after).batch_size):
+        notes.append("whether a step has the same number of samples in both runs is not known")
+    first, second = before.manifest, after.manifest
+    if first and second and is_source_unknown(first, second):
+        notes.append("both runs had uncommitted changes: whether the source is the same is unknown")
+    for name, run in (("first", before), ("second", after)):
+        use = machine_use(run)
+        if why := busy_host(run):
+            notes.append(f"the host was busy during the {name} run: {why}")
+        elif use.tree_cores is None and use.pressure is None:
+            notes.append(f"how busy the host was during the {name} run is not known")
+    return tuple(notes)
+
+
+def notes_of_traces(before: Facts, after: Facts) -> tuple[str, ...]:
+    """Of two traces, or of a run beside one."""
+    notes = ["one trace each: no confidence interval"]
+    notes.append("profiled steps take longer than others")
+    for name, side in (("first", before), ("second", after)):
+        if side.run is not None:
+            notes.append(f"only the newest window of the {name} run is compared")
+        elif (properties := side.analysis) is not None and len(properties.ranks) > 1:
+            notes.append(f"the {name} trace has several ranks")
+    notes.append("a trace has no telemetry, losses or loader arguments")
+    notes.append("whether a step is the same work on both sides is not known")
+    return tuple(notes)
 
 
 class Verdict(str, enum.Enum):
@@ -283,3 +322,31 @@ def _by_size(ratios: Ratios, noise: float) -> tuple[Verdict, str]:
             "the slowest and the fastest tenth of the steps"
         )
     return Verdict.NO_CLEAR_DIFFERENCE, unlike
+
+
+_OF_TRIAL = {
+    Outcome.FASTER: Verdict.FASTER,
+    Outcome.SLOWER: Verdict.SLOWER,
+    Outcome.NO_DIFFERENCE: Verdict.NO_CLEAR_DIFFERENCE,
+    Outcome.INCONCLUSIVE: Verdict.INCONCLUSIVE,
+}
+
+
+def with_repeats(found: Comparison, repeats: Repeats) -> Comparison:
+    """``found`` beside other runs of both sides.
+
+    With pairs enough they decide, as those of a trial; what forbids the comparison of the two still
+    does.
+    """
+    if min(len(repeats.before), len(repeats.after)) < 1 or len(repeats.ratios) < 1:
+        return found
+    if max(len(repeats.before), len(repeats.after)) == 1 and not repeats.left_out:
+        return found
+    notes = (*repeats.notes, *(note for note in found.notes if note != ONE_RUN_EACH))
+    named = replace(found, repeats=repeats, notes=notes)
+    verdict = repeats.verdict
+    if verdict.estimate is None or found.verdict is Verdict.INCONCLUSIVE:
+        return named
+    word = _OF_TRIAL[verdict.outcome]
+    reason = f"{verdict.headline}, by {fmt.several(verdict.estimate.pairs, 'pair')} of runs"
+    return replace(named, verdict=word, reason=reason, speedup=verdict.estimate.ratio)

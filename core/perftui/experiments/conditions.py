@@ -1,4 +1,4 @@
-"""What differs between the conditions of two runs: machine, versions, source and command."""
+"""What differs between two runs: machine, versions, source, command, settings, and their work."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import enum
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from perftui.facts.cpu.machine import busy_host
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, NotApplicableError, fact
 from perftui.facts.samples import finite, samples
-from perftui.facts.settings import settings
+from perftui.facts.settings import OptimizerSettings, Settings, settings
 from perftui.facts.step.steps import micro_batches, whole_training
 from perftui.run.manifest import Manifest
 from perftui.telemetry.gpu.names import gpu_prefixes
@@ -231,3 +233,129 @@ def _differ(
 ) -> Iterator[Difference]:
     if before and after and before != after:
         yield Difference(what, before, after, effect)
+
+
+LOADER_ARGUMENTS = (
+    "num_workers",
+    "pin_memory",
+    "persistent_workers",
+    "prefetch_factor",
+    "batch_size",
+)
+OPTIMIZER_ARGUMENTS = ("class_name", "fused", "foreach", "capturable")
+
+
+InForce = Mapping[str, Any]
+"""Values by name, as far as they are known; those of a loader or an optimizer may be None."""
+
+
+def effective_changes(before: Facts, after: Facts) -> tuple[str, ...]:
+    """Arguments of the training's loader and optimizer, threads and precision that are in force and
+    differ: ``num_workers 0 -> 2``, ``autocast none seen -> cuda bfloat16``."""
+    return in_force_changes(in_force(before), in_force(after))
+
+
+def in_force_changes(before: InForce, after: InForce) -> tuple[str, ...]:
+    """The same, of values that are kept."""
+    return tuple(
+        f"{name} {before[name]} -> {after[name]}"
+        for name in before
+        if name in after and before[name] != after[name]
+    )
+
+
+@fact
+def in_force(run: Facts) -> InForce:
+    """What the training is set up with."""
+    known, loader = settings(run), training_loader(run)
+    optimizer = _optimizer(known)
+    return {
+        **{name: getattr(loader, name) for name in LOADER_ARGUMENTS if loader},
+        **{name: getattr(optimizer, name) for name in OPTIMIZER_ARGUMENTS if optimizer},
+        **(dict(_switches(known)) if known else {}),
+    }
+
+
+def _optimizer(known: Settings | None) -> OptimizerSettings | None:
+    """The optimizer with most tensors."""
+    made = known.optimizers or () if known else ()
+    return max(made, key=lambda one: one.parameters or 0, default=None)
+
+
+def _switches(known: Settings) -> Iterator[tuple[str, Any]]:
+    """Threads, precision and modes by name, as far as they are known."""
+    threads, matmul, cudnn, modes = known.threads, known.matmul, known.cudnn, known.modes
+    named = (
+        ("threads", threads and threads.intra_op),
+        ("threads between operators", threads and threads.inter_op),
+        ("float32 products", matmul and matmul.float32_precision),
+        ("TensorFloat-32 in convolutions", matmul and matmul.cudnn_allow_tf32),
+        ("default dtype", modes and modes.default_dtype),
+        ("parameters", _dtypes(known)),
+        ("autocast", _autocast(known)),
+        ("cuDNN benchmark", cudnn and cudnn.benchmark),
+        ("deterministic", modes and modes.deterministic),
+        ("anomaly detection", modes and modes.anomaly),
+        ("compiled", known.compiled),
+    )
+    yield from ((name, value) for name, value in named if value is not None)
+
+
+def _dtypes(known: Settings) -> str | None:
+    """Data types of the parameters, that of the most elements first."""
+    elements: dict[str, int] = {}
+    for one in known.parameters or ():
+        elements[one.dtype] = elements.get(one.dtype, 0) + one.elements
+    return ", ".join(sorted(elements, key=lambda dtype: -elements[dtype])) or None
+
+
+def _autocast(known: Settings) -> str:
+    """A model that casts within its own forward is not seen from outside."""
+    cast = (known.autocast or {}).items()
+    return ", ".join(f"{device} {dtype}" for device, dtype in cast) or "none seen"
+
+
+def incomparable(before: Facts, after: Facts) -> str:
+    """Why two runs cannot be compared, empty where nothing is against it.
+
+    A step of one may not be the work of a step of the other, or one may have trained more steps: a
+    dataset that gives each worker a part makes more and smaller batches.
+    """
+    return other_work(conditions(before), conditions(after))
+
+
+def other_work(before: Conditions, after: Conditions) -> str:
+    """The same, of conditions that are kept."""
+    for name, old, new in (
+        ("batch size", before.batch_size, after.batch_size),
+        ("micro-batches a step", before.micro_batches, after.micro_batches),
+        ("training processes", before.processes, after.processes),
+    ):
+        if old is not None and new is not None and old != new:
+            return f"{name} {old} -> {new}: a step is not the same work in both runs"
+    counts = before.trained, after.trained
+    if None in counts or counts[0] == counts[1]:
+        return ""
+    steps = " and ".join(f"{count:,}" for count in counts)
+    most = [_most_samples(run) for run in (before, after)]
+    known = "" if None in most else f" (up to {most[0]:,} and {most[1]:,} samples)"
+    return f"the runs trained {steps} steps{known}: they did not do the same work"
+
+
+def busy(before: Facts, after: Facts) -> str:
+    """What kept the host busy and what to do about it, empty where it was not.
+
+    How large the difference is does not matter: a busy host alone makes such differences.
+    """
+    reasons = [(name, busy_host(run)) for name, run in (("first", before), ("second", after))]
+    known = [(name, why) for name, why in reasons if why]
+    if not known:
+        return ""
+    runs = "both runs" if len(known) == 2 else f"the {known[0][0]} run"
+    return f"the host was busy: {known[0][1]}; repeat {runs} on an idle machine"
+
+
+def _most_samples(run: Conditions) -> int | None:
+    if run.batch_size is None or run.trained is None:
+        return None
+    return run.batch_size * run.trained * (run.micro_batches or 1) * run.processes

@@ -1,6 +1,9 @@
-"""By how much two runs of one program differ."""
+"""By how much two runs of one program differ, and how many steps they need; loads no numpy."""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass
 
 MANY_STEPS = 80
 """Steady steps from which on two runs of one program agree well."""
@@ -20,3 +23,27 @@ step was 14 ms in one run and 38 ms in another."""
 def noise_of(steps: int) -> float:
     """The share that two runs of so many steady steps may differ by."""
     return NOISE_MANY if steps >= MANY_STEPS else NOISE_FEW
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """Step before over step after, > 1 where the second run is faster."""
+
+    mean: float
+    usual: float
+
+    @property
+    def opposite(self) -> bool:
+        """Whether one of ``mean`` and ``usual`` is faster and the other slower."""
+        return (self.mean - 1) * (self.usual - 1) < 0
+
+    @property
+    def cautious(self) -> float:
+        """The ratio closer to 1: what both the mean and the usual step vouch for."""
+        if self.opposite:
+            return 1.0
+        return min(self.mean, self.usual, key=lambda ratio: abs(math.log(ratio)))
+
+
+FEWEST_STEPS = 20
+"""Steady steps of each run below which there is no verdict."""

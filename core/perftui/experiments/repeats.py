@@ -9,12 +9,18 @@ from pathlib import Path
 
 from perftui import format as fmt
 from perftui.experiments.conditions import Conditions, differing
-from perftui.experiments.history import MOST_RUNS, LeftOut, PastRun, read_past_run, unlike
-from perftui.experiments.ratios import Ratios
-from perftui.experiments.same_command import runs_of, what_ran
-from perftui.experiments.trial.paired import next_look
-from perftui.experiments.trial.runs import spread
-from perftui.experiments.trial.verdict import TrialVerdict, judge
+from perftui.experiments.history import (
+    MOST_RUNS,
+    LeftOut,
+    PastRun,
+    read_past_run,
+    runs_of,
+    unlike,
+    what_ran,
+)
+from perftui.experiments.noise import Ratios
+from perftui.experiments.trial_runs import spread
+from perftui.experiments.verdict import TrialVerdict, judge, next_look
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,18 @@ from collections.abc import Callable, Iterator, Mapping
 
 from perftui import format as fmt
 from perftui.analysis.kernels.distinct_names import short_names
+from perftui.experiments.changes import (
+    BYTES,
+    CORES,
+    NS,
+    SHARE,
+    Amount,
+    FigureChange,
+    Whole,
+    WorkChange,
+    split,
+)
 from perftui.experiments.comparison import Comparison
-from perftui.experiments.figures import BYTES, CORES, NS, SHARE, FigureChange
-from perftui.experiments.work_changes import Amount, Whole, WorkChange, split
 from perftui.trace.text import printable
 
 MOST_ROWS = 10

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from perftui import format as fmt
 from perftui.diagnosis.model import Finding
-from perftui.experiments.trial.proof import Proof, read_proof
+from perftui.experiments.proof import Proof, read_proof
 from perftui.fixes.model import FixOption
 from perftui.report.report import Report
 from perftui.run.layout import trials_of

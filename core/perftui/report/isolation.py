@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from perftui import format as fmt
-from perftui.experiments.isolate.experiments import Side
-from perftui.experiments.isolate.isolate import Isolated, Isolation
+from perftui.experiments.isolate import Isolated, Isolation, Side
 from perftui.report.outputs.isolation import IsolationOutput, SideOutput
 from perftui.run.reader import RunSnapshot
 from perftui.trace.text import printable

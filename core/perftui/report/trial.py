@@ -9,9 +9,8 @@ from typing import Any, cast
 import msgspec
 
 from perftui import format as fmt
-from perftui.experiments.trial.paired import CONFIDENCE
-from perftui.experiments.trial.progress import Progress
-from perftui.experiments.trial.verdict import Outcome
+from perftui.experiments.progress import Progress
+from perftui.experiments.verdict import CONFIDENCE, Outcome
 from perftui.fixes.model import FixOption
 from perftui.report.blocks import cut
 from perftui.report.fit import LETTERS, cut_lists, fitting_lines, whole

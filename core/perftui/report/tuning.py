@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from perftui.experiments.trial.progress import Progress
-from perftui.experiments.trial.verdict import Outcome
-from perftui.experiments.tune.journal import Journal, Kept
-from perftui.experiments.tune.tune import Tuned
+from perftui.experiments.journal import Journal, Kept
+from perftui.experiments.progress import Progress
+from perftui.experiments.tune import Tuned
+from perftui.experiments.verdict import Outcome
 from perftui.fixes.model import FixOption, Patch
 from perftui.report.next_command import undo_command
 from perftui.report.outputs.changes import TuningOutput

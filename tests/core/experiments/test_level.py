@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.experiments.level import FEWEST_RUNS, Level, Place, levels
+from perftui.experiments.history import FEWEST_RUNS, Level, Place, levels
 from perftui.experiments.noise import NOISE_MANY
 
 MS = 1_000_000

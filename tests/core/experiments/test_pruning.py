@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.experiments import pruning
-from perftui.experiments.pruning import Limits, Pruning, Stored, disk_bytes, plan
+from perftui.experiments import removal
+from perftui.experiments.removal import Limits, Pruning, Stored, disk_bytes, plan
 from perftui.run.history import RunEntry
 from perftui.run.layout import RUNS_DIRECTORY, trials_of
 from perftui.run.manifest import Manifest, Status
@@ -148,9 +148,9 @@ def test_any_runs_go_as_an_obvious_search_finds(made, limits) -> None:
         if alive:
             blocked[str(at)] = "it lives"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pruning, "_entries", lambda _: [one.entry for one in stored])
-        patch.setattr(pruning, "_stored", lambda entry: stored[int(entry.run_id)])
-        patch.setattr(pruning, "why_kept", lambda root: blocked.get(root.name, ""))
+        patch.setattr(removal, "_entries", lambda _: [one.entry for one in stored])
+        patch.setattr(removal, "_stored", lambda entry: stored[int(entry.run_id)])
+        patch.setattr(removal, "why_kept", lambda root: blocked.get(root.name, ""))
         found = plan(Path("runs"), limits, NOW)
     assert set(names(found)) == slow_plan(stored, limits, blocked)
     assert not set(names(found)) & blocked.keys()

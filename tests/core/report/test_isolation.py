@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.isolate.experiments import Experiment, Side, experiments
-from perftui.experiments.isolate.isolate import Isolated, Isolation
+from perftui.experiments.isolate import Experiment, Isolated, Isolation, Side, experiments
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.fact import Facts
 from perftui.report.isolation import as_object, text

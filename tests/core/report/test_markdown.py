@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from perftui.experiments.trial.proof import Proof, ProvenPair, write_proof
-from perftui.experiments.trial.verdict import Outcome
+from perftui.experiments.proof import Proof, ProvenPair, write_proof
+from perftui.experiments.verdict import Outcome
 from perftui.report.markdown import render
 from perftui.report.markdown_text import code, fenced, folded, plain, table
 from perftui.report.report import make_report

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from perftui.experiments.comparison import Verdict, compare
-from perftui.experiments.trial.progress import Pair, Progress
-from perftui.experiments.trial.runs import Arm, TrialRun
-from perftui.experiments.trial.verdict import judge
-from perftui.experiments.tune.journal import Attempt, Journal, Kept
-from perftui.experiments.tune.tune import Tuned
+from perftui.experiments.journal import Attempt, Journal, Kept
+from perftui.experiments.progress import Pair, Progress
+from perftui.experiments.trial_runs import Arm, TrialRun
+from perftui.experiments.tune import Tuned
+from perftui.experiments.verdict import judge
 from perftui.facts.fact import Facts
 from perftui.fixes.apply import apply_patch, patch_store
 from perftui.fixes.model import FixOption, Patch, Risk

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perftui.experiments.rerun import repeat_launch
-from perftui.experiments.trial.restore import restore_all
+from perftui.experiments.restore import restore_all
 from perftui.fixes.apply import apply_patch, last_applied, undo, undoing
 from perftui.fixes.model import Patch
 from perftui.recorder.launch import Launch, prepare

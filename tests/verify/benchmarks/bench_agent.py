@@ -20,11 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perftui.experiments.trial.finished import facts_of
-from perftui.experiments.trial.runs import steps_of_each
-from perftui.experiments.trial.same_losses import Agreement
-from perftui.experiments.trial.trial import paired_runs
-from perftui.experiments.trial.verdict import Outcome
+from perftui.experiments.trial import paired_runs
+from perftui.experiments.trial_runs import facts_of, steps_of_each
+from perftui.experiments.verdict import Agreement, Outcome
 from perftui.fixes.model import Risk
 from perftui.recorder.launch import Launch
 

@@ -19,12 +19,10 @@ from itertools import chain
 from pathlib import Path
 from statistics import median
 
-from perftui.experiments.trial.blocks import BlockRun, block_plan, block_run
-from perftui.experiments.trial.finished import facts_of, run_at
-from perftui.experiments.trial.paired import LOOKS
-from perftui.experiments.trial.runs import Arm, noise, runs_of, steps_of_each
-from perftui.experiments.trial.verdict import TrialVerdict, is_decided, judge
-from perftui.experiments.tune.recording import record
+from perftui.experiments.blocks import BlockRun, block_plan, block_run
+from perftui.experiments.trial_runs import Arm, facts_of, noise, run_at, runs_of, steps_of_each
+from perftui.experiments.tune import record
+from perftui.experiments.verdict import LOOKS, TrialVerdict, is_decided, judge
 from perftui.fixes.model import FixOption
 from perftui.recorder.launch import Launch
 from perftui.run.manifest import Override

@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from perftui.experiments.level import FEWEST_RUNS, Place, levels
+from perftui.experiments.history import FEWEST_RUNS, Place, levels
 from perftui.experiments.noise import NOISE_MANY
 
 SPREADS = (0.03, 0.06, 0.09)

@@ -23,14 +23,21 @@ from statistics import median
 from typing import TypeVar
 
 from perftui import format as fmt
+from perftui.experiments import trial_runs as trial_runs
 from perftui.experiments.rerun import repeat_launch
-from perftui.experiments.trial import runs as trial_runs
-from perftui.experiments.trial.finished import facts_of, run_at
-from perftui.experiments.trial.paired import LOOKS
-from perftui.experiments.trial.runs import Arm, TrialRun, noise, order, shortened, steps_of_each
-from perftui.experiments.trial.timed import measured
-from perftui.experiments.trial.verdict import TrialVerdict, is_decided, judge
-from perftui.experiments.tune.recording import record
+from perftui.experiments.trial_runs import (
+    Arm,
+    TrialRun,
+    facts_of,
+    measured,
+    noise,
+    order,
+    run_at,
+    shortened,
+    steps_of_each,
+)
+from perftui.experiments.tune import record
+from perftui.experiments.verdict import LOOKS, TrialVerdict, is_decided, judge
 from perftui.recorder.launch import Launch
 
 SCRIPT = """

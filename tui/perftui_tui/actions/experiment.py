@@ -197,7 +197,7 @@ class Experiment(Generic[State]):
             self.set(stage=Stage.RUNNING, began=self.clock())
 
     def _run(self, work: Callable[[threading.Event], None], cancelled: threading.Event) -> None:
-        from perftui.experiments.trial.finished import TrialCancelledError, TrialError
+        from perftui.experiments.trial_runs import TrialCancelledError, TrialError
         from perftui.run.manifest import ManifestError
         from perftui_tui.actions.rerun import StartCancelledError, StillRunningError
 

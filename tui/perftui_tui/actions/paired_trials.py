@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from perftui_tui.actions.experiment import Experiment, first_stage
 
 if TYPE_CHECKING:
-    from perftui.experiments.trial.next_run import NextRun
-    from perftui.experiments.trial.progress import Progress
+    from perftui.experiments.progress import NextRun, Progress
     from perftui.fixes.model import FixOption
     from perftui.run.reader import RunSnapshot
     from perftui_tui.actions.trial_plan import TrialPlan
@@ -66,7 +65,7 @@ class PairedTrials(Experiment["TrialState"]):
     # On the thread of the trial
 
     def _go_through(self, run: RunSnapshot, state: TrialState, cancelled: threading.Event) -> None:
-        from perftui.experiments.trial.trial import trial
+        from perftui.experiments.trial import trial
         from perftui.run.layout import trials_of
 
         directory = trials_of(run.root)
@@ -83,7 +82,7 @@ class PairedTrials(Experiment["TrialState"]):
             self.set(run=now.run, run_began=now.run_began, made=now.made)
 
     def _keep(self, root: Path, option: FixOption, directory: Path, progress: Progress) -> None:
-        from perftui.experiments.trial.proof import keep_proof
+        from perftui.experiments.proof import keep_proof
 
         try:
             proof = keep_proof(option, progress, directory, time.time_ns())

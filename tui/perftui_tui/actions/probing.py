@@ -49,7 +49,7 @@ class Probing(Experiment["ProbeState"]):
     # On its thread
 
     def _measure(self, manifest: Manifest, path: Path, cancelled: threading.Event) -> None:
-        from perftui.experiments.trial.finished import TrialCancelledError
+        from perftui.experiments.trial_runs import TrialCancelledError
         from perftui.probe.ceilings import keep
         from perftui.probe.probe import ProbeCancelledError, WorkerError, probe
 

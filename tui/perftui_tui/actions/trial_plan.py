@@ -39,9 +39,9 @@ def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
     """What it takes to tune the training of ``snapshot``: the label says how many fixes there are
     to try now, the note how many runs each takes."""
     from perftui import format as fmt
-    from perftui.experiments.trial.trial import FEWEST_RUNS
-    from perftui.experiments.tune.journal import journal_of
-    from perftui.experiments.tune.tune import PAIRS
+    from perftui.experiments.journal import journal_of
+    from perftui.experiments.trial import FEWEST_RUNS
+    from perftui.experiments.tune import PAIRS
     from perftui.run.layout import trials_of
 
     plan, root = plan_of(snapshot), snapshot.source
@@ -74,11 +74,10 @@ def _triable(snapshot: Snapshot) -> frozenset[str]:
 def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
     """What a trial of ``option`` takes on the training of ``snapshot``, or of just any fix."""
     from perftui import format as fmt
-    from perftui.experiments.trial.blocks import block_plan
-    from perftui.experiments.trial.duration import run_seconds
-    from perftui.experiments.trial.paired import LOOKS
-    from perftui.experiments.trial.runs import runs_of, steps_of_each
-    from perftui.experiments.trial.worker_counts import counts_for
+    from perftui.experiments.blocks import block_plan
+    from perftui.experiments.trial import counts_for
+    from perftui.experiments.trial_runs import run_seconds, runs_of, steps_of_each
+    from perftui.experiments.verdict import LOOKS
     from perftui.facts.fact import UnknownError
     from perftui.facts.step.steps import steady_step
 

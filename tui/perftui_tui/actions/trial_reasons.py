@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perftui.experiments.fewest_steps import FEWEST_STEPS
+from perftui.experiments.noise import FEWEST_STEPS
 
 if TYPE_CHECKING:
     from perftui.fixes.model import FixOption

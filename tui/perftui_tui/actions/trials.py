@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perftui.experiments.fewest_steps import FEWEST_STEPS
+from perftui.experiments.noise import FEWEST_STEPS
 from perftui_tui.actions.new_proofs import NewProofs
 from perftui_tui.actions.paired_trials import PairedTrials
 from perftui_tui.actions.probing import Probing

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from perftui_tui.actions.experiment import Experiment, first_stage
 
 if TYPE_CHECKING:
-    from perftui.experiments.trial.next_run import NextRun
-    from perftui.experiments.tune.tune import Event, Trying
+    from perftui.experiments.progress import NextRun
+    from perftui.experiments.tune import Event, Trying
     from perftui_tui.actions.trial_plan import TrialPlan
     from perftui_tui.dialogs.experiment import View
     from perftui_tui.reading.trial_state import TrialState
@@ -70,7 +70,7 @@ class Tuning(Experiment["TuningState"]):
     # On the thread of the tuning
 
     def _go_through(self, state: TuningState, cancelled: threading.Event) -> None:
-        from perftui.experiments.tune.tune import tune
+        from perftui.experiments.tune import tune
         from perftui.report.tuning import offers
         from perftui.run.layout import trials_of
 
@@ -89,8 +89,8 @@ class Tuning(Experiment["TuningState"]):
 
     def _changes(self, event: Event) -> dict[str, Any]:
         """What ``event`` changes of the state."""
-        from perftui.experiments.tune.journal import Journal
-        from perftui.experiments.tune.tune import Keeping, Tuned
+        from perftui.experiments.journal import Journal
+        from perftui.experiments.tune import Keeping, Tuned
 
         if isinstance(event, Journal):
             return {"journal": event, "trial": None, "keeping": ""}
@@ -102,7 +102,7 @@ class Tuning(Experiment["TuningState"]):
 
     def _trial(self, event: Trying) -> TrialState | None:
         """The fix that is tried, with its pairs so far."""
-        from perftui.experiments.tune.tune import PAIRS
+        from perftui.experiments.tune import PAIRS
         from perftui_tui.reading.trial_state import TrialState
 
         state, now = self.state, self.clock()
@@ -123,8 +123,8 @@ class Tuning(Experiment["TuningState"]):
 
     def _learn(self, event: Event, directory: Path) -> None:
         """Note what was proven, and what was written."""
-        from perftui.experiments.trial.proof import read_proof
-        from perftui.experiments.tune.tune import Keeping, Trying
+        from perftui.experiments.proof import read_proof
+        from perftui.experiments.tune import Keeping, Trying
 
         if self.state is None:
             return

@@ -77,8 +77,8 @@ def _repeated(
     found: Comparison, line: CommandLine, sides: tuple[list[str], list[str]]
 ) -> Comparison:
     """``found`` beside the runs that are named, or those that repeat the two."""
+    from perftui.experiments.comparison import with_repeats
     from perftui.experiments.history import past_run
-    from perftui.experiments.repeated import with_repeats
     from perftui.experiments.repeats import found_repeats, repeats_of
 
     if max(map(len, sides)) > 1:

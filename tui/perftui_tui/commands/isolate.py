@@ -16,9 +16,9 @@ def isolate(line: CommandLine) -> int:
     Raises:
         UsageError: there is no such run, or it is too short.
     """
-    from perftui.experiments.isolate.isolate import Isolation
-    from perftui.experiments.isolate.isolate import isolate as run_each
-    from perftui.experiments.trial.finished import TrialError, run_at
+    from perftui.experiments.isolate import Isolation
+    from perftui.experiments.isolate import isolate as run_each
+    from perftui.experiments.trial_runs import TrialError, run_at
     from perftui.facts.fact import UnknownError
     from perftui.report.isolation import as_object, text
     from perftui.run.layout import trials_of

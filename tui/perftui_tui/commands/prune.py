@@ -12,7 +12,7 @@ from perftui_tui.commands.output import log, write
 from perftui_tui.commands.quantities import bytes_in, seconds_in
 
 if TYPE_CHECKING:
-    from perftui.experiments.pruning import Stored
+    from perftui.experiments.removal import Stored
 
 LIMITS = ("older-than", "keep", "max-size")
 """Options that say which runs go."""
@@ -25,7 +25,7 @@ def prune(runs: Path, line: CommandLine) -> int:
     Raises:
         UsageError: no limit is given, or the directory cannot be listed.
     """
-    from perftui.experiments.pruning import Limits, plan
+    from perftui.experiments.removal import Limits, plan
     from perftui.format import several, size
 
     if not any(name in line.values for name in LIMITS):

@@ -14,7 +14,7 @@ from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import log, write, write_object
 
 if TYPE_CHECKING:
-    from perftui.experiments.trial.progress import Progress
+    from perftui.experiments.progress import Progress
     from perftui.fixes.model import FixOption
 
 
@@ -24,7 +24,7 @@ def try_fix(line: CommandLine) -> int:
     Raises:
         UsageError: the fix cannot be tried, or the training is too short.
     """
-    from perftui.experiments.trial.finished import TrialError
+    from perftui.experiments.trial_runs import TrialError
 
     choice = choose(line, lambda option: option.is_triable)
     if not choice.option.is_triable:
@@ -41,7 +41,7 @@ def try_fix(line: CommandLine) -> int:
 
 
 def _steps(choice: Choice) -> int:
-    from perftui.experiments.trial.runs import steps_of_each
+    from perftui.experiments.trial_runs import steps_of_each
     from perftui.facts.fact import UnknownError
 
     try:
@@ -53,10 +53,9 @@ def _steps(choice: Choice) -> int:
 def _how(choice: Choice, steps: int) -> str:
     """What is run, and how long that takes at least, as far as the recorded run tells."""
     from perftui import format as fmt
-    from perftui.experiments.trial.blocks import block_plan
-    from perftui.experiments.trial.duration import run_seconds
-    from perftui.experiments.trial.paired import LOOKS
-    from perftui.experiments.trial.runs import runs_of
+    from perftui.experiments.blocks import block_plan
+    from perftui.experiments.trial_runs import run_seconds, runs_of
+    from perftui.experiments.verdict import LOOKS
 
     blocks = block_plan(choice.facts, choice.option, steps)
     how = f"pairs of runs of {steps} steps, with it and without"
@@ -70,7 +69,7 @@ def _how(choice: Choice, steps: int) -> str:
 
 
 def _run(choice: Choice, steps: int) -> Progress:
-    from perftui.experiments.trial.trial import trial
+    from perftui.experiments.trial import trial
     from perftui.run.layout import trials_of
 
     directory = trials_of(choice.root)
@@ -86,7 +85,7 @@ def _run(choice: Choice, steps: int) -> Progress:
 
 def _keep(option: FixOption, progress: Progress, directory: Path) -> None:
     """Write what is proven so far, for the app to show with the fix."""
-    from perftui.experiments.trial.proof import keep_proof
+    from perftui.experiments.proof import keep_proof
 
     try:
         keep_proof(option, progress, directory, time.time_ns())

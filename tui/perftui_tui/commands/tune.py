@@ -13,8 +13,8 @@ from perftui_tui.commands.output import log, write
 from perftui_tui.commands.target import find_target
 
 if TYPE_CHECKING:
-    from perftui.experiments.tune.journal import Journal
-    from perftui.experiments.tune.tune import Keeping, Trying, Tuned
+    from perftui.experiments.journal import Journal
+    from perftui.experiments.tune import Keeping, Trying, Tuned
 
 
 def tune(line: CommandLine) -> int:
@@ -23,7 +23,7 @@ def tune(line: CommandLine) -> int:
     Raises:
         UsageError: there is no such run, or it is too short.
     """
-    from perftui.experiments.trial.finished import TrialError
+    from perftui.experiments.trial_runs import TrialError
     from perftui.report.tuning import as_object, text
 
     root = find_target(line).path.resolve()
@@ -47,7 +47,7 @@ def tune(line: CommandLine) -> int:
 
 
 def _steps(root: Path) -> int:
-    from perftui.experiments.trial.runs import steps_of_each
+    from perftui.experiments.trial_runs import steps_of_each
     from perftui.facts.fact import Facts, UnknownError
     from perftui.run.manifest import ManifestError
     from perftui.run.reader import RunReader
@@ -59,7 +59,7 @@ def _steps(root: Path) -> int:
 
 
 def _run(root: Path, steps: int, deadline: float) -> Tuned:
-    from perftui.experiments.tune.tune import Tuned, tune
+    from perftui.experiments.tune import Tuned, tune
     from perftui.report.tuning import offers
     from perftui.run.layout import trials_of
 
@@ -74,8 +74,8 @@ def _run(root: Path, steps: int, deadline: float) -> Tuned:
 def _log(event: Trying | Keeping | Journal, known: int) -> int:
     """Log what is new, of a journal the attempts after the ``known`` first; returns how many there
     are."""
-    from perftui.experiments.tune.journal import Journal, Kept
-    from perftui.experiments.tune.tune import Keeping
+    from perftui.experiments.journal import Journal, Kept
+    from perftui.experiments.tune import Keeping
     from perftui.report.trial import worker_line
 
     if isinstance(event, Journal):

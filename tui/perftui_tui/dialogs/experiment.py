@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from perftui import format as fmt
-from perftui.experiments.trial.verdict import Outcome
+from perftui.experiments.verdict import Outcome
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose, yes_or_no
 from perftui_tui.dialogs.run import CANCEL, STOP
 from perftui_tui.keys.keymap import hint
@@ -22,7 +22,7 @@ from perftui_tui.reading.trial_state import TrialState
 from perftui_tui.reading.tuning_state import TuningState
 
 if TYPE_CHECKING:
-    from perftui.experiments.trial.proof import Proof
+    from perftui.experiments.proof import Proof
 
 CLOSE = "close"
 """One of the answers of an ``ExperimentDialog``, as are STOP and the next."""

@@ -12,7 +12,7 @@ from perftui_tui.reading.next_thing import NextThing, Todo, best_of
 from perftui_tui.reading.snapshot import Phase, Snapshot
 
 if TYPE_CHECKING:
-    from perftui.experiments.trial.proof import Proof
+    from perftui.experiments.proof import Proof
 
 MARKS: dict[Severity, Span] = {
     Severity.CRITICAL: ("!!", "bad"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from perftui import format as fmt
-from perftui.experiments.trial.same_losses import Agreement
+from perftui.experiments.verdict import Agreement
 from perftui_tui.charts.interval import interval_rows
 from perftui_tui.look.rows import Row, Span, row, wrap
 from perftui_tui.look.units import format_ns

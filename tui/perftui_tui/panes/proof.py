@@ -11,7 +11,7 @@ from perftui_tui.look.rows import Row, fold, row, wrap
 from perftui_tui.panes.pairs import BAR_CELLS, STYLES, pair_table
 
 if TYPE_CHECKING:
-    from perftui.experiments.trial.proof import Proof
+    from perftui.experiments.proof import Proof
 
 
 def proof_rows(proof: Proof, cells: int) -> list[Row]:

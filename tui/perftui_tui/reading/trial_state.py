@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from perftui_tui.reading.experiment_state import ExperimentState
 
 if TYPE_CHECKING:
-    from perftui.experiments.trial.next_run import NextRun
-    from perftui.experiments.trial.progress import Pair, Progress
-    from perftui.experiments.trial.verdict import TrialVerdict
+    from perftui.experiments.progress import NextRun, Pair, Progress
+    from perftui.experiments.verdict import TrialVerdict
     from perftui.fixes.model import FixOption
 
 
@@ -52,7 +51,7 @@ class TrialState(ExperimentState):
     def look(self) -> int:
         """The number of pairs at which the result is looked at next, or was looked at last."""
         # Every screen reads this file before its first frame, which must not load more than it.
-        from perftui.experiments.trial.paired import next_look
+        from perftui.experiments.verdict import next_look
 
         # Where blocks did not tell, pairs of runs begin anew.
         in_blocks = self.progress is not None and self.progress.block_steps is not None
@@ -62,7 +61,7 @@ class TrialState(ExperimentState):
     @property
     def last_look(self) -> int:
         """The number of pairs after which it ends at the latest."""
-        from perftui.experiments.trial.paired import LOOKS
+        from perftui.experiments.verdict import LOOKS
 
         return self.most_pairs or LOOKS[-1][0]
 

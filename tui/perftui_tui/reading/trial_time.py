@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perftui.experiments.trial.next_run import Purpose
-from perftui.experiments.trial.runs import runs_of
+from perftui.experiments.progress import Purpose
+from perftui.experiments.trial_runs import runs_of
 from perftui_tui.reading.trial_state import TrialState
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from perftui_tui.reading.experiment_state import ExperimentState
 
 if TYPE_CHECKING:
-    from perftui.experiments.trial.progress import Progress
-    from perftui.experiments.tune.journal import Attempt, Journal
+    from perftui.experiments.journal import Attempt, Journal
+    from perftui.experiments.progress import Progress
     from perftui_tui.reading.trial_state import TrialState
 
 

@@ -1,7 +1,7 @@
 """Keeps a copy of each file before a training that is only a trial writes to it.
 
 The training itself sees nothing of it: it opens the same files under the same names. Once it is
-over the recorder's reader puts them back (``experiments.trial.restore``). What is written by C++ is
+over the recorder's reader puts them back (``experiments.restore``). What is written by C++ is
 seen for ``torch.save`` only.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from perftui.experiments.same_command import earlier_runs_of
+from perftui.experiments.history import earlier_runs_of
 from perftui.run.manifest import Manifest
 
 NEWEST, HISTORY = "newest", "history"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from perftui import format as fmt
-from perftui.experiments.history import History
-from perftui.experiments.level import FEWEST_RUNS, Place
+from perftui.experiments.history import FEWEST_RUNS, History, Place
 from perftui.report.check.model import STEP_TIME, Check, Limits, State
 
 

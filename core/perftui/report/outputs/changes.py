@@ -7,13 +7,11 @@ from typing import Annotated, Literal, TypedDict
 from msgspec import Meta
 
 from perftui.experiments import comparison
+from perftui.experiments.changes import FigureChange, Whole, WorkChange
 from perftui.experiments.conditions import Difference
-from perftui.experiments.figures import FigureChange
-from perftui.experiments.trial.costs import Costs
-from perftui.experiments.trial.same_losses import LossCheck
-from perftui.experiments.trial.verdict import Outcome
-from perftui.experiments.tune.journal import Attempt
-from perftui.experiments.work_changes import Whole, WorkChange
+from perftui.experiments.journal import Attempt
+from perftui.experiments.progress import Costs
+from perftui.experiments.verdict import LossCheck, Outcome
 from perftui.report.outputs.common import Command, Ns, Ratio, Schema
 from perftui.report.outputs.finding import Numerics
 from perftui.run.worker_curve import CurvePoint

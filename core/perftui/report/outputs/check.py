@@ -7,8 +7,7 @@ from typing import Annotated, Literal, TypedDict
 from msgspec import Meta
 
 from perftui.experiments.conditions import Difference
-from perftui.experiments.history import LeftOut
-from perftui.experiments.level import Place
+from perftui.experiments.history import LeftOut, Place
 from perftui.report.check.model import State, Verdict
 from perftui.report.outputs.changes import InForce
 from perftui.report.outputs.common import Ratio, Schema, Share

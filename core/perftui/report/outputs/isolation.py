@@ -6,7 +6,7 @@ from typing import Annotated, TypedDict
 
 from msgspec import Meta
 
-from perftui.experiments.isolate.experiments import Side
+from perftui.experiments.isolate import Side
 from perftui.report.outputs.common import Schema
 
 Middle = Annotated[int | None, Meta(description="Median of the runs, ns; null if there is none.")]

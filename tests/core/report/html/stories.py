@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from perftui.experiments.trial.proof import Proof, ProvenPair, write_proof
-from perftui.experiments.trial.verdict import Outcome
+from perftui.experiments.proof import Proof, ProvenPair, write_proof
+from perftui.experiments.verdict import Outcome
 from perftui.report.html.page import render
 from perftui.report.report import Report, make_report
 from perftui.report.subject import load_subject

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from perftui.analysis.kernels.distinct_names import short_names
+from perftui.experiments.changes import Amount, Whole, WorkChange, split
 from perftui.experiments.comparison import Comparison
-from perftui.experiments.work_changes import Amount, Whole, WorkChange, split
 from perftui.facts.fact import Facts
 from perftui.facts.step.step_tables import operators_by_shape, step_tables
 from perftui.format import middle

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from perftui import format as fmt
 from perftui.diagnosis.model import Finding
-from perftui.experiments.trial.paired import CONFIDENCE
+from perftui.experiments.verdict import CONFIDENCE
 from perftui.fixes.model import FixOption
 from perftui_tui.dialogs.choice import Prose, labelled
 from perftui_tui.dialogs.fix import diff_rows, risk
@@ -18,7 +18,7 @@ from perftui_tui.panes.findings import proof_style
 from perftui_tui.reading.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from perftui.experiments.trial.proof import Proof
+    from perftui.experiments.proof import Proof
 
 INDENT = "     "
 

@@ -1,0 +1,205 @@
+"""Runs a training as it is and with one side left out, in turns, to see what each costs."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from perftui.experiments.effect import missed
+from perftui.experiments.rerun import repeat_launch
+from perftui.experiments.restore import restore_all
+from perftui.experiments.trial_runs import (
+    Arm,
+    TrialError,
+    facts_of,
+    finished,
+    measured,
+    shortened,
+    steps_of_each,
+)
+from perftui.facts.data_loader.loader import LoaderFacts, training_loader
+from perftui.facts.events import notes_of
+from perftui.facts.fact import Facts
+from perftui.facts.step.steps import micro_batches
+from perftui.fixes.workers import with_workers
+from perftui.recorder.launch import Launch
+from perftui.run.manifest import Override
+from perftui.run.reader import RunSnapshot
+
+BATCHES = 8
+"""Batches that are given again and again: enough to differ, few enough to be made in the warm-up
+and to stay in memory."""
+
+LOADER_SECONDS = 3.0
+"""For which a loader is timed alone."""
+
+
+class Side(str, enum.Enum):
+    """The part of a training that an experiment leaves out."""
+
+    INPUT = "input"
+    TRAINING = "training"
+    WORKER = "worker"
+    OUTPUT = "output"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A run with one side of the training left out."""
+
+    side: Side
+    what: str
+    """What is done, in a few words."""
+    overrides: tuple[Override, ...] = ()
+    times_batches: bool = False
+    """Whether it times the loader alone, and no steps."""
+    why_not: str = ""
+    """Why it cannot be made here; empty where it can."""
+
+
+def experiments(facts: Facts) -> tuple[Experiment, ...]:
+    """All of them, for the training of a run."""
+    loader = training_loader(facts)
+    none = "" if loader else "no DataLoader feeds the training"
+    alone = _isolate(loader, {"loader_alone": LOADER_SECONDS})
+    return (
+        Experiment(
+            Side.INPUT,
+            f"with the first {BATCHES} batches again and again",
+            (_isolate(loader, {"repeated_batches": BATCHES}),),
+            why_not=none,
+        ),
+        Experiment(Side.TRAINING, "the loader alone", (alone,), True, none),
+        _one_worker(facts, loader, alone, none),
+        Experiment(
+            Side.OUTPUT,
+            "without printing, logging and saving",
+            (Override("isolate", {"output": False}),),
+        ),
+    )
+
+
+def _isolate(loader: LoaderFacts | None, arguments: Mapping[str, Any]) -> Override:
+    known = loader or LoaderFacts()
+    return Override("isolate", dict(arguments), known.file, known.line)
+
+
+def _one_worker(facts: Facts, loader: LoaderFacts | None, alone: Override, none: str) -> Experiment:
+    what = "the loader alone, with one worker"
+    if loader is None:
+        return Experiment(Side.WORKER, what, why_not=none)
+    if loader.num_workers == 1:
+        return Experiment(Side.WORKER, what, why_not="it already has one worker")
+    option = with_workers(facts, 1)
+    if option is None or option.override is None:
+        return Experiment(Side.WORKER, what, why_not=option.why_not if option else none)
+    return Experiment(Side.WORKER, what, (option.override, alone), True)
+
+
+ROUNDS = 3
+"""Runs of each: their middle counts, and how far they are apart is shown."""
+
+SECONDS = 5.0
+"""Steady time of each run."""
+
+
+@dataclass(frozen=True)
+class Isolated:
+    """One experiment so far. Times are ns of a step; of a loader alone, of the batches of one."""
+
+    experiment: Experiment
+    times: tuple[int, ...] = ()
+    problem: str = ""
+    """Why there is no time of it."""
+
+    @property
+    def step_ns(self) -> int | None:
+        """The middle of its runs; None before the first."""
+        return round(median(self.times)) if self.times else None
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """The training as it is, and each of its sides."""
+
+    as_it_is: tuple[int, ...] = ()
+    """Steps of its runs, ns."""
+    sides: tuple[Isolated, ...] = ()
+    newest: str = ""
+    """What the run was that has just ended."""
+
+    @property
+    def runs(self) -> int:
+        """How many there were."""
+        return len(self.as_it_is) + sum(len(one.times) for one in self.sides)
+
+    @property
+    def step_ns(self) -> int | None:
+        """A step as it is: the middle of its runs; None before the first."""
+        return round(median(self.as_it_is)) if self.as_it_is else None
+
+
+def isolate(
+    run: RunSnapshot, directory: Path, cancelled: threading.Event, steps: int | None = None
+) -> Iterator[Isolation]:
+    """Repeat the training of ``run`` with each side left out, and yield how things stand after
+    each run of so many ``steps``, by default ``SECONDS`` of them.
+
+    The first run of all is not counted: it finds files and caches cold. An experiment that cannot
+    be made says why; the others go on.
+
+    Raises:
+        TrialError: the training itself fails, or is too short to judge.
+        TrialCancelledError: ``cancelled`` was set.
+        OSError: a run cannot be started.
+        UnknownError: the run has too few steps to know how many are needed.
+    """
+    facts = facts_of(run.root)
+    steps, batches = steps or steps_of_each(facts, SECONDS), micro_batches(facts) or 1
+    before = shortened(repeat_launch(run), directory, steps)
+    restore_all(directory)
+    measured(Arm.BEFORE, before, cancelled)
+    found = Isolation(sides=tuple(Isolated(one, (), one.why_not) for one in experiments(facts)))
+    for _ in range(ROUNDS):
+        step = measured(Arm.BEFORE, before, cancelled).step_ns
+        found = replace(found, as_it_is=(*found.as_it_is, step), newest="as it is")
+        yield found
+        for at, side in enumerate(found.sides):
+            if not side.problem:
+                sides = list(found.sides)
+                sides[at] = _with_run(side, before, batches, cancelled)
+                found = replace(found, sides=tuple(sides), newest=side.experiment.what)
+                yield found
+
+
+def _with_run(side: Isolated, before: Launch, batches: int, cancelled: threading.Event) -> Isolated:
+    """``side`` with one more run."""
+    overrides = (*before.overrides, *side.experiment.overrides)
+    launch = replace(before, overrides=overrides, name=side.experiment.what)
+    try:
+        if side.experiment.times_batches:
+            time = _loader_time(launch, cancelled) * batches
+        else:
+            done = measured(Arm.AFTER, launch, cancelled)
+            if why := missed(facts_of(done.root)):
+                return replace(side, problem=why)
+            time = done.step_ns
+    except TrialError as error:
+        return replace(side, problem=str(error))
+    return replace(side, times=(*side.times, round(time)))
+
+
+def _loader_time(launch: Launch, cancelled: threading.Event) -> float:
+    """What the loader takes for a batch when nothing else is done, ns."""
+    root, _ = finished(launch, cancelled)
+    facts = facts_of(root)
+    for note in notes_of(facts.events, "loader_alone"):
+        batches, taken = note.get("batches"), note.get("ns")
+        if isinstance(batches, int) and isinstance(taken, int) and batches:
+            return taken / batches
+    raise TrialError(missed(facts) or f"the loader delivered no batches to time: see {root}")

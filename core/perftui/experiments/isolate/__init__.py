@@ -1,1 +1,0 @@
-"""What each side of a training costs: it is run with that side left out."""

@@ -1,1 +1,0 @@
-"""Trials: a change of a training measured by pairs of runs, with it and without."""

@@ -1,0 +1,263 @@
+"""Tries the fixes of a training one after the other, and keeps those that are proven."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perftui.experiments.effect import missed
+from perftui.experiments.journal import (
+    NAME,
+    Attempt,
+    Journal,
+    Kept,
+    attempt_of,
+    carry_proofs,
+    journal_of,
+    keep_proofs,
+    write_journal,
+)
+from perftui.experiments.progress import NO_PAIRS, Began, Progress, unseen
+from perftui.experiments.rerun import Form, kept_text, repeat_launch, rerun_launch, text_override
+from perftui.experiments.trial import paired_runs, trial
+from perftui.experiments.trial_runs import (
+    TrialCancelledError,
+    TrialError,
+    facts_of,
+    finished,
+    run_at,
+)
+from perftui.experiments.verdict import Outcome
+from perftui.fixes.apply import apply_patch, patch_store, undo
+from perftui.fixes.command_line import launched_script
+from perftui.fixes.model import FixOption, Patch
+from perftui.recorder.launch import Launch
+
+
+def record(launch: Launch, steps: int, cancelled: threading.Event) -> Path:
+    """Run ``launch`` for so many steps with windows and samples; the directory of the run.
+
+    Raises:
+        TrialError: it failed.
+        TrialCancelledError: ``cancelled`` was set.
+        OSError: it cannot be started.
+    """
+    options = replace(launch.options, max_steps=steps, spares_files=True)
+    root, manifest = finished(replace(launch, options=options), cancelled)
+    if manifest.exit_code:
+        raise TrialError(f"with the fix the run ended with exit code {manifest.exit_code}: {root}")
+    return root
+
+
+Offers = Callable[[Path], Sequence[FixOption]]
+"""The fixes for what the run in a directory shows, best first."""
+
+PAIRS = 9
+"""Of each fix at most: what nine do not tell is worth no more time beside the others."""
+
+
+@dataclass(frozen=True)
+class Trying:
+    """A fix is being tried; of the end, all that was kept, as ``together`` makes it one fix."""
+
+    option: FixOption
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """A fix is proven: it is written to ``path``, or kept at run time where that is None, and the
+    training is recorded with it."""
+
+    option: FixOption
+    path: Path | None
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The end: ``final`` holds all that was kept against the training as it was, None where
+    nothing was kept."""
+
+    journal: Journal
+    final: Progress | None
+
+
+Event = Trying | Keeping | Journal | Tuned
+
+
+def tune(
+    first: Path,
+    directory: Path,
+    steps: int,
+    offers: Offers,
+    cancelled: threading.Event,
+    deadline: float = float("inf"),
+    began: Began = unseen,
+) -> Iterator[Event]:
+    """Tune the training of the run at ``first``; runs and the journal are kept in ``directory``.
+
+    The fixes of all findings are tried in their order, each on top of what was kept; what is
+    proven is written to the source where it can be, and the training is diagnosed anew. No fix is
+    begun after ``deadline``, by ``time.monotonic``. A journal of the same run is gone on with.
+    ``began`` is called before each run of a trial. Yields the journal at the beginning and after
+    each fix. What a fix is found to gain is kept as its proof, as that of a trial is.
+
+    Raises:
+        TrialError: the training itself fails, or is too short to judge.
+        TrialCancelledError: ``cancelled`` was set. What was proven until then stays.
+        OSError: a run cannot be started, or the journal or a proof not be written.
+    """
+    journal = journal_of(first, directory)
+    yield journal
+    if not journal.is_recorded:
+        journal = yield from _recorded(journal, directory, steps, cancelled)
+    while time.monotonic() < deadline:
+        option = _next(journal, offers(Path(journal.base)))
+        if cancelled.is_set():
+            raise TrialCancelledError
+        if option is None:
+            break
+        option, attempt = yield from _tried(journal, option, directory, steps, cancelled, began)
+        if attempt.outcome == Outcome.FASTER.value:
+            before = journal
+            journal = yield from _keep(journal, option, attempt, directory, steps, cancelled)
+            if journal.base != before.base:
+                carry_proofs(before, journal, directory)
+        else:
+            journal = journal.after(attempt)
+        write_journal(directory / NAME, journal)
+        yield journal
+    final = yield from _final(journal, directory, steps, cancelled, began)
+    yield Tuned(journal, final)
+
+
+def together(journal: Journal) -> FixOption:
+    """All that was kept as one fix, with the risks of each."""
+    risks = dict.fromkeys(risk for one in journal.kept for risk in one.risks)
+    explanation = "all fixes that were kept, compared with the original training"
+    return FixOption("", "all fixes together", explanation, tuple(risks))
+
+
+def _next(journal: Journal, options: Sequence[FixOption]) -> FixOption | None:
+    """The first fix that can be tried and was not."""
+    triable = (one for one in options if one.is_triable)
+    return next((one for one in triable if not journal.has_tried(one.fix, one.title)), None)
+
+
+def _tried(
+    journal: Journal,
+    option: FixOption,
+    directory: Path,
+    steps: int,
+    cancelled: threading.Event,
+    began: Began,
+) -> Generator[Trying, None, tuple[FixOption, Attempt]]:
+    """What was tried, which may be another number of workers, and what came of it."""
+    run = run_at(Path(journal.base))
+    progress = NO_PAIRS
+    yield Trying(option, progress)
+    try:
+        for progress in trial(run, option, directory, steps, cancelled, PAIRS, began):
+            option = progress.option or option
+            keep_proofs(journal, option, progress, directory, time.time_ns())
+            yield Trying(option, progress)
+    except TrialError as error:
+        if not progress.pairs and not journal.attempts:
+            # Nothing has run yet: it may be the training itself.
+            raise
+        failed = Attempt(option.fix, option.title, Outcome.INCONCLUSIVE.value, str(error))
+        return option, failed
+    return option, attempt_of(option, progress)
+
+
+def _keep(
+    journal: Journal,
+    option: FixOption,
+    attempt: Attempt,
+    directory: Path,
+    steps: int,
+    cancelled: threading.Event,
+) -> Generator[Keeping, None, Journal]:
+    """Write the fix, or keep it at run time, and record what the training is with it."""
+    run = run_at(Path(journal.base))
+    if option.patch is not None:
+        # One store for all of them, so that each can be taken back beside the run that was tuned.
+        store = patch_store(Path(journal.first))
+        originals = dict(journal.originals)
+        originals.setdefault(str(option.patch.path), _saved(option.patch, store))
+        applied = apply_patch(option.patch, store, option.title, option.fix)
+        kept = replace(attempt, kept=Kept.WRITTEN, path=applied.path)
+        written = replace(journal.after(kept), originals=originals, is_recorded=False)
+        # It is known before the run is made: whatever ends that run, the fix is in the source.
+        write_journal(directory / NAME, written)
+        yield Keeping(option, option.patch.path)
+        try:
+            root = record(rerun_launch(run, option, Form.SOURCE), steps, cancelled)
+        except TrialError as error:
+            undo(applied, store)
+            failed = Outcome.INCONCLUSIVE.value
+            return journal.after(replace(attempt, outcome=failed, headline=str(error)))
+        if not missed(facts_of(root)):
+            return replace(written, base=str(root), is_recorded=True)
+        undo(applied, store)
+    if option.override is None:
+        return journal.after(replace(attempt, outcome=Outcome.NO_EFFECT.value))
+    yield Keeping(option, None)
+    root = record(rerun_launch(run, option), steps, cancelled)
+    kept = replace(attempt, kept=Kept.OVERRIDE, advice=_by_hand(option))
+    return replace(journal.after(kept), base=str(root))
+
+
+def _recorded(
+    journal: Journal, directory: Path, steps: int, cancelled: threading.Event
+) -> Generator[Keeping, None, Journal]:
+    """Record the training as the last fix that was written left it, which was not come to."""
+    last = journal.kept[-1]
+    yield Keeping(FixOption(last.fix, last.title, ""), Path(last.path or ""))
+    launch = replace(repeat_launch(run_at(Path(journal.base))), name=last.title)
+    root = record(launch, steps, cancelled)
+    recorded = replace(journal, base=str(root), is_recorded=True)
+    carry_proofs(journal, recorded, directory)
+    write_journal(directory / NAME, recorded)
+    return recorded
+
+
+def _saved(patch: Patch, store: Path) -> str:
+    """A copy of the file as it is before it is written for the first time."""
+    return str(kept_text(store, patch.path, patch.before))
+
+
+def _by_hand(option: FixOption) -> str:
+    return " ".join(option.argv) if option.argv else option.advice
+
+
+def _final(
+    journal: Journal, directory: Path, steps: int, cancelled: threading.Event, began: Began
+) -> Generator[Trying, None, Progress | None]:
+    """All that was kept against the training as it was; what the last pair says."""
+    if not journal.kept:
+        return None
+    before, after = _as_it_was(journal), repeat_launch(run_at(Path(journal.base)))
+    option, progress = together(journal), None
+    yield Trying(option, NO_PAIRS)
+    pairs = paired_runs(before, after, directory, steps, cancelled, risks=option.risks, began=began)
+    for progress in pairs:
+        yield Trying(option, progress)
+    return progress
+
+
+def _as_it_was(journal: Journal) -> Launch:
+    """The launch of the first run, with the text that its files had then."""
+    launch = repeat_launch(run_at(Path(journal.first)))
+    script = launched_script(launch.command, launch.cwd)
+    word = script.word if script else None
+    if word is None:
+        return launch
+    texts = tuple(
+        text_override(launch.command, word, Path(path), Path(copy))
+        for path, copy in journal.originals.items()
+    )
+    return replace(launch, overrides=(*launch.overrides, *texts))

@@ -1,1 +1,0 @@
-"""Tuning: one fix after the other is tried, and what is proven stays."""

@@ -1,0 +1,118 @@
+"""The estimate of paired runs against a reckoning by ranks, and what is said of it."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations_with_replacement
+from statistics import median
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.experiments.verdict import LOOKS, Outcome, estimate, judge, next_look
+
+LOGS = st.floats(-0.7, 0.7, allow_nan=False).filter(lambda one: abs(one) > 1e-6)
+
+
+def ratios(look: int) -> st.SearchStrategy[list[float]]:
+    return st.lists(LOGS, min_size=look, max_size=look, unique_by=abs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("pairs", "outermost"), LOOKS)
+def test_the_interval_leaves_1_out_where_wilcoxon_says_so(pairs: int, outermost: int) -> None:
+    @given(ratios(pairs))
+    def as_by_ranks(logs: list[float]) -> None:
+        by_size = sorted(logs, key=abs)
+        against = sum(rank for rank, one in enumerate(by_size, 1) if one < 0)
+        found = estimate([math.exp(one) for one in logs])
+        assert found is not None
+        assert (found.low > 1) is (against < outermost)
+
+    as_by_ranks()
+
+
+@given(ratios(9))
+def test_the_ratio_is_the_middle_of_all_means_of_two(logs: list[float]) -> None:
+    found = estimate([math.exp(one) for one in logs])
+    assert found is not None
+    means = [(one + other) / 2 for one, other in combinations_with_replacement(logs, 2)]
+    assert math.log(found.ratio) == pytest.approx(median(means), abs=1e-9)
+    assert found.low <= found.ratio <= found.high
+
+
+@given(ratios(6))
+def test_turned_around_it_is_as_much_slower(logs: list[float]) -> None:
+    one, other = (estimate([math.exp(sign * log) for log in logs]) for sign in (1, -1))
+    assert one is not None
+    assert other is not None
+    assert other.ratio == pytest.approx(1 / one.ratio)
+    assert (other.low, other.high) == (pytest.approx(1 / one.high), pytest.approx(1 / one.low))
+
+
+def test_between_looks_nothing_changes() -> None:
+    assert estimate([1.5] * 5) is None
+    assert estimate([1.5] * 6 + [0.1, 0.1]) == estimate([1.5] * 6)
+    assert [next_look(pairs) for pairs in (0, 6, 8, 9, 14)] == [6, 9, 9, 14, None]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "spread", "pairs", "outcome", "headline"),
+    [
+        (2.1, 0.1, 6, Outcome.FASTER, "2.10x faster (2.00 to 2.20)"),
+        (0.5, 0.01, 6, Outcome.SLOWER, "2.00x slower (1.96 to 2.04)"),
+        (1.0, 0.01, 6, Outcome.NO_DIFFERENCE, "no difference (0.99 to 1.01)"),
+        (
+            1.05,
+            0.1,
+            6,
+            Outcome.INCONCLUSIVE,
+            "not clear: 1.05x (0.95 to 1.15): 3 more pairs needed",
+        ),
+        (1.1, 0.05, 6, Outcome.FASTER, "1.10x faster (1.05 to 1.15)"),
+        (1.05, 0.1, 14, Outcome.INCONCLUSIVE, "not clear: 1.05x (1.00 to 1.10)"),
+        (1.0, 0.08, 14, Outcome.NO_DIFFERENCE, "no difference beyond 4.5 % (0.96 to 1.04)"),
+        (
+            1.0,
+            0.08,
+            9,
+            Outcome.INCONCLUSIVE,
+            "not clear: 1.00x (0.94 to 1.06): 5 more pairs needed",
+        ),
+        (1.06, 0.04, 14, Outcome.FASTER, "1.06x faster (1.04 to 1.08)"),
+        (2.0, 0.1, 4, Outcome.INCONCLUSIVE, "not yet known: 2 more pairs needed"),
+    ],
+)
+def test_what_is_said(
+    ratio: float, spread: float, pairs: int, outcome: Outcome, headline: str
+) -> None:
+    said = judge([ratio + spread * (2 * at / (pairs - 1) - 1) for at in range(pairs)])
+    assert (said.outcome, said.while_running) == (outcome, headline)
+
+
+def test_an_unclear_result_says_that_runs_were_disturbed() -> None:
+    pairs = [1.0, 1.02, 1.05, 1.08, 1.1, 1.04]
+    said = judge(pairs, disturbed=True).headline
+    assert said == "not clear: 1.05x (1.00 to 1.10), the runs were disturbed"
+    assert "disturbed" not in judge([2.0, 2.1, 2.2, 2.3, 2.05, 2.15], disturbed=True).headline
+
+
+def test_a_wide_interval_says_first_what_is_certain() -> None:
+    pairs = [1.1, 2.0, 3.5, 4.0, 9.0, 12.0]
+    said = judge(pairs)
+    assert said.headline == "at least 1.10x faster, likely 3.74x (up to 12.00x)"
+    assert "a quieter machine narrows it" in said.notes[0]
+    turned = judge([1 / one for one in pairs])
+    assert turned.headline == "at least 1.10x slower, likely 3.74x (up to 12.00x)"
+    assert not judge([2.0, 2.1, 2.2, 2.3, 2.05, 2.15]).notes
+    assert not judge([0.1, 0.3, 1.1, 2.0, 4.0, 9.0]).notes
+
+
+def test_a_gain_within_what_the_machine_does_by_itself_is_none() -> None:
+    pairs = [1.04, 1.05, 1.06, 1.045, 1.055, 1.05]
+    assert judge(pairs).outcome is Outcome.FASTER
+    # The mean of six pairs is off by less than two runs are.
+    assert judge(pairs, floor=0.05).outcome is Outcome.FASTER
+    assert judge(pairs, floor=0.12).outcome is Outcome.INCONCLUSIVE
+    assert judge([1 / one for one in pairs]).outcome is Outcome.SLOWER

@@ -1,0 +1,278 @@
+"""What a tuning keeps, tells and leaves behind, with runs whose times are known."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from perftui.experiments import trial as trials
+from perftui.experiments import tune as tuning
+from perftui.experiments.journal import NAME, Journal, Kept, journal_of, read_journal
+from perftui.experiments.progress import Pair, Progress
+from perftui.experiments.proof import read_proof
+from perftui.experiments.trial_runs import Arm, TrialCancelledError, TrialError, TrialRun
+from perftui.experiments.tune import Keeping, Trying, Tuned
+from perftui.experiments.verdict import judge
+from perftui.fixes.apply import last_applied, patch_store, undo
+from perftui.fixes.model import FixOption, Patch, Risk
+from perftui.recorder.launch import Launch
+from perftui.run.layout import trials_of
+from perftui.run.manifest import Override
+from tests.tui.recorded import ENDED, write_run
+
+MS = 1_000_000
+BEFORE, AFTER = b"workers = 0\n", b"workers = 4\n"
+
+
+def progress_of(ratio: float, pairs: int) -> Progress:
+    made = tuple(
+        Pair(
+            TrialRun(Arm.BEFORE, Path("before"), round(100 * MS * ratio)),
+            TrialRun(Arm.AFTER, Path("after"), 100 * MS),
+        )
+        for _ in range(pairs)
+    )
+    return Progress(made, judge([pair.ratio for pair in made]))
+
+
+@dataclass
+class Training:
+    """A training whose fixes make it so many times as fast; ``offered`` are all that it has."""
+
+    runs: Path
+    first: Path
+    offered: list[FixOption]
+    gains: dict[str, float]
+    together: float = 3.0
+    lost: set[str] = field(default_factory=set)
+    """Fixes that a run recorded with them does not show."""
+    cancel_at: str = ""
+    fails: str = ""
+    """The fix with which the training ends with an error once it is in the source."""
+    is_stopped_at: str = ""
+    """The fix whose recording is stopped."""
+    trying: str = ""
+    recorded: int = 0
+
+    @property
+    def directory(self) -> Path:
+        return trials_of(self.first)
+
+    def offers(self, root: Path) -> Sequence[FixOption]:
+        assert root.is_dir()
+        return self.offered
+
+    def paired(self, _: Launch, after: Launch, *__: Any, **___: Any) -> Iterator[Progress]:
+        name = after.name or "all of it"
+        if name == self.cancel_at:
+            raise TrialCancelledError
+        for count in (1, 6):
+            yield progress_of(self.gains.get(name, self.together), count)
+
+    def record(self, launch: Launch, *_: Any) -> Path:
+        self.recorded += 1
+        self.trying = launch.name or ""
+        if self.trying == self.is_stopped_at:
+            raise TrialCancelledError
+        if self.trying == self.fails:
+            raise TrialError("with the fix the run ended with exit code 1")
+        return write_run(self.runs, run_id=f"2023111{self.recorded + 4}-000000-train", **ENDED)
+
+    def missed(self, _: object) -> str:
+        return "it was refused" if self.trying in self.lost else ""
+
+    def tune(self, deadline: float = float("inf")) -> list[tuning.Event]:
+        return list(
+            tuning.tune(self.first, self.directory, 80, self.offers, threading.Event(), deadline)
+        )
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_bytes(BEFORE)
+    return path
+
+
+@pytest.fixture
+def training(tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch) -> Training:
+    runs = tmp_path / ".perftui" / "runs"
+    patch = Patch(script, BEFORE, AFTER)
+    offered = [
+        FixOption("a", "four workers", "", (Risk.MEMORY,), patch=patch, script_word=1),
+        FixOption("b", "pinned memory", "", override=Override("x", {}, fix="b")),
+        FixOption("c", "fused", "", override=Override("y", {}, fix="c"), advice="fused=True"),
+        FixOption("d", "by hand", "", advice="think"),
+    ]
+    first = write_run(runs, cwd=str(tmp_path), **ENDED)
+    gains = {"four workers": 2.0, "pinned memory": 1.0, "fused": 1.5}
+    made = Training(runs, first, offered, gains)
+    for where in (tuning, trials):
+        monkeypatch.setattr(where, "paired_runs", made.paired)
+    monkeypatch.setattr(tuning, "record", made.record)
+    monkeypatch.setattr(tuning, "facts_of", lambda _: SimpleNamespace())
+    monkeypatch.setattr(tuning, "missed", made.missed)
+    return made
+
+
+def journals(events: Sequence[tuning.Event]) -> list[Journal]:
+    return [event for event in events if isinstance(event, Journal)]
+
+
+def test_each_fix_is_tried_and_what_is_proven_is_kept(training: Training, script: Path) -> None:
+    events = training.tune()
+    told = [
+        f"{event.option.title} {len(event.progress.pairs)}"
+        for event in events
+        if isinstance(event, Trying)
+    ]
+    names = ("four workers", "pinned memory", "fused", "all fixes together")
+    assert told == [f"{name} {count}" for name in names for count in (0, 1, 6)]
+    kept = [(event.option.fix, event.path) for event in events if isinstance(event, Keeping)]
+    assert kept == [("a", script), ("c", None)]
+    assert [len(one.attempts) for one in journals(events)] == [0, 1, 2, 3]
+    last = events[-1]
+    assert isinstance(last, Tuned)
+    assert last.final is not None
+    assert last.final.verdict.headline == "3.00x faster (3.00 to 3.00)"
+    assert [(round(ratio, 2), one.fix) for ratio, one in last.journal.ladder] == [
+        (2.0, "a"),
+        (3.0, "c"),
+    ]
+    assert [one.fix for one in last.journal.left] == ["b"]
+    assert last.journal.files == ("train.py",)
+    assert script.read_bytes() == AFTER
+    assert tuning.together(last.journal).risks == (Risk.MEMORY,)
+
+
+def test_what_was_tried_is_proven_beside_the_runs_it_was_tried_on(training: Training) -> None:
+    last = training.tune()[-1]
+    assert isinstance(last, Tuned)
+    proofs = {fix: read_proof(training.directory, fix) for fix in "abc"}
+    assert all(proofs.values())
+    assert proofs["a"]
+    assert (proofs["a"].headline, proofs["a"].notes) == ("2.00x faster (2.00 to 2.00)", ())
+    assert proofs["c"]
+    assert proofs["c"].notes == ("measured on top of four workers",)
+    # The run recorded last is still offered what was not kept.
+    left = read_proof(trials_of(Path(last.journal.base)), "b")
+    assert left is not None
+    assert left.headline == "no difference (1.00 to 1.00)"
+    assert left.notes == ("measured before fused",)
+
+
+def test_a_further_change_by_the_same_fix_leaves_the_proof_of_the_first(
+    training: Training,
+) -> None:
+    training.offered[1] = FixOption("a", "eight workers", "", override=Override("x", {}))
+    training.gains["eight workers"] = 1.0
+    last = training.tune()[-1]
+    assert isinstance(last, Tuned)
+    proofs = [
+        read_proof(where, "a") for where in (training.directory, trials_of(Path(last.journal.base)))
+    ]
+    assert [proof.title for proof in proofs if proof] == ["four workers", "eight workers"]
+
+
+def test_it_goes_on_where_it_was_stopped(training: Training, script: Path) -> None:
+    training.cancel_at = "pinned memory"
+    with pytest.raises(TrialCancelledError):
+        training.tune()
+    assert script.read_bytes() == AFTER
+    training.cancel_at = ""
+    first, *others = journals(training.tune())
+    assert [(one.fix, one.kept) for one in first.attempts] == [("a", Kept.WRITTEN)]
+    assert len(others) == 2
+    assert training.recorded == 2
+
+
+def test_a_stop_while_a_kept_fix_is_recorded_loses_nothing(
+    training: Training, script: Path
+) -> None:
+    training.is_stopped_at = "four workers"
+    with pytest.raises(TrialCancelledError):
+        training.tune()
+    assert script.read_bytes() == AFTER
+    training.is_stopped_at = ""
+    first, again, *others = training.tune()
+    assert isinstance(first, Journal)
+    assert [one.kept for one in first.attempts] == [Kept.WRITTEN]
+    assert Path(first.base) == training.first
+    assert isinstance(again, Keeping)
+    assert again.option.title == "four workers"
+    last = others[-1]
+    assert isinstance(last, Tuned)
+    assert [one.fix for one in last.journal.attempts] == ["a", "b", "c"]
+    assert Path(last.journal.base) != training.first
+
+
+def test_a_fix_with_which_the_training_fails_is_taken_back(
+    training: Training, script: Path
+) -> None:
+    training.fails = "four workers"
+    last = training.tune()[-1]
+    assert isinstance(last, Tuned)
+    assert script.read_bytes() == BEFORE
+    first = last.journal.attempts[0]
+    assert (first.kept, first.headline) == (Kept.NO, "with the fix the run ended with exit code 1")
+    assert [one.fix for one in last.journal.kept] == ["c"]
+
+
+def test_after_what_was_written_is_taken_back_it_begins_anew(
+    training: Training, script: Path
+) -> None:
+    training.tune()
+    store = patch_store(training.first)
+    applied = last_applied(store)
+    assert applied is not None
+    assert len(journal_of(training.first, training.directory).attempts) == 3
+    undo(applied, store)
+    assert script.read_bytes() == BEFORE
+    assert journal_of(training.first, training.directory).attempts == ()
+    assert [len(one.attempts) for one in journals(training.tune())] == [0, 1, 2, 3]
+
+
+def test_a_journal_of_another_run_is_not_gone_on_with(training: Training, tmp_path: Path) -> None:
+    training.tune()
+    assert journal_of(tmp_path / "other", training.directory).attempts == ()
+
+
+def test_a_patch_that_does_not_reach_the_training_is_taken_back(
+    training: Training, script: Path
+) -> None:
+    training.lost = {"four workers"}
+    last = training.tune()[-1]
+    assert isinstance(last, Tuned)
+    assert script.read_bytes() == BEFORE
+    first = last.journal.attempts[0]
+    assert (first.kept, first.outcome) == (Kept.NO, "no effect")
+
+
+def test_past_its_end_it_begins_no_further_fix(training: Training) -> None:
+    first, last = training.tune(deadline=0)
+    assert isinstance(first, Journal)
+    assert last == Tuned(first, None)
+    assert read_journal(training.directory / NAME) is None
+
+
+def test_a_run_that_lies_elsewhere_can_take_everything_back(
+    training: Training, tmp_path: Path, script: Path
+) -> None:
+    training.runs = tmp_path / "elsewhere"
+    training.first = write_run(training.runs, cwd=str(tmp_path), **ENDED)
+    second = Patch(script, AFTER, b"workers = 8\n")
+    training.offered[1] = FixOption("e", "eight workers", "", patch=second, script_word=1)
+    training.gains["eight workers"] = 1.2
+    training.tune()
+    store = patch_store(training.first)
+    for content in (AFTER, BEFORE):
+        applied = last_applied(store)
+        assert applied is not None
+        undo(applied, store)
+        assert script.read_bytes() == content

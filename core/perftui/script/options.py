@@ -16,6 +16,89 @@ from perftui.script.program import (
 )
 from perftui.script.uses import is_only_read
 
+_WORDS: dict[type[object] | None, tuple[str, str]] = {
+    int: ("does not take one whole number", "a whole number"),
+    float: ("does not take one number", "a number"),
+    str: ("does not take one string", "a string"),
+    bool: ("is not a flag", "True or False"),
+}
+"""Words for an option that is not one for a kind of value, and for such a value."""
+
+_FLAGS: dict[str, bool | None] = {
+    "store_true": False,
+    "store_false": True,
+    "BooleanOptionalAction": None,
+}
+"""Actions of options without a value, and what such an option is by default."""
+
+
+@dataclass(frozen=True)
+class DeclaredOption:
+    """One ``add_argument`` call with at least one flag."""
+
+    flags: tuple[str, ...]
+    dest: str
+    kind: type[object] | None
+    """Type of the one value that it takes: int, float or str; bool for a flag; else None."""
+    action: str
+    """The action of a flag, empty where it takes a value."""
+    default: ast.expr | None
+    call: ast.Call
+
+    @property
+    def long_flag(self) -> str:
+        """The flag to write in a command: the first long one, else the first."""
+        return next((flag for flag in self.flags if flag.startswith("--")), self.flags[0])
+
+    @property
+    def negative(self) -> tuple[str, ...]:
+        """The flags that mean no, beside those that mean yes."""
+        long = (flag[2:] for flag in self.flags if flag.startswith("--"))
+        is_both = self.action == "BooleanOptionalAction"
+        return tuple(f"--no-{name}" for name in long) if is_both else ()
+
+    def decided(self, program: Program) -> Decided:
+        """What decides the value where a command does not.
+
+        Raises:
+            PatchRefusedError: the default is not a literal of the option's kind.
+        """
+        if self.default is None and self.action:
+            return Decided(_FLAGS[self.action], program.span(self.call), "default")
+        if self.default is not None and is_literal(self.default):
+            now = program.literal(self.default)
+            if now.is_a(self.kind):
+                return now
+        raise PatchRefusedError(f"{self.long_flag} has no default that is {_WORDS[self.kind][1]}")
+
+
+def declared_options(program: Program) -> list[DeclaredOption]:
+    """All options of the file, in the order of the syntax tree."""
+    found = (_option(call) for call in program.calls("add_argument"))
+    return [option for option in found if option]
+
+
+def option_behind(program: Program, value: ast.expr, kind: type[object]) -> DeclaredOption | str:
+    """The option for a ``kind`` of value that ``args.x`` reads, or why that is not certain.
+
+    Certain is: ``args`` is only ever the result of ``parse_args`` (or a parameter of that name),
+    exactly one option of the file stores to ``x``, and nothing else sets it.
+    """
+    if not isinstance(value, ast.Attribute) or not _is_path(value.value):
+        return f"{ast.unparse(value)} is computed"
+    name = ast.unparse(value)
+    if not is_namespace(program, value.value):
+        return f"{ast.unparse(value.value)} may not come from parse_args() in this file"
+    if is_set(program, value.attr):
+        return f"{name} is set elsewhere in the file"
+    options = [option for option in declared_options(program) if option.dest == value.attr]
+    if len(options) != 1:
+        return f"{len(options)} options of this file store to {name}"
+    if options[0].kind is not kind:
+        return f"{options[0].long_flag} {_WORDS[kind][0]}"
+    return options[0]
+
+
 _DEEPEST = 3
 """Functions and attributes that hand the parsed command line on."""
 
@@ -141,89 +224,6 @@ def _sets(call: ast.Call, attribute: str) -> bool:
         return name.value == attribute
     of = call.args[0] if call.args else None
     return not (isinstance(of, ast.Name) and of.id in ("self", "cls"))
-
-
-_WORDS: dict[type[object] | None, tuple[str, str]] = {
-    int: ("does not take one whole number", "a whole number"),
-    float: ("does not take one number", "a number"),
-    str: ("does not take one string", "a string"),
-    bool: ("is not a flag", "True or False"),
-}
-"""Words for an option that is not one for a kind of value, and for such a value."""
-
-_FLAGS: dict[str, bool | None] = {
-    "store_true": False,
-    "store_false": True,
-    "BooleanOptionalAction": None,
-}
-"""Actions of options without a value, and what such an option is by default."""
-
-
-@dataclass(frozen=True)
-class DeclaredOption:
-    """One ``add_argument`` call with at least one flag."""
-
-    flags: tuple[str, ...]
-    dest: str
-    kind: type[object] | None
-    """Type of the one value that it takes: int, float or str; bool for a flag; else None."""
-    action: str
-    """The action of a flag, empty where it takes a value."""
-    default: ast.expr | None
-    call: ast.Call
-
-    @property
-    def long_flag(self) -> str:
-        """The flag to write in a command: the first long one, else the first."""
-        return next((flag for flag in self.flags if flag.startswith("--")), self.flags[0])
-
-    @property
-    def negative(self) -> tuple[str, ...]:
-        """The flags that mean no, beside those that mean yes."""
-        long = (flag[2:] for flag in self.flags if flag.startswith("--"))
-        is_both = self.action == "BooleanOptionalAction"
-        return tuple(f"--no-{name}" for name in long) if is_both else ()
-
-    def decided(self, program: Program) -> Decided:
-        """What decides the value where a command does not.
-
-        Raises:
-            PatchRefusedError: the default is not a literal of the option's kind.
-        """
-        if self.default is None and self.action:
-            return Decided(_FLAGS[self.action], program.span(self.call), "default")
-        if self.default is not None and is_literal(self.default):
-            now = program.literal(self.default)
-            if now.is_a(self.kind):
-                return now
-        raise PatchRefusedError(f"{self.long_flag} has no default that is {_WORDS[self.kind][1]}")
-
-
-def declared_options(program: Program) -> list[DeclaredOption]:
-    """All options of the file, in the order of the syntax tree."""
-    found = (_option(call) for call in program.calls("add_argument"))
-    return [option for option in found if option]
-
-
-def option_behind(program: Program, value: ast.expr, kind: type[object]) -> DeclaredOption | str:
-    """The option for a ``kind`` of value that ``args.x`` reads, or why that is not certain.
-
-    Certain is: ``args`` is only ever the result of ``parse_args`` (or a parameter of that name),
-    exactly one option of the file stores to ``x``, and nothing else sets it.
-    """
-    if not isinstance(value, ast.Attribute) or not _is_path(value.value):
-        return f"{ast.unparse(value)} is computed"
-    name = ast.unparse(value)
-    if not is_namespace(program, value.value):
-        return f"{ast.unparse(value.value)} may not come from parse_args() in this file"
-    if is_set(program, value.attr):
-        return f"{name} is set elsewhere in the file"
-    options = [option for option in declared_options(program) if option.dest == value.attr]
-    if len(options) != 1:
-        return f"{len(options)} options of this file store to {name}"
-    if options[0].kind is not kind:
-        return f"{options[0].long_flag} {_WORDS[kind][0]}"
-    return options[0]
 
 
 def _option(call: ast.Call) -> DeclaredOption | None:

@@ -38,7 +38,7 @@ from perftui.facts.source.lines import (
 )
 from perftui.facts.source.moments import is_of_collectives
 from perftui.facts.source.source_calls import call_of
-from perftui.facts.source.source_search import own_files
+from perftui.facts.source.source_search import in_own_files, own_files
 from perftui.facts.step.judged_step import PYTHON_IN, STAGES, judged_step
 from perftui.facts.step.steady import Mask
 from perftui.facts.step.trace_steps import trace_steps
@@ -234,14 +234,10 @@ def at(line: LineShare | None) -> str:
 def model_line(facts: Facts) -> LineShare | None:
     """The line at which the variable whose parameters are trained gets its model; ``function`` is
     the variable. None where there are several such variables, or none is in the user's files."""
-    found = {
-        (str(path), line, name)
-        for path, changed in own_files(facts)
-        for line, name in _models(path, changed)
-    }
+    found = set(in_own_files(facts, _models))
     if len(found) != 1:
         return None
-    file, line, name = found.pop()
+    file, (line, name) = found.pop()
     return LineShare(file, line, name, "", 0)
 
 
@@ -264,11 +260,7 @@ def second_call(facts: Facts) -> LineShare | None:
     made = model_line(facts)
     if made is None:
         return None
-    lines = [
-        (str(path), line)
-        for path, changed in own_files(facts)
-        for line in _calls(path, changed, made.function)
-    ]
+    lines = in_own_files(facts, lambda path, changed: _calls(path, changed, made.function))
     return LineShare(*lines[1], "", "", 0) if len(lines) == 2 else None
 
 

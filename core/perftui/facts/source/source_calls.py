@@ -9,15 +9,15 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from perftui.facts.fact import Facts
 from perftui.facts.source.lines import LineShare, main_thread
-from perftui.facts.source.source_search import own_files
-from perftui.script.program import tree_of
+from perftui.facts.source.source_search import in_own_files, own_files
+from perftui.script.program import Function, tree_of
 from perftui.script.same_input import second_calls
 
 FITS = 0.5
@@ -73,13 +73,8 @@ def call_of(facts: Facts, operator: str) -> LineShare | None:
     """The only line that calls ``operator`` (``aten::topk``) by its name; None where there are
     several or none."""
     name = _name_of(operator)
-    found = {
-        (str(path), line)
-        for path, changed in own_files(facts)
-        for called, line in _calls(path, changed)
-        if called == name
-    }
-    return only_line(found)
+    calls = in_own_files(facts, _calls)
+    return only_line((file, line) for file, (called, line) in calls if called == name)
 
 
 def loop_of(facts: Facts, operators: Sequence[str], *, pieces: bool = False) -> LineShare | None:
@@ -87,39 +82,33 @@ def loop_of(facts: Facts, operators: Sequence[str], *, pieces: bool = False) -> 
     two do, or none does. With ``pieces`` only loops count that index by what they loop over."""
     wanted = {_name_of(operator) for operator in operators}
     fits = {
-        (str(path), loop.line): len(wanted & loop.calls)
-        for path, changed in own_files(facts)
-        for loop in _loops(path, changed)
+        (file, loop.line): len(wanted & loop.calls)
+        for file, loop in in_own_files(facts, _loops)
         if (loop.indexes or not pieces)
         and len(wanted & loop.calls) >= (1 if loop.over_weights else FEWEST_NAMES)
     }
     most = max(fits.values(), default=0)
     is_that = most >= FITS * len(wanted)
-    return only_line({place for place, fit in fits.items() if fit == most}) if is_that else None
+    return only_line(place for place, fit in fits.items() if fit == most) if is_that else None
 
 
 def call_repeated(facts: Facts) -> LineShare | None:
     """In the function that runs backward, the second call that is made there with the same
     arguments, or the first behind backward; None where several are repeated, or none is."""
-    found = {
-        (str(path), line) for path, changed in own_files(facts) for line in _repeated(path, changed)
-    }
-    return only_line(found)
+    return only_line(in_own_files(facts, _repeated))
 
 
 def same_call(facts: Facts) -> LineShare | None:
     """The second of two calls of a module, or of a method of one, that a step makes with the same
     input before one backward pass; None where there is none, or the same is also called with other
     input: two views of a batch through one encoder are no repetition."""
-    return only_line(set(second_calls(own_files(facts))))
+    return only_line(second_calls(own_files(facts)))
 
 
-def only_line(found: set[tuple[str, int]]) -> LineShare | None:
+def only_line(found: Iterable[tuple[str, int]]) -> LineShare | None:
     """The line that is ``found``, by file and number; None where several are, or none is."""
-    if len(found) != 1:
-        return None
-    file, line = found.pop()
-    return LineShare(file, line, "", "", 0)
+    lines = set(found)
+    return LineShare(*lines.pop(), "", "", 0) if len(lines) == 1 else None
 
 
 def _name_of(operator: str) -> str:
@@ -239,7 +228,6 @@ _OF_TORCH = {"detach", "item", "tolist", "numpy", "no_grad", "zeros", "zeros_lik
 _WITHOUT_GRAPH = _OF_TORCH | {"float", "int", "len", "str", "format"}
 """Calls whose result has no graph."""
 
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _KEEPERS = frozenset({"append", "appendleft", "add", "extend"})
 
 
@@ -247,10 +235,7 @@ def line_that_keeps_graph(facts: Facts) -> LineShare | None:
     """The only line of the loop that runs backward, or of a module, that makes a variable from
     itself, or appends what the loop has computed, and detaches nothing; None where there are
     several or none."""
-    found = {
-        (str(path), line) for path, changed in own_files(facts) for line in _lines(path, changed)
-    }
-    return only_line(found)
+    return only_line(in_own_files(facts, _lines))
 
 
 @lru_cache(maxsize=64)
@@ -259,8 +244,9 @@ def _lines(path: Path, changed: int) -> tuple[int, ...]:
     for node in ast.walk(tree_of(path, changed)):
         if isinstance(node, (ast.For, ast.While)) and _runs_backward(node):
             found += _carried(node)
-        elif isinstance(node, _DEFINITIONS) and not node.name.startswith("__"):
-            found += [each.lineno for each in _assignments(node) if _is_state(each)]
+        elif isinstance(node, Function) and not node.name.startswith("__"):
+            below = (one for one in ast.walk(node) if isinstance(one, (ast.Assign, ast.AugAssign)))
+            found += [one.lineno for one in below if _is_state(one)]
     return tuple(found)
 
 
@@ -301,16 +287,10 @@ def _is_state(node: ast.Assign | ast.AugAssign) -> bool:
     return bool(own & _read(node)) and _computes(node.value) and not _cuts(node.value)
 
 
-def _assignments(function: ast.AST) -> Iterator[ast.Assign | ast.AugAssign]:
-    for node in ast.walk(function):
-        if isinstance(node, (ast.Assign, ast.AugAssign)):
-            yield node
-
-
 def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Statements in the order of the text, without those of functions and blocks without graphs."""
     for statement in body:
-        if isinstance(statement, (*_DEFINITIONS, ast.ClassDef)):
+        if isinstance(statement, (Function, ast.ClassDef)):
             continue
         if isinstance(statement, ast.With) and any(
             _cuts(one.context_expr) for one in statement.items
@@ -348,22 +328,16 @@ def _cuts(node: ast.AST) -> bool:
 
 _OFF = ("no_grad", "inference_mode")
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-
 
 def line_without_gradients(facts: Facts) -> LineShare | None:
     """A line of a loop that ``no_grad`` or ``inference_mode`` holds for: the one where the main
     thread was longest; else the loop, where it is the only one. None if unknown."""
-    loops = [
-        (str(path), first, last)
-        for path, changed in own_files(facts)
-        for first, last in _loops_without_gradients(path, changed)
-    ]
+    loops = in_own_files(facts, _loops_without_gradients)
     thread = main_thread.or_none(facts)
     for line in thread.lines if thread else ():
-        if any(line.file == file and first <= line.line <= last for file, first, last in loops):
+        if any(line.file == file and first <= line.line <= last for file, (first, last) in loops):
             return line
-    return only_line({(file, first) for file, first, _ in loops})
+    return only_line((file, first) for file, (first, _) in loops)
 
 
 @lru_cache(maxsize=64)
@@ -380,7 +354,7 @@ def _loops_without_gradients(path: Path, changed: int) -> tuple[tuple[int, int],
 
 def _is_off(node: ast.AST) -> bool:
     """Whether gradients are off in a function or a ``with`` block."""
-    if isinstance(node, _FUNCTIONS):
+    if isinstance(node, Function):
         return any(name in ast.unparse(each) for each in node.decorator_list for name in _OFF)
     if isinstance(node, ast.With):
         return any(name in ast.unparse(each) for each in node.items for name in _OFF)

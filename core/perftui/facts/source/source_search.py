@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, fact
 from perftui.facts.source.lines import stack_samples
 from perftui.run.regular import read_regular
 from perftui.script.program import tree_of
+
+_T = TypeVar("_T")
 
 MOST_FILES = 8
 
@@ -23,12 +27,13 @@ def matching_line(facts: Facts, pattern: str, *, only: bool = False) -> tuple[st
     """File and line of the first line that matches ``pattern``, comments and docstrings aside: in
     the script that was run, then in the files that samples of its stack name. None where none does,
     with ``only`` where several do, and where the files are not as they were when the run began."""
-    found = [
-        (str(path), line)
-        for path, changed in own_files(facts)
-        for line in _lines(path, changed, pattern)
-    ]
+    found = in_own_files(facts, lambda path, changed: _lines(path, changed, pattern))
     return None if not found or (only and len(found) > 1) else found[0]
+
+
+def in_own_files(facts: Facts, read: Callable[[Path, int], Iterable[_T]]) -> list[tuple[str, _T]]:
+    """What ``read`` finds in each of the user's files, with the file's name."""
+    return [(str(path), one) for path, changed in own_files(facts) for one in read(path, changed)]
 
 
 @fact

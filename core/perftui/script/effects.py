@@ -1,4 +1,4 @@
-"""Calls that change nothing which a training step reads, by their names."""
+"""Statements that only look at a training, by what they call: leaving one out changes no weight."""
 
 from __future__ import annotations
 

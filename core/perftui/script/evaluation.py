@@ -1,4 +1,4 @@
-"""Whether a backward pass may go through what some statements compute."""
+"""Loops that only evaluate, so that no backward pass goes through what they compute."""
 
 from __future__ import annotations
 

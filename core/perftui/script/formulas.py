@@ -1,4 +1,4 @@
-"""Formulas of one tensor that are an activation of torch's, whatever order they are written in."""
+"""Activations and layer norms that are written out as formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What names mean in a file, as far as its imports make it certain."""
+"""What names mean in a file: by its imports, by scopes, and by what sets them anew."""
 
 from __future__ import annotations
 

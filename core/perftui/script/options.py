@@ -1,4 +1,7 @@
-"""Which expressions hold the parsed command line, and whether anything else sets a value of it."""
+"""The options that a script declares with ``argparse``, read without running it.
+
+Also which expressions hold the parsed command line, and whether anything else sets a value of it.
+"""
 
 from __future__ import annotations
 

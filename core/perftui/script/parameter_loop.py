@@ -1,4 +1,4 @@
-"""A loop that goes over parameters, as rows of a list: what it goes over, and what it does."""
+"""A loop that goes over parameters: what it goes over, what it does, and whether it averages."""
 
 from __future__ import annotations
 

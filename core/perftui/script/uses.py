@@ -1,4 +1,4 @@
-"""Who else reads a value that the source gives in one place, and who only reads it."""
+"""What reads a value, which calls give a parameter one, and by which name a function knows it."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from perftui import format as fmt
 from perftui.doctor.interpreter import Interpreter, version_of
 from perftui.doctor.row import (
     PERFMON,
@@ -117,7 +118,7 @@ def driver_row(found: Driver) -> Row:
             f"{found.version} is loaded, but this container or job has no GPU",
             "Start it with --gpus all (docker), nvidia.com/gpu (Kubernetes) or --gres=gpu (Slurm).",
         )
-    return ok("NVIDIA driver", f"{found.version}, {_cards(found.devices)}")
+    return ok("NVIDIA driver", f"{found.version}, {fmt.several(found.devices, 'GPU')}")
 
 
 def nvml_row(driver: Driver, nvml: Nvml) -> Row:
@@ -132,10 +133,6 @@ def nvml_row(driver: Driver, nvml: Nvml) -> Row:
         f"{nvml.problem}: GPU use and memory are not shown",
         "Check nvidia-smi; reboot after a driver update.",
     )
-
-
-def _cards(count: int) -> str:
-    return "1 GPU" if count == 1 else f"{count} GPUs"
 
 
 PERFMON_FROM = 565

@@ -171,12 +171,9 @@ def _installed(root: Path) -> int:
     for line in (read(root, "proc/meminfo") or "").splitlines():
         name, _, rest = line.partition(":")
         if name == "MemTotal":
-            return 1024 * (_number((rest.split() or [""])[0]) or 0)
+            number = (rest.split() or [""])[0]
+            return 1024 * int(number) if number.isdecimal() else 0
     return 0
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() else None
 
 
 def _listed(text: str) -> int:

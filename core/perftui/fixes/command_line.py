@@ -127,7 +127,9 @@ class CommandOption:
         self._own = (*option.flags, *option.negative)
         flags = {flag for one in declared for flag in (*one.flags, *one.negative)}
         self._others = flags - set(self._own)
-        given = _before_separator(command[begin:])
+        given = command[begin:]
+        # After a lone ``--`` nothing is an option.
+        given = given[: given.index("--")] if "--" in given else given
         self._end = begin + len(given)
         self.is_given = any(self._gives(argument) for argument in given)
         self.unsure = next((argument for argument in given if self._may_give(argument)), None)
@@ -150,12 +152,10 @@ class CommandOption:
             changed += replaced
             at += used
         if not self.is_given:
-            changed[:0] = self._new(value)
+            option = self._option
+            new = self._flag(value) if option.action else _valued(option.long_flag, value)
+            changed[:0] = new
         return (*command[:begin], *changed, *command[at:])
-
-    def _new(self, value: Literal) -> list[str]:
-        is_flag = bool(self._option.action)
-        return self._flag(value) if is_flag else _valued(self._option.long_flag, value)
 
     def _flag(self, value: Literal) -> list[str]:
         """What gives a flag its value."""
@@ -210,8 +210,3 @@ def _valued(name: str, value: Literal, equals: str = "") -> list[str]:
     """``--name value``, in one word where the value might be taken for an option."""
     text = str(value)
     return [f"{name}={text}"] if equals or text.startswith("-") else [name, text]
-
-
-def _before_separator(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """Arguments before a lone ``--``, after which nothing is an option."""
-    return arguments[: arguments.index("--")] if "--" in arguments else arguments

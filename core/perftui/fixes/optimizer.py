@@ -114,7 +114,8 @@ def _written(found: ParameterLoop, average: Average) -> ReplaceStatement:
             text = ast.unparse(factor)
             raise PatchRefusedError(f"line {loop.lineno}: {text} may not be a number")
     factors = [average.weight, *([average.decay] if average.decay else [])]
-    if any(_calls(one) and not is_number(program, found.original(one)) for one in factors):
+    called = [one for one in factors if any(isinstance(n, ast.Call) for n in ast.walk(one))]
+    if not all(is_number(program, found.original(one)) for one in called):
         raise PatchRefusedError(f"line {loop.lineno} calls something for each parameter")
     if average.kept is Kept.IN_PLACE:
         _refuse_twice(program, average.old, loop)
@@ -175,10 +176,6 @@ def _refuse_twice(program: Program, old: ast.expr, loop: ast.For) -> None:
     if isinstance(node, ast.Subscript) and not goes_over_parameters(program, node.value):
         text = ast.unparse(node.value)
         raise PatchRefusedError(f"line {loop.lineno}: {text} may hold one tensor twice")
-
-
-def _calls(node: ast.expr) -> bool:
-    return any(isinstance(one, ast.Call) for one in ast.walk(node))
 
 
 def _fresh(program: Program, name: str) -> str:

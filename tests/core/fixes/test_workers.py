@@ -16,7 +16,6 @@ from perftui.facts.data_loader.loader_work import loader_work
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import step_breakdown
 from perftui.fixes.fix import option
-from perftui.fixes.fix import option as option_of
 from perftui.fixes.model import FixOption, Risk
 from perftui.fixes.source.arguments import WITHOUT_WORKERS
 from perftui.fixes.source.patching import call_patch
@@ -230,7 +229,7 @@ def facts_of(
 
 
 def wanted(facts: Facts) -> int | None:
-    offered = option_of(WORKERS, facts)
+    offered = option(WORKERS, facts)
     assert offered is not None
     return None if offered.override is None else offered.override.arguments["num_workers"]
 
@@ -264,7 +263,7 @@ def test_a_loader_gets_as_many_as_the_machine_carries(facts: Facts, count: int) 
 
 
 def test_why_there_is_no_room_is_said_in_numbers() -> None:
-    offered = option_of(WORKERS, facts_of(4, 6, used=4.0, training=1.2))
+    offered = option(WORKERS, facts_of(4, 6, used=4.0, training=1.2))
     assert offered is not None
     assert offered.why_not == (
         "no core is free for more workers (a busy worker uses 1.0 of 6 cores, the training 3.0 "
@@ -284,7 +283,7 @@ def test_ranks_of_one_host_share_its_cores() -> None:
 
 def test_new_workers_that_take_little_are_no_risk_to_the_step() -> None:
     """0.65 of four cores are idle, and another worker would take 0.05."""
-    offered = option_of(WORKERS, facts_of(3, 4, used=0.15, training=0.4, others=2.8))
+    offered = option(WORKERS, facts_of(3, 4, used=0.15, training=0.4, others=2.8))
     assert offered is not None
     assert offered.title == "num_workers 3 -> 4"
     assert Risk.CORES not in offered.risks

@@ -67,7 +67,8 @@ class Overrides:
             bound = self._signature.bind(loader, *args, **kwargs).arguments
         except TypeError:
             return args, kwargs, Outcome({}, [])
-        plain = {name: value for name, value in bound.items() if _is_plain(value)}
+        kinds = (bool, int, float, str, type(None))
+        plain = {name: value for name, value in bound.items() if isinstance(value, kinds)}
         outcome = Outcome(plain, wanted(self._requests, site))
         self._decide(arguments_of(outcome.requests), bound, outcome)
         if not outcome.applied:
@@ -166,7 +167,3 @@ def start_method(context: Any) -> str:
     get = getattr(context, "get_start_method", None) or multiprocessing.get_start_method
     # Asking must not settle the default: the script may still set one.
     return get(allow_none=True) or multiprocessing.get_all_start_methods()[0]
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, (bool, int, float, str))

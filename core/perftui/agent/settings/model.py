@@ -56,7 +56,7 @@ def wrappers(modules: Iterable[Any]) -> list[dict[str, Any]]:
             names[kind] = _wrapper(kind)
         name = names[kind]
         if name is not None:
-            arguments = _attributes(module, WRAPPERS[name])
+            arguments = {key: _plain(attempt(getattr, module, key)) for key in WRAPPERS[name]}
             row = {"name": name, "count": 0, "arguments": arguments}
             found.setdefault(repr(row), row)["count"] += 1
     return list(found.values())
@@ -115,10 +115,6 @@ def held_by(optimizer: Any) -> Iterator[Any]:
 def _wrapper(kind: type) -> str | None:
     names = (one.__name__ for one in kind.__mro__ if one.__module__.startswith("torch."))
     return next((name for name in names if name in WRAPPERS), None)
-
-
-def _attributes(module: Any, names: Iterable[str]) -> dict[str, Any]:
-    return {name: _plain(attempt(getattr, module, name)) for name in names}
 
 
 def _plain(value: Any) -> Any:

@@ -21,7 +21,7 @@ from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.run.requests import STOP, request
 from perftui.run.stack_samples import STACK_RATE
-from perftui.wire.options import AgentOptions
+from perftui.wire.spool import AgentOptions
 from perftui_tui import demo
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from perftui.telemetry import metrics
+from perftui.telemetry import host_sources
 from tests.docs import key_tables, reference
 from tests.docs.documents import DOCUMENTS, ROOT
 
@@ -19,7 +19,7 @@ KINDS = {
     "findings": reference.findings,
     "fixes-table": reference.fixes_table,
     "fixes": reference.fixes,
-    "metrics": metrics.tables,
+    "metrics": host_sources.tables,
     "about": key_tables.about,
     "keys": key_tables.keys,
     "numbers": key_tables.numbers,

@@ -8,7 +8,7 @@ import pytest
 
 from perftui.probe.ceilings import Ceiling, Ceilings, keep, rate_of
 from perftui.run.manifest import DATA_DISK, GPU_DEVICES
-from perftui.telemetry.mounts import mount_of
+from perftui.telemetry.files import mount_of
 from perftui_tui.look.format import of_ceiling
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.gpu_cards import gpu_cards

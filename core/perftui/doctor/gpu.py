@@ -25,8 +25,7 @@ from perftui.doctor.row import (
     warn,
 )
 from perftui.recorder.nsys.training import NsysError, find_nsys
-from perftui.telemetry.gpu.driver import driver_version
-from perftui.telemetry.gpu.nvml import NoGpuError, answer, open_nvml
+from perftui.telemetry.gpu.nvml import NoGpuError, answer, driver_version, open_nvml
 
 NVIDIA = "0x10de"
 """Vendor on the PCI bus."""

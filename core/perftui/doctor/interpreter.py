@@ -18,7 +18,7 @@ from perftui.doctor import in_interpreter
 from perftui.doctor.row import ROOT, SYS_PTRACE, Row, fails, has_capability, ok, read, unknown, warn
 from perftui.recorder.process.environment import training_environment
 from perftui.recorder.stacks.pyspy import REFUSED, find_pyspy
-from perftui.wire.options import AgentOptions
+from perftui.wire.spool import AgentOptions
 
 SECONDS = 30.0
 """An interpreter on a cold network disk may take long to start."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from perftui import format as fmt
 from perftui.doctor.row import ROOT, Row, fails, ok, read, unknown, warn
 from perftui.recorder.spool.directory import ROOM
+from perftui.telemetry.files import MEMORY, NETWORK, mount_of
 from perftui.telemetry.limits import (
     affinity,
     cpu_quota,
@@ -19,7 +20,6 @@ from perftui.telemetry.limits import (
     memory_limit,
     memory_of_group,
 )
-from perftui.telemetry.mounts import MEMORY, NETWORK, mount_of
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - only looked at
 

@@ -13,7 +13,7 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import read_manifest
 from perftui.run.origin import check_run, is_trusted
 from perftui.run.regular import read_regular
-from perftui.wire.options import SPARED_JOURNAL
+from perftui.wire.spool import SPARED_JOURNAL
 
 _RESTORED = "restored.jsonl"
 """Name of the journal once all of it was given back."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from perftui import format as fmt
 from perftui.probe.ceilings import Ceiling, NotMeasured, Rate, rate_of
-from perftui.telemetry.mounts import MEMORY, mount_of
+from perftui.telemetry.files import MEMORY, mount_of
 
 BLOCK = 8 << 20
 """Bytes of each read: enough for a disk to work on in parallel."""

@@ -32,11 +32,10 @@ from perftui.run.origin import sign_run
 from perftui.run.requests import STOP, request
 from perftui.run.run_state import wait_until_over
 from perftui.run.stack_samples import STACK_RATE_KEY
-from perftui.telemetry.cpu.governor import cpu_governor
-from perftui.telemetry.cpu.name import cpu_name
-from perftui.telemetry.gpu.driver import driver_version
+from perftui.telemetry.cpu import cpu_governor, cpu_name
+from perftui.telemetry.gpu.nvml import driver_version
 from perftui.telemetry.limits import usable_cores, usable_memory
-from perftui.wire.options import AgentOptions
+from perftui.wire.spool import AgentOptions
 
 PATIENCE = 30.0
 """Seconds a recorder may take to start: it imports numpy from what may be a cold network disk."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from perftui.wire.options import AgentOptions
+from perftui.wire.spool import AgentOptions
 
 
 def options_of(profile: Mapping[str, Any]) -> AgentOptions:

@@ -3,22 +3,24 @@ made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
 from typing import NamedTuple
 
 from perftui.run.journal import Column
-from perftui.telemetry import pressure
-from perftui.telemetry.cpu import cores, frequency, quota
-from perftui.telemetry.disk import data_disk, disks, nfs
-from perftui.telemetry.disk.data_place import DataPlace
-from perftui.telemetry.memory import shared, usage
-from perftui.telemetry.network import infiniband, interfaces
+from perftui.telemetry import cpu, memory, network, pressure
+from perftui.telemetry.disk import data_disk, disks
+from perftui.telemetry.disk.data_disk import DataDiskSource, DataPlace
+from perftui.telemetry.gpu.find import find_gpus, gpu_columns
+from perftui.telemetry.gpu.names import Gpu
+from perftui.telemetry.gpu.processes import ProcessSource
 from perftui.telemetry.pressure import PressureSource
-from perftui.telemetry.processes import contention, pss, threads
-from perftui.telemetry.processes import metrics as processes
-from perftui.telemetry.processes.roles import Roles
-from perftui.telemetry.processes.usage import ProcessTreeSource
-from perftui.telemetry.source import PartialSource
+from perftui.telemetry.processes import contention
+from perftui.telemetry.processes import usage as processes
+from perftui.telemetry.processes.contention import ContentionSource
+from perftui.telemetry.processes.usage import ProcessTreeSource, Roles
+from perftui.telemetry.source import PartialSource, Source
 
 
 class OfRun:
@@ -47,37 +49,39 @@ class HostSource(NamedTuple):
 HOST_SOURCES: dict[str, tuple[HostSource, ...]] = {
     "CPU": (
         HostSource(
-            (*cores.COLUMNS, *cores.LINUX_COLUMNS, cores.core_column("N")),
-            lambda _: cores.CpuSource(),
+            (*cpu.CORE_COLUMNS, *cpu.LINUX_COLUMNS, cpu.core_column("N")),
+            lambda _: cpu.CpuSource(),
         ),
-        HostSource(frequency.COLUMNS, lambda _: frequency.FrequencySource()),
-        HostSource(quota.COLUMNS, lambda run: quota.QuotaSource(run.pid, run.roles)),
+        HostSource(cpu.FREQUENCY_COLUMNS, lambda _: cpu.FrequencySource()),
+        HostSource(cpu.QUOTA_COLUMNS, lambda run: cpu.QuotaSource(run.pid, run.roles)),
         HostSource((pressure.COLUMNS["cpu"],), lambda _: PressureSource("cpu")),
     ),
     "Processes of the run": (
-        HostSource(processes.COLUMNS, lambda run: run.processes),
-        HostSource(threads.COLUMNS, lambda run: threads.ThreadSource(run.roles)),
-        HostSource(contention.COLUMNS, lambda run: run.contention),
-        HostSource(pss.COLUMNS, lambda run: pss.PssSource(run.pid, run.processes.pids)),
+        HostSource(processes.PROCESS_COLUMNS, lambda run: run.processes),
+        HostSource(contention.THREAD_COLUMNS, lambda run: contention.ThreadSource(run.roles)),
+        HostSource(contention.CONTENTION_COLUMNS, lambda run: run.contention),
+        HostSource(memory.PSS_COLUMNS, lambda run: memory.PssSource(run.pid, run.processes.pids)),
     ),
     "Memory": (
         HostSource(
-            (*usage.COLUMNS, usage.PAGE_CACHE, usage.OOM_KILLS), lambda _: usage.MemorySource()
+            (*memory.MEMORY_COLUMNS, memory.PAGE_CACHE, memory.OOM_KILLS),
+            lambda _: memory.MemorySource(),
         ),
-        HostSource(shared.COLUMNS, lambda _: shared.SharedMemorySource()),
+        HostSource(memory.SHARED_COLUMNS, lambda _: memory.SharedMemorySource()),
         HostSource((pressure.COLUMNS["memory"],), lambda _: PressureSource("memory")),
     ),
     "Disk": (
-        HostSource(disks.COLUMNS, lambda _: disks.DiskSource()),
-        HostSource(data_disk.COLUMNS, lambda run: run.data_disk),
-        HostSource(nfs.COLUMNS, lambda run: nfs.NfsSource(run.place)),
+        HostSource(disks.DISK_COLUMNS, lambda _: disks.DiskSource()),
+        HostSource(data_disk.DATA_DISK_COLUMNS, lambda run: run.data_disk),
+        HostSource(data_disk.NFS_COLUMNS, lambda run: data_disk.NfsSource(run.place)),
         HostSource((pressure.COLUMNS["io"],), lambda _: PressureSource("io")),
     ),
     "Network": (
         HostSource(
-            (*interfaces.COLUMNS, interfaces.RETRANSMITS), lambda _: interfaces.NetworkSource()
+            (*network.NETWORK_COLUMNS, network.RETRANSMITS),
+            lambda _: network.NetworkSource(),
         ),
-        HostSource(infiniband.COLUMNS, lambda _: infiniband.InfinibandSource()),
+        HostSource(network.INFINIBAND_COLUMNS, lambda _: network.InfinibandSource()),
     ),
 }
 """In this order they are sampled, and listed in docs/metrics.md."""
@@ -94,3 +98,64 @@ def host_columns() -> dict[str, tuple[Column, ...]]:
 def make_host_sources(run: OfRun) -> list[PartialSource]:
     """The sources of this machine, for a run."""
     return [one.make(run) for sources in HOST_SOURCES.values() for one in sources]
+
+
+def tables() -> str:
+    """All metrics as Markdown, one table for each group."""
+    groups = {**host_columns(), "GPU": gpu_columns()}
+    return "\n\n".join(f"## {title}\n\n{_table(columns)}" for title, columns in groups.items())
+
+
+def _table(columns: Iterable[Column]) -> str:
+    head = ("| Metric | Unit | What it is | Source |", "|---|---|---|---|")
+    return "\n".join((*head, *map(_row, columns)))
+
+
+def _row(column: Column) -> str:
+    return f"| `{column.name}` | {column.unit} | {column.meaning} | `{column.source}` |"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The sources of this machine, the cards found, and why there are none where so."""
+
+    sources: tuple[Source, ...]
+    contention: ContentionSource
+    """One of them."""
+    data_disk: DataDiskSource
+    """One of them."""
+    gpus: tuple[str, ...] = ()
+    no_gpu: str | None = None
+    gpu_devices: tuple[Gpu, ...] = ()
+    """Those of ``gpus`` that answer and their MIG devices, with what distinguishes them."""
+    gpu_processes: tuple[ProcessSource, ...] = ()
+    """What knows who holds the memory of each."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Why a metric, a group of them or all of a device is not sampled, by its name."""
+
+
+def look_around(
+    pid: int,
+    nvml: ModuleType | None = None,
+    roles: Callable[[], Roles] = Roles,
+    others: Callable[[], Sequence[int]] = list,
+) -> Machine:
+    """Find what can be sampled of this machine and of the training process ``pid``.
+
+    ``roles`` returns which of the processes below it train, and which load data; ``others`` which
+    processes beside it are of the same run.
+    """
+    run = OfRun(pid, roles, others)
+    host = make_host_sources(run)
+    missing = {name: why for source in host for name, why in source.missing.items()}
+    found = find_gpus(run.processes.pids, nvml)
+    return Machine(
+        (*host, *found.sources),
+        run.contention,
+        run.data_disk,
+        found.names,
+        found.no_gpu,
+        found.gpus,
+        found.processes,
+        missing={**missing, **found.missing},
+    )

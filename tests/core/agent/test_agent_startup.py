@@ -12,7 +12,7 @@ import pytest
 
 import perftui.agent
 from perftui.recorder.process.environment import training_environment
-from perftui.wire.options import AgentOptions
+from perftui.wire.spool import AgentOptions
 
 pytestmark = pytest.mark.subprocess
 

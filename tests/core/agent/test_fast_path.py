@@ -36,8 +36,8 @@ from perftui.agent.recording.step_writer import DEFAULTS, StepLimit
 from perftui.agent.safety.signal_handlers import raised_by_handler
 from perftui.agent.steps.detection import EVAL, TRAIN, Boundary, StepMachine
 from perftui.agent.steps.optimizers import Optimizers
-from perftui.wire.options import AgentOptions
 from perftui.wire.ring import BACKWARD, FORWARD, PAGE, RECORD
+from perftui.wire.spool import AgentOptions
 from tests.core.agent.interrupts import interrupted_at_call
 
 pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="the hooks are not compiled here")

@@ -15,7 +15,7 @@ SCRIPT = """
 import os, sys
 from pathlib import Path
 import torch
-from perftui.wire.options import AgentOptions
+from perftui.wire.spool import AgentOptions
 from perftui.agent.recording.session import Session
 
 class Event:

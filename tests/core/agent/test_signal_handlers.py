@@ -13,7 +13,7 @@ import pytest
 from perftui.agent.dataloader.loader import batches_ready
 from perftui.agent.recording.lifetime import Lifetime
 from perftui.agent.safety.signal_handlers import attempt, raised_by_handler
-from perftui.wire.options import read_options
+from perftui.wire.spool import read_options
 
 
 class Alarm:

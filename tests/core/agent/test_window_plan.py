@@ -15,7 +15,7 @@ from perftui.agent.steps.training_runs import LONG_GAP
 from perftui.agent.windows.plan import LONG_EVALUATION, MOST_ATTEMPTS, MOST_WAIT_NS, WindowPlan
 from perftui.agent.windows.triggers import ASKED, REGULAR, WARM
 from perftui.wire.control_page import SIZE
-from perftui.wire.options import AgentOptions
+from perftui.wire.spool import AgentOptions
 
 MS = 1_000_000
 

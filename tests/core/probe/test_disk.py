@@ -10,7 +10,7 @@ import pytest
 from perftui.probe import disk
 from perftui.probe.ceilings import Ceiling, NotMeasured, Rate
 from perftui.probe.disk import disk_read
-from perftui.telemetry.mounts import Mount
+from perftui.telemetry.files import Mount
 
 MIB = 1 << 20
 

@@ -479,7 +479,7 @@ def test_script_is_over_at_once_though_git_and_a_driver_never_answer(tmp_path: P
     (tools / "git").chmod(0o755)
     broken = (
         "import threading\n"
-        "from perftui.telemetry.cpu.cores import CpuSource\n"
+        "from perftui.telemetry.cpu import CpuSource\n"
         "CpuSource.sample = lambda *_: threading.Event().wait()\n"
     )
     script = [sys.executable, "-c", "import time; time.sleep(0.5); raise SystemExit(7)"]

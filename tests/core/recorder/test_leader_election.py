@@ -31,7 +31,7 @@ from perftui.run.manifest import (
     read_manifest,
     write_manifest,
 )
-from perftui.telemetry.machine import look_around
+from perftui.telemetry.host_sources import look_around
 from perftui.wire.spool import Spool
 from tests.core.telemetry.fake_nvml import Card, Driver, nvml_of
 

@@ -25,7 +25,7 @@ from perftui.run.manifest import (
     read_manifest,
     write_manifest,
 )
-from perftui.telemetry.machine import look_around
+from perftui.telemetry.host_sources import look_around
 from perftui.wire.spool import Spool
 from tests.core.telemetry.fake_nvml import Card, Driver, nvml_of
 
@@ -114,7 +114,7 @@ def test_samples_that_cost_too_much_are_left_out(
     monkeypatch.setattr(machine_sampling.time, "monotonic", lambda: now)
     sampling.sample()
     assert _rows(layout) == 1
-    monkeypatch.setattr("perftui.telemetry.pace.time.thread_time", lambda: cost)
+    monkeypatch.setattr("perftui.telemetry.source.time.thread_time", lambda: cost)
     journal = sampling._journal
     assert journal is not None
     append = journal.append

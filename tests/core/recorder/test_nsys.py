@@ -15,7 +15,7 @@ import pytest
 from perftui.recorder.nsys.training import NsysError, find_nsys
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status, read_manifest
-from perftui.wire.options import AgentOptions
+from perftui.wire.spool import AgentOptions
 from tests.terminal import Terminal
 
 pytestmark = pytest.mark.subprocess
@@ -89,7 +89,7 @@ import sys
 from pathlib import Path
 from perftui.recorder.foreground import run_as_command
 from perftui.recorder.launch import Launch
-from perftui.wire.options import AgentOptions
+from perftui.wire.spool import AgentOptions
 run_as_command(Launch(
     (sys.executable, *sys.argv[2:]), Path.cwd(), Path(sys.argv[1]), options=AgentOptions(nsys=True)
 ))

@@ -27,8 +27,7 @@ from perftui.recorder.spool.notes import Note, NotesTail
 from perftui.recorder.spool.windows import SpoolFileError, keep_window
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RankLayout, RunLayout
-from perftui.wire.options import AgentOptions
-from perftui.wire.spool import Spool
+from perftui.wire.spool import AgentOptions, Spool
 
 
 class Training:

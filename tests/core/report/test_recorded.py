@@ -17,7 +17,7 @@ from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Status, write_manifest
-from perftui.wire.options import AgentOptions
+from perftui.wire.spool import AgentOptions
 from tests.core.trace import nsys_exports
 from tests.described import described
 from tests.step_rows import step_row

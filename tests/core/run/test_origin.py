@@ -19,7 +19,7 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, Override, read_manifest, write_manifest
 from perftui.run.origin import ForeignRunError, check_run, trust
 from perftui.run.reader import RunReader
-from perftui.wire.options import SPARED_JOURNAL
+from perftui.wire.spool import SPARED_JOURNAL
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perftui.telemetry import background
+from perftui.telemetry import source
 from perftui.telemetry.gpu import gpm
 from tests.core.telemetry import fake_nvml
 from tests.core.telemetry.fake_nvml import Driver
@@ -35,4 +35,4 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     takes a machine that does something else."""
     monkeypatch.setattr(fake_nvml, "GPM_SECONDS", 0.001)
     monkeypatch.setattr(gpm, "SHORTEST_SECONDS", 0.0011)
-    monkeypatch.setattr(background, "PATIENCE_SECONDS", 20.0)
+    monkeypatch.setattr(source, "PATIENCE_SECONDS", 20.0)

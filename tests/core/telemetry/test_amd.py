@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from perftui.telemetry.gpu.amd import AMD_FIELDS
-from perftui.telemetry.gpu.find import Gpus, find_gpus
+from perftui.telemetry.gpu.find import Gpus, find_gpus, other_vendors
 from perftui.telemetry.gpu.metrics import METRICS
-from perftui.telemetry.gpu.other_vendors import other_vendors
 from tests.core.telemetry.fake_nvml import Driver, nvml_of
 
 pytestmark = pytest.mark.usefixtures("quick")

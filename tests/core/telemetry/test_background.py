@@ -11,13 +11,13 @@ from dataclasses import replace
 import pytest
 
 from perftui.run.journal import Column
-from perftui.telemetry.background import (
+from perftui.telemetry.source import (
     STALE_SECONDS,
     BackgroundSource,
+    Sampler,
     Together,
     side_by_side,
 )
-from perftui.telemetry.source import Sampler
 
 
 class Asked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pynvml
 import pytest
 
-from perftui.telemetry.gpu.clock_limits import (
+from perftui.telemetry.gpu.names import (
     CLOCK_LIMITS,
     IDLE,
     POWER,

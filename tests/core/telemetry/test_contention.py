@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from perftui.telemetry.processes.contention import ContentionSource
-from perftui.telemetry.processes.roles import Roles
+from perftui.telemetry.processes.usage import Roles
 
 SECOND = 1_000_000_000
 

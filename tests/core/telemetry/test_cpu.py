@@ -14,12 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.telemetry import limits
-from perftui.telemetry.cpu import cores
-from perftui.telemetry.cpu.cores import CpuSource
-from perftui.telemetry.cpu.frequency import FrequencySource
-from perftui.telemetry.cpu.quota import QuotaSource
-from perftui.telemetry.processes.roles import Roles
+from perftui.telemetry import cpu, limits
+from perftui.telemetry.cpu import CpuSource, FrequencySource, QuotaSource
+from perftui.telemetry.processes.usage import Roles
 from tests.telemetry_given import ASLEEP, names_of, running, sampled, write
 
 Times = namedtuple("Times", "user system idle")
@@ -79,7 +76,7 @@ def test_without_proc_psutil_is_asked(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @given(st.binary())
 def test_any_file_is_read_as_cores_or_nothing(content: bytes) -> None:
-    assert all(len(times) == 8 for times in cores._parse(content + b"\ncpu0 1 2").values())
+    assert all(len(times) == 8 for times in cpu._parse(content + b"\ncpu0 1 2").values())
 
 
 @pytest.mark.slow
@@ -92,7 +89,7 @@ def test_any_file_is_read_as_cores_or_nothing(content: bytes) -> None:
 )
 def test_the_first_eight_times_of_each_core_are_taken(times: dict[int, list[int]]) -> None:
     lines = (f"cpu{core} {' '.join(map(str, row))}" for core, row in times.items())
-    found = cores._parse(_stat(*lines)["stat"].encode())
+    found = cpu._parse(_stat(*lines)["stat"].encode())
     assert found == {core: tuple([*row, 0, 0, 0, 0][:8]) for core, row in times.items()}
 
 

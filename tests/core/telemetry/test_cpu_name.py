@@ -5,9 +5,8 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
-from perftui.telemetry.cpu.governor import cpu_governor
-from perftui.telemetry.cpu.name import cpu_name
-from perftui.telemetry.gpu.driver import driver_version
+from perftui.telemetry.cpu import cpu_governor, cpu_name
+from perftui.telemetry.gpu.nvml import driver_version
 
 
 def test_the_first_model_is_named_without_its_padding(tmp_path: Path) -> None:

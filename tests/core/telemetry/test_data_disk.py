@@ -9,12 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.telemetry.disk.data_disk import COLUMNS, DataDisk, DataDiskSource
-from perftui.telemetry.disk.data_place import DIRECTORY, OPEN_FILES, DataPlace
-from perftui.telemetry.disk.device import counted_disk, described
-from perftui.telemetry.disk.open_files import files_read
-from perftui.telemetry.mounts import Mount, mount_holding, mounts_in
-from perftui.telemetry.processes.roles import Roles
+from perftui.telemetry.disk.data_disk import (
+    DATA_DISK_COLUMNS,
+    DIRECTORY,
+    OPEN_FILES,
+    DataDisk,
+    DataDiskSource,
+    DataPlace,
+    counted_disk,
+    described,
+    files_read,
+)
+from perftui.telemetry.files import Mount, mount_holding, mounts_in
+from perftui.telemetry.processes.usage import Roles
 from tests.telemetry_given import names_of, running, sampled, write
 
 MOUNTS = (
@@ -90,7 +97,7 @@ def test_files_of_the_data_are_those_open_for_reading_only(given_machine: Given)
 def test_the_disk_follows_the_files_and_not_the_directory(given_machine: Given) -> None:
     place = given_machine.place()
     source = DataDiskSource(place, given_machine.proc, given_machine.sys)
-    assert names_of(source) == [column.name for column in COLUMNS]
+    assert names_of(source) == [column.name for column in DATA_DISK_COLUMNS]
     source.sample(0.0)
     assert source.found == DataDisk("nvme0n1", "/", "ext4", DIRECTORY)
     given_machine.opens(3, "/my sets/a.bin")

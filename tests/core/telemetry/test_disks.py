@@ -11,11 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.telemetry.devices import RealDevices, real_devices
-from perftui.telemetry.disk.counters import DiskCounters, parse, use
-from perftui.telemetry.disk.device import counted_disk
-from perftui.telemetry.disk.disks import COLUMNS, COUNTED, DiskSource
-from perftui.telemetry.mounts import mount_of
+from perftui.telemetry.disk.data_disk import counted_disk
+from perftui.telemetry.disk.disks import (
+    COUNTED,
+    DISK_COLUMNS,
+    DiskCounters,
+    DiskSource,
+    RealDevices,
+    parse,
+    real_devices,
+    use,
+)
+from perftui.telemetry.files import mount_of
 from tests.telemetry_given import names_of, sampled, write
 
 MB = 2**20
@@ -136,7 +143,7 @@ def test_a_file_written_to_this_disk_is_seen_as_psutil_sees_it(tmp_path: Path) -
     mount = mount_of(tmp_path)
     counters = psutil.disk_io_counters(perdisk=True) or {}
     disk = mount and counted_disk(mount, counters)
-    if source.columns != COLUMNS or disk is None:
+    if source.columns != DISK_COLUMNS or disk is None:
         pytest.skip("the disk of the temporary directory is not counted")
     source.sample(10.0)
     with (tmp_path / "data").open("wb") as file:
@@ -160,4 +167,4 @@ def test_a_file_written_to_this_disk_is_seen_as_psutil_sees_it(tmp_path: Path) -
     assert row["disk.await"] == pytest.approx(spent / requests, rel=0.5, abs=1)
     # Flushes count for the queue as well.
     assert row["disk.queue"] >= 0.5 * spent / 1000
-    assert names_of(source) == [column.name for column in COLUMNS]
+    assert names_of(source) == [column.name for column in DISK_COLUMNS]

@@ -12,13 +12,10 @@ import pytest
 
 from perftui.run.journal import Column
 from perftui.telemetry.gpu import find, gpm
-from perftui.telemetry.gpu.columns import gpu_columns
-from perftui.telemetry.gpu.field_values import MEMBERS
-from perftui.telemetry.gpu.fields import FIELDS, TRAFFIC
-from perftui.telemetry.gpu.find import IN_MIG_MODE, Gpus, find_gpus
-from perftui.telemetry.gpu.metrics import METRICS
+from perftui.telemetry.gpu.find import IN_MIG_MODE, Gpus, find_gpus, gpu_columns
+from perftui.telemetry.gpu.metrics import FIELDS, MEMBERS, METRICS, TRAFFIC
 from perftui.telemetry.gpu.names import Gpu
-from perftui.telemetry.machine import look_around
+from perftui.telemetry.host_sources import look_around
 from perftui.telemetry.source import Sampler
 from tests.core.telemetry import fake_nvml
 from tests.core.telemetry.conftest import DriverOf
@@ -341,7 +338,7 @@ def test_a_call_that_hangs_costs_the_columns_of_its_card(
             monkeypatch.setattr(source, "_patience", 0.02)
     cards[1].hanging = {"DeviceGetPowerUsage", "GpmSampleGet"}
     # Readings of the moment before are still the present ones; then they are too old.
-    monkeypatch.setattr("perftui.telemetry.background.STALE_SECONDS", 1e-9)
+    monkeypatch.setattr("perftui.telemetry.source.STALE_SECONDS", 1e-9)
     asked = driver.asked.count("DeviceGetPowerUsage")
     for _ in range(3):
         row = gpus.sample()

@@ -8,9 +8,8 @@ import time
 
 import pytest
 
-from perftui.telemetry.host_sources import host_columns
-from perftui.telemetry.machine import look_around
-from perftui.telemetry.processes.roles import Roles
+from perftui.telemetry.host_sources import host_columns, look_around
+from perftui.telemetry.processes.usage import Roles
 from perftui.telemetry.source import Sampler
 
 

@@ -10,8 +10,7 @@ import psutil
 import pytest
 
 from perftui.telemetry.files import fields
-from perftui.telemetry.memory.shared import SharedMemorySource
-from perftui.telemetry.memory.usage import MemorySource
+from perftui.telemetry.memory import MemorySource, SharedMemorySource
 from tests.telemetry_given import sampled, write
 
 MB = 2**20

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.telemetry.network.infiniband import InfinibandSource
-from perftui.telemetry.network.interfaces import NetworkSource, retransmits
+from perftui.telemetry.network import InfinibandSource, NetworkSource, retransmits
 from tests.telemetry_given import sampled, write
 
 Nic = namedtuple("Nic", "bytes_recv bytes_sent errin errout dropin dropout")

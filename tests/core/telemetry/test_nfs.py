@@ -7,9 +7,15 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.telemetry.disk.data_place import OPEN_FILES, DataPlace, Place
-from perftui.telemetry.disk.nfs import NfsCounters, NfsSource, parse
-from perftui.telemetry.mounts import Mount
+from perftui.telemetry.disk.data_disk import (
+    OPEN_FILES,
+    DataPlace,
+    NfsCounters,
+    NfsSource,
+    Place,
+    parse,
+)
+from perftui.telemetry.files import Mount
 from tests.telemetry_given import sampled, write
 
 

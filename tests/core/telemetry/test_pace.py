@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.telemetry.pace import Pace
-from perftui.telemetry.rates import Rates
+from perftui.telemetry.source import Pace, Rates
 
 
 def test_readings_are_some_seconds_apart_and_dear_ones_further() -> None:

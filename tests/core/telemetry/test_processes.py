@@ -15,12 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.telemetry.processes.metrics import COLUMNS
-from perftui.telemetry.processes.portable import Portable
-from perftui.telemetry.processes.proc import Proc, has_process_lists
-from perftui.telemetry.processes.reading import ProcessReading
-from perftui.telemetry.processes.roles import ROLES, Roles
-from perftui.telemetry.processes.usage import ProcessTreeSource
+from perftui.telemetry.processes.reading import Portable, Proc, ProcessReading, has_process_lists
+from perftui.telemetry.processes.usage import PROCESS_COLUMNS, ROLES, ProcessTreeSource, Roles
 from tests.telemetry_given import ASLEEP, BUSY, names_of, running, sampled, stat_line, write
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -72,8 +68,8 @@ def test_counters_of_a_process(tmp_path: Path) -> None:
 def test_any_line_is_read_as_a_process_or_as_none(content: bytes) -> None:
     with pytest.MonkeyPatch.context() as patched:
         for name in ("read_or_empty", "record"):
-            patched.setattr(f"perftui.telemetry.processes.proc.{name}", lambda _path: content)
-        patched.setattr("perftui.telemetry.processes.proc.names_in", lambda _path: ["8"])
+            patched.setattr(f"perftui.telemetry.processes.reading.{name}", lambda _path: content)
+        patched.setattr("perftui.telemetry.processes.reading.names_in", lambda _path: ["8"])
         reading = Proc().read(8)
         assert 8 not in Proc().below(8)
     assert reading is None or reading.cpu >= 0
@@ -142,7 +138,7 @@ def test_children_are_looked_for_as_often_as_that_is_cheap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     table, clock = Table(1), iter([0.0, 0.002, 0.002, 0.002])
-    monkeypatch.setattr("perftui.telemetry.pace.time.thread_time", lambda: next(clock))
+    monkeypatch.setattr("perftui.telemetry.source.time.thread_time", lambda: next(clock))
     source = ProcessTreeSource(1, table=table)
     assert sampled(source, 0.0)["processes.count"] == 1
     table.readings[2] = EMPTY._replace(pid=2)
@@ -224,13 +220,13 @@ def test_what_the_main_process_does_not_tell_has_no_column() -> None:
     table = Table(1)
     table.change(1, read=None, written=None, major_faults=None)
     source = ProcessTreeSource(1, table=table)
-    left_out = {column.name for column in COLUMNS} - set(names_of(source))
+    left_out = {column.name for column in PROCESS_COLUMNS} - set(names_of(source))
     assert left_out == set(source.missing)
     assert "processes.major_faults" in left_out
     assert "processes.workers_read" in left_out
     assert source.missing["processes.read"].startswith("/proc/<pid>/io: ")
     # One that has ended before it was asked tells nothing about the machine.
-    assert ProcessTreeSource(5, table=table).columns == COLUMNS
+    assert ProcessTreeSource(5, table=table).columns == PROCESS_COLUMNS
 
 
 @pytest.mark.subprocess

@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perftui.telemetry.processes import pss
-from perftui.telemetry.processes.pss import PssSource
+from perftui.telemetry import memory
+from perftui.telemetry.memory import PssSource
 from tests.telemetry_given import write
 
 ROLLUP = "55d0-7ffe ---p 00000000 00:00 0  [rollup]\nRss: 900 kB\nPss: {} kB\nPss_Dirty: 1 kB\n"
@@ -38,7 +38,7 @@ def test_a_sum_that_lacks_a_process_is_none(
         raise PermissionError(13, "Permission denied", path)
 
     source.sample(0.0)
-    monkeypatch.setattr(pss, "read", deny)
+    monkeypatch.setattr(memory, "read", deny)
     assert source.sample(20.0) == [None]
 
 
@@ -49,13 +49,13 @@ def test_where_it_may_not_be_read_there_is_a_reason(
     assert source.columns == ()
     assert source.sample(0.0) == []
     assert source.missing == {"processes.pss": "smaps_rollup: No such file or directory"}
-    monkeypatch.setattr(pss, "why_unreadable", lambda _path: "Permission denied")
+    monkeypatch.setattr(memory, "why_unreadable", lambda _path: "Permission denied")
     assert PssSource(5, frozenset).missing == {"processes.pss": "smaps_rollup: Permission denied"}
 
 
 def test_it_is_read_more_seldom_where_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 0.05, 0.0, 0.05])
-    monkeypatch.setattr("perftui.telemetry.pace.time.thread_time", lambda: next(clock))
+    monkeypatch.setattr("perftui.telemetry.source.time.thread_time", lambda: next(clock))
     source = PssSource(os.getpid(), lambda: frozenset([os.getpid()]))
     source.sample(0.0)
     assert source.sample(10.0) != [None]

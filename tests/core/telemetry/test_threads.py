@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.telemetry.processes.roles import Roles
-from perftui.telemetry.processes.threads import COLUMNS, ThreadSource
-from perftui.telemetry.processes.usage import ProcessTreeSource
+from perftui.telemetry.processes.contention import THREAD_COLUMNS, ThreadSource
+from perftui.telemetry.processes.usage import ProcessTreeSource, Roles
 from tests.telemetry_given import BUSY, names_of, running, sampled, write
 
 MS = 1_000_000
@@ -90,7 +89,7 @@ def test_threads_that_end_or_whose_number_is_used_again_make_no_jump(tmp_path: P
 def test_any_file_is_read_as_a_thread_or_as_none(before: bytes, after: bytes) -> None:
     contents = {"/p/10/task/10/schedstat": before}
     with pytest.MonkeyPatch.context() as patched:
-        module = "perftui.telemetry.processes.threads"
+        module = "perftui.telemetry.processes.contention"
         patched.setattr(f"{module}.record", lambda path: contents.get(path, b""))
         patched.setattr(f"{module}.why_unreadable", lambda _path: "")
         source = ThreadSource(lambda: Roles(frozenset([10])), "/p")
@@ -104,7 +103,7 @@ def test_a_kernel_without_schedstat_has_no_columns(tmp_path: Path) -> None:
     source = ThreadSource(Roles, str(tmp_path))
     assert source.columns == ()
     assert source.sample(0.0) == []
-    names = ", ".join(column.name for column in COLUMNS)
+    names = ", ".join(column.name for column in THREAD_COLUMNS)
     assert source.missing == {names: "schedstat: No such file or directory"}
 
 
@@ -112,7 +111,7 @@ def test_a_kernel_without_schedstat_has_no_columns(tmp_path: Path) -> None:
 def test_the_main_thread_is_told_from_an_autograd_thread() -> None:
     """This process trains; its main thread computes for a while, then another that is named so."""
     source = ThreadSource(lambda: Roles(frozenset([os.getpid()])))
-    assert names_of(source) == [column.name for column in COLUMNS]
+    assert names_of(source) == [column.name for column in THREAD_COLUMNS]
     ready, go, done = threading.Event(), threading.Event(), threading.Event()
     spent: list[float] = []
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.telemetry.gpu.names import Gpu, gpu_name, gpu_prefixes
-from perftui.telemetry.gpu.visible import visible_gpus
+from perftui.telemetry.gpu.names import Gpu, gpu_name, gpu_prefixes, visible_gpus
 
 A, B, C = (Gpu(f"gpu{n}", "H100", f"GPU-{n}{n}aa-bb{n}") for n in range(3))
 CARDS = (A, B, C)

@@ -29,7 +29,7 @@ from perftui.facts.step.own_cost import recording_cost
 from perftui.recorder.process.environment import training_environment
 from perftui.run.history import list_runs
 from perftui.run.reader import RunReader, RunSnapshot
-from perftui.wire.options import AgentOptions
+from perftui.wire.spool import AgentOptions
 
 HERE = Path(__file__).parent
 

@@ -12,7 +12,7 @@ from perftui.recorder.journals.sink import DownsamplingSink
 from perftui.recorder.spool.drain import SpoolDrain
 from perftui.run.layout import create_run_directory
 from perftui.run.manifest import Manifest, write_manifest
-from perftui.telemetry.processes.metrics import COLUMNS
+from perftui.telemetry.processes.usage import PROCESS_COLUMNS
 from perftui.telemetry.source import TIME
 from perftui.wire import ring as rings
 from perftui.wire.spool import Spool
@@ -50,7 +50,7 @@ class Week:
         self._notes = Notes(self.spool.root)
         self._drain = SpoolDrain(self.spool, self.layout, faults, lambda _note: None)
         self._samples = DownsamplingSink(
-            self.layout.telemetry(HOST), (TIME, *COLUMNS), faults, floats=True
+            self.layout.telemetry(HOST), (TIME, *PROCESS_COLUMNS), faults, floats=True
         )
 
     def go_on(self, steps: int) -> None:
@@ -89,7 +89,10 @@ class Week:
     def _sample(self) -> None:
         count = self.step * self._apart // (self._sample_every * 1_000_000_000)
         rows = [
-            [number * self._sample_every * 1_000_000_000, *(float(number % 97) for _ in COLUMNS)]
+            [
+                number * self._sample_every * 1_000_000_000,
+                *(float(number % 97) for _ in PROCESS_COLUMNS),
+            ]
             for number in range(self.sampled, count)
         ]
         self._samples.append(rows)

@@ -15,7 +15,7 @@ from perftui_tui.commands.terminal import why_headless
 
 if TYPE_CHECKING:
     from perftui.recorder.launch import Launch
-    from perftui.wire.options import AgentOptions
+    from perftui.wire.spool import AgentOptions
 
 OF_TORCH = ("shapes", "stacks", "memory", "syncs")
 """What torch's own profiler records besides operators."""
@@ -102,7 +102,7 @@ def options_of_line(line: CommandLine) -> AgentOptions:
     Raises:
         UsageError: two of them cannot be meant together.
     """
-    from perftui.wire.options import AgentOptions
+    from perftui.wire.spool import AgentOptions
 
     flags = line.flags
     first_step, window_steps = line.steps()

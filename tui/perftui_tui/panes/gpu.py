@@ -92,7 +92,7 @@ def _notes(snapshot: Snapshot, prefix: str) -> list[str]:
 
 def clock_limits(table: Table | None, prefix: str) -> tuple[str, ...]:
     """What of heat and power holds the clocks down now, in words; empty for nothing."""
-    from perftui.telemetry.gpu.clock_limits import POWER, THERMAL, bits_of, clock_limit_words
+    from perftui.telemetry.gpu.names import POWER, THERMAL, bits_of, clock_limit_words
 
     reasons = latest(table, f"{prefix}.throttle_reasons")
     if reasons is None:

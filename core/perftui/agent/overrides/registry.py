@@ -7,8 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...wire.options import decode
-from ...wire.spool import OVERRIDES_VARIABLE
+from ...wire.spool import OVERRIDES_VARIABLE, decode
 from . import data_loader, optimizer, switches
 from .request import Request, request_of
 

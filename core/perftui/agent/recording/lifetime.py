@@ -11,7 +11,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from ...wire.options import AgentOptions
+from ...wire.spool import AgentOptions
 from ..batches.padding_checks import PaddingChecks
 from ..dataloader.loaders import Loaders, Origins
 from ..fast_path.fast_path import FastPath

@@ -8,8 +8,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from ...wire import ring as rings
-from ...wire.options import AgentOptions
-from ...wire.spool import Spool
+from ...wire.spool import AgentOptions, Spool
 from ..gpu.device import Device
 from ..native.compiled import CompiledFastPath
 from ..output.notes import Notes

@@ -6,7 +6,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from ...wire import ring as rings
-from ...wire.options import AgentOptions
+from ...wire.spool import AgentOptions
 from ..gpu.device import Device, MemoryReading
 from ..output.ring import RingWriter
 from ..overhead.meter import Mark, Meter

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ...wire.options import read_options
+from ...wire.spool import read_options
 from ..dataloader import worker_times
 from ..hooks import saves
 from ..hooks import watch as hooks

@@ -9,8 +9,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from ...wire.control_page import ControlPage
-from ...wire.options import AgentOptions
-from ...wire.spool import Spool
+from ...wire.spool import AgentOptions, Spool
 from .stack_sampler import StackSampler
 
 if TYPE_CHECKING:

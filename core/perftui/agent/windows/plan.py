@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...wire.control_page import ControlPage
-from ...wire.options import AgentOptions
-from ...wire.spool import Spool
+from ...wire.spool import AgentOptions, Spool
 from ..overhead.budget import Budget
 from ..steps.detection import EVAL, TRAIN, Boundary
 from ..steps.training_runs import TrainingRuns

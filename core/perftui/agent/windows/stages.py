@@ -9,7 +9,7 @@ from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from ...wire.options import AgentOptions
+from ...wire.spool import AgentOptions
 from ..output.notes import Notes
 from ..safety.signal_handlers import insist, raised_by_handler
 from .observers import WindowObservers

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...wire.options import AgentOptions
+from ...wire.spool import AgentOptions
 
 KINETO_LOG_LEVEL = "KINETO_LOG_LEVEL"
 

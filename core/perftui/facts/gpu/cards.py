@@ -12,8 +12,7 @@ from perftui.facts.fact import Facts, fact
 from perftui.facts.samples import samples
 from perftui.facts.step.steps import steady_span
 from perftui.run.table import Table
-from perftui.telemetry.gpu.clock_limits import POWER, THERMAL, bits_of
-from perftui.telemetry.gpu.names import gpu_name
+from perftui.telemetry.gpu.names import POWER, THERMAL, bits_of, gpu_name
 
 FEWEST_SAMPLES = 5
 """Samples below which a share of them means nothing."""

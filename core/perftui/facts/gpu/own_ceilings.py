@@ -12,7 +12,7 @@ from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gpu.own_gpus import sampled_gpus
 from perftui.probe.ceilings import Ceiling, Ceilings, ceilings_of
 from perftui.run.manifest import data_place
-from perftui.telemetry.mounts import mount_of
+from perftui.telemetry.files import mount_of
 
 
 @dataclass(frozen=True)

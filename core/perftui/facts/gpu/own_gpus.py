@@ -12,8 +12,7 @@ from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.samples import noted_of_host
 from perftui.facts.settings import Devices, Settings, settings
 from perftui.run.manifest import GPU_DEVICES, NOT_SAMPLED
-from perftui.telemetry.gpu.names import Gpu
-from perftui.telemetry.gpu.visible import visible_gpus
+from perftui.telemetry.gpu.names import Gpu, visible_gpus
 
 
 @fact

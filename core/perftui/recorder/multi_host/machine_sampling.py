@@ -23,11 +23,10 @@ from perftui.run.manifest import (
     OTHER_PROGRAMS,
 )
 from perftui.telemetry.disk.data_disk import DataDisk
-from perftui.telemetry.gpu.other_processes import OtherProcesses
-from perftui.telemetry.machine import Machine, look_around
-from perftui.telemetry.pace import Pace
-from perftui.telemetry.processes.roles import Roles
-from perftui.telemetry.source import Sampler
+from perftui.telemetry.gpu.processes import OtherProcesses
+from perftui.telemetry.host_sources import Machine, look_around
+from perftui.telemetry.processes.usage import Roles
+from perftui.telemetry.source import Pace, Sampler
 from perftui.wire.spool import Spool
 
 NOTED_AGAIN = 1.5

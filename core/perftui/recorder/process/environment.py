@@ -14,8 +14,7 @@ import msgspec
 import perftui
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Override
-from perftui.wire.options import AgentOptions
-from perftui.wire.spool import OPTIONS_VARIABLE, OVERRIDES_VARIABLE, SPOOL_VARIABLE
+from perftui.wire.spool import OPTIONS_VARIABLE, OVERRIDES_VARIABLE, SPOOL_VARIABLE, AgentOptions
 
 INJECT = Path(perftui.__file__).parent / "agent" / "inject"
 """Holds only the ``sitecustomize`` that loads the agent into every Python of the run."""

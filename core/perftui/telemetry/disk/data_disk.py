@@ -1,18 +1,181 @@
-"""The disk that holds the data set."""
+"""Where a training reads its data from, and what the disk or the NFS mount there does."""
 
 from __future__ import annotations
 
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from perftui.run.journal import Column
-from perftui.telemetry.disk.counters import DiskCounters, read_disks, use
-from perftui.telemetry.disk.data_place import DataPlace, Place
-from perftui.telemetry.disk.device import counted_disk, described
-from perftui.telemetry.files import PROC, SYS
+from perftui.telemetry.disk.disks import DiskCounters, read_disks, use
+from perftui.telemetry.files import (
+    NFS,
+    PROC,
+    SYS,
+    Mount,
+    exists,
+    link,
+    mount_holding,
+    mounts_in,
+    names_in,
+    numbers,
+    read_or_empty,
+    unescaped,
+)
+from perftui.telemetry.processes.usage import Roles
+from perftui.telemetry.source import Pace, Rate
+
+_SYSTEM = ("/proc/", "/sys/", "/dev/", "/run/", "/etc/")
+
+_PACKAGES = re.compile(r"/(site|dist)-packages/|/lib(64)?/python3")
+
+_FLAGS = re.compile(rb"^flags:\s*([0-7]+)", re.MULTILINE)
+
+_STANDARD = ("0", "1", "2")
+
+
+def files_read(pid: int, proc: str = PROC) -> list[str]:
+    """Paths of regular files that ``pid`` has open for reading only, outside the system's own
+    directories and the installation of its interpreter.
+
+    No file system is asked: one on a network that is gone would not answer.
+    """
+    place = f"{proc}/{pid}"
+    installation = _installation(link(f"{place}/exe"))
+    found = []
+    for file in names_in(f"{place}/fd"):
+        path = link(f"{place}/fd/{file}") if file not in _STANDARD else ""
+        if not path.startswith("/") or path.startswith(_SYSTEM) or path.endswith(" (deleted)"):
+            # A pipe or a socket, or nothing that holds a data set.
+            continue
+        if _PACKAGES.search(path) or (installation and path.startswith(installation)):
+            continue
+        if _is_read_only(read_or_empty(f"{place}/fdinfo/{file}")):
+            found.append(path)
+    return found
+
+
+def _installation(executable: str) -> str:
+    """The directory above ``bin`` of an interpreter; empty if that is the root."""
+    directory, _, _ = executable.rpartition("/bin/")
+    return f"{directory}/" if directory else ""
+
+
+def _is_read_only(fdinfo: bytes) -> bool:
+    """Whether these flags (proc_pid_fdinfo(5)) are those of a file open for reading only, and of
+    no directory."""
+    flags = _FLAGS.search(fdinfo)
+    if flags is None:
+        return False
+    bits = int(flags[1], 8)
+    return bits & os.O_ACCMODE == os.O_RDONLY and not bits & (os.O_DIRECTORY | os.O_PATH)
+
+
+EVERY_SECONDS, MOST_SHARE = 5.0, 0.001
+"""Between two searches: files of a data set are often open for a moment only."""
+
+OPEN_FILES = "files that the run reads"
+DIRECTORY = "its working directory"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The file system that holds the data, and how that is known."""
+
+    mount: Mount
+    found_by: str
+    """``OPEN_FILES`` or ``DIRECTORY``."""
+
+
+class DataPlace:
+    """Follows where the files lie that training processes and their workers read.
+
+    The mount on which most were seen since the beginning is the one; until there is any, that of
+    the working directory of ``pid``.
+    """
+
+    def __init__(self, pid: int, roles: Callable[[], Roles], proc: str = PROC) -> None:
+        self._pid = pid
+        self._roles = roles
+        self._proc = proc
+        self._pace = Pace(EVERY_SECONDS, MOST_SHARE)
+        self._seen: Counter[Mount] = Counter()
+        self.found: Place | None = None
+        """As of the last search."""
+
+    def search(self, now: float) -> Place | None:
+        """Where it lies, looked for anew where that is due."""
+        if self._pace.is_due(now):
+            with self._pace.reading(now):
+                self.found = self._search() or self.found
+        return self.found
+
+    def _search(self) -> Place | None:
+        mounts = mounts_in(read_or_empty(f"{self._proc}/{self._pid}/mountinfo"))
+        roles = self._roles()
+        for pid in roles.ranks | roles.workers or {self._pid}:
+            for path in files_read(pid, self._proc):
+                mount = mount_holding(path, mounts)
+                if mount is not None:
+                    self._seen[mount] += 1
+        if self._seen:
+            return Place(self._seen.most_common(1)[0][0], OPEN_FILES)
+        directory = link(f"{self._proc}/{self._pid}/cwd")
+        mount = mount_holding(directory, mounts) if directory else None
+        return None if mount is None else Place(mount, DIRECTORY)
+
+
+def counted_disk(mount: Mount, counted: Container[str], sys: str = SYS) -> str | None:
+    """The name in ``/proc/diskstats`` of the disk that holds ``mount``, None where there is none.
+
+    A partition is its whole disk: whatever else is read there makes it wait. A layer over disks,
+    as of LVM or RAID, is itself, or the disk below it where the kernel does not count it.
+    """
+    number = mount.number
+    if number.startswith("0:"):
+        # btrfs and ZFS number their file systems themselves, and name the device.
+        number = _number_of(mount.source)
+    device = link(f"{sys}/dev/block/{number}") if number else ""
+    if not device:
+        return None
+    place = f"{sys}/dev/block/{device}"
+    if exists(f"{place}/partition"):
+        place = place.rpartition("/")[0]
+    return _counted(place.rpartition("/")[2], counted, sys)
+
+
+def described(disk: str, sys: str = SYS) -> str:
+    """``disk`` with the name that the administrator gave a mapped device."""
+    name = read_or_empty(f"{sys}/block/{disk}/dm/name").decode("utf-8", "replace").strip()
+    return f"{name} ({disk})" if name else disk
+
+
+def _counted(name: str, counted: Container[str], sys: str) -> str | None:
+    """``name``, or the only disk below it that is counted."""
+    while name not in counted:
+        below = names_in(f"{sys}/block/{name}/slaves")
+        if len(below) != 1:
+            return None
+        name = below[0]
+    return name
+
+
+def _number_of(source: str) -> str:
+    """Device number of a block device by its path, empty of anything else."""
+    if not source.startswith("/dev/"):
+        return ""
+    try:
+        device = os.stat(source).st_rdev  # noqa: PTH116 - text, as all paths here
+    except OSError:
+        return ""
+    return f"{os.major(device)}:{os.minor(device)}"
+
 
 _DISKSTATS = "/proc/diskstats"
 
-COLUMNS = (
+DATA_DISK_COLUMNS = (
     Column(
         *("data_disk.read", "B/s", "read from the data's disk", _DISKSTATS),
         "Bytes a second read from the disk that holds the data set.",
@@ -63,7 +226,7 @@ class DataDiskSource:
         self.found: DataDisk | None = None
         """Where the data lies, once that is known."""
         is_counted = bool(read_disks(proc))
-        self.columns = COLUMNS if is_counted else ()
+        self.columns = DATA_DISK_COLUMNS if is_counted else ()
         self.missing = {} if is_counted else {"data_disk": f"nothing in {proc}/diskstats"}
 
     def sample(self, now: float) -> list[float | None]:
@@ -89,3 +252,95 @@ class DataDiskSource:
             self._disk, self._before = disk, None
         name = described(disk, self._sys) if disk else None
         self.found = DataDisk(name, place.mount.point, place.mount.kind, place.found_by)
+
+
+_MOUNTSTATS = "/proc/self/mountstats"
+
+NFS_COLUMNS = (
+    Column(
+        *("nfs.read", "B/s", "read by NFS", _MOUNTSTATS),
+        "Bytes a second from the server of the NFS mount that holds the data set.",
+    ),
+    Column(
+        *("nfs.write", "B/s", "written by NFS", _MOUNTSTATS),
+        "Bytes a second to the server of the NFS mount that holds the data set.",
+    ),
+    Column(
+        *("nfs.await", "ms", "time of an NFS request", _MOUNTSTATS),
+        "Mean time from the start to the end of a read or write of the NFS mount that holds the "
+        "data set.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class NfsCounters:
+    """Of one mount so far."""
+
+    read: int
+    """Bytes from the server."""
+    written: int
+    requests: int
+    """Reads and writes that have ended."""
+    time: int
+    """ms from the start of each to its end."""
+
+
+class NfsSource:
+    """Rates of the mount at ``place``; no columns where nothing is mounted by NFS, and None where
+    the data lies elsewhere."""
+
+    def __init__(self, place: DataPlace, proc: str = PROC) -> None:
+        self._place = place
+        self._path = f"{proc}/self/mountstats"
+        self._mount = ""
+        self._begin()
+        is_used = bool(parse(read_or_empty(self._path)))
+        self.columns = NFS_COLUMNS if is_used else ()
+        self.missing = {} if is_used else {"nfs": "no NFS mount"}
+
+    def sample(self, now: float) -> list[float | None]:
+        """Values of ``columns``."""
+        place = self._place.search(now)
+        if not self.columns or place is None or place.mount.kind not in NFS:
+            return [None] * len(self.columns)
+        if place.mount.point != self._mount:
+            self._mount = place.mount.point
+            self._begin()
+        found = parse(read_or_empty(self._path)).get(self._mount)
+        read, written, requests, time = (
+            rate.update(value, now)
+            for rate, value in zip(
+                self._rates,
+                (found.read, found.written, found.requests, found.time) if found else [None] * 4,
+                strict=True,
+            )
+        )
+        return [read, written, time / requests if time is not None and requests else None]
+
+    def _begin(self) -> None:
+        self._rates = [Rate() for _ in range(4)]
+
+
+def parse(mountstats: bytes) -> dict[str, NfsCounters]:
+    """Counters by directory, of a ``/proc/<pid>/mountstats``; of several mounts on one the last.
+
+    ``bytes:`` counts those from and to the server fifth and sixth, an operation its requests first
+    and their whole time eighth (net/sunrpc/stats.c and fs/nfs/iostat.h of the kernel).
+    """
+    found = {}
+    for block in b"\n".join((b"", mountstats)).split(b"\ndevice ")[1:]:
+        head, *lines = block.splitlines() or [b""]
+        words = head.split()
+        if len(words) < 7 or words[5] != b"fstype" or words[6] not in (b"nfs", b"nfs4"):
+            continue
+        counts = {}
+        for line in lines:
+            name, _, rest = line.strip().partition(b":")
+            if name in (b"bytes", b"READ", b"WRITE"):
+                counts[name] = numbers(rest.split()[:8])
+        sizes, read, write = (counts.get(name) for name in (b"bytes", b"READ", b"WRITE"))
+        if sizes and read and write and min(len(sizes), len(read), len(write)) == 8:
+            place = unescaped(words[3])
+            found[place] = NfsCounters(sizes[4], sizes[5], read[0] + write[0], read[7] + write[7])
+    return found

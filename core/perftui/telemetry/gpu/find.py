@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -9,24 +11,80 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from perftui.telemetry.background import BackgroundSource, Together, side_by_side
+from perftui.run.journal import Column
 from perftui.telemetry.gpu.amd import AmdSource, open_amdsmi
-from perftui.telemetry.gpu.devices import Device, card
-from perftui.telemetry.gpu.field_values import FieldValueSource
-from perftui.telemetry.gpu.fields import (
+from perftui.telemetry.gpu.gpm import GPM_METRICS, GPM_NVLINK, GPM_UTILIZATION, GpmSource
+from perftui.telemetry.gpu.metrics import (
+    FIELD_VALUES,
     FIELDS,
+    METRICS,
     MIG_FIELDS,
     NOT_IN_MIG_MODE,
     TRAFFIC,
     TRAFFIC_SECONDS,
     FieldSource,
+    FieldValueSource,
 )
-from perftui.telemetry.gpu.gpm import GPM_METRICS, GPM_NVLINK, GPM_UTILIZATION, GpmSource
 from perftui.telemetry.gpu.names import Gpu
-from perftui.telemetry.gpu.nvml import LostGpuError, NoGpuError, RefusedError, open_nvml
-from perftui.telemetry.gpu.other_vendors import AMD, PCI_DEVICES, other_vendors
-from perftui.telemetry.gpu.processes import ProcessSource
-from perftui.telemetry.source import Source
+from perftui.telemetry.gpu.nvml import (
+    Device,
+    LostGpuError,
+    NoGpuError,
+    RefusedError,
+    card,
+    open_nvml,
+)
+from perftui.telemetry.gpu.processes import ProcessSource, process_columns
+from perftui.telemetry.source import BackgroundSource, Source, Together, side_by_side
+
+
+def gpu_columns(prefix: str = "gpuN") -> tuple[Column, ...]:
+    """The columns of an NVIDIA card that answers everything, in the order of ``METRICS``."""
+    card = Device(Gpu(prefix, ""), None)
+    columns = (
+        *(field.column(card) for field in (*FIELDS, *TRAFFIC)),
+        *(field.column(card) for field in FIELD_VALUES),
+        *(metric.column(card) for metric in GPM_METRICS),
+        *process_columns(card),
+    )
+    by_name = {column.name: column for column in columns}
+    return tuple(by_name[f"{prefix}.{name}"] for name in METRICS)
+
+
+PCI_DEVICES = Path("/sys/bus/pci/devices")
+
+AMD = "AMD"
+
+VENDORS = {"0x1002": AMD, "0x8086": "Intel"}
+"""By number of the PCI vendor."""
+
+DISPLAY = "0x03", "0x12"
+"""Classes of devices: display controllers, and processing accelerators."""
+
+
+def other_vendors(root: Path = PCI_DEVICES) -> frozenset[str]:
+    """Vendors of this machine's GPUs, besides NVIDIA; empty where the system lists none."""
+    found = {VENDORS.get(_text(one / "vendor")) for one in _displays(root)}
+    if sys.platform == "darwin" and platform.machine() == "arm64":
+        found.add("Apple")
+    return frozenset(vendor for vendor in found if vendor)
+
+
+def _displays(root: Path) -> list[Path]:
+    try:
+        devices = list(root.iterdir())
+    except OSError:
+        return []
+    return [device for device in devices if _text(device / "class").startswith(DISPLAY)]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        # It was unplugged meanwhile.
+        return ""
+
 
 T = TypeVar("T")
 

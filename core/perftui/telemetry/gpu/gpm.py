@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from perftui.run.journal import Column
-from perftui.telemetry.gpu.devices import Device
 from perftui.telemetry.gpu.metrics import METRICS
 from perftui.telemetry.gpu.nvml import (
+    Device,
     LostGpuError,
     RefusedError,
     ask,

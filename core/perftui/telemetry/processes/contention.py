@@ -4,21 +4,129 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from perftui.run.journal import Column
-from perftui.telemetry.files import why_unreadable
-from perftui.telemetry.pace import Pace
-from perftui.telemetry.processes.programs import module_of, program
-from perftui.telemetry.processes.roles import Roles
+from perftui.telemetry.files import PROC, names_in, numbers, record, why_unreadable
+from perftui.telemetry.processes.usage import Roles
+from perftui.telemetry.source import Pace
+
+_SCHEDSTAT = "/proc/<pid>/task/<tid>/schedstat"
+
+THREAD_COLUMNS = (
+    Column(
+        *("processes.main_cpu", "%", "CPU of main threads", _SCHEDSTAT),
+        "CPU time of the main threads of the processes that train; 100 % is one core.",
+    ),
+    Column(
+        *("processes.autograd_cpu", "%", "CPU of autograd threads", _SCHEDSTAT),
+        "CPU time of the threads that run the backward pass for a GPU (pt_autograd_*); 100 % is "
+        "one core.",
+    ),
+    Column(
+        *("processes.workers_delayed", "%", "workers waiting for a core", _SCHEDSTAT),
+        "Share of the time that a data loader worker was ready to run but had no core, for the "
+        "worker that waited longest.",
+    ),
+)
+
+AUTOGRAD = b"pt_autograd_"
+"""How PyTorch names the threads of its autograd engine, one for each GPU."""
+
+THREADS_EVERY_SECONDS, MOST_THREADS_SHARE = 2.0, 0.001
+"""Between two searches for autograd threads: a training process may have hundreds of threads."""
+
+Thread = tuple[int, int]
+"""Process and thread."""
+
+
+class ThreadSource:
+    """CPU time and run-queue delay of threads, which the kernel counts in ns."""
+
+    def __init__(self, roles: Callable[[], Roles], proc: str = PROC) -> None:
+        self._roles = roles
+        self._proc = proc
+        self._pace = Pace(THREADS_EVERY_SECONDS, MOST_THREADS_SHARE)
+        self._autograd: list[Thread] = []
+        self._before: dict[Thread, tuple[int, int]] = {}
+        self._at = 0.0
+        why = why_unreadable(f"{proc}/self/schedstat")
+        self.columns = () if why else THREAD_COLUMNS
+        names = ", ".join(column.name for column in THREAD_COLUMNS)
+        self.missing = {names: f"schedstat: {why}"} if why else {}
+
+    def sample(self, now: float) -> list[float | None]:
+        """Values of ``columns``; None where there are no such threads, or all are new."""
+        if not self.columns:
+            return []
+        roles = self._roles()
+        if self._pace.is_due(now):
+            with self._pace.reading(now):
+                self._autograd = [*self._find(roles.ranks)]
+        mains, workers = ([(pid, pid) for pid in pids] for pids in (roles.ranks, roles.workers))
+        after = {thread: self._read(thread) for thread in {*mains, *workers, *self._autograd}}
+        known = {thread: one for thread, one in after.items() if one is not None}
+        before, self._before = self._before, known
+        seconds, self._at = now - self._at, now
+
+        def spent(threads: Iterable[Thread], kind: int) -> list[float]:
+            """Shares of the time, one for each thread that is in both samples."""
+            changes = (
+                known[one][kind] - before[one][kind]
+                for one in threads
+                if one in known and one in before
+            )
+            # One that falls is that of another thread, which was given the number.
+            return [change / (seconds * 1e7) for change in changes if change >= 0 and seconds > 0]
+
+        computed, delayed = 0, 1
+        return [
+            _sum(spent(mains, computed)),
+            _sum(spent(self._autograd, computed)),
+            max((min(share, 100.0) for share in spent(workers, delayed)), default=None),
+        ]
+
+    def _read(self, thread: Thread) -> tuple[int, int] | None:
+        """ns on a core, and ns waiting for one, of a thread so far."""
+        pid, task = thread
+        found = numbers(record(f"{self._proc}/{pid}/task/{task}/schedstat").split())
+        return (found[0], found[1]) if found and len(found) >= 2 else None
+
+    def _find(self, pids: Iterable[int]) -> Iterable[Thread]:
+        """Autograd threads of these processes."""
+        for pid in pids:
+            place = f"{self._proc}/{pid}/task"
+            for task in names_in(place):
+                if task.isdigit() and record(f"{place}/{task}/comm").startswith(AUTOGRAD):
+                    yield pid, int(task)
+
+
+def _sum(shares: list[float]) -> float | None:
+    return sum(shares) if shares else None
+
+
+def program(name: str, words: Sequence[str]) -> str:
+    """``name`` with the script or module of the command line ``words``, and nothing else of it: the
+    rest may be a secret."""
+    script = next((word for word in words[1:] if word.endswith((".py", ".sh", ".pl"))), "")
+    module = module_of(words)
+    if not script and module:
+        script = f"-m {module}"
+    return f"{name} {script.rpartition('/')[2]}".strip()
+
+
+def module_of(words: Sequence[str]) -> str:
+    """The module that Python was asked to run; empty for none."""
+    return words[words.index("-m") + 1] if "-m" in words[1:-1] else ""
+
 
 EVERY_SECONDS = 3.0
 MOST_SHARE = 0.002
 """Between two readings, and at most so much of a core: of 1,000 processes one takes some 20 ms."""
 
-COLUMNS = (
+CONTENTION_COLUMNS = (
     Column(
         *("processes.delayed", "%", "waiting for a core", "/proc/<pid>/task/<tid>/schedstat"),
         "Share of the time that a thread was ready to run but had no core, for the thread of each "
@@ -73,8 +181,10 @@ class ContentionSource:
         """Ticks by program and process, of processes that live."""
         self._seconds = 0.0
         why = why_unreadable(f"{proc}/self/schedstat")
-        self.columns = () if why else COLUMNS
-        self.missing = {column.name: f"schedstat: {why}" for column in COLUMNS} if why else {}
+        self.columns = () if why else CONTENTION_COLUMNS
+        self.missing = (
+            {column.name: f"schedstat: {why}" for column in CONTENTION_COLUMNS} if why else {}
+        )
 
     def sample(self, now: float) -> list[float | None]:
         """Values of ``columns``, None but every few seconds."""

@@ -1,0 +1,313 @@
+"""The machine's cores: how busy, how fast, of which kind, and how many of them a run may use."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+from perftui.run.journal import Column
+from perftui.telemetry.files import PROC, SYS, fields, names_in, number, numbers, read_or_empty
+from perftui.telemetry.limits import CGROUP_ROOT, OWN_CGROUP, cpu_groups, quota_of
+from perftui.telemetry.processes.usage import Roles
+from perftui.telemetry.source import Pace
+
+_STAT = "/proc/stat"
+
+CORE_COLUMNS = (
+    Column(
+        *("cpu.utilization", "%", "CPU", _STAT),
+        "Busy share of all cores; 100 % is all of them.",
+    ),
+    Column("cpu.core_max", "%", "busiest core", _STAT, "Busy share of the busiest single core."),
+    Column(
+        *("cpu.cores", "count", "cores", _STAT),
+        "Cores of the whole machine that are online.",
+    ),
+    Column(
+        *("cpu.load1", "", "load", "/proc/loadavg"),
+        "Tasks running, ready to run or waiting for a disk, mean of the last minute.",
+    ),
+)
+
+LINUX_COLUMNS = (
+    Column(
+        *("cpu.iowait", "%", "I/O wait", _STAT),
+        "Share of the time of all cores that was idle with a disk request pending.",
+    ),
+    Column(
+        *("cpu.steal", "%", "stolen CPU", _STAT),
+        "Share of the time of all cores that the hypervisor gave to something else; part of "
+        "cpu.utilization.",
+    ),
+)
+
+MOST_CORES = 256
+"""Cores that have a column of their own."""
+
+Times = tuple[float, ...]
+"""Of one core so far: user, nice, system, idle, I/O wait, interrupts, soft interrupts, stolen.
+
+Guest time is left out, being part of user time. The unit cancels out of every share.
+"""
+
+_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+_IDLE, _IOWAIT, _STEAL = 3, 4, 7
+
+
+def core_column(core: int | str) -> Column:
+    """The column of one core."""
+    return Column(f"cpu.core{core}", "%", f"core {core}", _STAT, "Busy share of the core.")
+
+
+class CpuSource:
+    """Busy shares of the cores since the last sample; a core is known by the kernel's number."""
+
+    def __init__(self, proc: str = PROC) -> None:
+        self._path = f"{proc}/stat"
+        self._is_linux = bool(_parse(read_or_empty(self._path)))
+        self._before = self._read()
+        self._cores = sorted(self._before)[:MOST_CORES]
+        self.columns = (
+            *CORE_COLUMNS,
+            *(LINUX_COLUMNS if self._is_linux else ()),
+            *map(core_column, self._cores),
+        )
+        self.missing = {} if self._is_linux else {"cpu.iowait, cpu.steal": f"no {self._path}"}
+
+    def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - shares need no clock
+        """Values of ``columns``; shares are None where no time has passed."""
+        before, self._before = self._before, self._read()
+        spent = {
+            core: _spent(before[core], times)
+            for core, times in self._before.items()
+            if core in before
+        }
+        total = [sum(of_all) for of_all in zip(*spent.values(), strict=True)]
+        shares = {core: _busy(times) for core, times in spent.items()}
+        values: list[float | None] = [
+            _busy(total),
+            max((share for share in shares.values() if share is not None), default=None),
+            len(self._before),
+            psutil.getloadavg()[0],
+        ]
+        if self._is_linux:
+            values += [_share(total, _IOWAIT), _share(total, _STEAL)]
+        of_cores = (shares.get(core) for core in self._cores)
+        return [*values, *(None if share is None else round(share) for share in of_cores)]
+
+    def _read(self) -> Mapping[int, Times]:
+        if self._is_linux:
+            return _parse(read_or_empty(self._path))
+        times: list[Any] = psutil.cpu_times(percpu=True)
+        return {
+            core: tuple(getattr(one, field, 0.0) for field in _FIELDS)
+            for core, one in enumerate(times)
+        }
+
+
+def _parse(stat: bytes) -> dict[int, Times]:
+    """Times of each core that is switched on, in ticks, of a ``/proc/stat``."""
+    found: dict[int, Times] = {}
+    # A line of counts follows for every interrupt of the machine, which is most of the file.
+    for line in stat.partition(b"\nintr")[0].splitlines():
+        name, *words = line.split()[: 1 + len(_FIELDS)] or [b""]
+        if name.startswith(b"cpu") and name[3:].isdigit():
+            # Before Linux 2.6.11 there were fewer.
+            times = numbers(words + [b"0"] * (len(_FIELDS) - len(words)))
+            if times is not None and len(words) > _IDLE:
+                found[int(name[3:])] = tuple(times)
+    return found
+
+
+def _spent(before: Times, after: Times) -> list[float]:
+    """What was spent between two readings.
+
+    I/O wait may fall by the kernel's own account (proc_stat(5)), so no difference is below 0.
+    """
+    return [max(0.0, new - old) for old, new in zip(before, after, strict=True)]
+
+
+def _busy(spent: list[float]) -> float | None:
+    total = sum(spent)
+    return 100.0 * (total - spent[_IDLE] - spent[_IOWAIT]) / total if total > 0 else None
+
+
+def _share(spent: list[float], field: int) -> float | None:
+    total = sum(spent)
+    return 100.0 * spent[field] / total if total > 0 else None
+
+
+EVERY_SECONDS, MOST_SHARE = 5.0, 0.001
+"""Some drivers interrupt each core to ask it."""
+
+FREQUENCY_COLUMNS = (
+    Column(
+        *("cpu.frequency", "MHz", "CPU clock", "cpufreq/scaling_cur_freq"),
+        "Current clock, mean of the cores, every 5 s.",
+    ),
+    Column(
+        *("cpu.frequency_max", "MHz", "highest CPU clock", "cpufreq/cpuinfo_max_freq"),
+        "Highest clock that the hardware supports, mean of the cores.",
+    ),
+)
+
+
+class FrequencySource:
+    """Clocks by cpufreq, which a virtual machine mostly lacks.
+
+    What ``/proc/cpuinfo`` says in its place is the clock of the time stamp counter there.
+    """
+
+    def __init__(self, sys: str = SYS) -> None:
+        place = f"{sys}/devices/system/cpu"
+        names = [name for name in names_in(place) if name[:3] == "cpu" and name[3:].isdigit()]
+        self._cores = [f"{place}/{name}/cpufreq" for name in names]
+        self._highest = self._mean("cpuinfo_max_freq")
+        self._pace = Pace(EVERY_SECONDS, MOST_SHARE)
+        is_known = self._mean("scaling_cur_freq") is not None
+        self.columns = FREQUENCY_COLUMNS if is_known else ()
+        self.missing = {} if is_known else {"cpu.frequency": f"no cpufreq in {place}"}
+
+    def sample(self, now: float) -> list[float | None]:
+        """Values of ``columns``; the present clock is None but every few seconds."""
+        if not self.columns:
+            return []
+        clock = None
+        if self._pace.is_due(now):
+            with self._pace.reading(now):
+                clock = self._mean("scaling_cur_freq")
+        return [clock, self._highest]
+
+    def _mean(self, name: str) -> float | None:
+        found = (number(read_or_empty(f"{core}/{name}")) for core in self._cores)
+        clocks = [clock for clock in found if clock is not None]
+        # It counts kHz.
+        return sum(clocks) / len(clocks) / 1000 if clocks else None
+
+
+def cpu_governor(sys: str = SYS) -> str:
+    """``performance``, ``powersave``..., of the first core; empty where the system has none, as in
+    most virtual machines."""
+    path = f"{sys}/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+    return read_or_empty(path).decode("utf-8", "replace").strip()
+
+
+_FIELD = b"model name"
+
+
+def cpu_name(proc: str = PROC) -> str:
+    """``AMD EPYC 9534 64-Core Processor``; the architecture where the kernel names no model."""
+    for line in read_or_empty(f"{proc}/cpuinfo").splitlines():
+        field, _, value = line.partition(b":")
+        if field.strip() == _FIELD and value.strip():
+            return " ".join(value.decode("utf-8", "replace").split())
+    return platform.machine()
+
+
+QUOTA_COLUMNS = (
+    Column(
+        *("cpu.limit", "count", "usable cores", "sched_getaffinity, cpu.max"),
+        "Cores that the training processes may run on, or the cgroup's quota if that is less.",
+    ),
+    Column(
+        *("cpu.throttled", "%", "throttled by quota", "cpu.stat of the cgroup"),
+        "Upper bound of the share of time in which the cgroup had used up its CPU quota.",
+    ),
+)
+
+
+class _Throttling(NamedTuple):
+    """Of one cgroup so far."""
+
+    periods: int
+    """Of the scheduler, in which the group ran."""
+    used_up: int
+    """Those in which it used up its quota."""
+    seconds: float
+    """In which it was held back: of each core, added."""
+
+
+class QuotaSource:
+    """Limits of the training ``pid``, or of the processes that train where ``roles`` knows them.
+
+    The kernel adds up the time for which it held back a group on each core, which may be more than
+    all the time there was. Nor was it held back longer than the periods in which its quota was used
+    up: the lesser is reported.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        roles: Callable[[], Roles] = Roles,
+        root: Path = CGROUP_ROOT,
+        own: Path = OWN_CGROUP,
+    ) -> None:
+        self._pid = pid
+        self._roles = roles
+        groups = cpu_groups(root, own)
+        self._limited = [group for group in groups if quota_of(group) is not None]
+        self._before: dict[Path, _Throttling] = {}
+        self._at = 0.0
+        has_quota = bool(self._limited)
+        self.columns = QUOTA_COLUMNS if has_quota else QUOTA_COLUMNS[:1]
+        self.missing = {} if has_quota else {"cpu.throttled": "no cgroup has a quota of CPU time"}
+
+    def sample(self, now: float) -> list[float | None]:
+        """Values of ``columns``."""
+        quotas = [quota for group in self._limited if (quota := quota_of(group)) is not None]
+        limit = min([self._affinity(), *quotas])
+        return [limit, self._throttled(now)] if self._limited else [limit]
+
+    def _affinity(self) -> float:
+        if not hasattr(os, "sched_getaffinity"):
+            return os.cpu_count() or 1
+        pids = self._roles().ranks or {self._pid}
+        cores = set().union(*map(_cores_of, pids))
+        # They have ended; the recorder may run where they could.
+        return len(cores or os.sched_getaffinity(0))
+
+    def _throttled(self, now: float) -> float | None:
+        """The highest share of any group; 0 where none ran at all."""
+        seconds, self._at = now - self._at, now
+        before = self._before
+        found = ((group, _throttling(group)) for group in self._limited)
+        self._before = {group: one for group, one in found if one is not None}
+        shares = (
+            _share_of_quota(before[group], after, seconds)
+            for group, after in self._before.items()
+            if group in before
+        )
+        return max((share for share in shares if share is not None), default=None)
+
+
+def _throttling(group: Path) -> _Throttling | None:
+    """Values of ``cpu.stat``; None if it cannot be read."""
+    counts = fields(read_or_empty(f"{group}/cpu.stat"))
+    periods, used_up = counts.get(b"nr_periods"), counts.get(b"nr_throttled")
+    # us in v2, ns in v1.
+    us, ns = counts.get(b"throttled_usec"), counts.get(b"throttled_time")
+    if periods is None or used_up is None or (us is None and ns is None):
+        return None
+    return _Throttling(periods, used_up, us / 1e6 if us is not None else (ns or 0) / 1e9)
+
+
+def _share_of_quota(before: _Throttling, after: _Throttling, seconds: float) -> float | None:
+    """%; None where no time has passed, and where a counter fell."""
+    periods, used_up, held = (new - old for old, new in zip(before, after, strict=True))
+    if seconds <= 0 or min(periods, used_up, held) < 0:
+        return None
+    of_periods = used_up / periods if periods else 1.0
+    return 100.0 * min(held / seconds, of_periods, 1.0)
+
+
+def _cores_of(pid: int) -> set[int]:
+    try:
+        return os.sched_getaffinity(pid)
+    except OSError:
+        # It has ended.
+        return set()

@@ -1,0 +1,236 @@
+"""The machine's memory, its shared memory, and what the processes of a run take of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from perftui.run.journal import Column
+from perftui.telemetry.files import (
+    PROC,
+    count_of,
+    exists,
+    fields,
+    read,
+    read_or_empty,
+    why_unreadable,
+)
+from perftui.telemetry.limits import (
+    CGROUP_ROOT,
+    OWN_CGROUP,
+    group_memory,
+    groups,
+    memory_group,
+    usable_memory,
+)
+from perftui.telemetry.source import Pace, Rate
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class MemoryReading:
+    """Bytes at one moment, and counters so far; None where the platform does not count."""
+
+    available: int
+    """Without swapping."""
+    swap_used: int
+    swapped_in: int
+    page_cache: int | None
+    """Pages of files, without shared memory."""
+    oom_kills: int | None
+
+
+def read_memory(proc: str = PROC) -> MemoryReading:
+    """By ``/proc/meminfo`` and ``/proc/vmstat``, or by psutil where there are none."""
+    info = fields(read_or_empty(f"{proc}/meminfo"))
+    needed = [info.get(name) for name in (b"MemAvailable", b"Cached", b"SwapTotal", b"SwapFree")]
+    available, cached, swap, swap_free = needed
+    if available is None or cached is None or swap is None or swap_free is None:
+        return _by_psutil()
+    vmstat = read_or_empty(f"{proc}/vmstat")
+    return MemoryReading(
+        1024 * available,
+        1024 * (swap - swap_free),
+        _PAGE * (count_of(b"\npswpin ", vmstat) or 0),
+        1024 * max(cached + info.get(b"Buffers", 0) - info.get(b"Shmem", 0), 0),
+        count_of(b"\noom_kill ", vmstat),
+    )
+
+
+def _by_psutil() -> MemoryReading:
+    swap = psutil.swap_memory()
+    return MemoryReading(psutil.virtual_memory().available, swap.used, swap.sin, None, None)
+
+
+_MEMINFO, _VMSTAT = "/proc/meminfo", "/proc/vmstat"
+
+MEMORY_COLUMNS = (
+    Column(
+        *("memory.used", "B", "memory used", f"{_MEMINFO} or memory.current"),
+        "Memory in use, out of memory.total, not counting memory that can be reclaimed.",
+    ),
+    Column(
+        *("memory.available", "B", "memory available", _MEMINFO),
+        "Memory that can still be allocated without swapping, out of memory.total.",
+    ),
+    Column(
+        *("memory.total", "B", "memory usable", f"{_MEMINFO} or memory.max"),
+        "Installed memory, or the cgroup's limit if that is less.",
+    ),
+    Column("swap.used", "B", "swap used", _MEMINFO, "Swap in use on the machine."),
+    Column("swap.in", "B/s", "read from swap", _VMSTAT, "Bytes a second read back from swap."),
+)
+
+PAGE_CACHE = Column(
+    *("memory.page_cache", "B", "page cache", f"{_MEMINFO} or memory.stat"),
+    "File pages cached in memory, without shared memory.",
+)
+
+OOM_KILLS = Column(
+    *("memory.oom_kills", "count", "killed for memory", f"memory.events or {_VMSTAT}"),
+    "Processes that the kernel has killed so far because memory ran out, in the cgroup or, without "
+    "one, on the machine.",
+)
+
+
+class MemorySource:
+    """Memory in use right now, of what the training may use."""
+
+    def __init__(self, root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP, proc: str = PROC) -> None:
+        self._proc = proc
+        self._group = memory_group(root, own)
+        self._usable = usable_memory(root, own)
+        self._swapped_in = Rate()
+        events = [f"{group}/memory.events" for group in groups(root, own)]
+        self._events = next((path for path in events if _kills_of_group(path) is not None), "")
+        row = self._row(0.0)
+        self.columns = (
+            *MEMORY_COLUMNS,
+            *(column for column in (PAGE_CACHE, OOM_KILLS) if row[column.name] is not None),
+        )
+        self.missing = {
+            column.name: f"not in {column.source}"
+            for column in (PAGE_CACHE, OOM_KILLS)
+            if column not in self.columns
+        }
+
+    def sample(self, now: float) -> list[float | None]:
+        """Values of ``columns``; None where a container does not report what it uses."""
+        row = self._row(now)
+        return [row[column.name] for column in self.columns]
+
+    def _row(self, now: float) -> dict[str, float | None]:
+        machine = read_memory(self._proc)
+        used: int | None = self._usable - machine.available
+        cached = machine.page_cache
+        if self._group is not None:
+            held = group_memory(self._group)
+            used, cached = (held.used, held.page_cache) if held else (None, None)
+        left = None if used is None else max(min(machine.available, self._usable - used), 0)
+        return {
+            "memory.used": used,
+            "memory.available": left,
+            "memory.total": self._usable,
+            "swap.used": machine.swap_used,
+            "swap.in": self._swapped_in.update(machine.swapped_in, now),
+            PAGE_CACHE.name: cached,
+            OOM_KILLS.name: _kills_of_group(self._events) if self._events else machine.oom_kills,
+        }
+
+
+def _kills_of_group(events: str) -> int | None:
+    return count_of(b"\noom_kill ", read_or_empty(events))
+
+
+PLACE = "/dev/shm"  # noqa: S108 - looked at, never written to
+
+SHARED_COLUMNS = (
+    Column(
+        *("memory.shm_used", "B", "shared memory used", "statvfs of /dev/shm"),
+        "Bytes of files in /dev/shm.",
+    ),
+    Column(
+        *("memory.shm_total", "B", "shared memory", "statvfs of /dev/shm"),
+        "Size of /dev/shm; in a container 64 MB unless more is requested.",
+    ),
+)
+
+
+class SharedMemorySource:
+    """Room and use of the file system in memory at ``place``."""
+
+    def __init__(self, place: str = PLACE) -> None:
+        self._place = place
+        self.columns: tuple[Column, ...] = SHARED_COLUMNS
+        self.missing: dict[str, str] = {}
+        try:
+            os.statvfs(place)
+        except OSError as error:
+            self.columns = ()
+            self.missing = {"memory.shm_used": f"{place}: {error.strerror}"}
+
+    def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - levels need no clock
+        """Values of ``columns``."""
+        if not self.columns:
+            return []
+        room = os.statvfs(self._place)
+        return [(room.f_blocks - room.f_bfree) * room.f_frsize, room.f_blocks * room.f_frsize]
+
+
+EVERY_SECONDS, MOST_SHARE = 10.0, 0.001
+"""The kernel walks all pages of a process for it (0.7 ms for 50 MB) while it holds the lock for
+which an allocation in the training may wait."""
+
+PSS_COLUMNS = (
+    Column(
+        *("processes.pss", "B", "memory of the run", "/proc/<pid>/smaps_rollup"),
+        "Memory of all processes of the run; a shared page is split between its processes. Every "
+        "10 s or less often.",
+    ),
+)
+
+
+class PssSource:
+    """Proportional set size of the processes that ``pids`` names; of ``pid`` it must be readable,
+    so that the others' can be expected to be."""
+
+    def __init__(self, pid: int, pids: Callable[[], frozenset[int]], proc: str = PROC) -> None:
+        self._pids = pids
+        self._proc = proc
+        self._pace = Pace(EVERY_SECONDS, MOST_SHARE)
+        self._has_begun = False
+        asked = pid if exists(f"{proc}/{pid}") else "self"
+        why = why_unreadable(f"{proc}/{asked}/smaps_rollup")
+        self.columns = () if why else PSS_COLUMNS
+        self.missing = {PSS_COLUMNS[0].name: f"smaps_rollup: {why}"} if why else {}
+
+    def sample(self, now: float) -> list[float | None]:
+        """Values of ``columns``; None but every few seconds, and while a process denies it."""
+        if not self._has_begun:
+            # The first reading would be of a training that only begins, and stand for long.
+            self._has_begun = True
+            self._pace.spent(now, 0.0)
+        pids = self._pids()
+        if not self.columns or not pids or not self._pace.is_due(now):
+            return [None] * len(self.columns)
+        with self._pace.reading(now):
+            return [self._sum(pids)]
+
+    def _sum(self, pids: frozenset[int]) -> float | None:
+        sizes = []
+        for pid in pids:
+            try:
+                size = fields(read(f"{self._proc}/{pid}/smaps_rollup")).get(b"Pss")
+            except PermissionError:
+                return None
+            except OSError:
+                # It has ended.
+                continue
+            if size is not None:
+                sizes.append(1024 * size)
+        return sum(sizes) if sizes else None

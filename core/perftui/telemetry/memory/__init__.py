@@ -1,1 +1,0 @@
-"""Memory of the machine or of the container, and /dev/shm."""

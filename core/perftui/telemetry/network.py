@@ -1,0 +1,126 @@
+"""What network interfaces and InfiniBand ports transmit and receive."""
+
+from __future__ import annotations
+
+import psutil
+
+from perftui.run.journal import Column
+from perftui.telemetry.disk.disks import RealDevices
+from perftui.telemetry.files import PROC, SYS, names_in, number, read_or_empty
+from perftui.telemetry.source import Pace, Rate, Rates
+
+_DEVICES = "/proc/net/dev"
+
+NETWORK_COLUMNS = (
+    Column(
+        *("network.receive", "B/s", "received", _DEVICES),
+        "Bytes a second received by all interfaces but loopback.",
+    ),
+    Column(
+        *("network.transmit", "B/s", "sent", _DEVICES),
+        "Bytes a second sent by all interfaces but loopback.",
+    ),
+    Column(
+        *("network.errors", "1/s", "network errors", _DEVICES),
+        "Packets a second damaged or dropped, on all interfaces but loopback.",
+    ),
+)
+
+RETRANSMITS = Column(
+    *("network.retransmits", "1/s", "retransmitted", "/proc/net/snmp"),
+    "TCP segments a second that were retransmitted.",
+)
+
+LOOPBACK = ("lo", "lo0")
+
+
+class NetworkSource:
+    """Bytes and errors per second. The kernel does not see RDMA, so neither does this."""
+
+    def __init__(self, proc: str = PROC, sys: str = SYS) -> None:
+        self._snmp = f"{proc}/net/snmp"
+        self._real = RealDevices(f"{sys}/class/net")
+        self._receive, self._transmit, self._errors = Rates(), Rates(), Rates()
+        self._again = Rate()
+        counts_again = retransmits(read_or_empty(self._snmp)) is not None
+        self.columns = (*NETWORK_COLUMNS, RETRANSMITS) if counts_again else NETWORK_COLUMNS
+        self.missing = {} if counts_again else {RETRANSMITS.name: f"not in {self._snmp}"}
+
+    def sample(self, now: float) -> list[float | None]:
+        """Values of ``columns``."""
+        counters = psutil.net_io_counters(pernic=True, nowrap=False)
+        real = self._real.among(name for name in counters if name not in LOOPBACK)
+        found = {name: counters[name] for name in real}
+        errors = {
+            name: one.errin + one.errout + one.dropin + one.dropout for name, one in found.items()
+        }
+        values = [
+            self._receive.update({name: one.bytes_recv for name, one in found.items()}, now),
+            self._transmit.update({name: one.bytes_sent for name, one in found.items()}, now),
+            self._errors.update(errors, now),
+        ]
+        if RETRANSMITS in self.columns:
+            values.append(self._again.update(retransmits(read_or_empty(self._snmp)), now))
+        return values
+
+
+def retransmits(snmp: bytes) -> int | None:
+    """Segments sent again so far, of a ``/proc/net/snmp``: a line of names, and one of numbers."""
+    lines = [line.split() for line in snmp.splitlines() if line.startswith(b"Tcp:")]
+    if len(lines) != 2:
+        return None
+    return number(dict(zip(*lines, strict=False)).get(b"RetransSegs", b""))
+
+
+_PORTS = "/sys/class/infiniband/*/ports/*/counters"
+
+INFINIBAND_COLUMNS = (
+    Column(
+        *("infiniband.receive", "B/s", "received by InfiniBand", f"{_PORTS}/port_rcv_data"),
+        "Bytes a second received by all ports of InfiniBand and RoCE.",
+    ),
+    Column(
+        *("infiniband.transmit", "B/s", "sent by InfiniBand", f"{_PORTS}/port_xmit_data"),
+        "Bytes a second sent by all ports of InfiniBand and RoCE.",
+    ),
+)
+
+WORD = 4
+"""Bytes that the counters count as one, whatever the port's lanes (the kernel's
+Documentation/ABI/stable/sysfs-class-infiniband)."""
+
+EVERY_SECONDS, MOST_SHARE = 1.0, 0.001
+"""A driver may have to ask the card's firmware for each."""
+
+
+class InfinibandSource:
+    """Traffic of all ports; no columns where there is none."""
+
+    def __init__(self, sys: str = SYS) -> None:
+        place = f"{sys}/class/infiniband"
+        self._ports = [
+            f"{place}/{device}/ports/{port}/counters"
+            for device in names_in(place)
+            for port in names_in(f"{place}/{device}/ports")
+        ]
+        self._receive, self._transmit = Rates(), Rates()
+        self._pace = Pace(EVERY_SECONDS, MOST_SHARE)
+        is_counted = bool(self._count("port_rcv_data"))
+        self.columns = INFINIBAND_COLUMNS if is_counted else ()
+        why = "its ports have no counters" if self._ports else "no InfiniBand ports"
+        self.missing = {} if is_counted else {"infiniband": why}
+
+    def sample(self, now: float) -> list[float | None]:
+        """Values of ``columns``; None but every few samples."""
+        if not self.columns or not self._pace.is_due(now):
+            return [None] * len(self.columns)
+        with self._pace.reading(now):
+            return [
+                self._receive.update(self._count("port_rcv_data"), now),
+                self._transmit.update(self._count("port_xmit_data"), now),
+            ]
+
+    def _count(self, name: str) -> dict[str, int]:
+        """Bytes so far of each port that has this counter."""
+        counts = {port: number(read_or_empty(f"{port}/{name}")) for port in self._ports}
+        return {port: WORD * count for port, count in counts.items() if count is not None}

@@ -1,1 +1,0 @@
-"""Network interfaces, TCP, and InfiniBand or RoCE ports."""

@@ -10,9 +10,9 @@ from pathlib import Path
 from perftui.diagnosis.model import Diagnosis
 from perftui.diagnosis.store import read_findings
 from perftui.facts.step.steps import MANY_STEPS
+from perftui.run.files import UnreadableError
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, ManifestError, read_manifest
-from perftui.run.versioned import UnreadableError
 
 MOST_READ = 50
 """Directories before this one that are looked at, the newest first: 0.2 ms each."""

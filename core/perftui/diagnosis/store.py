@@ -7,9 +7,7 @@ from pathlib import Path
 import msgspec
 
 from perftui.diagnosis.model import Diagnosis
-from perftui.run.atomic import replace_file
-from perftui.run.regular import read_regular
-from perftui.run.versioned import decode_versioned
+from perftui.run.files import decode_versioned, read_regular, replace_file
 
 SCHEMA = 1
 """Schema of the file, for scripts that read it."""

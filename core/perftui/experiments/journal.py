@@ -14,10 +14,8 @@ from perftui.experiments.progress import Progress
 from perftui.experiments.proof import keep_proof, read_proof, write_proof
 from perftui.fixes.apply import patch_store, recorded
 from perftui.fixes.model import FixOption, Risk
-from perftui.run.atomic import replace_file
+from perftui.run.files import DAMAGE, read_regular, replace_file
 from perftui.run.layout import is_run_directory, trials_of
-from perftui.run.regular import read_regular
-from perftui.run.versioned import DAMAGE
 
 SCHEMA = 1
 

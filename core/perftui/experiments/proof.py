@@ -11,10 +11,8 @@ import msgspec
 
 from perftui.experiments.verdict import Outcome, is_decided
 from perftui.fixes.model import FixOption
-from perftui.run.atomic import replace_file
+from perftui.run.files import UnreadableError, decode_versioned, read_regular, replace_file
 from perftui.run.layout import PRIVATE_MODE
-from perftui.run.regular import read_regular
-from perftui.run.versioned import UnreadableError, decode_versioned
 
 if TYPE_CHECKING:
     from perftui.experiments.progress import Progress

@@ -12,8 +12,7 @@ from pathlib import Path
 from perftui.experiments.restore import is_to_restore
 from perftui.run.history import RunEntry, list_runs
 from perftui.run.layout import TRIALS, RunLayout, is_run_directory, trials_of
-from perftui.run.liveness import with_liveness
-from perftui.run.manifest import ManifestError, read_manifest
+from perftui.run.manifest import ManifestError, read_manifest, with_liveness
 
 GOING = ".deleted-"
 """Begins the name of a directory that is being removed; no run is called so."""

@@ -12,7 +12,7 @@ from perftui.fixes.apply import check_unchanged, patch_store
 from perftui.fixes.model import FixOption, Patch
 from perftui.recorder.launch import Launch
 from perftui.recorder.options import options_of
-from perftui.run.atomic import replace_file
+from perftui.run.files import replace_file
 from perftui.run.manifest import Expected, Override
 from perftui.run.origin import check_run
 from perftui.run.reader import RunSnapshot

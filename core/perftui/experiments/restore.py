@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
+from perftui.run.files import read_regular
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import read_manifest
 from perftui.run.origin import check_run, is_trusted
-from perftui.run.regular import read_regular
 from perftui.wire.spool import SPARED_JOURNAL
 
 _RESTORED = "restored.jsonl"

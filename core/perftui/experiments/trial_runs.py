@@ -22,10 +22,9 @@ from perftui.facts.peak_memory import PeakMemory, peak_memory
 from perftui.facts.step.steps import steady_rows, steady_span, steady_step
 from perftui.recorder.launch import Launch, start
 from perftui.run.layout import RunLayout
-from perftui.run.manifest import Manifest, Status, StopReason
+from perftui.run.manifest import Manifest, Status, StopReason, run_state, wait_until_over
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.run.requests import STOP, request
-from perftui.run.run_state import run_state, wait_until_over
 
 RUN_SECONDS = 5.0
 """Steady time of each run, where the training is long enough."""

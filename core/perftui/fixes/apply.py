@@ -14,10 +14,8 @@ from pathlib import Path
 import msgspec
 
 from perftui.fixes.model import Patch
-from perftui.run.atomic import replace_file
+from perftui.run.files import DAMAGE, read_regular, replace_file
 from perftui.run.origin import ForeignRunError, is_signed, is_trusted, signature
-from perftui.run.regular import read_regular
-from perftui.run.versioned import DAMAGE
 
 
 @dataclass(frozen=True)

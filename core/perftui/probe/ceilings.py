@@ -14,8 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from perftui.run.atomic import replace_file
-from perftui.run.versioned import UnreadableError, decode_versioned
+from perftui.run.files import UnreadableError, decode_versioned, replace_file
 from perftui.trace.cache.directory import cache_directory, is_private, make_private
 
 SCHEMA = 1

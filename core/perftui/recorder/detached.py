@@ -6,11 +6,10 @@ import signal
 import sys
 from pathlib import Path
 
-from perftui.recorder.process.signals import Received, SignalQueue
-from perftui.recorder.process.supervise import Stopper, supervise
+from perftui.recorder.process.supervise import Received, SignalQueue, Stopper, supervise
 from perftui.recorder.process.training import StartError, no_start, start_as_job
 from perftui.recorder.recording import Recording
-from perftui.recorder.terminal.pseudo_terminal import Terminal
+from perftui.recorder.terminal.keyboard import Terminal
 from perftui.recorder.terminal.relay import Relay
 from perftui.run.layout import RunLayout
 

@@ -15,8 +15,7 @@ from typing import NoReturn
 
 from perftui.recorder.launch import Launch, prepare
 from perftui.recorder.process.foreground import Attachment, attach
-from perftui.recorder.process.signals import Received, SignalQueue
-from perftui.recorder.process.supervise import POLL_SECONDS, supervise
+from perftui.recorder.process.supervise import POLL_SECONDS, Received, SignalQueue, supervise
 from perftui.recorder.process.training import StartError
 from perftui.recorder.recording import Recording
 from perftui.recorder.terminal.late_output import hand_over

@@ -26,11 +26,11 @@ from perftui.run.manifest import (
     Status,
     StopReason,
     read_manifest,
+    wait_until_over,
     write_manifest,
 )
 from perftui.run.origin import sign_run
 from perftui.run.requests import STOP, request
-from perftui.run.run_state import wait_until_over
 from perftui.run.stack_samples import STACK_RATE_KEY
 from perftui.telemetry.cpu import cpu_governor, cpu_name
 from perftui.telemetry.gpu.nvml import driver_version

@@ -10,32 +10,34 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.live_manifest import LiveManifest
-from perftui.recorder.multi_host.heartbeat import Heartbeat
-from perftui.recorder.multi_host.machine_sampling import MachineSampling
+from perftui.recorder.faults import FaultLog, Repeating
+from perftui.recorder.journals.sink import LiveManifest
+from perftui.recorder.multi_host.machine_sampling import Heartbeat, MachineSampling
 from perftui.recorder.nsys.training import below_nsys
 from perftui.recorder.options import options_of
 from perftui.recorder.process.environment import (
+    git_state,
     patched_command,
     start_diagnosis,
     training_environment,
 )
-from perftui.recorder.process.git import git_state
-from perftui.recorder.process.left_behind import families, left_behind_message, living
-from perftui.recorder.process.repeating import Repeating
-from perftui.recorder.process.silence import Silence
-from perftui.recorder.process.training import Command, StartError, no_start
-from perftui.recorder.spool.directory import SpoolDirectory
+from perftui.recorder.process.training import (
+    Command,
+    Silence,
+    StartError,
+    families,
+    left_behind_message,
+    living,
+    no_start,
+)
+from perftui.recorder.spool.directory import Note, SpoolDirectory
 from perftui.recorder.spool.drain import SpoolDrain
-from perftui.recorder.spool.notes import Note
 from perftui.recorder.stacks.pyspy import tracer
 from perftui.recorder.stacks.sampling import CHECK_SECONDS, StackSampling
-from perftui.recorder.terminal.output_log import OutputLog
+from perftui.recorder.terminal.relay import OutputLog
 from perftui.run.heartbeat import BEAT_SECONDS
 from perftui.run.layout import RunLayout
-from perftui.run.liveness import recorded_by_this_process
-from perftui.run.manifest import Status, StopReason, read_manifest
+from perftui.run.manifest import Status, StopReason, read_manifest, recorded_by_this_process
 from perftui.run.stack_samples import INNER_EVERY, NO_STACKS, stack_rate_of
 
 DRAIN_SECONDS = 0.25

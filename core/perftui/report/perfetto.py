@@ -23,7 +23,7 @@ from perftui.report.chrome_events import (
 )
 from perftui.report.perfetto_tracks import SpanTrack, span_tracks
 from perftui.report.report import Report
-from perftui.run.atomic import replacing
+from perftui.run.files import replacing
 from perftui.trace.kineto.arguments import ArgumentReader
 from perftui.trace.kineto.copy_text import with_events
 from perftui.trace.model import NONE, Trace

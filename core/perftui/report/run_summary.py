@@ -11,9 +11,9 @@ from perftui.diagnosis.model import Diagnosis, Severity
 from perftui.diagnosis.store import read_findings
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import step_breakdown, step_count
+from perftui.run.files import UnreadableError
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader
-from perftui.run.versioned import UnreadableError
 
 
 @dataclass(frozen=True)

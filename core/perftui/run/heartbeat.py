@@ -14,9 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from perftui.run.files import UnreadableError, decode_versioned, read_regular
 from perftui.run.manifest import Manifest
-from perftui.run.regular import read_regular
-from perftui.run.versioned import UnreadableError, decode_versioned
 
 SCHEMA = 1
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from perftui.run.heartbeat import heard_label, is_elsewhere, silent_seconds
 from perftui.run.layout import RUNS_DIRECTORY, RunLayout, is_run_directory
-from perftui.run.liveness import with_liveness
-from perftui.run.manifest import Manifest, ManifestError, named, read_manifest
+from perftui.run.manifest import Manifest, ManifestError, named, read_manifest, with_liveness
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A journal and the table it fills, of a size that does not grow with the run."""
+"""A journal in segments and the table it fills, of a size that does not grow with the run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,135 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from perftui.run.aggregates import NO_AGGREGATES, Aggregates, aggregates_of
-from perftui.run.journal import Column
-from perftui.run.segments import SegmentReader
+from perftui.run.files import NewerError, UnreadableError, decode_versioned, read_regular
+from perftui.run.journal import Column, JournalReader
 from perftui.run.table import GrowingTable, Table
+
+# ``steps.jsonl`` is the first segment and stays. Once it is long enough, rows go on in
+# ``steps.more/1.jsonl``, then ``2.jsonl`` and so on. Older segments between are removed once their
+# sums are in ``steps.more/sums.json``.
+
+SCHEMA = 1
+
+CHUNK = 1024 * 1024
+"""Bytes read at a time: their rows as Python objects take some 15 times that."""
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Names of the segments of the journal at ``first``."""
+
+    first: Path
+
+    @property
+    def root(self) -> Path:
+        """Where all but the first segment are."""
+        return self.first.with_suffix(".more")
+
+    @property
+    def sums(self) -> Path:
+        """The sums of the segments that are no more."""
+        return self.root / "sums.json"
+
+    def path(self, number: int) -> Path:
+        """Piece ``number``, from 0 on."""
+        return self.root / f"{number}.jsonl" if number else self.first
+
+    def lowest(self) -> int:
+        """The first segment after number 0 that is there, else 1, which will be."""
+        found = [int(path.stem) for path in self.root.glob("*.jsonl") if path.stem.isdecimal()]
+        return min(found, default=1)
+
+
+class Downsampled(msgspec.Struct, frozen=True, rename={"segments": "pieces"}):
+    """The sums over the segments from 1 to ``segments``."""
+
+    segments: int = 0
+    sums: Aggregates = Aggregates()
+    schema: int = SCHEMA
+
+
+class SegmentReader:
+    """Tails a journal in segments. ``restarts`` grows when everything returned before is void.
+
+    That is where segments were summed before they were read: rows then come again from the first.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.restarts = 0
+        self.sums = Aggregates()
+        """Sums of the segments that were gone before they were read."""
+        self._segments = Segments(path)
+        self._stamp: tuple[int, int] | None = None
+        self._skipped = 0
+        self._begin()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns, empty until the first line has been read."""
+        return self._columns or self._journal.columns
+
+    @property
+    def skipped(self) -> int:
+        """Lines that were left out."""
+        return self._skipped + self._journal.skipped
+
+    def poll(self) -> list[list[Any]] | None:
+        """Rows that follow those returned before, at times none; None once there are no more.
+
+        Raises:
+            NewerError: a file has a schema that this version does not know.
+            OSError: a file is there and cannot be read.
+        """
+        self._notice_downsampling()
+        follows = self._segments.path(self._number + 1 if self._number else self._gone + 1)
+        # Asked before reading: a segment that another follows grows no more.
+        is_complete = follows.exists()
+        before = self._journal.position
+        rows = self._journal.poll(CHUNK)
+        if self._journal.position != before:
+            return rows
+        return self._go_on() if is_complete else None
+
+    def _begin(self) -> None:
+        self._number = self._gone = 0
+        self._columns: tuple[Column, ...] = ()
+        self._journal = JournalReader(self._segments.path(0))
+
+    def _go_on(self) -> list[list[Any]]:
+        self._columns = self.columns
+        self._skipped += self._journal.skipped
+        self._number = self._number + 1 if self._number else self._gone + 1
+        self._journal = JournalReader(self._segments.path(self._number))
+        return []
+
+    def _notice_downsampling(self) -> None:
+        sums = self._segments.sums
+        try:
+            status = sums.stat()
+            stamp = (status.st_mtime_ns, status.st_ino)
+            if stamp == self._stamp:
+                return
+            downsampled = decode_versioned(read_regular(sums), Downsampled, SCHEMA, "sums")
+        except FileNotFoundError:
+            return
+        except NewerError as error:
+            raise NewerError(f"{sums}: {error}") from error
+        except UnreadableError:
+            self._skipped += 1
+            downsampled = Downsampled(segments=self._segments.lowest() - 1)
+        self._stamp = stamp
+        if self._number and downsampled.segments < self._number:
+            return
+        if self._number:
+            self._skipped = 0
+            self.restarts += 1
+            self._begin()
+        self._gone, self.sums = downsampled.segments, downsampled.sums
 
 
 @dataclass(frozen=True)

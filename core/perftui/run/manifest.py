@@ -1,19 +1,29 @@
-"""The manifest of a run: what was started, where, and how it ended."""
+"""The manifest of a run: what ran, where, how it ended, and whether its recorder still lives."""
 
 from __future__ import annotations
 
 import enum
 import json
+import math
+import os
+import socket
+import threading
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 
-from perftui.run.atomic import replace_file
+from perftui.run.files import (
+    UnreadableError,
+    decode_versioned,
+    open_regular,
+    read_regular,
+    replace_file,
+)
 from perftui.run.layout import RunLayout
-from perftui.run.regular import open_regular, read_regular
-from perftui.run.versioned import UnreadableError, decode_versioned
 
 SCHEMA = 1
 
@@ -306,3 +316,69 @@ def named(manifest: Manifest, root: Path) -> Manifest:
         return manifest
     name = " ".join(text.decode("utf-8", "replace").split())[:LONGEST]
     return replace(manifest, name=name) if name else manifest
+
+
+CLOCK_TOLERANCE = 60.0
+"""Seconds by which the start of one process may seem to move when the clock is set."""
+
+
+def recorded_by_this_process(manifest: Manifest) -> Manifest:
+    """``manifest`` with this process as its recorder."""
+    created = psutil.Process().create_time()
+    return replace(manifest, recorder_pid=os.getpid(), recorder_created=created)
+
+
+def with_liveness(manifest: Manifest) -> Manifest:
+    """A run whose recorder is gone without writing an end is lost; only its own host can know."""
+    if manifest.status.is_over or manifest.host != socket.gethostname():
+        return manifest
+    pid, created = manifest.recorder_pid, manifest.recorder_created
+    before = math.inf if created is None else created + CLOCK_TOLERANCE
+    if pid is None or is_alive(pid, before):
+        return manifest
+    return replace(manifest, status=Status.LOST)
+
+
+def is_alive(pid: int, begun_before: float = math.inf) -> bool:
+    """Whether a process of this host has the number ``pid`` and does not wait to be reaped.
+
+    One that was not ``begun_before`` that time (seconds since the epoch) is another one, which was
+    given the number later.
+    """
+    try:
+        process = psutil.Process(pid)
+        is_zombie = process.status() == psutil.STATUS_ZOMBIE
+        return not is_zombie and bool(process.create_time() < begun_before)
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True
+
+
+POLL_SECONDS = 0.1
+
+
+def run_state(root: Path) -> Manifest:
+    """The manifest of the run at ``root``, ``LOST`` where its recorder is gone.
+
+    Raises:
+        ManifestError: there is no readable manifest.
+    """
+    return with_liveness(read_manifest(RunLayout(root).manifest))
+
+
+def wait_until_over(root: Path, seconds: float, give_up: threading.Event | None = None) -> Manifest:
+    """The manifest of the run at ``root`` once it is over.
+
+    The one as it is then after ``seconds``, or once ``give_up`` is set.
+
+    Raises:
+        ManifestError: there is no readable manifest.
+    """
+    give_up = give_up or threading.Event()
+    deadline = time.monotonic() + seconds
+    while True:
+        manifest = run_state(root)
+        if manifest.status.is_over or time.monotonic() >= deadline or give_up.is_set():
+            return manifest
+        give_up.wait(POLL_SECONDS)

@@ -19,10 +19,9 @@ from pathlib import Path
 
 import msgspec
 
-from perftui.run.atomic import replace_file
+from perftui.run.files import open_regular, replace_file
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest
-from perftui.run.regular import open_regular
 
 VARIABLE = "PERFTUI_TRUST_RUNS"
 """Set to 1 all runs are trusted: where no home is kept, as in containers of builds."""

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from perftui.run.aggregates import NO_AGGREGATES, Aggregates
 from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS, STEP_TEXT, WORKER_COLUMNS
+from perftui.run.files import NewerError
 from perftui.run.heartbeat import Hearing, is_elsewhere, silence_note
 from perftui.run.journal import Column
 from perftui.run.journal_table import KEPT_SAMPLES, KEPT_STEPS, JournalTable
 from perftui.run.layout import RankLayout, RunLayout
-from perftui.run.liveness import with_liveness
-from perftui.run.manifest import Manifest, ManifestError, named, read_manifest
+from perftui.run.manifest import Manifest, ManifestError, named, read_manifest, with_liveness
 from perftui.run.merge import merged
 from perftui.run.stack_samples import (
     KEPT_STACKS,
@@ -24,7 +24,6 @@ from perftui.run.stack_samples import (
     WORKER_STACK_COLUMNS,
 )
 from perftui.run.table import Table
-from perftui.run.versioned import NewerError
 
 EVENT_TEXT = frozenset({"kind", "data"})
 

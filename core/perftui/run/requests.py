@@ -10,10 +10,8 @@ from typing import Any
 
 import msgspec
 
-from perftui.run.atomic import replace_file
+from perftui.run.files import DAMAGE, open_regular, replace_file
 from perftui.run.layout import RunLayout
-from perftui.run.regular import open_regular
-from perftui.run.versioned import DAMAGE
 
 CAPTURE = "capture"
 """Profile a window now."""

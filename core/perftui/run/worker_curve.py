@@ -7,10 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from perftui.run.atomic import replace_file
+from perftui.run.files import UnreadableError, decode_versioned, read_regular, replace_file
 from perftui.run.layout import RunLayout
-from perftui.run.regular import read_regular
-from perftui.run.versioned import UnreadableError, decode_versioned
 
 SCHEMA = 1
 

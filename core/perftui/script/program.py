@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-from perftui.run.regular import read_regular
+from perftui.run.files import read_regular
 
 _Node = TypeVar("_Node")
 _PARSING = threading.Lock()

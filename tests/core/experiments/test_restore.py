@@ -63,7 +63,7 @@ def test_a_run_of_a_trial_leaves_the_directory_as_it_was(tmp_path: Path) -> None
         "import sys; from pathlib import Path; from dataclasses import replace\n"
         "from perftui.recorder.launch import Launch, start\n"
         "from perftui.wire.spool import AgentOptions\n"
-        "from perftui.run.run_state import wait_until_over\n"
+        "from perftui.run.manifest import wait_until_over\n"
         "command = (sys.executable, sys.argv[1], sys.argv[2])\n"
         "options = AgentOptions(profile=False, spares_files=True)\n"
         "root = start(Launch(command, Path.cwd(), Path(sys.argv[3]), options=options))\n"

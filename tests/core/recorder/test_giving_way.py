@@ -21,7 +21,7 @@ SOURCE = """
 import os, sys, threading
 from pathlib import Path
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.process.repeating import Repeating
+from perftui.recorder.faults import Repeating
 os.nice(int(sys.argv[1]))
 if os.getuid() == 0:
     os.setuid(65534)

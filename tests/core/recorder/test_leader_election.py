@@ -16,11 +16,15 @@ from types import SimpleNamespace
 import pytest
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.live_manifest import LiveManifest
-from perftui.recorder.multi_host import leader_election as election
-from perftui.recorder.multi_host.heartbeat import FRESH_SECONDS, Heartbeat, others_here
-from perftui.recorder.multi_host.leader_election import LeaderElection
-from perftui.recorder.multi_host.machine_sampling import MachineSampling
+from perftui.recorder.journals.sink import LiveManifest
+from perftui.recorder.multi_host import machine_sampling as election
+from perftui.recorder.multi_host.machine_sampling import (
+    FRESH_SECONDS,
+    Heartbeat,
+    LeaderElection,
+    MachineSampling,
+    others_here,
+)
 from perftui.run.heartbeat import Beat, write_beat
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RunLayout, create_run_directory
@@ -38,7 +42,7 @@ from tests.core.telemetry.fake_nvml import Card, Driver, nvml_of
 HOLD = """\
 import sys
 from pathlib import Path
-from perftui.recorder.multi_host.leader_election import LeaderElection
+from perftui.recorder.multi_host.machine_sampling import LeaderElection
 from perftui.recorder.faults import FaultLog
 from perftui.run.layout import RunLayout
 

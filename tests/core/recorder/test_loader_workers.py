@@ -17,8 +17,8 @@ from perftui.agent.dataloader.worker_page import PageFile
 from perftui.agent.native.plain import PlainPage
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.spool import loader_workers
+from perftui.recorder.spool.directory import Note
 from perftui.recorder.spool.loader_workers import LoaderWorkers
-from perftui.recorder.spool.notes import Note
 from perftui.run.columns import WORKER_COLUMNS
 from perftui.run.journal import JournalReader
 from perftui.run.journal_table import KEPT_STEPS, JournalTable

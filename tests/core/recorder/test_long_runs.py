@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals import pauses
+from perftui.recorder.journals import rank as rank_journals
 from perftui.recorder.journals import sink as thinning
-from perftui.recorder.journals.pauses import ONE_BY_ONE, SHARED_ROW_NS, Pauses
-from perftui.recorder.journals.rank import RankJournals
-from perftui.recorder.spool import notes
+from perftui.recorder.journals.rank import ONE_BY_ONE, SHARED_ROW_NS, Pauses, RankJournals
+from perftui.recorder.spool import directory
 from perftui.recorder.spool.ring import Record
 from perftui.recorder.spool.windows import limit_windows
 from perftui.run.aggregates import Group, aggregates_of
@@ -138,8 +137,8 @@ def test_a_week_through_the_ring_takes_little_room_and_loses_nothing(
 ) -> None:
     """With pieces of a fiftieth of their size, and a step every half minute."""
     monkeypatch.setattr(thinning, "SEGMENT_BYTES", 160_000)
-    monkeypatch.setattr(pauses, "SHARED_ROW_NS", 36_000 * SECOND)
-    monkeypatch.setattr(notes, "MOST_BYTES", 4000)
+    monkeypatch.setattr(rank_journals, "SHARED_ROW_NS", 36_000 * SECOND)
+    monkeypatch.setattr(directory, "MOST_BYTES", 4000)
     monkeypatch.setattr("perftui.run.reader.KEPT_STEPS", Kept(64, 1000))
     monkeypatch.setattr("perftui.run.reader.KEPT_SAMPLES", Kept(64, 1000))
     count = 20_000
@@ -181,8 +180,8 @@ def test_recorder_and_reader_of_a_long_run_take_no_more_memory(
     monkeypatch.setattr(thinning, "ROWS_AT_ONCE", 256)
     for name in ("KEPT_STEPS", "KEPT_SAMPLES"):
         monkeypatch.setattr(f"perftui.run.reader.{name}", Kept(16, 100))
-    monkeypatch.setattr(pauses, "ONE_BY_ONE", 100)
-    monkeypatch.setattr(pauses, "SHARED_ROW_NS", 10**16)
+    monkeypatch.setattr(rank_journals, "ONE_BY_ONE", 100)
+    monkeypatch.setattr(rank_journals, "SHARED_ROW_NS", 10**16)
     week = Week(tmp_path, 9000, sample_every=60)
     reader = RunReader(week.layout.root)
     held = []

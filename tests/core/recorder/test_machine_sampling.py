@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.live_manifest import LiveManifest
+from perftui.recorder.journals.sink import LiveManifest
 from perftui.recorder.multi_host import machine_sampling
 from perftui.recorder.multi_host.machine_sampling import MachineSampling
 from perftui.run.journal import JournalReader

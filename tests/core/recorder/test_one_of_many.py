@@ -14,9 +14,9 @@ import pytest
 from perftui.agent.output.ring import create_ring
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.rank import RankJournals
+from perftui.recorder.spool.directory import Note
 from perftui.recorder.spool.drain import REPLACED_UNREAD, SpoolDrain
 from perftui.recorder.spool.loader_workers import LoaderWorkers
-from perftui.recorder.spool.notes import Note
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RunLayout
 from perftui.wire import ring as rings

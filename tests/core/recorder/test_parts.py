@@ -18,12 +18,10 @@ from perftui.agent.output.ring import create_ring
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.launch import new_run_id
 from perftui.recorder.options import options_of
-from perftui.recorder.process.environment import INJECT, LINKED, training_environment
-from perftui.recorder.process.git import git_state
+from perftui.recorder.process.environment import INJECT, LINKED, git_state, training_environment
 from perftui.recorder.process.supervise import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
-from perftui.recorder.spool.directory import SpoolDirectory
+from perftui.recorder.spool.directory import Note, NotesTail, SpoolDirectory
 from perftui.recorder.spool.drain import NOTES_LOST, SpoolDrain
-from perftui.recorder.spool.notes import Note, NotesTail
 from perftui.recorder.spool.windows import SpoolFileError, keep_window
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RankLayout, RunLayout

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from perftui.facts.notes import problems
-from perftui.recorder.process import silence
-from perftui.recorder.process.silence import Silence, blocking_option
+from perftui.recorder.process import training
+from perftui.recorder.process.training import Silence, blocking_option
 from perftui.run.reader import RunReader
 from perftui.wire.spool import SPOOL_VARIABLE
 
@@ -81,7 +81,7 @@ def start() -> Iterator[Any]:
 def test_a_training_of_another_user_is_said_to_be_one(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(silence, "_uses_torch", lambda _: True)
+    monkeypatch.setattr(training, "_uses_torch", lambda _: True)
     pid, clock, said = start(user=65534, **{SPOOL_VARIABLE: "/nowhere"}), Clock(), []
     watched = Silence(pid, said.append, clock)
     clock.now += 1
@@ -93,7 +93,7 @@ def test_a_training_of_another_user_is_said_to_be_one(
 def test_it_is_said_once_and_taken_back_when_a_process_reports(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(silence, "_uses_torch", lambda _: True)
+    monkeypatch.setattr(training, "_uses_torch", lambda _: True)
     pid, clock, said = start("-I"), Clock(), []
     watched = Silence(pid, said.append, clock)
     watched.check()
@@ -114,7 +114,7 @@ def test_looks_grow_seldom_and_find_nothing_in_a_process_that_may_still_report(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(silence, "_why_mute", lambda process: asked.append(process.pid))
+    monkeypatch.setattr(training, "_why_mute", lambda process: asked.append(process.pid))
     clock, said = Clock(), []
     watched = Silence(start(), said.append, clock)
     for _ in range(4000):
@@ -127,7 +127,7 @@ def test_looks_grow_seldom_and_find_nothing_in_a_process_that_may_still_report(
 def test_a_process_without_our_environment_is_named(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(silence, "_uses_torch", lambda _: True)
+    monkeypatch.setattr(training, "_uses_torch", lambda _: True)
     for environment, words in (({}, "without perftui's environment"), ({SPOOL_VARIABLE: "/s"}, "")):
         clock, said = Clock(), []
         watched = Silence(start(**environment), said.append, clock)

@@ -14,18 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.recorder.stacks.events import (
-    Frame,
-    StackError,
-    StackInterval,
-    read_intervals,
-    read_threads,
-)
 from perftui.recorder.stacks.places import (
     LONGEST_TEXT,
     OURS,
+    Frame,
+    StackError,
+    StackInterval,
     is_own,
     main_place,
+    read_intervals,
+    read_threads,
     stays,
     worker_place,
 )
@@ -206,7 +204,7 @@ sys.path.insert(0, sys.argv[1])
 if sys.argv[2] == "plain":
     sys.modules["perftui.agent.native._compiled"] = None
 from perftui.agent.hooks.around import put_around
-from perftui.recorder.stacks.events import Frame
+from perftui.recorder.stacks.places import Frame
 from perftui.recorder.stacks.places import main_place
 
 def here():

@@ -16,7 +16,7 @@ import pytest
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals import sink
 from perftui.recorder.stacks import pyspy
-from perftui.recorder.stacks import sampler as looking
+from perftui.recorder.stacks import pyspy as looking
 from perftui.recorder.stacks.sampling import (
     ABSENT,
     FAILED,
@@ -26,9 +26,8 @@ from perftui.recorder.stacks.sampling import (
     WorkerOrder,
 )
 from perftui.run.journal import JournalReader
-from perftui.run.journal_table import JournalTable
+from perftui.run.journal_table import JournalTable, Segments
 from perftui.run.layout import RankLayout
-from perftui.run.segments import Segments
 from perftui.run.stack_samples import STACK_COLUMNS, STACK_TEXT
 
 pytestmark = pytest.mark.subprocess

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.rank import RankJournals
-from perftui.recorder.spool.notes import Note
-from perftui.recorder.spool.window_kernels import SOME, TAKEN, WindowKernels, count_kernels
+from perftui.recorder.spool.directory import Note
+from perftui.recorder.spool.windows import SOME, TAKEN, WindowKernels, count_kernels
 from perftui.run.journal import JournalReader
 from perftui.run.layout import create_run_directory
 from perftui.wire.spool import Spool

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.run.atomic import replacing
+from perftui.run.files import replacing
 
 
 def test_a_file_is_seen_once_it_is_whole(tmp_path: Path) -> None:

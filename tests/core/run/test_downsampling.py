@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 from perftui.facts.step.step_breakdown import run_breakdown
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.sink import KEPT_SEGMENTS, DownsamplingSink
-from perftui.run.aggregates import Aggregates, Group, aggregates_of
+from perftui.run.aggregates import Aggregates, Group, Weighed, added, aggregates_of, histogram
 from perftui.run.columns import PHASES, STEP_COLUMNS, STEP_TEXT
-from perftui.run.histogram import Weighed, added, histogram
+from perftui.run.files import NewerError
 from perftui.run.journal import Column, JournalWriter
-from perftui.run.journal_table import JournalTable, Kept
-from perftui.run.segments import Segments
+from perftui.run.journal_table import JournalTable, Kept, Segments
 from perftui.run.table import GrowingTable, Table
-from perftui.run.versioned import NewerError
 
 VALUES = st.lists(st.integers(0, 10**13), max_size=60)
 NAMES = [column.name for column in STEP_COLUMNS]

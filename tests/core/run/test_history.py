@@ -12,7 +12,6 @@ import pytest
 
 from perftui.run.history import RunNotFoundError, find_run, list_runs
 from perftui.run.layout import create_run_directory
-from perftui.run.liveness import recorded_by_this_process, with_liveness
 from perftui.run.manifest import (
     SCHEMA,
     Manifest,
@@ -20,6 +19,8 @@ from perftui.run.manifest import (
     Override,
     Status,
     read_manifest,
+    recorded_by_this_process,
+    with_liveness,
     write_manifest,
 )
 

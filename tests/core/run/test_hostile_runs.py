@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from perftui.report.report import make_report
 from perftui.report.subject import SubjectError, load_subject
 from perftui.report.text import render
+from perftui.run.files import read_regular
 from perftui.run.history import list_runs
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import ManifestError, read_manifest
-from perftui.run.regular import read_regular
 from tests.tui.recorded import ENDED, manifest, write_run
 
 FILES = (

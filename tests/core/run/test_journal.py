@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perftui.run.files import NewerError
 from perftui.run.journal import SCHEMA, Column, JournalReader, JournalWriter
-from perftui.run.versioned import NewerError
 
 COLUMNS = (Column("a", "ns"), Column("b"), Column("c"))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.run.line_tail import LineTail
+from perftui.run.journal import LineTail
 
 LONGEST = 20
 

@@ -55,7 +55,7 @@ def test_a_run_is_read_to_its_end_at_once(
     steps = JournalWriter(layout.rank(0).steps, STEP_COLUMNS)
     steps.append([step(index) for index in range(500)])
     steps.close()
-    monkeypatch.setattr("perftui.run.segments.CHUNK", 1000)
+    monkeypatch.setattr("perftui.run.journal_table.CHUNK", 1000)
     assert RunReader(layout.root).poll().ranks[0].steps["index"].tolist() == list(range(500))
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.step.step_breakdown import exact_means, run_breakdown
+from perftui.run.aggregates import Weighed
 from perftui.run.columns import PHASES, STEP_COLUMNS
-from perftui.run.histogram import Weighed
 from perftui.run.table import GrowingTable
 from tests.step_rows import step_row
 

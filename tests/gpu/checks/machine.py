@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perftui.run.atomic import replace_file
+from perftui.run.files import replace_file
 
 TESTS = Path(__file__).parents[2]
 PATIENCE = ((signal.SIGINT, 8.0), (signal.SIGTERM, 4.0), (signal.SIGKILL, 4.0))

@@ -64,8 +64,7 @@ def _elsewhere(root: Path) -> tuple[str, ...]:
 
 
 def _checked(root: Path) -> Path:
-    from perftui.run.manifest import ManifestError
-    from perftui.run.run_state import run_state
+    from perftui.run.manifest import ManifestError, run_state
 
     try:
         manifest = run_state(root)

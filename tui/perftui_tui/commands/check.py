@@ -139,7 +139,7 @@ def _write(gate: Gate, repository: Repository, line: CommandLine) -> None:
 
 def _write_junit(gate: Gate, repository: Repository, path: Path) -> None:
     from perftui.report.check.junit import render
-    from perftui.run.atomic import replace_file
+    from perftui.run.files import replace_file
 
     try:
         # Whatever collects the results of a build may be another user.

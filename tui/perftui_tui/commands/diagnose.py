@@ -29,9 +29,8 @@ def diagnose(line: CommandLine) -> int:
     """
     from perftui.recorder.launch import start
     from perftui.run.layout import RunLayout
-    from perftui.run.manifest import StopReason
+    from perftui.run.manifest import StopReason, wait_until_over
     from perftui.run.requests import STOP, request
-    from perftui.run.run_state import wait_until_over
 
     launch = launch_again(line) if line.action == AGAIN else launch_of(line)
     try:

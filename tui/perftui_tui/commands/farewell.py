@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from perftui.run.layout import RunLayout
-from perftui.run.manifest import Manifest, ManifestError, Status
-from perftui.run.run_state import wait_until_over
+from perftui.run.manifest import Manifest, ManifestError, Status, wait_until_over
 from perftui.trace.text import printable
 from perftui_tui.commands.output import log
 

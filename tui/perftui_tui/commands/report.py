@@ -95,7 +95,7 @@ def _write_page(found: Report, file: Path) -> None:
     """
     from perftui.format import size
     from perftui.report.html.page import render
-    from perftui.run.atomic import replace_file
+    from perftui.run.files import replace_file
 
     content = text_of(render, found).encode()
     try:

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from perftui.run.regular import open_regular
+from perftui.run.files import open_regular
 from perftui_tui.reading.line_buffer import LineBuffer
 
 LINES_KEPT = 20_000

@@ -7,8 +7,7 @@ from pathlib import Path
 
 def running_script(root: Path) -> str | None:
     """The script of the run at ``root``, None where it is over or ``root`` is no run."""
-    from perftui.run.manifest import ManifestError
-    from perftui.run.run_state import run_state
+    from perftui.run.manifest import ManifestError, run_state
 
     try:
         manifest = run_state(root)

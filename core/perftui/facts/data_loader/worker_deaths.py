@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
+from perftui.run.files import open_regular
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
-from perftui.run.regular import open_regular
 from perftui.trace.text import printable
 
 FIRST_BYTES, LAST_BYTES = 1 << 20, 1 << 16

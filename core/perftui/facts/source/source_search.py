@@ -12,7 +12,7 @@ from typing import TypeVar
 from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, fact
 from perftui.facts.source.lines import stack_samples
-from perftui.run.regular import read_regular
+from perftui.run.files import read_regular
 from perftui.script.program import tree_of
 
 _T = TypeVar("_T")

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.facts.step.steady import median
-from perftui.run.aggregates import Aggregates, after_disturbance
-from perftui.run.histogram import Histogram
+from perftui.run.aggregates import Aggregates, Histogram, after_disturbance
 from perftui.run.table import Table
 
 BESIDE = 10

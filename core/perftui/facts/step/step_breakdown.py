@@ -10,9 +10,8 @@ import numpy as np
 
 from perftui.facts.rounding import whole_quotients
 from perftui.facts.step.steady import Mask
-from perftui.run.aggregates import NO_AGGREGATES, Aggregates, consistent_rows
+from perftui.run.aggregates import NO_AGGREGATES, Aggregates, Weighed, consistent_rows
 from perftui.run.columns import PHASES
-from perftui.run.histogram import Weighed
 from perftui.run.table import Table
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ import numpy as np
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.step.steady import Mask, steady
 from perftui.facts.step.step_breakdown import StepBreakdown, run_breakdown
-from perftui.run.aggregates import Group
-from perftui.run.histogram import Weighed
+from perftui.run.aggregates import Group, Weighed
 from perftui.run.manifest import Status
 from perftui.run.table import Table
 

@@ -5,8 +5,10 @@ Rows that cannot be written are counted, not raised. ``run.segments`` explains h
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ import msgspec
 
 from perftui.recorder.faults import FaultLog
 from perftui.run.aggregates import Aggregates, aggregates_of
-from perftui.run.atomic import replace_file
+from perftui.run.files import replace_file
 from perftui.run.journal import Column, JournalWriter
-from perftui.run.segments import Downsampled, Segments
+from perftui.run.journal_table import Downsampled, Segments
+from perftui.run.manifest import Manifest, overwrite_manifest, write_manifest
 from perftui.run.stack_samples import STACK_TEXT
 from perftui.run.table import GrowingTable
 
@@ -184,3 +187,40 @@ def stack_journal(path: Path, columns: Sequence[Column], faults: FaultLog) -> Do
     return DownsamplingSink(
         path, columns, faults, text=STACK_TEXT, segment_bytes=STACK_SEGMENT_BYTES
     )
+
+
+class LiveManifest:
+    """Holds the manifest at ``path``; safe to change from every thread."""
+
+    def __init__(self, path: Path, manifest: Manifest, faults: FaultLog) -> None:
+        self._path = path
+        self._manifest = manifest
+        self._faults = faults
+        self._lock = threading.RLock()
+
+    @property
+    def current(self) -> Manifest:
+        """The manifest as it stands."""
+        return self._manifest
+
+    def update(self, **changes: Any) -> None:
+        """Change fields and write; a write that fails is reported, the next one carries it too."""
+        with self._lock:
+            self._manifest = replace(self._manifest, **changes)
+            try:
+                write_manifest(self._path, self._manifest)
+            except OSError as error:
+                self._faults.report(self._path.name, error)
+                self._overwrite()
+
+    def note(self, name: str, fact: Any) -> None:
+        """Add a fact to ``profile``."""
+        with self._lock:
+            self.update(profile={**self._manifest.profile, name: fact})
+
+    def _overwrite(self) -> None:
+        """How the training ended is worth more than that no reader ever meets half a manifest."""
+        try:
+            overwrite_manifest(self._path, self._manifest)
+        except OSError as error:
+            self._faults.report(f"{self._path.name} in place", error)

@@ -1,33 +1,123 @@
-"""Samples the machine into the telemetry journal of this host, where no other recorder does."""
+"""Which recorder samples the machine of a host, and how others learn that it lives."""
 
 from __future__ import annotations
 
+import fcntl
+import glob
+import os
 import socket
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.live_manifest import LiveManifest
-from perftui.recorder.journals.sink import DownsamplingSink
-from perftui.recorder.multi_host.heartbeat import others_here
-from perftui.recorder.multi_host.leader_election import LeaderElection
-from perftui.run.heartbeat import BEAT_SECONDS, Beat
+from perftui.recorder.journals.sink import DownsamplingSink, LiveManifest
+from perftui.run.heartbeat import BEAT_SECONDS, Beat, read_beat, write_beat
 from perftui.run.layout import RunLayout
-from perftui.run.manifest import (
-    DATA_DISK,
-    GPU_DEVICES,
-    GPU_PROCESSES,
-    NOT_SAMPLED,
-    OTHER_PROGRAMS,
-)
+from perftui.run.manifest import DATA_DISK, GPU_DEVICES, GPU_PROCESSES, NOT_SAMPLED, OTHER_PROGRAMS
 from perftui.telemetry.disk.data_disk import DataDisk
 from perftui.telemetry.gpu.processes import OtherProcesses
 from perftui.telemetry.host_sources import Machine, look_around
 from perftui.telemetry.processes.usage import Roles
 from perftui.telemetry.source import Pace, Sampler
 from perftui.wire.spool import Spool
+
+FRESH_SECONDS = 3 * BEAT_SECONDS
+
+
+class Heartbeat:
+    """Writes signs of life of the recorder of ``layout``."""
+
+    def __init__(self, layout: RunLayout, host: str, pid: int, spool: Path) -> None:
+        self._path = layout.heartbeat
+        self._beat = Beat(0, 0, host, pid, str(spool))
+
+    def beat(self) -> None:
+        """Give a sign of life.
+
+        Raises:
+            OSError: the disk does not take it.
+        """
+        count = self._beat.count + 1
+        self._beat = replace(self._beat, count=count, time_ns=time.time_ns())
+        write_beat(self._path, self._beat)
+
+    def end(self) -> None:
+        """Give the last one: the training has ended.
+
+        Raises:
+            OSError: the disk does not take it.
+        """
+        self._beat = replace(self._beat, pid=None)
+        self.beat()
+
+
+def others_here(layout: RunLayout, host: str) -> list[Beat]:
+    """The signs of life of the other recorders of the run on ``host``.
+
+    One that is older than a few beats may name a process that is another by now. Of a run on many
+    hosts only the directories of this one are looked into.
+    """
+    run = layout.run
+    here = (RunLayout(path) for path in run.hosts.glob(f"{glob.escape(host)}-*"))
+    found = (read_beat(one.heartbeat) for one in (run, *here) if one.root != layout.root)
+    oldest = time.time_ns() - int(FRESH_SECONDS * 1e9)
+    return [beat for beat in found if beat and beat.host == host and beat.time_ns > oldest]
+
+
+# Who holds the lock does. The kernel lets go of it when its holder dies, and the next takes over.
+
+HEAD_START = 5.0
+"""Seconds by which the recorder that began the run is ahead of those that joined it: what it finds
+out about the machine is in the manifest that readers look at first."""
+
+RETRY_SECONDS = 5.0
+"""Between two tries to take over: the lock may be one of a network disk."""
+
+
+class LeaderElection:
+    """``is_won`` by one of the recorders on ``host`` at a time.
+
+    Where the disk knows no locks everybody wins, and readers take one of them.
+    """
+
+    def __init__(self, layout: RunLayout, host: str, faults: FaultLog) -> None:
+        self._path = layout.run.sampling_lock(host)
+        self._faults = faults
+        self._file: int | None = None
+        self._is_settled = False
+        is_first = layout.run.root == layout.root
+        self._from = time.monotonic() + (0.0 if is_first else HEAD_START)
+
+    def is_won(self) -> bool:
+        """Whether this recorder samples the machine; from then on it always does."""
+        now = time.monotonic()
+        if not self._is_settled and now >= self._from:
+            self._from = now + RETRY_SECONDS
+            self._is_settled = self._take()
+        return self._is_settled
+
+    def close(self) -> None:
+        """Let another one do it."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _take(self) -> bool:
+        try:
+            if self._file is None:
+                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+                self._file = os.open(self._path, flags, 0o600)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            self._faults.report("sampling", f"{error}; every recorder on this host samples it")
+        return True
+
 
 NOTED_AGAIN = 1.5
 """Times as long as before, after which other programs are noted again: the manifest is written."""

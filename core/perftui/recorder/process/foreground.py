@@ -13,11 +13,11 @@ from perftui.recorder.terminal.keyboard import (
     SCREEN,
     KeyboardRelay,
     RawKeyboard,
+    Terminal,
     is_foreground_job,
+    window_size,
 )
-from perftui.recorder.terminal.output_log import OutputLog
-from perftui.recorder.terminal.pseudo_terminal import Terminal, window_size
-from perftui.recorder.terminal.relay import Relay
+from perftui.recorder.terminal.relay import OutputLog, Relay
 
 ERRORS = 2
 

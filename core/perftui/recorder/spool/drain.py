@@ -8,11 +8,11 @@ from pathlib import Path
 
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.rank import RankJournals
+from perftui.recorder.spool.directory import Note, NotesTail
 from perftui.recorder.spool.loader_workers import LoaderWorkers
-from perftui.recorder.spool.notes import Note, NotesTail
 from perftui.recorder.spool.ring import RingError, RingHeader, RingReader
 from perftui.run.layout import RankLayout, RunLayout
-from perftui.run.liveness import is_alive
+from perftui.run.manifest import is_alive
 from perftui.wire.spool import Spool
 
 NOTES_LOST = (

@@ -2,21 +2,153 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
 
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.sink import DownsamplingSink
-from perftui.recorder.spool.notes import Note
-from perftui.recorder.spool.process_use import ProcessUse, process_use
-from perftui.recorder.spool.worker_page import PageError, WorkerCounts, WorkerPageReader
+from perftui.recorder.spool.directory import Note
 from perftui.run.columns import WORKER_COLUMNS
-from perftui.run.liveness import is_alive
+from perftui.run.files import DAMAGE
+from perftui.run.manifest import is_alive
 from perftui.wire.spool import Spool
-from perftui.wire.worker_page import ENDED, IDLE
+from perftui.wire.worker_page import COLLATE, ENDED, FETCH, IDLE, PAGE, RECORD
+
+PROC = Path("/proc")
+
+TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+class ProcessUse(NamedTuple):
+    """Counters of one process, in the order of the last columns of ``WORKER_COLUMNS``."""
+
+    cpu: int
+    """CPU time of the process's main thread, ns."""
+    delayed: int
+    """Time in which that waited for a core, ns."""
+    others: int
+    """CPU time of its other threads, ns."""
+    threads: int
+    """How many there are now."""
+    read: int
+    """Bytes from storage."""
+    asked: int
+    """Bytes from storage or from memory."""
+    reads: int
+    """Calls that asked for those."""
+    faults: int
+    """Major page faults."""
+
+
+def process_use(pid: int, root: Path = PROC) -> ProcessUse | None:
+    """The counters now; None where the process has ended, or the kernel has none."""
+    here = root / str(pid)
+    try:
+        cpu, delayed, _ = map(int, (here / "schedstat").read_text().split())
+        # The name of the process stands in parentheses and may hold anything.
+        fields = (here / "stat").read_text().rpartition(")")[2].split()
+        counters = dict(line.split(": ") for line in (here / "io").read_text().splitlines())
+        faults, used, threads = int(fields[9]), int(fields[11]) + int(fields[12]), int(fields[17])
+        read, asked, reads = (int(counters[name]) for name in ("read_bytes", "rchar", "syscr"))
+    except (OSError, ValueError, IndexError, KeyError):
+        return None
+    return ProcessUse(cpu, delayed, max(used * TICK - cpu, 0), threads, read, asked, reads, faults)
+
+
+TRIES = 4
+"""Copies of a record that is being stored anew, until two in a row agree."""
+
+
+class PageHeader(msgspec.Struct, frozen=True):
+    """What the process writes about itself."""
+
+    version: int
+    record: str
+    record_offset: int
+    pid: int
+    owner: int
+    worker: int
+    """The worker's number in the loader; -1 where the training itself fetches."""
+    loader: int
+    """The loader's number, as in ``loader`` notes; -1 in a worker, which does not know it."""
+    wall_ns: int
+    monotonic_ns: int
+    """``time.time_ns()`` and ``time.perf_counter_ns()`` when the page was begun."""
+
+
+@dataclass(frozen=True)
+class WorkerCounts:
+    """What a worker has done since its page was begun; times in ns."""
+
+    batches: int = 0
+    sized: int = 0
+    """Batches whose bytes are known."""
+    bytes: int = 0
+    """Bytes of the batches in ``sized``."""
+    fetch: int = 0
+    collate: int = 0
+    squares: int = 0
+    """Sum of the squares of what each batch took, us."""
+    stage: int = IDLE
+    since: int = 0
+    """When the stage began, by ``time.perf_counter_ns()``."""
+
+    def until(self, now: int) -> tuple[int, int]:
+        """(fetch, collate) with the part of the batch that goes on; ``now`` as ``since``."""
+        going_on = max(now - self.since, 0)
+        fetching, collating = self.stage == FETCH, self.stage == COLLATE
+        return self.fetch + fetching * going_on, self.collate + collating * going_on
+
+
+class PageError(ValueError):
+    """The file is not a page that this version can read."""
+
+
+class WorkerPageReader:
+    """One page, opened for as long as it is followed.
+
+    Raises:
+        PageError: the file is no page.
+        OSError: it cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            text = os.pread(self._file, PAGE, 0).split(b"\0", 1)[0]
+            self.header = msgspec.json.decode(text, type=PageHeader)
+            if self.header.record != RECORD.format or not 0 <= self.header.record_offset < PAGE:
+                raise PageError(f"{path}: records of another version ({self.header.record})")
+        except DAMAGE as error:
+            os.close(self._file)
+            raise PageError(f"{path}: {error}") from error
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def read(self) -> WorkerCounts | None:
+        """The counts now; None where they changed with every read."""
+        before = b""
+        for _ in range(TRIES):
+            copy = os.pread(self._file, RECORD.size, self.header.record_offset)
+            if copy == before and len(copy) == RECORD.size:
+                number, *values, again = RECORD.unpack(copy)
+                return WorkerCounts(*values) if number == again else None
+            before = copy
+        return None
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
 
 SHORTEST = 1_000_000_000
 LONGEST = 10_000_000_000

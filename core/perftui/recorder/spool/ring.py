@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from perftui.run.versioned import DAMAGE
+from perftui.run.files import DAMAGE
 from perftui.wire.ring import HEAD, PAGE, RECORD
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from perftui.recorder.spool.notes import Note
+import msgspec
+
+from perftui.recorder.spool.directory import Note
+from perftui.recorder.stacks.places import Frame, StackInterval, main_place, stays
+from perftui.run.files import DAMAGE
 from perftui.run.layout import PRIVATE_MODE, RankLayout
 from perftui.wire.spool import Spool
 
@@ -116,3 +123,91 @@ def _free_name(rank: RankLayout, first_step: int) -> Path:
         target = rank.windows / f"{first_step}.{again}.pt.trace.json"
         again += 1
     return target
+
+
+_CALL = re.compile(rb'"cat": "(?:cuda|hip)_(?:runtime|driver)"')
+_KERNEL = re.compile(rb'"cat": "kernel"')
+_LAUNCH = re.compile(rb'"name": "(?:cuda|cu|hip|hipExt|hipModule)Launch(?:Cooperative)?Kernel')
+"""Calls, kernels and launches as Kineto writes them. Each launch leads to one kernel at least: so
+it is in 50 real traces of CUDA and ROCm, but for one of a profiler that shared CUPTI with another,
+with 0 kernels for 77."""
+
+_PIECE = 1 << 20
+
+TAKEN = (
+    "a window has no kernels, although the script uses the GPU: another profiler (nsys, ncu, "
+    "DCGM) holds CUPTI, which only one can use at a time"
+)
+SOME = "a window has launches without their kernels: CUPTI lost them, so its GPU times are too low"
+
+
+@dataclass(frozen=True)
+class WindowKernels:
+    """What the file of a window holds of a GPU."""
+
+    calls: int
+    """Calls of the GPU's interface; the end of a window alone makes one, to wait for kernels."""
+    launches: int
+    kernels: int
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with a window of a script that uses a GPU; None where all is there."""
+        if not self.calls or (self.launches and not self.kernels):
+            return TAKEN
+        return SOME if self.kernels < self.launches else None
+
+
+def count_kernels(path: Path) -> WindowKernels:
+    """Count in the trace at ``path``, a piece of it at a time.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    calls = launches = kernels = 0
+    with path.open("rb") as file:
+        # What is looked for stands on one line each.
+        while lines := file.readlines(_PIECE):
+            text = b"".join(lines)
+            calls += len(_CALL.findall(text))
+            launches += len(_LAUNCH.findall(text))
+            kernels += len(_KERNEL.findall(text))
+    return WindowKernels(calls, launches, kernels)
+
+
+class _Samples(msgspec.Struct):
+    """Times on the wall clock, ns; a sample names its frames by number, the outermost first."""
+
+    every: int
+    end: int
+    frames: list[tuple[str, str, int]]
+    samples: list[tuple[int, list[int]]]
+
+
+_DECODER = msgspec.json.Decoder(_Samples)
+
+
+def take_samples(spool: Spool, name: Any) -> list[list[Any]]:
+    """Rows by ``STACK_COLUMNS`` of the file of the spool that a window's note names; it is removed.
+
+    Raises:
+        SpoolFileError: there is no such file, or it cannot be read.
+    """
+    path = spool_file(spool, name)
+    try:
+        samples = _DECODER.decode(path.read_bytes())
+        rows = [stay.row(samples.every) for stay in stays(_intervals(samples), main_place)]
+        path.unlink()
+    except (OSError, IndexError, *DAMAGE) as error:
+        raise SpoolFileError(f"{path.name}: {error}") from error
+    return rows
+
+
+def _intervals(samples: _Samples) -> list[StackInterval]:
+    frames = [Frame(function, file, line) for function, file, line in samples.frames]
+    ends = [*(at for at, _ in samples.samples[1:]), samples.end]
+    return [
+        StackInterval(at, max(end, at), tuple(frames[number] for number in stack))
+        for (at, stack), end in zip(samples.samples, ends, strict=True)
+        if stack
+    ]

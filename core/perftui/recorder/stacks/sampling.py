@@ -11,8 +11,7 @@ import psutil
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.sink import DownsamplingSink, stack_journal
 from perftui.recorder.stacks.places import main_place, stays, worker_place
-from perftui.recorder.stacks.pyspy import REFUSED
-from perftui.recorder.stacks.sampler import Absent, Failed, Sampler, Seen, Target, first_rate
+from perftui.recorder.stacks.pyspy import REFUSED, Absent, Failed, Sampler, Seen, Target, first_rate
 from perftui.run.journal import Column
 from perftui.run.layout import RankLayout
 from perftui.run.stack_samples import LOCK_COLUMNS, STACK_COLUMNS, WORKER_STACK_COLUMNS

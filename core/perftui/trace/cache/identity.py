@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from perftui import __version__
-from perftui.run.regular import open_regular
+from perftui.run.files import open_regular
 
 _END = 64 * 1024
 """Bytes at each end of the file that are hashed."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from perftui.run.regular import open_regular
+from perftui.run.files import open_regular
 from perftui.trace.errors import TraceError
 from perftui.trace.kineto.inflate import MAGIC, DamagedGzip, State, inflate
 

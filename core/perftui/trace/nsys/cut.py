@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from perftui.run.regular import open_regular
+from perftui.run.files import open_regular
 from perftui.trace.errors import TraceError
 
 _LEAF = b"\x0d"

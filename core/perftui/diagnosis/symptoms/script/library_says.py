@@ -13,8 +13,8 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.place import Place
+from perftui.run.files import open_regular
 from perftui.run.layout import RunLayout
-from perftui.run.regular import open_regular
 from perftui.trace.text import printable
 
 MOST_BYTES = 1 << 20

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.agent.steps.durations import MOST_STEPS, WarmUp
-from perftui.agent.windows.length import MOST_STALL_NS, window_steps
+from perftui.agent.windows.plan import MOST_STALL_NS, window_steps
 
 MS = 1_000_000
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.agent.overhead.budget import Budget
-from perftui.agent.windows.triggers import (
+from perftui.agent.windows.plan import (
     ASKED,
     CHOSEN,
     LEAST_PAUSE_NS,

@@ -34,8 +34,7 @@ from perftui.agent.overhead.meter import Meter
 from perftui.agent.recording.recording import Recording
 from perftui.agent.recording.step_writer import DEFAULTS, StepLimit
 from perftui.agent.safety.signal_handlers import raised_by_handler
-from perftui.agent.steps.detection import EVAL, TRAIN, Boundary, StepMachine
-from perftui.agent.steps.optimizers import Optimizers
+from perftui.agent.steps.detection import EVAL, TRAIN, Boundary, Optimizers, StepMachine
 from perftui.wire.ring import BACKWARD, FORWARD, PAGE, RECORD
 from perftui.wire.spool import AgentOptions
 from tests.core.agent.interrupts import interrupted_at_call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perftui.agent.windows.length import CALL_NS, REMEMBERED, ModuleCalls
+from perftui.agent.windows.plan import CALL_NS, REMEMBERED, ModuleCalls
 
 
 def after(*steps: int) -> ModuleCalls:

@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 
 from perftui.agent.steps.detection import EVAL, INFER, TRAIN, Boundary
 from perftui.agent.steps.training_runs import LONG_GAP
-from perftui.agent.windows.plan import LONG_EVALUATION, MOST_ATTEMPTS, MOST_WAIT_NS, WindowPlan
-from perftui.agent.windows.triggers import ASKED, REGULAR, WARM
+from perftui.agent.windows.plan import (
+    ASKED,
+    LONG_EVALUATION,
+    MOST_ATTEMPTS,
+    MOST_WAIT_NS,
+    REGULAR,
+    WARM,
+    WindowPlan,
+)
 from perftui.wire.control_page import SIZE
 from perftui.wire.spool import AgentOptions
 

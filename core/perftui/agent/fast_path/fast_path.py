@@ -20,7 +20,7 @@ from ..steps.detection import StepMachine
 if TYPE_CHECKING:
     from ..overhead.meter import Meter
     from ..recording.recording import Recording
-    from ..steps.optimizers import Optimizers
+    from ..steps.detection import Optimizers
 
 FETCHED, WITH_GRADIENTS, WITHOUT, WENT_BACK, ASKED, STEPPED = range(6)
 """Events of a step: a batch has come, a module is called with gradients or without, a backward pass

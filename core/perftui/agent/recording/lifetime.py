@@ -22,8 +22,7 @@ from ..overrides.request import OverrideNotes
 from ..safety.guarded import guarded_and_timed
 from ..safety.signal_handlers import TryLock, attempt, raised_by_handler
 from ..startup.process import leave_without_destructors, never_destroy
-from ..steps.detection import StepMachine
-from ..steps.optimizers import Optimizers
+from ..steps.detection import Optimizers, StepMachine
 from ..steps.weights import Weights
 from .recording import Recording, start_recording
 

@@ -2,16 +2,225 @@
 
 from __future__ import annotations
 
+import sys
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 from ...wire.control_page import ControlPage
 from ...wire.spool import AgentOptions, Spool
 from ..overhead.budget import Budget
 from ..steps.detection import EVAL, TRAIN, Boundary
+from ..steps.durations import UsualStep, WarmUp
 from ..steps.training_runs import TrainingRuns
-from .length import ModuleCalls, window_steps
 from .rank_sync import RankSync, usual_lead
-from .triggers import ASKED, CHOSEN, JOINT, WindowTriggers
+
+WARM, REGULAR, SLOW = "warm", "regular", "slow"
+ASKED, CHOSEN, JOINT = "asked", "chosen", "joint"
+"""Why a window is opened: the training has warmed up, it is time for the next, a step was slow, a
+viewer has asked, its step was named before the run, another rank opens one."""
+
+LEAST_PAUSE_NS = 20_000_000_000
+MOST_PAUSE_NS = 1_800_000_000_000
+PAUSE_OF_AGE = 5
+"""Between two regular windows lies a fifth of the time since the training began, 20 s to half an
+hour: dozens in the first hours, where people look, and some hundred MB in a week."""
+
+CREDIT_NS = 150_000_000
+"""What the first window may cost before that is earned: the longest that any is to hold up a
+training. Steps of hundreds of forward passes, as those that generate text, would cost seconds."""
+
+SLOW_PAUSE = 4
+"""After a slow step a quarter of the pause is enough."""
+
+
+class WindowTriggers:
+    """Asks for a window once the training is warm, then as often as ``budget`` allows.
+
+    The first one is opened on credit, if it is not expected to be dear; so are those that a viewer
+    asks for. The pause to the next is the longer for them. With ``first_step`` there is one window,
+    from that step on.
+    """
+
+    def __init__(self, budget: Budget, control: ControlPage, first_step: int | None = None) -> None:
+        self._budget = budget
+        self._control = control
+        self._first_step = first_step
+        self._warm_up = WarmUp()
+        self._usual = UsualStep()
+        self._is_first = True
+        self.is_postponed = False
+        """Whether the first one was too dear so far."""
+        self._was_slow = False
+        self._regular_at = 0
+        self._slow_at = 0
+
+    @property
+    def typical(self) -> int:
+        """What a step takes, ns; 0 before the first."""
+        return self._usual.duration or self._warm_up.typical
+
+    @property
+    def slow_after(self) -> int:
+        """What a step takes at most that is not slow, in ns."""
+        return self._usual.slow_after
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether only time, a slow step or a viewer triggers another window."""
+        has_begun = self.is_postponed or not self._is_first
+        return self._warm_up.is_over and has_begun and self._first_step is None
+
+    def begin_anew(self) -> None:
+        """Steps of another kind begin: they warm up for themselves, and their first window is one.
+
+        One on credit of what came before may not cost the training its own: a loop of very many
+        calls takes up the budget with their hooks, and earns none.
+        """
+        self._warm_up = WarmUp()
+        self._usual = UsualStep()
+        self._was_slow = False
+        self._is_first |= self._first_step is None
+        self.is_postponed = False
+
+    def step(self, duration: int) -> None:
+        """A step has taken ``duration`` ns, undisturbed by any window."""
+        if self._warm_up.is_over:
+            self._was_slow = self._usual.step(duration)
+        else:
+            self._warm_up.step(duration)
+
+    def ended(self, now: int, is_too_short: bool) -> None:
+        """A window has ended. One that is too short is followed as soon as the budget allows."""
+        self._is_first = self.is_postponed = False
+        pause = min(max(self._budget.age(now) // PAUSE_OF_AGE, LEAST_PAUSE_NS), MOST_PAUSE_NS)
+        self._regular_at = now if is_too_short else now + pause
+        self._slow_at = min(self._regular_at, now + pause // SLOW_PAUSE)
+
+    def is_asked_for(self) -> bool:
+        """Whether a viewer has asked since this was called last."""
+        return self._control.requested()
+
+    def next(self, now: int, next_step: int, price: Callable[[], int]) -> str | None:
+        """Why a window is wanted from the step after ``next_step`` on; None where none is.
+
+        ``price`` returns what it would cost, ns.
+        """
+        was_slow, self._was_slow = self._was_slow, False
+        if self.is_asked_for():
+            return ASKED
+        if self._first_step is not None:
+            if not self._is_first or next_step + 1 < self._first_step:
+                return None
+            self._is_first = False
+            return CHOSEN
+        if not self._warm_up.is_over:
+            return None
+        if self._is_first:
+            cost = price()
+            self.is_postponed = cost > CREDIT_NS and not self._budget.allows(now, cost)
+            self._is_first = self.is_postponed
+            return None if self.is_postponed else WARM
+        if now < (self._slow_at if was_slow else self._regular_at):
+            return None
+        if not self._budget.allows(now, price()):
+            return None
+        return SLOW if was_slow else REGULAR
+
+
+USUAL_STEPS = 2
+SHORT_STEP_NS = 5_000_000
+SHORT_WINDOW_NS = 20_000_000
+MOST_STEPS = 10
+"""Steps under 5 ms are so short that two of them show mostly noise."""
+
+MOST_STALL_NS = 50_000_000
+"""The longest that a window should make the training wait for its end."""
+
+WORST_RATE = 6
+WORST_RATE_IN_DETAIL = 20
+"""Stall for each nanosecond recorded, where a loop does nothing but call small operators: 1.1
+events a microsecond, each 5 us to end and save, three times that with Python stacks, twice with
+shapes. Until a window has been measured every loop may be one of these."""
+
+
+def window_steps(step_ns: int, stall_per_step: int | None, in_detail: bool) -> int:
+    """Steps for the next window of a training whose steps take ``step_ns``; 1 at least.
+
+    ``stall_per_step`` is what the last window took of the training, by its steps; None before
+    there was one. ``in_detail``: shapes, stacks or memory are recorded too.
+    """
+    steps = USUAL_STEPS
+    if 0 < step_ns < SHORT_STEP_NS:
+        steps = max(steps, min(MOST_STEPS, -(-SHORT_WINDOW_NS // step_ns)))
+    if stall_per_step is None:
+        stall_per_step = step_ns * (WORST_RATE_IN_DETAIL if in_detail else WORST_RATE)
+    if stall_per_step > 0:
+        steps = min(steps, MOST_STALL_NS // stall_per_step)
+    return max(steps, 1)
+
+
+CALL_NS = 100_000
+"""What recording a call of a module costs, before any window was measured: of some 5,200 calls in
+the modules of a small transformer that generates it was 790 ms, of 20,000 linear layers 1.2 s."""
+
+REMEMBERED = 16
+"""Steps whose calls of modules are. The window may meet any of them: where a training generates
+text in between, one step in some calls a hundred times as many."""
+
+MUCH_MORE = 2
+"""A window may hold so many times what the steps before it have called."""
+
+
+class ModuleCalls:
+    """Counts calls of modules where hooks go the slow path, as they do in all of a window.
+
+    An outermost call counts as one of every module inside.
+    """
+
+    def __init__(self) -> None:
+        self._of_steps: deque[int] = deque([0], maxlen=REMEMBERED)
+        self._in_step = 0
+        self._outermost = 0
+        self._each = 0.0
+        """Modules in an outermost call of the last step that had any."""
+        self._in_window = 0
+        self._most = sys.maxsize
+
+    def count(self, modules: int) -> None:
+        """A module with so many in it is about to be called."""
+        self._in_step += modules
+        self._outermost += 1
+        self._in_window += modules
+
+    def end_step(self, forwards: int, *, is_sought: bool) -> None:
+        """A step with so many outermost calls has ended; whether windows are for such steps.
+
+        Those that went the fast path are taken to hold as many modules as others. A step that ended
+        long ago, before anything showed it, is not remembered: calls of the next one were counted.
+        """
+        if self._outermost:
+            self._each = self._in_step / self._outermost
+        calls = round(forwards * self._each)
+        if is_sought and calls and self._outermost <= forwards:
+            self._of_steps.append(calls)
+        self._in_step = self._outermost = 0
+
+    def open(self, steps: int, *, is_limited: bool) -> None:
+        """A window of so many ``steps`` opens, which may hold any number unless ``is_limited``."""
+        expected = steps * max(self._of_steps)
+        self._in_window = 0
+        self._most = max(MUCH_MORE * expected, CREDIT_NS // CALL_NS) if is_limited else sys.maxsize
+
+    @property
+    def are_too_many(self) -> bool:
+        """Whether the window that is open should end, whole or not."""
+        return self._in_window > self._most
+
+    def price(self, steps: int) -> int:
+        """What a window of so many ``steps`` is expected to cost, ns."""
+        return steps * max(self._of_steps) * CALL_NS
+
 
 MOST_ATTEMPTS = 3
 """Windows in a row that are ended from outside before a step is whole: a training that forks its

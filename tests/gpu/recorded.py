@@ -11,7 +11,7 @@ from typing import Any
 from perftui.analysis.analyse import analyse
 from perftui.analysis.model import TraceAnalysis
 from perftui.run.reader import RankSnapshot
-from perftui.trace.load import load_trace
+from perftui.trace.formats import load_trace
 
 ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 LAUNCHING = frozenset({"cuda_runtime", "cuda_driver"})

@@ -20,7 +20,7 @@ HEAVY = {
     "pynvml": "the recorder samples, the app reads",
     "numpy.ma": "0.02 s; np.median and np.unique import it at their first call",
     "torch": "never",
-    "perftui.trace.load": "the first picture does not wait for a window to be read",
+    "perftui.trace.formats": "the first picture does not wait for a window to be read",
     "perftui.fixes.source.rewriting": "LibCST",
 }
 OTHER_SCREENS = ("timeline", "ops", "diagnosis", "compare", "log", "memory", "ranks", "runs")

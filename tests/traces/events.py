@@ -15,7 +15,7 @@ from typing import Any
 
 from perftui.analysis.analyse import analyse
 from perftui.analysis.model import TraceAnalysis
-from perftui.trace.load import load_trace
+from perftui.trace.formats import load_trace
 from perftui.trace.model import Trace
 
 Event = dict[str, Any]

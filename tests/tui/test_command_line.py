@@ -12,7 +12,7 @@ import pytest
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import read_manifest, write_manifest
 from perftui.run.stack_samples import STACK_RATE
-from perftui.trace.ncu.model import KernelMetrics
+from perftui.trace.ncu import KernelMetrics
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
 from perftui_tui.commands.farewell import farewell

@@ -46,6 +46,6 @@ async def test_every_screen_is_the_same(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(opening, "FEWEST_ROWS", 1)
     open_trace(path, later=lambda work: work())
-    monkeypatch.setattr("perftui.trace.load.load_trace", None)
+    monkeypatch.setattr("perftui.trace.formats.load_trace", None)
     assert not open_trace(path).trace.start.flags.writeable
     assert await screens_of(path) == read

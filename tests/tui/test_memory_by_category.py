@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.memory.over_time import Category, MemoryOverTime
+from perftui.analysis.memory import Category, MemoryOverTime
 from perftui.run.layout import RunLayout
 from perftui_tui.charts.stacked import BLANK, highest_of_bins, row_of, stacked
 from perftui_tui.look.rows import plain, width

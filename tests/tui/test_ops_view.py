@@ -10,7 +10,7 @@ from textual.app import App
 from textual.widgets import Input, Static
 
 from perftui.analysis.ops.call_groups import By
-from perftui.trace.ncu.load import load_ncu
+from perftui.trace.ncu import load_ncu
 from perftui_tui.actions import clipboard as copying
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES
 from perftui_tui.screens.ops.detail import OpsDetail
@@ -143,7 +143,7 @@ async def test_the_bar_stands_beside_its_figure_in_every_row(host):
 
 async def test_cpu_time_first_where_there_is_none(tmp_path):
     from perftui.analysis.analyse import analyse
-    from perftui.trace.load import load_trace
+    from perftui.trace.formats import load_trace
 
     app = Host(analyse(load_trace(write_trace(tmp_path, gpu=False))))
     async with app.run_test(size=(100, 20)) as pilot:
@@ -299,7 +299,7 @@ async def test_a_trace_that_is_gone_is_said(analysis):
 
 
 async def test_arguments_of_too_many_rows_are_not_called_missing(analysis, monkeypatch):
-    monkeypatch.setattr("perftui.trace.arguments.MOST_SINGLE", 1)
+    monkeypatch.setattr("perftui.trace.kineto.arguments.MOST_SINGLE", 1)
     one_by_one = replace(analysis.trace, read_arguments=lambda _row: {})
     app = Host(replace(analysis, trace=one_by_one))
     async with app.run_test(size=(120, 24)) as pilot:

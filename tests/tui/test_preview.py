@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from perftui.analysis.analyse import without_tables
-from perftui.trace.load import load_trace
+from perftui.trace.formats import load_trace
 from perftui_tui.app import PerftuiApp
 from perftui_tui.reading import trace_view
 from perftui_tui.screens.timeline.view import TimelineView

@@ -10,7 +10,7 @@ import fsspec
 import pytest
 
 from perftui.trace.multi_rank.choice import choose_rank
-from perftui.trace.remote.mirror import mirror, remote_of
+from perftui.trace.remote import mirror, remote_of
 from perftui_tui.app import PerftuiApp
 from tests.traces.builder import us
 from tests.traces.ranks import write_ranks

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.kernels.cards import Card
-from perftui.analysis.kernels.precision import Precision
+from perftui.analysis.kernels.category import Precision
+from perftui.analysis.kernels.limits import Card
 from perftui.facts.kernel.roofline import roofline
 from perftui.probe.ceilings import Ceiling, Ceilings, keep, rate_of
 from perftui_tui.screens.ops.roofline_chart import roof, ticks

@@ -7,7 +7,7 @@ from textual.widgets import Input, Static
 
 from perftui.analysis.analyse import analyse
 from perftui.analysis.model import Step
-from perftui.trace.errors import TraceError
+from perftui.trace.model import TraceError
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.rows import plain as text_of
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES

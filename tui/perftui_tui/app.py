@@ -38,7 +38,7 @@ from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
     from perftui.trace.multi_rank.rank_files import RankFile
-    from perftui.trace.ncu.model import KernelMetrics
+    from perftui.trace.ncu import KernelMetrics
 
 
 class PerftuiApp(ReadingApp):

@@ -8,21 +8,31 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.causes import Idle, explain_idle
-from perftui.analysis.gpu_idle.enclosing_op import EnclosingOps
-from perftui.analysis.gpu_idle.gaps import list_gaps, not_listed
-from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.gpu_idle.causes import Host, Idle, explain_idle
+from perftui.analysis.gpu_idle.gaps import EnclosingOps, list_gaps, not_listed
 from perftui.analysis.intervals import Intervals
-from perftui.analysis.kernels.activity import device_activities
-from perftui.analysis.kernels.table import kernel_table
 from perftui.analysis.links import link, shared_correlations
-from perftui.analysis.model import DeviceActivity, Gap, IdleTime, Step, TraceAnalysis
+from perftui.analysis.model import (
+    DeviceActivity,
+    Gap,
+    IdleTime,
+    Step,
+    TraceAnalysis,
+    device_activities,
+    kernel_table,
+)
+from perftui.analysis.ops.call_detail import module_table
 from perftui.analysis.ops.calls import op_table
-from perftui.analysis.ops.modules import module_table
-from perftui.analysis.steps.detection import find_steps, step_source
-from perftui.analysis.steps.device_clock import on_device_clock
-from perftui.analysis.steps.parts import device_parts, step_parts
-from perftui.analysis.steps.phases import FORWARD, OPERATORS, find_phases
+from perftui.analysis.steps import (
+    FORWARD,
+    OPERATORS,
+    device_parts,
+    find_phases,
+    find_steps,
+    on_device_clock,
+    step_parts,
+    step_source,
+)
 from perftui.trace.model import NONE, NOT_READ, Trace
 
 

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.gpu_idle.causes import Host
 from perftui.analysis.links import link
-from perftui.analysis.steps.parts import COMPUTE
-from perftui.trace.categories import MEMCPY
-from perftui.trace.model import NONE, Trace
+from perftui.analysis.steps import COMPUTE
+from perftui.trace.model import MEMCPY, NONE, Trace
 
 
 class Link(str, enum.Enum):

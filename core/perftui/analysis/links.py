@@ -9,7 +9,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.once import once
 from perftui.analysis.ops.call_tree import innermost_operator
-from perftui.trace.model import NONE, Int32, Int64, Ints, Trace
+from perftui.trace.model import NONE, Int32, Int64, Ints, Mask, Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ def launch_of(trace: Trace, rows: Int64) -> Int64:
     return _launches(trace)[rows].astype(np.int64)
 
 
-def matching(key: Ints, rows: Int64, among: kinds.Mask) -> Int64:
+def matching(key: Ints, rows: Int64, among: Mask) -> Int64:
     """For each of ``rows`` the first of those ``among`` that has its key, NONE without one."""
     candidates = np.flatnonzero(among & (key != NONE))
     if not len(candidates) or not len(rows):

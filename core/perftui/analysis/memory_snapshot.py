@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.grouping import sums
-from perftui.analysis.memory.lifetimes import Lifetimes
+from perftui.analysis.intervals import sums
+from perftui.analysis.memory import Lifetimes
 from perftui.trace.memory_snapshot.model import (
     Action,
     BlockState,

@@ -13,21 +13,26 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from perftui.analysis.model import TraceAnalysis
-from perftui.trace.cache.directory import cache_directory
-from perftui.trace.cache.identity import code_identity, digest, file_identity
-from perftui.trace.cache.packing import Array, CannotBeKept, pack, unpack
-from perftui.trace.cache.record import Record
-from perftui.trace.cache.store import Store
-from perftui.trace.callbacks import Cancelled, Preview, Progress
-from perftui.trace.errors import TraceError
+from perftui.trace.cache import (
+    Array,
+    CannotBeKept,
+    Record,
+    Store,
+    cache_directory,
+    code_identity,
+    digest,
+    file_identity,
+    pack,
+    unpack,
+)
 from perftui.trace.kineto.arguments import ArgumentReader
 from perftui.trace.kineto.source import Source
-from perftui.trace.model import Trace
-from perftui.trace.remote.mirror import fill, named
+from perftui.trace.model import Cancelled, Preview, Progress, Trace, TraceError
+from perftui.trace.remote import fill, named
 
 if TYPE_CHECKING:
-    from perftui.trace.nsys.arguments import StoredRows
-    from perftui.trace.nsys.exporting import ExportProgress
+    from perftui.trace.nsys.assemble import StoredRows
+    from perftui.trace.nsys.report import ExportProgress
 
 Work = Callable[[], None]
 
@@ -95,7 +100,7 @@ def _read(
 ) -> TraceAnalysis:
     # Imported here, as a trace that was kept needs none of it: half of the time to open one.
     from perftui.analysis.analyse import analyse
-    from perftui.trace.load import load_trace
+    from perftui.trace.formats import load_trace
 
     drawn = []
 
@@ -175,7 +180,7 @@ def _stored(trace: Trace, directory: Path) -> ArgumentReader | StoredRows | None
     reader = trace.read_arguments
     if isinstance(reader, ArgumentReader):
         return reader
-    from perftui.trace.nsys.arguments import RowReader, stored_rows
+    from perftui.trace.nsys.assemble import RowReader, stored_rows
 
     return stored_rows(reader, trace.path, directory) if isinstance(reader, RowReader) else None
 
@@ -185,7 +190,7 @@ def _unpacked(path: Path, found: Record, directory: Path) -> TraceAnalysis | Non
     document = msgspec.json.decode(found.document, type=_Document)
     reader: Callable[[int], Mapping[str, Any]] | None
     if document.of_database:
-        from perftui.trace.nsys.arguments import StoredRows
+        from perftui.trace.nsys.assemble import StoredRows
 
         reader = unpack(StoredRows, document.arguments, found.columns).reader(path, directory)
     else:

@@ -13,7 +13,7 @@ from perftui.diagnosis.model import Finding
 from perftui.diagnosis.rule import Claim
 from perftui.diagnosis.rules import BY_ID
 from perftui.facts.gpu.gap_times import gap_times
-from perftui.trace.categories import KERNEL
+from perftui.trace.model import KERNEL
 
 TimelinePlace = tuple[int, int, "int | None"]
 """Start and end in ns since the trace's start, and a trace row to select."""

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
-from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, EXPOSED_COPIES, OTHER
-from perftui.analysis.steps.phases import OPERATORS
+from perftui.analysis.steps import EXPOSED_COMMUNICATION, EXPOSED_COPIES, OPERATORS, OTHER
 from perftui.diagnosis.judge import confidence, more_steps, severity
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Abstention, Confidence, Figure, Finding, Severity

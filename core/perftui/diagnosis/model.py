@@ -30,7 +30,7 @@ class Confidence(str, enum.Enum):
 
 def _short_name(kernel: str) -> str:
     # The app's first frame, which shows no kernel, does not wait for a parser of C++ names.
-    from perftui.analysis.kernels.short_name import short_name
+    from perftui.analysis.kernels.names import short_name
 
     return short_name(kernel)
 

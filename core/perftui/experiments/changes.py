@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import starmap
 
-from perftui.analysis.memory.over_time import MemoryOverTime
+from perftui.analysis.memory import MemoryOverTime
 from perftui.analysis.model import KernelTable, OpTable
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from perftui.run.files import UnreadableError, decode_versioned, replace_file
-from perftui.trace.cache.directory import cache_directory, is_private, make_private
+from perftui.trace.cache import cache_directory, is_private, make_private
 
 SCHEMA = 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from perftui import format as fmt
-from perftui.analysis.kernels.distinct_names import short_names
+from perftui.analysis.kernels.names import short_names
 from perftui.experiments.changes import (
     BYTES,
     CORES,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from perftui.analysis.ops.stack_times import stack_times
+from perftui.analysis.ops.call_paths import stack_times
 from perftui.analysis.timeline.thread_roles import MAIN
 from perftui.analysis.timeline.tracks import track_label
 from perftui.facts.fact import Facts

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftui import format as fmt
-from perftui.analysis.kernels.distinct_names import short_names
 from perftui.analysis.kernels.metrics import Limit, MeasuredKernel, join_kernels, measured_kernels
+from perftui.analysis.kernels.names import short_names
 from perftui.analysis.model import KernelTable
 from perftui.report.blocks import joined, listed
 from perftui.report.shown import printable
-from perftui.trace.ncu.model import KernelMetrics
+from perftui.trace.ncu import KernelMetrics
 
 MOST_KERNELS = 40
 """Kernels of a report that are listed."""

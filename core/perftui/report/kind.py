@@ -6,7 +6,7 @@ import codecs
 import enum
 from pathlib import Path
 
-from perftui.trace.kineto.inflate import MAGIC
+from perftui.trace.kineto.source import MAGIC
 
 HEAD = 1024 * 1024
 """Bytes within which ncu's columns begin: it prints them behind what the program printed."""
@@ -38,7 +38,7 @@ def kind_of(path: Path) -> Kind | None:
         # Traces and scripts: the readers, which take a tenth of a second to import, are not needed.
         return None
     from perftui.trace.memory_snapshot.load import is_memory_snapshot
-    from perftui.trace.ncu.load import is_ncu
+    from perftui.trace.ncu import is_ncu
 
     if is_memory_snapshot(head[:512]):
         return Kind.MEMORY_SNAPSHOT
@@ -47,7 +47,7 @@ def kind_of(path: Path) -> Kind | None:
 
 def _inside_gzip(head: bytes) -> Kind | None:
     """Only snapshots are read in gzip here; most such files are traces, and begin otherwise."""
-    from perftui.trace.memory_snapshot.read_bytes import inflated_head
+    from perftui.trace.memory_snapshot.load import inflated_head
 
     if not inflated_head(head, 1).startswith(_FIRST):
         return None

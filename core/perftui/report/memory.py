@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.memory.of_snapshot import memory_of_snapshot
+from perftui.analysis.memory_categories import memory_of_snapshot
 from perftui.analysis.memory_snapshot import (
     StackTotals,
     allocations_at_end,

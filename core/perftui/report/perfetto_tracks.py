@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from perftui.analysis.model import StepParts, TraceAnalysis
-from perftui.analysis.steps.phases import OPERATORS, find_phases
+from perftui.analysis.steps import OPERATORS, find_phases
 from perftui.analysis.timeline.tracks import device_label
 from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.claims import place_of

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from perftui import format as fmt
-from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION
+from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION
 from perftui.facts.fact import Facts
 from perftui.facts.ranks.communication import collectives_of_ranks
 from perftui.facts.ranks.rank_table import RankTable, rank_table

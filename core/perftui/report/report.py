@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from perftui.analysis.model import KernelTable, OpTable, TraceAnalysis
-from perftui.analysis.ops.modules import OUTSIDE
+from perftui.analysis.ops.call_detail import OUTSIDE
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis
 from perftui.facts.fact import Facts
@@ -21,7 +21,7 @@ from perftui.report.recorded import Recording, recording_of
 from perftui.report.redaction.redaction import Redaction
 from perftui.report.rows import OpRow, Totals
 from perftui.report.subject import Subject
-from perftui.trace.ncu.model import KernelMetrics
+from perftui.trace.ncu import KernelMetrics
 
 MOST_ROWS = 10
 """Operators and kernels listed in text, where no other number is asked for."""

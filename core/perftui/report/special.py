@@ -15,7 +15,7 @@ from perftui.report.memory_text import render_memory
 from perftui.report.redaction.redact import redaction_at
 from perftui.report.redaction.redaction import Redaction
 from perftui.trace.memory_snapshot.load import load_memory_snapshot
-from perftui.trace.ncu.load import load_ncu
+from perftui.trace.ncu import load_ncu
 
 
 def special_report(path: Path, kind: Kind, *, as_json: bool, redact: bool = False) -> str:

@@ -15,14 +15,14 @@ from perftui.run.history import newest_run
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import ManifestError
 from perftui.run.reader import RunReader, RunSnapshot
-from perftui.trace.errors import TraceError
+from perftui.trace.model import TraceError
 from perftui.trace.multi_rank.choice import choose_rank
-from perftui.trace.remote.mirror import named
+from perftui.trace.remote import named
 
 if TYPE_CHECKING:
     from perftui.report.read_beside import ReadRanks
     from perftui.trace.multi_rank.rank_files import RankFile
-    from perftui.trace.nsys.exporting import ExportProgress
+    from perftui.trace.nsys.report import ExportProgress
 
 _WINDOW = "a profiled window"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perftui import format as fmt
-from perftui.analysis.kernels.distinct_names import short_names
+from perftui.analysis.kernels.names import short_names
 from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Figure, Finding, Severity
 from perftui.facts.gpu import memory

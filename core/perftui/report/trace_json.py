@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from perftui.analysis.model import Gap
-from perftui.analysis.steps.detection import step_source
+from perftui.analysis.steps import step_source
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gap_places import place_of
 from perftui.facts.gpu.idle import counts_all, idle_by_cause

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perftui.trace.columns import native
-from perftui.trace.load import load_trace
+from perftui.trace.formats import load_trace
 from perftui.trace.model import Trace
 
 
@@ -41,5 +41,5 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         seen.append(path)
         return load_trace(path, *rest)
 
-    monkeypatch.setattr("perftui.trace.load.load_trace", counted)
+    monkeypatch.setattr("perftui.trace.formats.load_trace", counted)
     return seen

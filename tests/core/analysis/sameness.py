@@ -11,8 +11,8 @@ import numpy as np
 from perftui.analysis.analyse import analyse
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.timeline.tracks import timeline_tracks
-from perftui.trace.arguments import arguments_of
-from perftui.trace.load import load_trace
+from perftui.trace.formats import load_trace
+from perftui.trace.kineto.arguments import arguments_of
 
 _APART = {"read_arguments", "timeline_tracks", "known"}
 """Fields that a trace that was kept has, or has in another form; they are compared by what they

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis import kinds
-from perftui.analysis.by_track import begun_in, covered, part_of_rows, within
 from perftui.analysis.intervals import union
+from perftui.analysis.kinds import begun_in, covered, part_of_rows, within
 from perftui.analysis.ops.call_tree import called_operators
 from perftui.trace.columns import native
 from perftui.trace.model import NONE, Trace

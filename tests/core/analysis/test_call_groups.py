@@ -8,12 +8,11 @@ from perftui.analysis.analyse import analyse
 from perftui.analysis.kernels.launches import launch_shapes
 from perftui.analysis.links import link
 from perftui.analysis.ops.arguments import OpArguments, op_arguments
+from perftui.analysis.ops.call_detail import OUTSIDE
 from perftui.analysis.ops.call_groups import NO_LINE, By, Grouped, grouped
 from perftui.analysis.ops.call_paths import CallPaths
 from perftui.analysis.ops.frames import is_library, source_line
-from perftui.analysis.ops.modules import OUTSIDE
-from perftui.trace.errors import LoadCancelled
-from perftui.trace.model import Trace
+from perftui.trace.model import LoadCancelled, Trace
 from tests.traces.events import cpu, frame, gpu, trace_of
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.ops.call_tree import innermost, sums_by_name
-from perftui.trace.columns.nesting import nest, order
+from perftui.trace.columns.arrays import nest, order
 from perftui.trace.model import NONE, Trace, Track
 
 pytestmark = [pytest.mark.usefixtures("route"), pytest.mark.slow]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.kernels.tensor_core_time import tensor_core_time
+from perftui.analysis.kernels.category import tensor_core_time
 from perftui.analysis.links import link
 from perftui.analysis.ops.arguments import op_arguments
 from perftui.analysis.ops.call_groups import By, Grouped, grouped

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from perftui.analysis.analyse import without_tables
-from perftui.analysis.steps.recorded import recorded_steps
+from perftui.analysis.recorded_steps import recorded_steps
 from perftui.facts.counters import counters
 from perftui.facts.fact import Facts
 from perftui.run.journal import Column

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.critical_path import Link, Segment, critical_path
-from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.gpu_idle.causes import Host
 from tests.traces.builder import TraceBuilder, ms, us
 
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.kernels.flops import Work, work_of
-from perftui.analysis.kernels.moved import Tensor
+from perftui.analysis.kernels.limits import Tensor, Work, work_of
 
 HALF = "c10::BFloat16"
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.timeline.helper_threads import helper_threads
-from perftui.analysis.timeline.tracks import timeline_tracks
+from perftui.analysis.timeline.tracks import helper_threads, timeline_tracks
 from tests.traces.events import cpu, named, trace_of
 
 SPAN = 2_000

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.kernels.cards import card_of
-from perftui.analysis.kernels.category import Category, category_of
-from perftui.analysis.kernels.precision import Precision, precision_of
+from perftui.analysis.kernels.category import Category, Precision, category_of, precision_of
+from perftui.analysis.kernels.limits import card_of
 
 NAMES = [
     ("volta_sgemm_64x64_nt", Category.GEMM, Precision.FLOAT32),

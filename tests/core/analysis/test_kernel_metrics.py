@@ -7,7 +7,7 @@ import pytest
 
 from perftui.analysis.kernels.metrics import Joined, Limit, join_kernels, limit_of
 from perftui.analysis.model import KernelTable
-from perftui.trace.ncu.model import KernelMetrics, Launch, Metric
+from perftui.trace.ncu import KernelMetrics, Launch, Metric
 
 NAMES = {
     "time": "gpu__time_duration.sum",

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis import kinds
-from perftui.analysis.timeline.launches import Launches
+from perftui.analysis.timeline.measure import Launches
 from perftui.trace.model import NONE, Trace
 from tests.traces.events import Event, call, cpu, gpu, trace_of
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.timeline.longest import longest
+from perftui.analysis.timeline.track import longest
 
 VALUES = st.lists(st.integers(0, 9), max_size=80)
 STRETCHES = st.lists(st.tuples(st.integers(0, 80), st.integers(0, 80)), max_size=12)

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from perftui.analysis.memory.of_snapshot import memory_of_snapshot
-from perftui.analysis.memory.of_trace import memory_of_trace
-from perftui.analysis.memory.over_time import Category, MemoryOverTime
+from perftui.analysis.memory import Category, MemoryOverTime
+from perftui.analysis.memory_categories import memory_of_snapshot, memory_of_trace
 from perftui.analysis.memory_snapshot import time_line
 from perftui.trace.memory_snapshot.load import load_memory_snapshot
 from perftui.trace.memory_snapshot.model import MemorySnapshot

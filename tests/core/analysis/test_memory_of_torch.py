@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from perftui.analysis.memory.of_trace import memory_of_trace
-from perftui.analysis.memory.over_time import Category
-from perftui.trace.load import load_trace
+from perftui.analysis.memory import Category
+from perftui.analysis.memory_categories import memory_of_trace
+from perftui.trace.formats import load_trace
 from perftui.trace.model import NONE
 
 pytestmark = [pytest.mark.subprocess, pytest.mark.slow]

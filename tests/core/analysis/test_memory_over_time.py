@@ -9,11 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.memory.by_lifetime import NEVER, Allocations, Phase, Runs, categories
-from perftui.analysis.memory.lifetimes import Lifetimes
-from perftui.analysis.memory.over_time import (
+from perftui.analysis.memory import (
+    NEVER,
+    Allocations,
     Category,
+    Lifetimes,
     MemoryOverTime,
+    Phase,
+    Runs,
+    categories,
     over_time,
     without_blocks,
 )

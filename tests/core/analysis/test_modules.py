@@ -13,7 +13,7 @@ from perftui.analysis.analyse import analyse
 from perftui.analysis.intervals import union
 from perftui.analysis.links import link
 from perftui.analysis.model import OpTable
-from perftui.analysis.ops.modules import OUTSIDE, module_table
+from perftui.analysis.ops.call_detail import OUTSIDE, module_table
 from tests.traces.events import call, cpu, frame, gpu, mark, trace_of
 
 pytestmark = pytest.mark.usefixtures("route")

@@ -23,10 +23,9 @@ from perftui.analysis import open_trace as opened
 from perftui.analysis.analyse import analyse
 from perftui.analysis.open_trace import never, open_trace
 from perftui.analysis.timeline.tracks import timeline_tracks
-from perftui.trace.cache.store import Store
-from perftui.trace.errors import TraceError
-from perftui.trace.load import load_trace
-from perftui.trace.model import Trace
+from perftui.trace.cache import Store
+from perftui.trace.formats import load_trace
+from perftui.trace.model import Trace, TraceError
 from tests.core.analysis.sameness import assert_right, assert_same
 from tests.traces.events import Event, call, cpu, gpu, mark, memory, text_of
 
@@ -315,7 +314,7 @@ def test_a_full_disk_leaves_nothing_behind(
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("perftui.trace.cache.store.write_record", full)
+    monkeypatch.setattr("perftui.trace.cache.write_record", full)
     assert_right(open_trace(path, later=at_once), path)
     assert kept(cache) == []
 
@@ -324,7 +323,7 @@ def test_a_fault_of_ours_is_not_hidden(path: Path, monkeypatch: pytest.MonkeyPat
     def broken(*_: Any) -> None:
         raise TypeError("ours")
 
-    monkeypatch.setattr("perftui.trace.cache.store.write_record", broken)
+    monkeypatch.setattr("perftui.trace.cache.write_record", broken)
     with pytest.raises(TypeError, match="ours"):
         open_trace(path, later=at_once)
 

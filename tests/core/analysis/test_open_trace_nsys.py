@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perftui.analysis.open_trace import open_trace
-from perftui.trace.errors import TraceError
+from perftui.trace.model import TraceError
 from tests.core.analysis.sameness import assert_right, assert_same
 from tests.core.trace import nsys_exports as nsys
 
@@ -194,7 +194,7 @@ def test_columns_without_their_export_are_not_used(
 def test_columns_of_an_export_that_was_not_kept_are_not_kept(
     report: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perftui.trace.cache.exports.Exports.keep", lambda *_: None)
+    monkeypatch.setattr("perftui.trace.cache.Exports.keep", lambda *_: None)
     analysis = open_trace(report, later=at_once)
     assert analysis.trace.read_arguments(0)
     assert kept(cache) == []

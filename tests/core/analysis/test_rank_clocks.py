@@ -11,13 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.merged_ranks.clocks import Evidence, RankClock, compare_clocks
-from perftui.analysis.merged_ranks.merged_trace import RankAnalysis, merge_ranks
+from perftui.analysis.merged_ranks import (
+    Evidence,
+    RankAnalysis,
+    RankClock,
+    compare_clocks,
+    merge_ranks,
+)
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.timeline.launches import Launches
+from perftui.analysis.timeline.measure import Launches
 from perftui.analysis.timeline.tracks import device_label
-from perftui.trace.categories import DERIVED
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import DERIVED, NONE, Trace
 from tests.traces.events import call, cpu, gpu, mark, trace_of
 
 ORIGIN = 10**18

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.merged_ranks.clocks import Evidence, RankClock
-from perftui.analysis.merged_ranks.merged_trace import RankAnalysis, merge_ranks
+from perftui.analysis.merged_ranks import Evidence, RankAnalysis, RankClock, merge_ranks
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.phases import find_phases
+from perftui.analysis.steps import find_phases
 from perftui.analysis.timeline.measure import measure
 from perftui.analysis.timeline.track import PHASES, STEPS
 from perftui.trace.model import NONE

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from perftui.analysis.steps.phases import find_phases
-from perftui.analysis.steps.recorded import recorded_steps
+from perftui.analysis.recorded_steps import recorded_steps
+from perftui.analysis.steps import find_phases
 from perftui.run.columns import PHASES
 from perftui.run.reader import RunReader
 from tests.tui.recorded import write_run

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.kernels.distinct_names import short_names
-from perftui.analysis.kernels.short_name import short_name
+from perftui.analysis.kernels.names import short_name, short_names
 
 NATIVE = "void at::native::"
 COPY = (

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from perftui.analysis.model import Step
-from perftui.analysis.steps.detection import median_duration, slow_steps
+from perftui.analysis.steps import median_duration, slow_steps
 
 
 def steps_of(*durations: int) -> list[Step]:

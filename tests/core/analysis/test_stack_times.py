@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from perftui.analysis import kinds
 from perftui.analysis.intervals import union
+from perftui.analysis.ops.call_paths import stack_times
 from perftui.analysis.ops.call_tree import callers_of, innermost
-from perftui.analysis.ops.stack_times import stack_times
-from perftui.trace.categories import PYTHON
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import NONE, PYTHON, Trace
 from tests.traces.builder import TraceBuilder, us
 from tests.traces.events import cpu, gpu, trace_of
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.timeline.step_columns import step_columns
+from perftui.analysis.timeline.measure import step_columns
 from perftui.trace.model import NONE
 from tests.traces.builder import TraceBuilder, ms, us
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perftui.analysis.kernels.tensor_cores import TensorCores, tensor_cores
+from perftui.analysis.kernels.category import TensorCores, tensor_cores
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.analysis.timeline.track_index import TrackIndex, edges
+from perftui.analysis.timeline.track import TrackIndex, edges
 
 pytestmark = pytest.mark.usefixtures("route")
 
@@ -17,7 +17,7 @@ Spans = list[tuple[int, int]]
 @pytest.fixture(params=[1, 2, 4], autouse=True)
 def shift(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Narrow blocks, so that few events have many levels of them."""
-    monkeypatch.setattr("perftui.analysis.timeline.longest._SHIFT", request.param)
+    monkeypatch.setattr("perftui.analysis.timeline.track._SHIFT", request.param)
 
 
 def spans_of(steps: list[tuple[int, int]]) -> Spans:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perftui.analysis.model import Step, TraceAnalysis
-from perftui.analysis.steps.detection import step_source
+from perftui.analysis.steps import step_source
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.step.trace_steps import trace_steps

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perftui.analysis.steps.parts import EXPOSED_COPIES
+from perftui.analysis.steps import EXPOSED_COPIES
 from perftui.diagnosis.model import Severity
 from perftui.run.reader import RunSnapshot
 from tests.core.diagnosis.runs import make_run

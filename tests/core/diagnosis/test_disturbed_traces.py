@@ -14,7 +14,7 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Facts
 from perftui.facts.step.judged_step import JudgedStep, judged_step
-from perftui.trace.load import load_trace
+from perftui.trace.formats import load_trace
 from perftui.trace.model import Trace
 from tests.core.diagnosis.stories import launching, synchronising, training, waiting
 from tests.traces.builder import SINGLE, TraceBuilder, ms, us

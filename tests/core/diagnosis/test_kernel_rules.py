@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perftui.analysis.steps.parts import COMPUTE
+from perftui.analysis.steps import COMPUTE
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.kernel.step_kernels import step_kernels, time_by_category

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perftui.analysis.kernels.links import link_of
+from perftui.analysis.kernels.limits import link_of
 from perftui.diagnosis.model import Severity
 from tests.core.diagnosis.runs import make_run
 from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.model import GapCause
-from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
+from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.unprofiled import unprofiled
 from perftui.run.columns import PHASES

@@ -16,12 +16,10 @@ import fsspec
 import pytest
 
 from perftui.facts.ranks import read_ranks
-from perftui.trace.errors import LoadCancelled, TraceError
-from perftui.trace.remote import fetch as fetching
-from perftui.trace.remote import listing
-from perftui.trace.remote.fetch import fetch
-from perftui.trace.remote.mirror import mirror, remote_of
-from perftui.trace.remote.url import is_url, without_secrets
+from perftui.trace import remote as fetching
+from perftui.trace import remote_listing
+from perftui.trace.model import LoadCancelled, TraceError
+from perftui.trace.remote import fetch, is_url, mirror, remote_of, without_secrets
 from perftui_tui.cli import main
 from perftui_tui.commands import progress
 from tests.core.diagnosis.test_straggler_of_traces import computing
@@ -106,7 +104,7 @@ def test_check_and_compare_take_urls(
 def test_only_the_ends_are_read_until_a_trace_is_asked_for(
     memory: str, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "HEAD", 500)
+    monkeypatch.setattr(remote_listing, "HEAD", 500)
     folder = mirror(memory)
     files = sorted(folder.iterdir())
     assert len(files) == RANKS

@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.steps.phases import OPERATORS, find_phases
+from perftui.analysis.steps import OPERATORS, find_phases
 from perftui.report.chrome_events import Span, span_event, without_crossing
 from perftui.report.perfetto import PROCESS, PerfettoError, write_perfetto
 from perftui.report.report import Report, make_report
 from perftui.report.subject import load_subject
 from perftui.run.columns import phase_name
 from perftui.run.layout import RunLayout
-from perftui.trace.load import load_trace
+from perftui.trace.formats import load_trace
 from perftui.trace.model import Trace
 from perftui.trace.text import encodable
 from tests.core.report.test_report import TRACE, write_run

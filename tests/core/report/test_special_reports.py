@@ -21,9 +21,9 @@ from perftui.report.report import Report, make_report
 from perftui.report.special import special_report
 from perftui.report.subject import load_subject
 from perftui.report.text import render
-from perftui.trace.errors import TraceError
 from perftui.trace.memory_snapshot.load import load_memory_snapshot
-from perftui.trace.ncu.load import load_ncu
+from perftui.trace.model import TraceError
+from perftui.trace.ncu import load_ncu
 from tests.core.report.html.pages import cells, read, section
 from tests.core.report.special_files import MIB, three_lines, write_metrics, write_snapshot
 from tests.core.trace.memory_files import Allocator, snapshot

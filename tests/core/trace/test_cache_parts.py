@@ -10,9 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perftui.trace.cache.directory import cache_directory, is_private, make_private
-from perftui.trace.cache.identity import code_identity, file_identity
-from perftui.trace.cache.packing import CannotBeKept, pack, unpack
+from perftui.trace.cache import (
+    CannotBeKept,
+    cache_directory,
+    code_identity,
+    file_identity,
+    is_private,
+    make_private,
+    pack,
+    unpack,
+)
 from perftui.trace.model import Int64
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace.errors import TraceError
 from perftui.trace.kineto.copy_text import with_events
 from perftui.trace.kineto.load import load_kineto
 from perftui.trace.kineto.source import Source
+from perftui.trace.model import TraceError
 from perftui.trace.text import encodable
 
 OURS = {"ph": "X", "name": "ours", "pid": 1, "tid": 1, "ts": 1, "dur": 1}

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace.columns.downcast import downcast
-from perftui.trace.columns.growable_array import GrowableArray
+from perftui.trace.columns.arrays import GrowableArray, downcast
 
 VALUES = st.lists(
     st.one_of(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from perftui.trace.errors import TraceError
-from perftui.trace.load import load_trace
-from perftui.trace.ncu.load import load_ncu
+from perftui.trace.formats import load_trace
+from perftui.trace.model import TraceError
+from perftui.trace.ncu import load_ncu
 from perftui.trace.nsys.database import open_database
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from perftui.analysis.open_trace import open_trace
-from perftui.trace.arguments import MOST_SINGLE, TooManyRowsError, arguments_of
+from perftui.trace.formats import load_trace
 from perftui.trace.kineto import arguments
-from perftui.trace.load import load_trace
+from perftui.trace.kineto.arguments import MOST_SINGLE, TooManyRowsError, arguments_of
 from perftui.trace.model import Trace
 from tests.traces.events import cpu, write
 
@@ -54,7 +54,7 @@ def test_those_of_a_trace_that_was_kept(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("perftui.analysis.open_trace.FEWEST_ROWS", 1)
     path = written(tmp_path / "trace.json.gz")
     first = open_trace(path, later=lambda work: work()).trace
-    monkeypatch.setattr("perftui.trace.load.load_trace", None)
+    monkeypatch.setattr("perftui.trace.formats.load_trace", None)
     kept = open_trace(path).trace
 
     assert read(kept, [0, 17, 4_000]) == read(first, [0, 17, 4_000])

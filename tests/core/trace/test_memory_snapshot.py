@@ -11,10 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.memory_snapshot.load import is_memory_snapshot, load_memory_snapshot
 from perftui.trace.memory_snapshot.model import Action, BlockState, Frame, MemorySnapshot
-from perftui.trace.model import NONE, LoadWarning
+from perftui.trace.model import NONE, LoadCancelled, LoadWarning, TraceError
 from tests.core.trace.memory_files import Allocator, frames, snapshot
 
 Load = Callable[..., MemorySnapshot]

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from perftui.analysis.analyse import analyse
-from perftui.trace.arguments import arguments_of
-from perftui.trace.errors import TraceError
-from perftui.trace.load import load_trace
-from perftui.trace.model import Trace
+from perftui.trace.formats import load_trace
+from perftui.trace.kineto.arguments import arguments_of
+from perftui.trace.model import Trace, TraceError
 from tests.core.trace.specimens import KINDS, LOCAL, Row, Specimen, damaged
 from tests.told import DAMAGED_FILES
 

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftui.trace.errors import TraceError
-from perftui.trace.ncu import report
-from perftui.trace.ncu.load import is_ncu, load_ncu
-from perftui.trace.ncu.model import KernelMetrics, Metric
+from perftui.trace import ncu
+from perftui.trace.model import TraceError
+from perftui.trace.ncu import KernelMetrics, Metric, is_ncu, load_ncu
 
 Load = Callable[..., KernelMetrics]
 
@@ -337,7 +336,7 @@ def test_an_ncu_that_hangs_or_cannot_start_is_said(
     load: Load, fake_ncu: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = fake_ncu("exec sleep 60")
-    monkeypatch.setattr(report, "PATIENCE", 0.2)
+    monkeypatch.setattr(ncu, "PATIENCE", 0.2)
     with pytest.raises(TraceError, match="ncu took more than"):
         load(b"NVR\0rest", "x.ncu-rep")
     script = log.parent / "bin" / "ncu"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace.ncu.numbers import Unit, decimal_mark, number, unit_of
+from perftui.trace.ncu import Unit, decimal_mark, number, unit_of
 
 GROUPS = {"english": (",", "."), "german": (".", ","), "swiss": ("'", "."), "none": ("", ".")}
 GROUPS |= {"french": ("\u202f", ","), "spaced": ("\u00a0", "."), "typeset swiss": ("\u2019", ".")}

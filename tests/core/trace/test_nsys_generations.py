@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.kernels.activity import device_name
-from perftui.trace.load import load_trace
+from perftui.analysis.model import device_name
+from perftui.trace.formats import load_trace
 from perftui.trace.model import Trace
 from tests.core.trace import nsys_exports as nsys
 

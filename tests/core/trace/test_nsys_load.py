@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.kernels.activity import device_name
-from perftui.trace.errors import LoadCancelled, TraceError
-from perftui.trace.find import find_traces
-from perftui.trace.load import load_trace
-from perftui.trace.model import NONE, NOT_READ, Trace
-from perftui.trace.nsys.scan import BATCH
+from perftui.analysis.model import device_name
+from perftui.trace.formats import find_traces, load_trace
+from perftui.trace.model import NONE, NOT_READ, LoadCancelled, Trace, TraceError
+from perftui.trace.nsys.columns import BATCH
 from tests.core.trace import nsys_exports as nsys
 
 

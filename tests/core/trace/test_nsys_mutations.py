@@ -13,9 +13,8 @@ import pytest
 
 from perftui.analysis.analyse import analyse
 from perftui.analysis.timeline.tracks import timeline_tracks
-from perftui.trace.errors import TraceError
-from perftui.trace.load import load_trace
-from perftui.trace.model import Trace
+from perftui.trace.formats import load_trace
+from perftui.trace.model import Trace, TraceError
 from tests.core.trace import nsys_exports as nsys
 from tests.core.trace.test_nsys_generations import GENERATIONS, STRINGS
 

@@ -12,13 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from perftui.trace.cache.exports import Exports
-from perftui.trace.cache.identity import file_identity
-from perftui.trace.cache.room import make_room
-from perftui.trace.errors import LoadCancelled, TraceError
-from perftui.trace.load import load_trace
-from perftui.trace.nsys.exporting import Exporting
-from perftui.trace.nsys.nsys_rep import load_report
+from perftui.trace.cache import Exports, file_identity, make_room
+from perftui.trace.formats import load_trace
+from perftui.trace.model import LoadCancelled, TraceError
+from perftui.trace.nsys.report import Exporting, load_report
 from tests.core.trace import nsys_exports as nsys
 
 Install = Callable[[str], None]
@@ -185,7 +182,7 @@ def test_a_process_that_ends_takes_nsys_with_it(
     install(f"echo $$ > {started}.new; mv {started}.new {started}; sleep 60")
     code = (
         "import sys, threading, time; from pathlib import Path\n"
-        "from perftui.trace.load import load_trace\n"
+        "from perftui.trace.formats import load_trace\n"
         "threading.Thread(target=load_trace, args=[Path(sys.argv[1])], daemon=True).start()\n"
         "while not Path(sys.argv[2]).exists(): time.sleep(0.01)\n"
         # On a busy machine nsys may run before whoever started it knows its number.

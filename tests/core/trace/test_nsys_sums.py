@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.trace.errors import TraceError
-from perftui.trace.load import load_trace
-from perftui.trace.model import Trace
+from perftui.trace.formats import load_trace
+from perftui.trace.model import Trace, TraceError
 from tests.core.trace import nsys_exports as nsys
 
 pytestmark = pytest.mark.slow

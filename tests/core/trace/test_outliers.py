@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace.columns.outliers import FAR, time_outliers
+from perftui.trace.columns.arrays import FAR, time_outliers
 
 HOUR = 3_600_000_000_000
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perftui.trace.formats import load_trace
 from perftui.trace.kineto import load
-from perftui.trace.load import load_trace
 from perftui.trace.model import Trace
 from tests.traces.events import cpu, write
 

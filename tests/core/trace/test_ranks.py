@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace.errors import TraceError
+from perftui.trace.model import TraceError
 from perftui.trace.multi_rank import rank_files as ranks
 from perftui.trace.multi_rank.choice import RankChoice, choose_rank
 from perftui.trace.multi_rank.file_names import NameParts, is_rank_directory, parse_name

@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perftui.trace.columns import native
-from perftui.trace.errors import TraceError
+from perftui.trace.formats import load_trace
 from perftui.trace.kineto.scanner import open_scanner
-from perftui.trace.load import load_trace
-from perftui.trace.model import MEMORY_COLUMNS, Trace
+from perftui.trace.model import MEMORY_COLUMNS, Trace, TraceError
 
 pytestmark = pytest.mark.skipif(
     native.compiled() is None, reason="installed without a C compiler: there is no compiled scanner"

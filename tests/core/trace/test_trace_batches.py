@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace.kineto.batches import Batch, Batches, arguments_in
+from perftui.trace.kineto.scanner import Batch, Batches, arguments_in
 
 # Text that looks like the punctuation between events.
 NASTY = st.sampled_from(

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from perftui.analysis.analyse import analyse
-from perftui.trace.errors import TraceError
+from perftui.trace.formats import load_trace
 from perftui.trace.kineto.arguments import ArgumentReader
 from perftui.trace.kineto.source import PIECE
-from perftui.trace.load import load_trace
-from perftui.trace.model import Trace
+from perftui.trace.model import Trace, TraceError
 from tests.traces.events import event, load
 
 

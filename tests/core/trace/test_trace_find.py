@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.trace.errors import TraceError
-from perftui.trace.find import find_traces, is_trace
+from perftui.trace.formats import find_traces, is_trace
+from perftui.trace.model import TraceError
 from tests.traces.events import event
 
 

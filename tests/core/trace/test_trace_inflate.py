@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace.kineto import inflate as module
-from perftui.trace.kineto.inflate import DamagedGzip, State, inflate
+from perftui.trace.kineto import source as module
+from perftui.trace.kineto.source import DamagedGzip, State, inflate
 
 
 @pytest.fixture(params=["fastest", "standard"], autouse=True)

@@ -10,11 +10,10 @@ import pytest
 
 from perftui.analysis.analyse import analyse
 from perftui.trace.columns import native
-from perftui.trace.errors import LoadCancelled, TraceError
+from perftui.trace.formats import load_trace
 from perftui.trace.kineto import source
-from perftui.trace.kineto.inflate import State, inflate
-from perftui.trace.load import load_trace
-from perftui.trace.model import NONE, Trace
+from perftui.trace.kineto.source import State, inflate
+from perftui.trace.model import NONE, LoadCancelled, Trace, TraceError
 from tests.traces.events import cpu, event, load, memory
 
 

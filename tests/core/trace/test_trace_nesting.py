@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.trace.columns import arrays as module
 from perftui.trace.columns import native
-from perftui.trace.columns import sweep as module
-from perftui.trace.columns.nesting import Nesting, nest, order
+from perftui.trace.columns.arrays import Nesting, nest, order
 from perftui.trace.model import NONE
 
 Row = tuple[int, int, int, bool]

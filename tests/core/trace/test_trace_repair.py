@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace.kineto.repair import fields_before, fields_behind, repair
+from perftui.trace.kineto.json_text import fields_before, fields_behind, repair
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

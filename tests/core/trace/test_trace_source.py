@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from perftui.trace.kineto import source as source_module
-from perftui.trace.kineto.inflate import State, inflate
-from perftui.trace.kineto.source import PIECE, Source
+from perftui.trace.kineto.source import PIECE, Source, State, inflate
 
 
 def test_reading_far_into_a_file_is_paid_for_once(

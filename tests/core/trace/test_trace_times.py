@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace.kineto import times
+from perftui.trace.kineto import events
 
 
 def slow(text: str) -> int:
@@ -20,7 +20,7 @@ THOUSANDTHS = st.integers(0, 999)
 @given(st.lists(st.tuples(NEAR_US, THOUSANDTHS), min_size=1))
 def test_floats_below_the_limit_keep_every_nanosecond(values: list[tuple[int, int]]) -> None:
     texts = [f"{whole}.{part:03}" for whole, part in values]
-    column = times.column([float(text) for text in texts])
+    column = events.time_column([float(text) for text in texts])
     assert column is not None
     assert column.tolist() == [slow(text) for text in texts]
 
@@ -28,17 +28,17 @@ def test_floats_below_the_limit_keep_every_nanosecond(values: list[tuple[int, in
 @given(st.integers(0, 2**43 - 1), st.integers(0, 9_999_999), st.integers(1, 7))
 def test_digits_below_a_nanosecond_are_never_guessed(whole: int, part: int, places: int) -> None:
     text = f"{whole}.{part:07}"[: len(str(whole)) + 1 + places]
-    column = times.column([float(text)])
+    column = events.time_column([float(text)])
     assert column is None or column.tolist() == [slow(text)]
 
 
 def test_a_half_of_a_nanosecond_is_left_to_the_text() -> None:
-    assert times.column([20.0005]) is None
+    assert events.time_column([20.0005]) is None
 
 
 @given(st.lists(st.integers(-(2**51), 2**51), min_size=1))
 def test_whole_microseconds_are_exact(values: list[int]) -> None:
-    column = times.column(values)
+    column = events.time_column(values)
     assert column is not None
     assert column.tolist() == [1000 * value for value in values]
 
@@ -57,13 +57,13 @@ def test_whole_microseconds_are_exact(values: list[int]) -> None:
     ],
 )
 def test_what_numbers_cannot_say_exactly_is_left_to_the_text(values: list[object]) -> None:
-    assert times.column(values) is None
+    assert events.time_column(values) is None
 
 
 @given(st.integers(0, 2**51), THOUSANDTHS)
 def test_text_is_read_exactly(whole: int, part: int) -> None:
-    assert times.nanoseconds(f"{whole}.{part:03}") == whole * 1000 + part
-    assert times.nanoseconds(Decimal(f"{whole}.{part:03}")) == whole * 1000 + part
+    assert events.nanoseconds(f"{whole}.{part:03}") == whole * 1000 + part
+    assert events.nanoseconds(Decimal(f"{whole}.{part:03}")) == whole * 1000 + part
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_text_is_read_exactly(whole: int, part: int) -> None:
     ],
 )
 def test_odd_spellings(value: object, expected: int | None) -> None:
-    assert times.nanoseconds(value) == expected
+    assert events.nanoseconds(value) == expected

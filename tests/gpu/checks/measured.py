@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION
+from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION
 from perftui.run.reader import RunReader, RunSnapshot
 from tests.gpu.checks.machine import TESTS, Machine, Row, State
 from tests.verify.benchmarks.bench_agent_step import FEWEST_PAIRS, median_within

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from perftui.analysis.kernels.cards import card_of
+from perftui.analysis.kernels.limits import card_of
 from perftui.probe.ceilings import Ceiling
 from perftui.run.reader import RunReader, RunSnapshot
 from tests.gpu.checks.machine import Machine, Row, State

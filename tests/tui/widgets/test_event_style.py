@@ -2,8 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from perftui.analysis.timeline.track import PHASES, STEPS, THREAD, TimelineTrack
-from perftui.analysis.timeline.track_index import TrackIndex
+from perftui.analysis.timeline.track import PHASES, STEPS, THREAD, TimelineTrack, TrackIndex
 from perftui_tui.look.rows import plain as text_of
 from perftui_tui.screens.timeline.canvas.event_style import style_of
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, track_cells

@@ -9,7 +9,7 @@ from perftui.analysis.model import Step
 from perftui.analysis.timeline.measure import measure
 from perftui.analysis.timeline.track import MARKS
 from perftui.analysis.timeline.tracks import timeline_tracks
-from perftui.trace.errors import TraceError
+from perftui.trace.model import TraceError
 from perftui_tui.look.rows import plain
 from perftui_tui.screens.timeline.detail.event import argument_lines, event_lines, self_time
 from perftui_tui.screens.timeline.detail.further import further_lines

@@ -83,7 +83,7 @@ def measure(path: Path) -> None:
     """Open one file in this process and print what it took, as JSON."""
     from perftui.analysis.analyse import analyse
     from perftui.analysis.timeline.tracks import timeline_tracks
-    from perftui.trace.load import load_trace
+    from perftui.trace.formats import load_trace
 
     before = peak_mb()
     times = [time.process_time()]

@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 PACKAGES = ("HolisticTraceAnalysis==0.5.0", "torch-tb-profiler==0.4.3", "tensorboard", "pandas<3")
 
 OURS_LOAD = """
-from perftui.trace.load import load_trace
+from perftui.trace.formats import load_trace
 def work(path):
     load_trace(path)
 """
@@ -35,7 +35,7 @@ def work(path):
 OURS_WHOLE = """
 from perftui.analysis.analyse import analyse
 from perftui.analysis.timeline.tracks import (timeline_tracks)
-from perftui.trace.load import load_trace
+from perftui.trace.formats import load_trace
 def work(path):
     trace = load_trace(path)
     analyse(trace)

@@ -30,7 +30,7 @@ LATER_POLLS = 5
 
 def million(window: Path, events: int, target: Path) -> None:
     """Write ``window`` as often as makes ``events``."""
-    from perftui.trace.load import load_trace
+    from perftui.trace.formats import load_trace
 
     size = window.stat().st_size * events / len(load_trace(window))
     with target.open("wb") as file:
@@ -43,7 +43,7 @@ def measure(run: Path, window: Path) -> None:
     from perftui.diagnosis.diagnose import diagnosis
     from perftui.facts.fact import Facts
     from perftui.run.reader import RunReader
-    from perftui.trace.load import load_trace
+    from perftui.trace.formats import load_trace
 
     trace, times = load_trace(window), []
     for _ in range(ROUNDS):

@@ -52,7 +52,7 @@ from pathlib import Path
 from perftui.analysis import kinds
 from perftui.analysis.intervals import intersect, union
 from perftui.analysis.open_trace import open_trace
-from perftui.trace.categories import KERNEL
+from perftui.trace.model import KERNEL
 opened = open_trace(Path(sys.argv[1], "rank-0.json"))
 trace = opened.trace
 met = kinds.communication(trace)

@@ -24,8 +24,7 @@ from perftui.analysis.ops.calls import op_table
 from perftui.analysis.timeline.track import TimelineTrack
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.columns import native
-from perftui.trace.columns.downcast import downcast
-from perftui.trace.columns.nesting import nest, order
+from perftui.trace.columns.arrays import downcast, nest, order
 from perftui.trace.model import NONE, Int32, Int64, Trace, Track
 
 THREADS = 20

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from perftui.trace.load import load_trace
+from perftui.trace.formats import load_trace
 from perftui.trace.model import MEMORY_COLUMNS, NONE, Trace
 from tests.verify.corpus.collection import ROOT, oracles
 from tests.verify.corpus.exact_reading import ACTIVITY, ExactReading, Row, runs_on_host

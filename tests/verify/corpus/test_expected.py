@@ -15,15 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perftui.analysis.gpu_idle.causes import explain_idle
-from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.gpu_idle.causes import Host, explain_idle
 from perftui.analysis.intervals import intersect, subtract
 from perftui.analysis.model import Step
-from perftui.analysis.steps.detection import step_source
-from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, EXPOSED_COPIES, device_parts
+from perftui.analysis.steps import EXPOSED_COMMUNICATION, EXPOSED_COPIES, device_parts, step_source
 from perftui.analysis.timeline.track import WHOLE
 from perftui.analysis.timeline.tracks import timeline_tracks
-from perftui.trace.load import load_trace
+from perftui.trace.formats import load_trace
 from perftui.trace.model import NONE
 from tests.verify.corpus.collection import ROOT, oracles
 from tests.verify.corpus.opened import Opened, opened

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from perftui.analysis.kernels.metrics import Limit, limit_of
-from perftui.trace.ncu.load import is_ncu, load_ncu
-from perftui.trace.ncu.model import KernelMetrics, Launch
-from perftui.trace.ncu.numbers import number, unit_of
+from perftui.trace.ncu import KernelMetrics, Launch, is_ncu, load_ncu, number, unit_of
 from tests.verify.corpus.collection import ROOT, expected
 from tests.verify.corpus.outcome import MET, Account
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perftui.trace.columns import native
-from perftui.trace.load import load_trace
+from perftui.trace.formats import load_trace
 from perftui.trace.model import MEMORY_COLUMNS
 from tests.core.trace.test_scanner import COLUMNS
 from tests.verify.corpus.collection import ROOT, oracles

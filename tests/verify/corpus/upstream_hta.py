@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from perftui.analysis import kinds
-from perftui.analysis.steps.detection import step_source
+from perftui.analysis.steps import step_source
 from perftui.trace.model import NONE, Int64
 from tests.verify.corpus.hta_frame import Float64, Frame, frame
 from tests.verify.corpus.opened import opened

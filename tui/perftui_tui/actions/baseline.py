@@ -106,7 +106,7 @@ def _runs(directory: Path, shown: Path) -> list[_Other]:
 
 def _traces(path: Path) -> list[_Other]:
     """The traces in the directory of ``path``, newest first."""
-    from perftui.trace.find import traces_beside
+    from perftui.trace.formats import traces_beside
 
     return [_Other(one, f"{printable(one.name)}  trace") for one in traces_beside(path)]
 

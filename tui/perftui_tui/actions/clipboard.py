@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui.trace.cache.directory import cache_directory, make_private
+from perftui.trace.cache import cache_directory, make_private
 from perftui.trace.text import encodable
 from perftui_tui.look.format import short_path
 

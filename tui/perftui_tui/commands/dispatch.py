@@ -18,7 +18,7 @@ def dispatch(arguments: Sequence[str]) -> int:
     try:
         return _dispatch(parse(list(arguments)))
     except UsageError as error:
-        from perftui.trace.remote.mirror import named
+        from perftui.trace.remote import named
 
         log(f"perftui: {named(str(error))}")
         return 2

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from perftui.trace.formats import ENDINGS
-from perftui.trace.remote.url import is_url
+from perftui.trace.remote import is_url
 from perftui_tui.commands.quantities import bytes_in, seconds_in, share_in
 
 COMMANDS = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from perftui_tui.commands.output import log
 
 if TYPE_CHECKING:
-    from perftui.trace.nsys.exporting import Exporting
+    from perftui.trace.nsys.report import Exporting
 
 TELL_EVERY_S = 10.0
 

@@ -18,7 +18,7 @@ from perftui_tui.commands.target import Target, find_target
 if TYPE_CHECKING:
     from perftui.report.kind import Kind
     from perftui.report.report import Report
-    from perftui.trace.ncu.model import KernelMetrics
+    from perftui.trace.ncu import KernelMetrics
 
 
 def report(line: CommandLine) -> int:
@@ -122,7 +122,7 @@ def kind(target: Target) -> Kind | None:
 def _special(path: Path, special: Kind, *, as_json: bool, redact: bool) -> str:
     from perftui.report.redaction.redaction import RedactionError
     from perftui.report.special import special_report
-    from perftui.trace.errors import TraceError
+    from perftui.trace.model import TraceError
 
     try:
         return special_report(path, special, as_json=as_json, redact=redact)
@@ -158,8 +158,8 @@ def read_metrics(target: Target, line: CommandLine) -> KernelMetrics | None:
     """
     if "ncu" not in line.values:
         return None
-    from perftui.trace.errors import TraceError
-    from perftui.trace.ncu.load import load_ncu
+    from perftui.trace.model import TraceError
+    from perftui.trace.ncu import load_ncu
 
     special = kind(target)
     if special is not None:

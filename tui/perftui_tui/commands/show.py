@@ -13,7 +13,7 @@ from perftui_tui.commands.terminal import draws_ascii, leave_splash, splash, the
 
 if TYPE_CHECKING:
     from perftui.trace.multi_rank.rank_files import RankFile
-    from perftui.trace.ncu.model import KernelMetrics
+    from perftui.trace.ncu import KernelMetrics
     from perftui_tui.app import PerftuiApp
 
 INTERRUPTED = 130
@@ -67,7 +67,7 @@ def show(
     if app.crash is not None:
         return report_crash(app.crash, app.target)
     if app.failure is not None:
-        from perftui.trace.remote.mirror import named
+        from perftui.trace.remote import named
 
         log(f"perftui: {named(app.failure)}")
         return 2

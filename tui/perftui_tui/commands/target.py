@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui.trace.remote.url import is_url, without_secrets
+from perftui.trace.remote import is_url, without_secrets
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.progress import copy_progress, list_progress
 
@@ -82,8 +82,8 @@ def _named(word: str, rank: int | None, line: CommandLine) -> Target:
 
 def _remote(url: str, rank: int | None) -> Target:
     """A trace of another place, which is copied; of a directory the one that is to be opened."""
-    from perftui.trace.errors import TraceError
-    from perftui.trace.remote.mirror import fill, mirror, named
+    from perftui.trace.model import TraceError
+    from perftui.trace.remote import fill, mirror, named
 
     try:
         path = mirror(url, list_progress(without_secrets(url)))
@@ -134,8 +134,8 @@ def _inside(directory: Path, rank: int | None) -> Target:
 
 
 def _trace_inside(directory: Path, rank: int | None) -> Target:
-    from perftui.trace.errors import TraceError
     from perftui.trace.formats import ENDINGS
+    from perftui.trace.model import TraceError
     from perftui.trace.multi_rank.choice import choose_rank
 
     try:
@@ -151,7 +151,7 @@ def _trace_inside(directory: Path, rank: int | None) -> Target:
 
 
 def _unreadable(directory: Path) -> str:
-    from perftui.trace.find import unreadable_files
+    from perftui.trace.formats import unreadable_files
 
     locked = unreadable_files(directory)
     return f"; {locked[0]} cannot be read: permission denied" if locked else ""

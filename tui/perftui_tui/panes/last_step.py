@@ -14,7 +14,7 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.step_breakdown import name_within, style_of
 
 if TYPE_CHECKING:
-    from perftui.analysis.timeline.step_columns import BusyColumns, StepColumns
+    from perftui.analysis.timeline.measure import BusyColumns, StepColumns
 
 NAME_WIDTH = 7
 """``GPU 0``, ``host``."""
@@ -40,7 +40,7 @@ def last_step(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
 def _columns(snapshot: Snapshot, columns: int) -> StepColumns | None:
     if snapshot.analysis is None:
         return None
-    from perftui.analysis.timeline.step_columns import step_columns
+    from perftui.analysis.timeline.measure import step_columns
 
     return step_columns(snapshot.analysis, columns)
 

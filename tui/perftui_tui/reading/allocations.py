@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perftui.analysis.memory.over_time import MemoryOverTime
+    from perftui.analysis.memory import MemoryOverTime
     from perftui.report.memory import MemoryReport
     from perftui.run.reader import RankSnapshot
 
@@ -72,10 +72,10 @@ def read_memory(
     Raises:
         LoadCancelled: ``cancelled`` returned True.
     """
-    from perftui.analysis.memory.of_snapshot import memory_of_snapshot
+    from perftui.analysis.memory_categories import memory_of_snapshot
     from perftui.report.memory import report_memory
-    from perftui.trace.errors import TraceError
     from perftui.trace.memory_snapshot.load import load_memory_snapshot
+    from perftui.trace.model import TraceError
 
     try:
         snapshot = load_memory_snapshot(path, progress, cancelled)

@@ -9,7 +9,7 @@ from perftui.facts.memory_over_time import memory_over_time
 from perftui.trace.model import NONE
 
 if TYPE_CHECKING:
-    from perftui.analysis.memory.over_time import MemoryOverTime
+    from perftui.analysis.memory import MemoryOverTime
     from perftui_tui.reading.snapshot import Snapshot
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
     from perftui.facts.ranks.rank_table import RankTable
     from perftui.facts.ranks.traced_ranks import TracedRank
-    from perftui.trace.nsys.exporting import Exporting
+    from perftui.trace.nsys.report import Exporting
     from perftui_tui.reading.output_tail import Output
     from perftui_tui.reading.snapshot import Snapshot
 

@@ -136,7 +136,7 @@ def open_window(
         LoadCancelled: ``cancelled`` returned True.
     """
     from perftui.analysis.open_trace import never, open_trace
-    from perftui.trace.errors import TraceError
+    from perftui.trace.model import TraceError
 
     try:
         # While the training runs the disk is left to it.

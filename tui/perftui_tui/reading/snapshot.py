@@ -12,7 +12,7 @@ from perftui.diagnosis.model import Diagnosis, Finding
 from perftui.fixes.model import FixOption
 
 if TYPE_CHECKING:
-    from perftui.analysis.memory.over_time import MemoryOverTime
+    from perftui.analysis.memory import MemoryOverTime
     from perftui.analysis.model import TraceAnalysis
     from perftui.experiments.proof import Proof
     from perftui.facts.fact import Fact, Facts

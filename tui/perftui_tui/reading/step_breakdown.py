@@ -99,7 +99,7 @@ def _basis(found: TraceSteps) -> str:
     marked = len(found.analysis.steps)
     if not marked:
         return "no steps marked in it"
-    from perftui.analysis.steps.detection import step_source
+    from perftui.analysis.steps import step_source
 
     by = step_source(found.analysis.trace, found.analysis.steps)
     where = f"derived from the {by}" if by else "in the trace"

@@ -65,7 +65,7 @@ class ReadingThread:
         self._post(message)
 
     def _run(self) -> None:
-        from perftui.trace.errors import LoadCancelled
+        from perftui.trace.model import LoadCancelled
 
         _import_numpy()
         try:

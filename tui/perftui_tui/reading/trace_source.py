@@ -19,7 +19,7 @@ from perftui_tui.reading.thread import Clock, Post, ReadingThread
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
     from perftui.facts.fact import Facts
-    from perftui.trace.nsys.exporting import Exporting
+    from perftui.trace.nsys.report import Exporting
 
 
 class TraceSource(ReadingThread):
@@ -43,7 +43,7 @@ class TraceSource(ReadingThread):
             LoadCancelled: it was stopped meanwhile.
         """
         from perftui.report.kind import Kind, kind_of
-        from perftui.trace.errors import TraceError
+        from perftui.trace.model import TraceError
         from perftui_tui.reading.trace_view import view_trace
 
         try:

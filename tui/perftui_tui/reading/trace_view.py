@@ -18,7 +18,7 @@ from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.step_breakdown import of_trace
 
 if TYPE_CHECKING:
-    from perftui.trace.nsys.exporting import Exporting
+    from perftui.trace.nsys.report import Exporting
 
 
 def view_trace(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from textual.binding import ActiveBinding
 
     from perftui.analysis.model import TraceAnalysis
-    from perftui.trace.nsys.exporting import Exporting
+    from perftui.trace.nsys.report import Exporting
     from perftui_tui.charts.run_charts import Chart
     from perftui_tui.screens.session import Session
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from textual.geometry import Size
 
     from perftui.analysis.model import TraceAnalysis
-    from perftui.trace.ncu.model import KernelMetrics
+    from perftui.trace.ncu import KernelMetrics
     from perftui_tui.actions.baseline import Baseline
     from perftui_tui.actions.playback import Playback
     from perftui_tui.actions.rank_traces import RankTraces

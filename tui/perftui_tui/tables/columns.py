@@ -9,8 +9,7 @@ from typing import overload
 import numpy as np
 from rich.cells import cell_len
 
-from perftui.analysis.kernels.tensor_core_time import TensorCoreTime
-from perftui.analysis.kernels.tensor_cores import TensorCores
+from perftui.analysis.kernels.category import TensorCores, TensorCoreTime
 from perftui.analysis.model import KernelTable
 from perftui.trace.model import Int64
 from perftui.trace.text import printable

@@ -17,7 +17,7 @@ from perftui_tui.widgets.loading import loading
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
-    from perftui.trace.nsys.exporting import Exporting
+    from perftui.trace.nsys.report import Exporting
 
 NAME = " perftui "
 STATE_CELLS = 14

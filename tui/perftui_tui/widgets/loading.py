@@ -8,7 +8,7 @@ from perftui_tui.look.format import exported, percent
 from perftui_tui.look.rows import Row, Span, row, width
 
 if TYPE_CHECKING:
-    from perftui.trace.nsys.exporting import Exporting
+    from perftui.trace.nsys.report import Exporting
 
 LABEL_WIDTH = 12
 LONGEST_BAR = 40

@@ -10,18 +10,229 @@ queue is empty. ``_drained`` returns how much of the time after counts as synchr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from perftui.analysis.gpu_idle.host import Host
-from perftui.analysis.intervals import EMPTY, Intervals, complement, intersect, subtract, unite
+from perftui.analysis import kinds
+from perftui.analysis.gpu_idle.first_use import capturing, compiling, initialising
+from perftui.analysis.intervals import (
+    EMPTY,
+    Intervals,
+    complement,
+    intersect,
+    subtract,
+    union,
+    unite,
+)
 from perftui.analysis.intervals import union as united
-from perftui.analysis.kinds import Mask
 from perftui.analysis.links import Links
 from perftui.analysis.model import GapCause
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.analysis.once import once
+from perftui.trace.model import NONE, Int64, Mask, Trace
+
+_VIEW = re.compile(
+    r"aten::(t|T|transpose|permute|view|_unsafe_view|_reshape_alias|view_as\w*|unsqueeze|squeeze"
+    r"|narrow|slice|select|unbind|split\w*|chunk|expand\w*|as_strided|unfold|unflatten\w*|diagonal"
+    r"|detach|alias|empty\w*|result_type|lift_fresh|set_|resize_|is_\w+)_?$"
+)
+
+COMPUTES = 100_000
+"""From so many ns without a sign of life on an operator of PyTorch that calls the driver not once
+computes on the CPU: what it does before a launch takes 1 to 50 us, also on slow hosts."""
+
+SILENT = 1_000_000
+"""From so many ns without a sign of life on an operator of the script's own computes something."""
+
+SETS_UP = 5_000_000
+"""From so many ns without a sign of life on an operator of PyTorch that launches something loads or
+chooses it first: less may be an interruption."""
+
+
+class HostWork(NamedTuple):
+    """Exclusive."""
+
+    computing: Intervals
+    """In operators that compute on the CPU."""
+    setting_up: Intervals
+    """In operators of PyTorch that launch something after a long silence: they load a library or
+    look for the best algorithm. What PyTorch computes on the CPU is in operators of its own."""
+
+
+def host_work(trace: Trace, track: int) -> HostWork:
+    """What the thread of ``track`` does so: in intervals in which nothing else begins or ends."""
+    here = (trace.track == track) & kinds.believable(trace)
+    called = np.flatnonzero(here & kinds.launches(trace))
+    rows = np.flatnonzero(here & kinds.operators(trace))
+    starts, ends = trace.start[rows], trace.ends_of(rows)
+    calls = union(trace.start[called], trace.ends_of(called))
+    first_calls = np.sort(trace.start[called])
+    calls_none = np.searchsorted(first_calls, starts) == np.searchsorted(first_calls, ends)
+
+    def covered(chosen: Mask) -> Intervals:
+        return union(starts[chosen], ends[chosen])
+
+    own = kinds.of_pytorch(trace)[rows]
+    views = covered(_only_views(trace)[rows])
+    alone, launching = covered(own & calls_none), covered(own & ~calls_none)
+    others = covered(~own & ~kinds.of_autograd(trace)[rows])
+
+    silent = _silences(np.concatenate([starts, ends, calls.start, calls.end]))
+    silent = silent[~unite(views, calls).holds(silent[:, 0])]
+    at, lasting = silent[:, 0], silent[:, 1] - silent[:, 0]
+    computes, launches = alone.holds(at), launching.holds(at)
+    sets_up = ~computes & launches & (lasting >= SETS_UP)
+    computes |= ~launches & others.holds(at) & (lasting >= SILENT)
+    return HostWork(union(*silent[computes].T), union(*silent[sets_up].T))
+
+
+def _silences(times: Int64) -> Int64:
+    """Starts and ends, a row each, of intervals of ``COMPUTES`` and more with none of ``times``."""
+    ordered = np.sort(times)
+    long = np.flatnonzero(np.diff(ordered) >= COMPUTES)
+    return np.stack([ordered[long], ordered[long + 1]], axis=1)
+
+
+@once
+def _only_views(trace: Trace) -> Mask:
+    """Operators that never touch what tensors hold: one that takes long has been interrupted."""
+    return kinds.operators(trace) & kinds.named(trace, _VIEW.match)
+
+
+States = Mapping[GapCause, Intervals]
+"""Exclusive: at most one of them covers any moment."""
+
+_BY_PRECEDENCE = (
+    GapCause.INPUT_WAIT,
+    GapCause.PROFILER,
+    GapCause.COMPILATION,
+    GapCause.INITIALISATION,
+    GapCause.ALLOCATION,
+    GapCause.SYNCHRONISATION,
+    GapCause.CPU_OPERATORS,
+    GapCause.LAUNCH,
+)
+"""A moment in several of these counts as the first: an operator that runs while a batch is fetched
+is part of the fetch, the memory an operator gets from the driver is allocation."""
+
+SHORT_PAUSE = 50_000
+"""ns below which Python between two operators is on its way from one to the next: calls of modules
+take 2 to 20 us, what a script does for itself mostly takes milliseconds."""
+
+
+@once
+def main_track(trace: Trace) -> int:
+    """The thread that trains: that with most time in steps, fetches and optimizer, or else in
+    operators and calls; NONE without any of them."""
+    near = kinds.believable(trace)
+    for select in (_marks, _busy):
+        rows = np.flatnonzero(select(trace) & near)
+        if len(rows):
+            weights = trace.duration[rows].astype(float) + 1
+            return int(np.argmax(np.bincount(trace.track[rows], weights)))
+    return NONE
+
+
+def _marks(trace: Trace) -> Mask:
+    own = kinds.ranges_named(
+        trace, lambda name: name.startswith(kinds.OWN_MARK) or kinds.STEP.match(name)
+    )
+    return own | kinds.fetches(trace) | kinds.optimizer(trace)
+
+
+def _busy(trace: Trace) -> Mask:
+    return kinds.operators(trace) | kinds.launches(trace)
+
+
+@dataclass(frozen=True, eq=False)
+class Host:
+    """The CPU side of a trace."""
+
+    trace: Trace
+    _known: dict[int, States] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def span(self) -> Intervals:
+        """From the first to the last thing recorded on any CPU thread; empty if there is none."""
+        rows = kinds.on_cpu(self.trace) & kinds.believable(self.trace)
+        if not rows.any():
+            return EMPTY
+        return union(
+            self.trace.start[rows].min(keepdims=True), self.trace.ends_of(rows).max(keepdims=True)
+        )
+
+    @property
+    def main_track(self) -> int:
+        """The thread that trains, NONE where that is not known."""
+        return main_track(self.trace)
+
+    @cached_property
+    def _engine_tracks(self) -> list[int]:
+        """Threads of the autograd engine."""
+        counts = np.bincount(self.trace.track[kinds.backward(self.trace)])
+        return [int(track) for track in np.flatnonzero(counts)]
+
+    @cached_property
+    def _kinds(self) -> Mapping[GapCause, Mask]:
+        trace = self.trace
+        return {
+            GapCause.INPUT_WAIT: kinds.input_wait(trace),
+            GapCause.PROFILER: kinds.profiling(trace),
+            GapCause.COMPILATION: compiling(trace),
+            GapCause.INITIALISATION: initialising(trace),
+            GapCause.ALLOCATION: kinds.allocating(trace),
+            GapCause.SYNCHRONISATION: kinds.synchronising(trace),
+            GapCause.LAUNCH: _busy(trace),
+        }
+
+    def states(self, track: int) -> States:
+        """States of the thread that launches from ``track``.
+
+        While it does nothing recorded, the main thread's state counts, which hands out the work,
+        and while that does nothing either, the autograd engine's, for which it waits. What is left
+        of ``span`` is Python, and where it is short part of launching.
+        """
+        found = dict.fromkeys(_BY_PRECEDENCE, EMPTY)
+        for one in dict.fromkeys((track, self.main_track, *self._engine_tracks)):
+            if one != NONE:
+                taken, mine = unite(*found.values()), self._recorded(one)
+                found = {
+                    cause: unite(found[cause], subtract(mine[cause], taken))
+                    for cause in _BY_PRECEDENCE
+                }
+        rest = subtract(self.span, unite(*found.values()))
+        short = rest.end - rest.start < SHORT_PAUSE
+        between = Intervals(rest.start[short], rest.end[short])
+        found[GapCause.LAUNCH] = unite(found[GapCause.LAUNCH], between)
+        return {**found, GapCause.PYTHON: Intervals(rest.start[~short], rest.end[~short])}
+
+    def _recorded(self, track: int) -> States:
+        if track not in self._known:
+            self._known[track] = self._of_thread(track)
+        return self._known[track]
+
+    def _of_thread(self, track: int) -> States:
+        here = (self.trace.track == track) | kinds.of_any_thread(self.trace)
+        here &= kinds.believable(self.trace)
+        work = host_work(self.trace, track)
+        own = {
+            GapCause.CPU_OPERATORS: work.computing,
+            GapCause.INITIALISATION: unite(work.setting_up, capturing(self.trace, here)),
+        }
+        taken, states = EMPTY, {}
+        for cause in _BY_PRECEDENCE:
+            covered = own.get(cause, EMPTY)
+            if cause in self._kinds:
+                rows = here & self._kinds[cause]
+                covered = unite(covered, union(self.trace.start[rows], self.trace.ends_of(rows)))
+            states[cause] = subtract(covered, taken)
+            taken = unite(taken, covered)
+        return states
+
 
 LATENCY = 50_000
 """ns after its launch in which a kernel begins on an idle device: usually 5 to 10 us, more for the

@@ -9,7 +9,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.ops.call_tree import innermost_operator
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import NONE, Mask, Trace
 
 _GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
 _LOADING = re.compile(
@@ -32,12 +32,12 @@ FIRST_ALLOCATION = 50_000_000
 that has nothing to do others take a few milliseconds."""
 
 
-def compiling(trace: Trace) -> kinds.Mask:
+def compiling(trace: Trace) -> Mask:
     """Ranges in which a compiler of kernels is at work."""
     return (kinds.operators(trace) | kinds.ranges(trace)) & kinds.named(trace, _COMPILING.match)
 
 
-def capturing(trace: Trace, here: kinds.Mask | None = None) -> Intervals:
+def capturing(trace: Trace, here: Mask | None = None) -> Intervals:
     """When launches are recorded into a graph rather than run: from each call that begins it to the
     next that ends one, of the rows ``here``."""
     calls = kinds.launches(trace) if here is None else kinds.launches(trace) & here
@@ -48,7 +48,7 @@ def capturing(trace: Trace, here: kinds.Mask | None = None) -> Intervals:
     return union(begins[ended], ends[following[ended]])
 
 
-def initialising(trace: Trace) -> kinds.Mask:
+def initialising(trace: Trace) -> Mask:
     """Calls that load code or set the driver up, and calls that take too long to do else."""
     calls = kinds.launches(trace)
     loading = calls & kinds.named(trace, _LOADING.match)
@@ -66,7 +66,7 @@ def initialising(trace: Trace) -> kinds.Mask:
     return loading | driver | slow
 
 
-def _frees_nothing(trace: Trace, slow: kinds.Mask) -> kinds.Mask:
+def _frees_nothing(trace: Trace, slow: Mask) -> Mask:
     """Which of the ``slow`` calls give memory back in the first call of an operator that has asked
     for none before: no allocator does so, libraries make a driver start up by it."""
     found = np.zeros(len(trace), dtype=bool)

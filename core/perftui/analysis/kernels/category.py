@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+
+import numpy as np
+
+from perftui.analysis.intervals import sums
+from perftui.analysis.ops.calls import Calls
+from perftui.trace.model import KERNEL, NONE, Int64, Trace
 
 
 class Category(str, enum.Enum):
@@ -100,3 +108,149 @@ def category_of(name: str) -> Category:
     """What the kernel of that name, as a trace has it, does; ``OTHER`` where it does not show."""
     start = name[:_TELLING].lower()
     return next((kind for kind, pattern in _SEARCHES if pattern.search(start)), Category.OTHER)
+
+
+class Precision(str, enum.Enum):
+    """Data type of the factors; the value is the word on screen."""
+
+    FLOAT64 = "float64"
+    FLOAT32 = "float32"
+    """On the ordinary units; of attention kernels also three TF32 products for one."""
+    TF32 = "TF32"
+    HALF = "16 bit or less"
+    UNKNOWN = "?"
+
+
+_FLOAT64 = re.compile(
+    r"(?<![a-z])d(gemm|gemv|syrk|trsm)|d884|<double|f64f64|Cijk_A[a-z]+_B[a-z]+_DB?_"
+)
+_HALF = re.compile(
+    r"bf16|fp16|(?<![a-z])f16|half|bfloat16|hgemm|hcudnn|h884|h1688|16816|16832|8816|hmma|flash|e4m3|e5m2"
+    r"|fp8|i8i8|s8s8|imma|qmma|int8|nvjet_(sm\d+_)?[htqo]|Cijk_A[a-z]+_B[a-z]+_(B|H|F8|I8)",
+    re.IGNORECASE,
+)
+_TF32 = re.compile(r"tf32|s1688|nvjet_(sm\d+_)?s|xf32")
+_FLOAT32 = re.compile(
+    r"sgemm|scudnn|simt|ffma|<float|f32f32_f32f32|fp32|_f32_|Cijk_A[a-z]+_B[a-z]+_SB?_|(?<![a-z])f32f32",
+    re.IGNORECASE,
+)
+_NO_PRODUCT = re.compile(
+    r"gemv|gemmSN|gemmk1|splitKreduce|splitk_reduce|reduce_|depthwise|dwconv|computeB?Offsets|im2col|col2im"
+    r"|scalePacked|fft1d|flip_filter|compute_dot_do_o|convert_dq|dot_kernel|(?<![a-z])[cz]gemm|gcgemm",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=4096)
+def precision_of(name: str) -> Precision:
+    """The precision of a kernel's factors by its name in a trace; ``UNKNOWN`` too of what
+    only serves a product: reductions of partial sums, products with a vector, transforms."""
+    if _NO_PRODUCT.search(name):
+        return Precision.UNKNOWN
+    kinds = (
+        (Precision.FLOAT64, _FLOAT64),
+        (Precision.HALF, _HALF),
+        (Precision.TF32, _TF32),
+        (Precision.FLOAT32, _FLOAT32),
+    )
+    return next((kind for kind, found in kinds if found.search(name)), Precision.UNKNOWN)
+
+
+_EIGHT_BITS = re.compile(
+    r"e4m3|e5m2|fp8|i8i8|s8s8|imma|qmma|int8|nvjet_(sm\d+_)?[qo]", re.IGNORECASE
+)
+
+
+def is_8_bit(name: str) -> bool:
+    """Whether a kernel's factors have 8 bits, by its name in a trace."""
+    return _EIGHT_BITS.search(name) is not None
+
+
+# Libraries write the instruction into the names of matrix products: cuBLAS and CUTLASS its shape
+# (``h884``, ``s1688``, ``s16816``) or ``tensorop``, and ``sgemm``, ``ffma`` or ``simt`` where the
+# ordinary units do the work; Hopper's kernels have ``gmma`` or ``warpgroup`` or are cuBLAS's
+# ``nvjet``; AMD's libraries write ``MI`` with the shape of the matrix instruction, ``xdl`` or
+# ``gtcx``. The name of a Triton kernel shows at most that it is elementwise work or a reduction.
+
+
+class TensorCores(str, enum.Enum):
+    """Use of tensor cores by a kernel's name; the value is the word on screen."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "?"
+    """A matrix product, or a kernel that may hold one, whose name does not show it."""
+    NONE = "–"
+    """Work that tensor cores do not do."""
+
+
+_ORDINARY = re.compile(r"ffma|simt|gemv|splitKreduce")
+_TENSOR = re.compile(
+    r"(?<![a-z])[hsdibc]\d{0,2}(?:884|1688|16816|8816|16832|16864)(?!\d)"
+    r"|tensorop|(?<!Sub)TensorOp|_tensor\d+x\d+|gmma|[hdiq]mma_|_warpgroup|nvjet_"
+    r"|tf32|flash_(?:fwd|bwd)|_MI\d+x\d+|_xdl|_gtcx\d"
+)
+_PLAIN_PRODUCT = re.compile(r"(?<![a-z])g?[sdcz](?:gemm|cudnn)|gemmSN|gemmk1")
+_PRODUCT = re.compile(
+    r"(?<!fb)gemm|conv(?!ert)|attention|attn|fmha|wgrad|dgrad|fprop|triton_(?!poi_|red_|per_)"
+    r"|cutlass|(?<!ga)mma|matmul|lstm|rnn|Cijk_",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=4096)
+def tensor_cores(name: str) -> TensorCores:
+    """The use of tensor cores by the name of a kernel, as a trace has it."""
+    if _ORDINARY.search(name):
+        return TensorCores.NO if _PRODUCT.search(name) or "gemv" in name else TensorCores.NONE
+    if _TENSOR.search(name):
+        return TensorCores.YES
+    if _PLAIN_PRODUCT.search(name):
+        return TensorCores.NO
+    return TensorCores.UNKNOWN if _PRODUCT.search(name) else TensorCores.NONE
+
+
+_USES = tuple(TensorCores)
+
+
+@dataclass(frozen=True, eq=False)
+class TensorCoreTime:
+    """Device time that groups of calls launched themselves, ns, by what names of kernels show."""
+
+    used: Int64
+    """On tensor cores."""
+    unused: Int64
+    """In products on the ordinary units."""
+    unknown: Int64
+    """In kernels that may use them, whose names do not show it."""
+    own: Int64
+    """All of it: with the work that they do not do."""
+
+
+def tensor_core_time(trace: Trace, calls: Calls, names: Sequence[str]) -> TensorCoreTime:
+    """The time of the groups of ``calls``, which are those of ``trace``, that have these names."""
+    linked = calls.launchers != NONE
+    rows, group = calls.links.activity[linked], calls.trace.name[calls.launchers[linked]]
+    use, lasting = _uses(trace, rows), trace.duration[rows]
+    place = {label: number for number, label in enumerate(calls.labels)}
+    wanted = np.array([place[name] for name in names], dtype=np.int64)
+
+    def summed(*chosen: TensorCores) -> Int64:
+        among = np.isin(use, [_USES.index(one) for one in chosen])
+        return sums(group[among], lasting[among], len(calls.labels))[wanted]
+
+    return TensorCoreTime(
+        summed(TensorCores.YES),
+        summed(TensorCores.NO),
+        summed(TensorCores.UNKNOWN),
+        summed(*_USES),
+    )
+
+
+def _uses(trace: Trace, rows: Int64) -> Int64:
+    """Index into ``_USES`` of each of ``rows``; copies and sets use none."""
+    of_name = np.full(len(trace.names), _USES.index(TensorCores.NONE), dtype=np.int64)
+    kernels = rows[trace.in_category(KERNEL)[rows]]
+    for number in np.unique(trace.name[kernels]).tolist():
+        of_name[number] = _USES.index(tensor_cores(trace.names[number]))
+    return of_name[trace.name[rows]]

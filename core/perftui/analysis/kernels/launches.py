@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from perftui.analysis.model import KernelTable
-from perftui.trace.arguments import arguments_of
-from perftui.trace.categories import KERNEL
-from perftui.trace.model import Trace
+from perftui.trace.kineto.arguments import arguments_of
+from perftui.trace.model import KERNEL, Trace
 
 OCCUPANCY = "est. achieved occupancy %"
 """Kineto's name of the occupancy: from the launch's sizes and the device's limits, not measured."""

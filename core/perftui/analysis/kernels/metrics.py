@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from perftui.analysis.kernels.names import base, canonical, without_arguments
 from perftui.analysis.model import KernelTable
-from perftui.trace.ncu.model import KernelMetrics, Launch
+from perftui.trace.ncu import KernelMetrics, Launch
 
 LATENCY_BELOW = 60.0
 """Percent of the peak: a kernel that reaches it neither in compute nor in memory throughput waits

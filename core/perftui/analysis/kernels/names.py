@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+
+from perftui.format import middle
+from perftui.trace.model import KERNEL, Trace
 
 _ANONYMOUS = re.compile(r"\(anonymous namespace\)|<unnamed>")
-_LAMBDA = re.compile(r"\[lambda(\([^\[\]]*\)) \(instance (\d+)\)\]")
+_NCU_LAMBDA = re.compile(r"\[lambda(\([^\[\]]*\)) \(instance (\d+)\)\]")
 _CAST = re.compile(r"\((?:bool|(?:(?:un)?signed )?(?:char|short|int|long|long long))\)(-?\d+)")
 _SUFFIX = re.compile(r"(?<![\w.])(-?\d+)(?:ull|ul|ll|u|l)\b", re.IGNORECASE)
 _BOOLEAN = re.compile(r"\b(?:true|false)\b")
@@ -13,7 +20,7 @@ _CONST_FIRST = re.compile(r"(?:^|(?<=[(<,])|(?<=[(<,] ))const ")
 _LOOSE = re.compile(r"(?<![\w]) +| +(?![\w])")
 _SPACES = re.compile(r"\s+")
 
-_LONGEST = 32 * 1024
+_LONGEST_CANONICAL = 32 * 1024
 """Characters; names of real kernels have some thousand. Longer ones are compared as they are."""
 
 
@@ -25,12 +32,12 @@ def canonical(name: str) -> str:
     ``(anonymous namespace)::`` and ``{lambda(int)#1}``; ``const T *`` is ``T const*`` there. The
     result type ``void`` of a template goes too.
     """
-    if len(name) > _LONGEST:
+    if len(name) > _LONGEST_CANONICAL:
         return name
     text = _SPACES.sub(" ", name.strip()).removeprefix("void ")
     text = _ANONYMOUS.sub("{anonymous}", text)
     # From the inside out: the arguments of a lambda can name another one.
-    while (changed := _LAMBDA.sub(r"{lambda\1#\2}", text)) != text:
+    while (changed := _NCU_LAMBDA.sub(r"{lambda\1#\2}", text)) != text:
         text = changed
     text = _CAST.sub(r"\1", text)
     text = _SUFFIX.sub(r"\1", text)
@@ -79,3 +86,447 @@ def base(canonical_name: str) -> str:
         if depth == 0 and text.startswith("::", at):
             return text[at + 2 :] or text
     return text
+
+
+_OPENING, _CLOSING = "<({[", ">)}]"
+_MARKS = re.compile(r"[<({\[>)}\]]|::|,")
+_HEAD = re.compile(r"operator\(\)|[^<({\[]*")
+_LAMBDA = re.compile(r"\{lambda|'lambda\d*'")
+
+_SCALARS = {
+    "float": "float",
+    "double": "double",
+    "bool": "bool",
+    "char": "int8",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "short": "int16",
+    "int": "int",
+    "unsigned int": "uint",
+    "long": "long",
+    "unsigned long": "ulong",
+    "long long": "long",
+    "unsigned long long": "ulong",
+    "Half": "half",
+    "half": "half",
+    "half_t": "half",
+    "__half": "half",
+    "BFloat16": "bf16",
+    "bfloat16_t": "bf16",
+    "__nv_bfloat16": "bf16",
+    "__hip_bfloat16": "bf16",
+    "hip_bfloat16": "bf16",
+    "tfloat32_t": "tf32",
+    "float_e4m3_t": "fp8 e4m3",
+    "float_e5m2_t": "fp8 e5m2",
+    "Float8_e4m3fn": "fp8 e4m3",
+    "Float8_e5m2": "fp8 e5m2",
+    "__nv_fp8_e4m3": "fp8 e4m3",
+    "__nv_fp8_e5m2": "fp8 e5m2",
+    "complex<float>": "complex<float>",
+    "complex<double>": "complex<double>",
+}
+INDICES = frozenset({"bool", "int8", "uint8", "int16", "int", "uint", "long", "ulong"})
+"""Short names of types that count or address; values have them less often than others."""
+
+_NAMESPACE = re.compile(r"(?:\w+|\{anonymous\})::")
+_QUALIFIERS = re.compile(r"(?<![\w:])const |(?:const)?[&*]+$| const$")
+_OPAQUE = re.compile(r"OpaqueType<(\d+)>")
+_ANYWHERE = re.compile(
+    r"(?<![\w])(?:float|double|\w*[Hh]alf(?:_t)?|\w*[Bb][Ff]loat16(?:_t)?)(?!\w)"
+)
+
+
+@dataclass(frozen=True)
+class Component:
+    """What stands between two ``::`` of a name, ``at`` or ``reduce_kernel<512, 1, Op>(Op)``."""
+
+    text: str
+
+    @cached_property
+    def base(self) -> str:
+        """Its name without arguments, and without the type that a function returns."""
+        return self._head.strip().rpartition(" ")[2]
+
+    @cached_property
+    def arguments(self) -> tuple[str, ...]:
+        """Its template arguments."""
+        rest = self.text[len(self._head) :]
+        return tuple(split(_inside(rest), ",")) if rest.startswith("<") else ()
+
+    @property
+    def is_lambda(self) -> bool:
+        """Whether it is a function without a name."""
+        return _LAMBDA.match(self.text) is not None
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Types that a lambda is called with."""
+        at = self.text.find("(")
+        return tuple(split(_inside(self.text[at:]), ",")) if at >= 0 else ()
+
+    @cached_property
+    def _head(self) -> str:
+        found = _HEAD.match(self.text)
+        return found.group() if found else ""
+
+
+def components(canonical_name: str) -> list[Component]:
+    """The parts of a name as ``names.canonical`` spells it, outermost first."""
+    return [Component(text) for text in split(canonical_name, "::")]
+
+
+def split(text: str, separator: str) -> list[str]:
+    """``text`` at each ``separator``, ``::`` or a comma, that is in no brackets; a name that was
+    cut off is split as far as it goes."""
+    found, begin, depth = [], 0, 0
+    for match in _MARKS.finditer(text):
+        mark = match.group()
+        if mark == separator and not depth:
+            found.append(text[begin : match.start()])
+            begin = match.end()
+        depth = max(0, depth + (mark in _OPENING) - (mark in _CLOSING))
+    return [*found, text[begin:]]
+
+
+def _inside(text: str) -> str:
+    """What is in the brackets that ``text`` begins with."""
+    depth = 0
+    for match in _MARKS.finditer(text):
+        depth += (match.group() in _OPENING) - (match.group() in _CLOSING)
+        if not depth:
+            return text[1 : match.start()]
+    return text[1:]
+
+
+def scalar(argument: str) -> str:
+    """The short name of a scalar type, ``c10::BFloat16`` as ``bf16``, and of values that are only
+    moved their size, ``2B``; empty for anything else."""
+    plain = _QUALIFIERS.sub("", argument)
+    bare = _NAMESPACE.sub("", plain)
+    if found := _OPAQUE.fullmatch(bare):
+        return f"{found[1]}B"
+    return _SCALARS.get(plain) or _SCALARS.get(bare, "")
+
+
+def scalars(arguments: Sequence[str]) -> Iterator[str]:
+    """Short names of those arguments that are scalar types."""
+    return filter(None, map(scalar, arguments))
+
+
+def is_number(argument: str) -> bool:
+    """Whether a template argument is a number, or true or false."""
+    return argument.lstrip("-").isdecimal()
+
+
+def floating_within(text: str) -> str:
+    """The first floating type anywhere in ``text``; empty without one."""
+    found = _ANYWHERE.search(text)
+    return _SCALARS.get(found.group(), "") if found else ""
+
+
+# Demangled names of PyTorch's kernels name the template of the loop first and what it computes, the
+# functor, hundreds of characters later; libraries write the architecture, the precision and the
+# tile into one word. What distinguishes kernels is kept.
+
+_LONGEST_SHORTENED = 8 * 1024
+"""Characters that are looked at; those of CUTLASS 3 have some thousand."""
+
+_CPP = re.compile(r"void |[\w:~]+(<|\(.*\)$)|.*\(anonymous namespace\)::", re.DOTALL)
+
+_ELEMENTWISE = re.compile(r"(\w+_)?elementwise(_grid_stride)?_kernel(_\w+)?")
+_FAMILIES = {
+    "reduce_kernel": "reduce",
+    "multi_tensor_apply_kernel": "multi_tensor_apply",
+    "Kernel": "",
+    "Kernel2": "",
+    "device_kernel": "",
+    "_kernel_agent": "",
+}
+"""Templates that say nothing alone, with what is said before the operation they are made for."""
+
+_TRANSPARENT = re.compile(
+    r"gpu_kernel_impl\w*|gpu_index_kernel|opmath_\w*gpu_kernel\w*|gpu_kernel\w*|enable_\w+"
+    r"|(Binary|Unary|AUnary|BUnary)Functor|ReduceOp|func_wrapper_t"
+)
+"""Wrappers around the operation, which is the first of their arguments that is no scalar."""
+_ONE_SIDE = re.compile(r"[AB]UnaryFunctor|CUDAFunctorOn\w+_\w+")
+"""Of two operands one is a number."""
+
+_PLUMBING = re.compile(r"\w*(Metadata|Policy|Generator\w*|Accessor|Calculator|Params)$")
+_TELLING = re.compile(r"\w*(Functor|_functor|Ops?|Epilogue)$")
+_MOST_TOLD = 3
+_TRAITS = re.compile(r"\w*kernel_traits\w*", re.IGNORECASE)
+
+_BEFORE = re.compile(r"^(CUDAFunctor\w*?_|launch_|_cuda_)")
+_BEHIND = re.compile(
+    r"(_?[Ff]unctor|_?[Oo]ps|_kernel_cuda|_cuda_kernel|_kernel_impl|(CUDA)?KernelImpl|_kernel"
+    r"|_and_transform|_cuda_out|_cuda|_impl)$"
+)
+_CAPITALISED = re.compile(r"[A-Z][a-z]+")
+
+_NCCL = re.compile(r"nccl\w*?Kernel_(\w+)")
+_COLLECTIVE = re.compile(r"(All|Reduce|Broadcast|Send|Scatter|Gather)")
+_XMMA = re.compile(r"(sm\d+_xmma_\w+?)_tilesize(\d+x\d+x\d+)\w*")
+_LENGTH = re.compile(r"\d+(?=[A-Za-z_])")
+_TILE = re.compile(r"ShapeILi(\d+)ELi(\d+)ELi(\d+)E")
+_TENSILE = re.compile(r"(Cijk_\w+?_\w+?(?:_[A-Z0-9]{1,3})+)_\w*?(MT\d+x\d+x\d+)\w*")
+
+
+@lru_cache(maxsize=8192)
+def short_name(name: str) -> str:
+    """The kernel's name without namespaces, result type, parameters and those template arguments
+    that say nothing; Triton's names, copies and sets as they are.
+
+    Different kernels may get one name: ``distinct_names.short_names`` names those of a table.
+    """
+    if name.startswith("_Z"):
+        return _of_mangled(name)
+    if not _CPP.match(name):
+        return _of_library(name)
+    named = _named(components(canonical(name[:_LONGEST_SHORTENED])))
+    if named is None:
+        return name
+    if not named.arguments:
+        return _of_library(named.base)
+    family = "elementwise" if _ELEMENTWISE.fullmatch(named.base) else _FAMILIES.get(named.base)
+    found = None if family is None else _of_family(family, named)
+    return found or _plain(named)
+
+
+def _named(parts: Sequence[Component]) -> Component | None:
+    """The innermost component that has a name; a lambda has none, and neither has what calls it."""
+    found = [part for part in parts if not part.is_lambda and part.base not in ("", "operator()")]
+    return found[-1] if found else None
+
+
+def _of_library(word: str) -> str:
+    """Names in one word, as communication libraries, cuBLAS and rocBLAS write them."""
+    if found := _NCCL.fullmatch(word):
+        words = re.sub(r"_(?!t(?:_|$))", " ", found[1])
+        return words if _COLLECTIVE.match(words) else f"nccl {words}"
+    if found := _XMMA.fullmatch(word) or _TENSILE.fullmatch(word):
+        return f"{found[1]} {found[2]}"
+    return word
+
+
+def _of_mangled(name: str) -> str:
+    """What a name that nothing demangled calls its kernel, and the tile: its words stand behind
+    their lengths, namespaces and ``Kernel`` before what distinguishes kernels."""
+    words, at = [], 0
+    while found := _LENGTH.search(name, at):
+        at = found.end() + int(found[0])
+        words.append(name[found.end() : at])
+    telling = [word for word in words if word[:1].isupper() and word not in _FAMILIES]
+    tile = _TILE.search(name)
+    shown = [*(telling or words)[:1], *(["x".join(tile.groups())] if tile else [])]
+    return " ".join(shown) or name
+
+
+def _of_family(family: str, named: Component) -> str:
+    """What a template of loops is made for; empty where that does not show."""
+    operations = [one for one in named.arguments if _is_operation(one)]
+    found = [_operation(one) for one in operations[:1]]
+    if family == "multi_tensor_apply":
+        # Behind the functor of the list comes what it does with each element, if it is open.
+        found += [_operation(one) for one in operations[1:2] if one.endswith(">")]
+    words = [word for word, _, _ in found if word]
+    if not words:
+        return ""
+    kind = _first_scalar(named) or next((kind for _, kind, _ in found if kind), "")
+    ending = " scalar" if any(one_side for _, _, one_side in found) else ""
+    return f"{family} {' '.join(words)}{f'<{kind}>' if kind else ''}{ending}".strip()
+
+
+def _is_operation(argument: str) -> bool:
+    if not argument or argument[0] == "(" or argument[-1] == "*":
+        return False
+    if is_number(argument) or scalar(argument):
+        return False
+    named = _named(components(argument.removeprefix("void ")))
+    return named is not None and not _PLUMBING.fullmatch(named.base)
+
+
+def _operation(argument: str) -> tuple[str, str, bool]:
+    """The name of a function object, the type it computes in, and whether an operand is fixed."""
+    parts = components(argument.removeprefix("void "))
+    named = _named(parts)
+    if named is None:
+        return "", "", False
+    one_side = _ONE_SIDE.fullmatch(named.base) is not None
+    kind = _first_scalar(named)
+    if _TRANSPARENT.fullmatch(named.base):
+        inner = next((one for one in named.arguments if _is_operation(one)), None)
+        if inner is not None:
+            word, inner_kind, inner_side = _operation(inner)
+            return word, kind or inner_kind, one_side or inner_side
+    lambdas = [part for part in parts if part.is_lambda]
+    values = [one for one in lambdas[-1].parameters if one[-1:] != "*"] if lambdas else ()
+    called_with = next(scalars(values), "")
+    kind = called_with or kind or floating_within(",".join(named.arguments))
+    return _word(named.base), kind, one_side
+
+
+def _first_scalar(named: Component) -> str:
+    """The type in front, which is that of the values; behind come those of indices and sums."""
+    return scalar(named.arguments[0]) if named.arguments else ""
+
+
+def _word(base: str) -> str:
+    """``MeanOps`` as ``mean``, ``CUDAFunctor_add`` as ``add``."""
+    word = _BEFORE.sub("", base)
+    while (shorter := _BEHIND.sub("", word)) and shorter != word:
+        word = shorter
+    if not word:
+        return base
+    return word.lower() if _CAPITALISED.fullmatch(word) else word
+
+
+def _plain(named: Component) -> str:
+    """A template with the type it computes in, and what else of its arguments has a meaning."""
+    arguments = named.arguments
+    kinds = list(scalars(arguments))
+    # The first, which is that of the values, but for an index.
+    kind = next((one for one in kinds if one not in INDICES), kinds[0] if kinds else "")
+    told = [*([kind] if kind else []), *filter(None, map(_told, arguments))]
+    if not kind:
+        told += [floating_within(",".join(arguments))]
+    told = [one for one in told if one][:_MOST_TOLD]
+    return f"{named.base}<{', '.join(told)}>" if told else named.base
+
+
+def _told(argument: str) -> str:
+    """What an argument of a kernel says: the function it calls, or the size of a head of attention;
+    empty for what lays out its work."""
+    parts = components(argument)
+    named = _named(parts)
+    if named is None:
+        return ""
+    if _TRAITS.fullmatch(named.base):
+        return next(filter(is_number, named.arguments[:1]), "")
+    is_function = any(part.is_lambda for part in parts) or _TELLING.fullmatch(named.base)
+    return named.base if is_function else ""
+
+
+_WORD = re.compile(r"[^\W_]+")
+_NUMBER = re.compile(r"\d+")
+_LOOP = re.compile(
+    r"(?:(vectorized|unrolled)\w*_)?(?:\w+_)?elementwise_kernel(?:_(?:manual_)?(unroll))?"
+)
+
+_MOST_ADDED = 40
+"""Characters that are added to tell kernels apart; where it takes more they are numbered."""
+_DEEPEST = 6
+"""How many arguments within arguments are compared."""
+
+_WIDEST = 512
+"""Characters of a short name that nothing else limits."""
+
+_Parts = Mapping[str, str]
+"""What a name is made of: where in it, and what is there."""
+
+
+def short_names(names: Iterable[str], width: int = _WIDEST) -> Mapping[str, str]:
+    """The short name of each of ``names``, ``width`` characters at most (20 or more); different
+    names never share one.
+
+    Where several would, that by which their whole names differ follows in brackets:
+    ``elementwise add<float> [vectorized]``. A name that is too long loses its middle.
+    """
+    alike: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        alike.setdefault(short_name(name), []).append(name)
+    found: dict[str, str] = {}
+    for short, same in alike.items():
+        added = _differences({name: _parts(name) for name in same}) if len(same) > 1 else {}
+        for name in same:
+            text = " ".join(added.get(name, ()))
+            found[name] = f"{short} [{text}]" if 0 < len(text) <= _MOST_ADDED else short
+    return _numbered(found, width)
+
+
+def _parts(name: str) -> _Parts:
+    """The parts of the whole name; of a C++ name by their places, so that those of two names can be
+    compared, of a name in one word by what is before a number."""
+    text = canonical(name)
+    found: dict[str, str] = {}
+    if "<" not in text and "(" not in text:
+        seen: Counter[str] = Counter()
+        for word in _WORD.findall(text):
+            kind = _NUMBER.sub("#", word)
+            seen[kind] += 1
+            found[f"{kind} {seen[kind]}"] = word
+        return found
+    _collect(text, "", 0, found)
+    return found
+
+
+def _collect(text: str, place: str, depth: int, found: dict[str, str]) -> None:
+    lambdas = 0
+    for component in components(text):
+        if component.is_lambda:
+            lambdas += 1
+            found[f"{place} lambda {lambdas}"] = component.text.rpartition("}")[0].rpartition(")")[
+                2
+            ]
+            continue
+        loop = _LOOP.fullmatch(component.base)
+        base = (loop[1] or loop[2] or "strided") if loop else component.base
+        # What is left at the end is the name itself; scopes stand before it.
+        found[f"{place} name"] = base
+        if depth < _DEEPEST:
+            for at, argument in enumerate(component.arguments):
+                _collect(argument.removeprefix("void "), f"{place} {at}", depth + 1, found)
+
+
+def _differences(names: Mapping[str, _Parts]) -> Mapping[str, list[str]]:
+    """The fewest parts by which each name differs from the others: first that in which most differ,
+    then among those that share it the next."""
+    added: dict[str, list[str]] = {name: [] for name in names}
+    waiting = [names]
+    while waiting:
+        same = waiting.pop()
+        places = dict.fromkeys(place for parts in same.values() for place in parts)
+        # Of several as good the outermost, which stands before what is within it.
+        best = max(places, key=partial(_tells, same), default=None)
+        if best is None:
+            continue
+        groups: dict[str, dict[str, _Parts]] = {}
+        for name, parts in same.items():
+            groups.setdefault(parts.get(best, ""), {})[name] = parts
+        if len(groups) == 1:
+            continue
+        for part, group in groups.items():
+            for name in group:
+                added[name] += [part] if part else []
+        waiting += [group for group in groups.values() if len(group) > 1]
+    return added
+
+
+def _tells(names: Mapping[str, _Parts], place: str) -> tuple[int, int, bool]:
+    """How well the part at ``place`` distinguishes names: by the number of values, then by
+    how few names lack it, then by whether it is short."""
+    there = [parts.get(place, "") for parts in names.values()]
+    return len(set(there)), -there.count(""), max(map(len, there)) <= _MOST_ADDED // 2
+
+
+def _numbered(found: Mapping[str, str], width: int) -> Mapping[str, str]:
+    """The names cut to ``width``; names that are then equal get a number, all but the first."""
+    taken: set[str] = set()
+    distinct = {}
+    for name, short in found.items():
+        text, number = middle(short, width), 1
+        while text in taken:
+            number += 1
+            ending = f" #{number}"
+            text = f"{middle(short, width - len(ending))}{ending}"
+        taken.add(text)
+        distinct[name] = text
+    return distinct
+
+
+def shown_name(trace: Trace, row: int) -> str:
+    """The name of an event of ``trace``, of a kernel the short one."""
+    name = trace.name_of(row)
+    is_kernel = trace.categories[int(trace.category[row])] == KERNEL
+    return short_name(name) if is_kernel else name

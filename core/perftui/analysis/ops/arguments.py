@@ -10,7 +10,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.ops.frames import source_line
-from perftui.trace.arguments import arguments_of
+from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import NONE, Int32, Int64, Trace
 from perftui.trace.text import printable
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from perftui.analysis.grouping import first_longest, sums
-from perftui.analysis.kinds import Mask
-from perftui.analysis.model import KernelTable
+from perftui.analysis import kinds
+from perftui.analysis.intervals import first_longest, sums
+from perftui.analysis.links import Links
+from perftui.analysis.model import KernelTable, OpTable
 from perftui.analysis.ops.call_tree import innermost, recursive
 from perftui.analysis.ops.calls import Calls
-from perftui.trace.categories import CPU_OP
-from perftui.trace.model import NONE, Int64, Ints, Trace
+from perftui.trace.model import CPU_OP, NONE, PYTHON, Int32, Int64, Ints, Mask, Trace
 
 MOST_PLACES = 5
 """Longest calls that are listed."""
@@ -182,3 +183,95 @@ def open_kernel(trace: Trace, calls: Calls, kernels: KernelTable, line: int) -> 
 
 def _numbers(words: tuple[str, ...], word: str) -> Mask:
     return np.array([each == word for each in words], dtype=bool)
+
+
+_BACKWARD = re.compile(
+    r"torch/_tensor\.py\(\d+\): backward"
+    r"|torch/autograd/\w+\.py\(\d+\): (_engine_run_)?(backward|grad)"
+    r"|<built-in (method|function) run_backward"
+)
+"""Frames in which a thread waits for the backward pass that it has begun."""
+
+
+def calling_frames(trace: Trace, lines: Mask) -> Int32:
+    """For each row the innermost of the frames ``lines`` around it, or NONE.
+
+    What autograd runs on a thread of its own was called by the line that began the backward pass,
+    which waits for it meanwhile.
+    """
+    around = innermost(trace, lines)
+    begun = _backward_calls(trace, around)
+    outside = np.flatnonzero(kinds.operators(trace) & (around == NONE) & _of_engine(trace))
+    if not len(begun) or not len(outside):
+        return around
+    process = _processes(trace)
+    for number in np.unique(process[trace.track[outside]]).tolist():
+        calls = begun[process[trace.track[begun]] == number]
+        rows = outside[process[trace.track[outside]] == number]
+        if not len(calls):
+            continue
+        calls = calls[np.argsort(trace.start[calls], kind="stable")]
+        at = np.searchsorted(trace.start[calls], trace.start[rows], side="right") - 1
+        within = (at >= 0) & (trace.start[rows] < trace.ends_of(calls)[np.maximum(at, 0)])
+        around[rows[within]] = around[calls[at[within]]]
+    return around
+
+
+def _backward_calls(trace: Trace, around: Int32) -> Int64:
+    """The outermost frames of calls of the backward pass that a line of the user's made."""
+    frames = trace.in_category(PYTHON) & kinds.named(trace, _BACKWARD.match)
+    inside = innermost(trace, frames)
+    above = np.where(trace.parent == NONE, NONE, inside[trace.parent])
+    return np.flatnonzero(frames & (above == NONE) & (around != NONE))
+
+
+def _of_engine(trace: Trace) -> Mask:
+    """Rows of the threads that autograd runs operators on."""
+    tracks = np.zeros(len(trace.tracks), dtype=bool)
+    tracks[np.unique(trace.track[kinds.of_autograd(trace)])] = True
+    rows: Mask = tracks[trace.track]
+    return rows
+
+
+def _processes(trace: Trace) -> Int64:
+    """A number for the process of each track, of each rank where several are put together."""
+    numbers: dict[tuple[int, str], int] = {}
+    found = [numbers.setdefault((one.rank, one.process), len(numbers)) for one in trace.tracks]
+    return np.array(found, dtype=np.int64)
+
+
+OUTSIDE = "(in no module)"
+"""Operators that no module called: those of the backward pass, of the optimizer, of the script."""
+
+
+def module_calls(trace: Trace, links: Links) -> Calls | None:
+    """The calls of modules, and as one more group the operators in none; None without modules."""
+    modules = kinds.module_calls(trace)
+    if not modules.any():
+        return None
+    # What a module calls is part of it, so only operators outside are calls of their own.
+    outside = kinds.operators(trace) & (innermost(trace, modules) == NONE)
+    shown = [kinds.module_of(name) for name in trace.names]
+    group = np.where(modules, trace.name, len(shown)).astype(np.int32)
+    return Calls.of_labels(trace, links, modules | outside, group, [*shown, OUTSIDE])
+
+
+def module_table(trace: Trace, links: Links) -> OpTable:
+    """One line for each module, named by its place in the model, and one for what ran in none.
+
+    A module's own time is that of its calls without the modules it calls, Python's included; its
+    device time is what was launched meanwhile. Own times of one thread sum to the time it spent
+    in modules and operators. Empty where no module is marked.
+    """
+    calls = module_calls(trace, links)
+    if calls is None:
+        return OpTable.empty()
+    table = calls.table()
+    is_outside = np.array([name == OUTSIDE for name in table.names], dtype=bool)
+    # What ran in no module comes last; modules in it are not part of it.
+    order = np.argsort(is_outside, kind="stable")
+    columns = {each.name: getattr(table, each.name) for each in fields(OpTable)}
+    columns["cpu_total"] = np.where(is_outside, table.cpu_self, table.cpu_total)
+    columns["device_total"] = np.where(is_outside, table.device_self, table.device_total)
+    names = tuple(table.names[row] for row in order.tolist())
+    return OpTable(names, *(columns[each.name][order] for each in fields(OpTable)[1:]))

@@ -11,12 +11,10 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.links import Links
 from perftui.analysis.ops.arguments import OpArguments
-from perftui.analysis.ops.calling_lines import calling_frames
+from perftui.analysis.ops.call_detail import calling_frames, module_calls
 from perftui.analysis.ops.calls import Calls, op_calls
 from perftui.analysis.ops.frames import source_line
-from perftui.analysis.ops.modules import module_calls
-from perftui.trace.categories import PYTHON
-from perftui.trace.model import NONE, Int32, Trace
+from perftui.trace.model import NONE, PYTHON, Int32, Trace
 
 NO_LINE = "(no line of yours)"
 """Operators that no frame called but those of Python, torch and other packages: those of threads

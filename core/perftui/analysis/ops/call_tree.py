@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.grouping import first_longest, sums
-from perftui.analysis.kinds import Mask
+from perftui.analysis.intervals import first_longest, sums
 from perftui.analysis.once import once
 from perftui.trace.columns import native
-from perftui.trace.model import NONE, Int32, Int64, Trace
+from perftui.trace.model import NONE, Int32, Int64, Mask, Trace
 
 
 def innermost(trace: Trace, wanted: Mask) -> Int32:

@@ -8,8 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from perftui.analysis.grouping import sums
-from perftui.analysis.kinds import Mask
+from perftui.analysis.intervals import sums
 from perftui.analysis.links import Links
 from perftui.analysis.model import OpTable
 from perftui.analysis.ops.call_tree import (
@@ -20,7 +19,7 @@ from perftui.analysis.ops.call_tree import (
     innermost_operator,
     sums_by_name,
 )
-from perftui.trace.model import NONE, Int32, Int64, Trace
+from perftui.trace.model import NONE, Int32, Int64, Mask, Trace
 
 
 @dataclass(frozen=True, eq=False)

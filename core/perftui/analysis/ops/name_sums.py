@@ -11,11 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.grouping import first_longest, sums
-from perftui.analysis.intervals import union
-from perftui.analysis.kinds import Mask
-from perftui.trace.categories import CPU_OP
-from perftui.trace.model import Int64, Trace
+from perftui.analysis.intervals import first_longest, sums, union
+from perftui.trace.model import CPU_OP, Int64, Mask, Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +51,7 @@ def call_sums(trace: Trace) -> NameSums:
 
 def _is_of_nsys(trace: Trace) -> bool:
     """Whether operators were marked by NVTX: nsys knows no others."""
-    from perftui.trace.nsys.arguments import RowReader
+    from perftui.trace.nsys.assemble import RowReader
 
     return isinstance(trace.read_arguments, RowReader)
 

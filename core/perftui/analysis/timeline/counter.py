@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from perftui.analysis.timeline.track_index import edges
+from perftui.analysis.timeline.track import edges
 from perftui.trace.model import Int64
 
 Float64 = npt.NDArray[np.float64]

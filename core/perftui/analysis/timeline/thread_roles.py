@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.host import main_track
+from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.once import once
-from perftui.trace.categories import PYTHON
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import NONE, PYTHON, Trace
 
 MAIN = "main thread"
 AUTOGRAD = "autograd"

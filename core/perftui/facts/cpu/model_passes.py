@@ -9,7 +9,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS
+from perftui.analysis.steps import BACKWARD, FORWARD, OPERATORS
 from perftui.facts.cpu.operators import Operators, Work, operators, work_of
 from perftui.facts.fact import trace_fact
 from perftui.facts.step.steady import Mask

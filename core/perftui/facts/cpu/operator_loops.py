@@ -10,13 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.parts import OTHER
-from perftui.analysis.steps.phases import BACKWARD
+from perftui.analysis.steps import BACKWARD, OTHER
 from perftui.facts.cpu.operators import PHASES, Operators, StepTime, operators
 from perftui.facts.fact import trace_fact
 from perftui.facts.step.judged_step import LOSS, PYTHON_IN, JudgedStep
 from perftui.facts.step.steady import Mask
-from perftui.trace.columns.downcast import downcast
+from perftui.trace.columns.arrays import downcast
 from perftui.trace.model import NONE, Int64, Ints
 
 FEWEST_TURNS = 10

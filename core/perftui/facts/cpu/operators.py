@@ -10,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.analysis import kinds
-from perftui.analysis.by_track import part_of_rows, within
-from perftui.analysis.grouping import numbered
-from perftui.analysis.intervals import EMPTY, Intervals
+from perftui.analysis.intervals import EMPTY, Intervals, numbered
+from perftui.analysis.kinds import part_of_rows, within
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.call_tree import called_operators
-from perftui.analysis.steps.parts import OTHER
-from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, find_phases
+from perftui.analysis.steps import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, OTHER, find_phases
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.step.judged_step import LOSS, PYTHON_IN, JudgedStep, judged_step
 from perftui.facts.step.phase_shares import waiting_reads

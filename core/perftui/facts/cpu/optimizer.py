@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perftui.analysis.steps.phases import OPTIMIZER
+from perftui.analysis.steps import OPTIMIZER
 from perftui.facts.cpu.operator_loops import loops, time_in
 from perftui.facts.cpu.operators import cpu_operators
 from perftui.facts.fact import Facts, NotApplicableError, fact

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.kinds import Mask
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.phases import BACKWARD, FORWARD
+from perftui.analysis.steps import BACKWARD, FORWARD
 from perftui.facts.cpu.model_passes import KEEPS_GRADIENT, NODE
 from perftui.facts.cpu.operators import Operators, Work, operators, work_of
 from perftui.facts.fact import UnknownError, trace_fact
-from perftui.trace.arguments import arguments_of
-from perftui.trace.errors import TraceError
-from perftui.trace.model import NONE, Int64
+from perftui.trace.kineto.arguments import arguments_of
+from perftui.trace.model import NONE, Int64, Mask, TraceError
 
 _Key = tuple[str, object, int]
 """Name, thread and number of a node: no other has all three."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perftui.analysis.kernels.cards import Card, card_of
+from perftui.analysis.kernels.limits import Card, card_of
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import trace_fact
 from perftui.probe.ceilings import Ceiling, ceilings

@@ -11,8 +11,7 @@ from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import trace_fact
 from perftui.facts.gpu.host_waits import distinct, host_copies
-from perftui.trace.categories import LAUNCHES
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.model import LAUNCHES, NONE, Int64, Mask, Trace
 
 _MAKES = re.compile(
     r"aten::(full|full_like|zeros|ones|zeros_like|ones_like|arange|range|linspace|logspace|eye"
@@ -132,7 +131,7 @@ def _chains(
     )
 
 
-def _on_device(trace: Trace, calls: Int64) -> kinds.Mask:
+def _on_device(trace: Trace, calls: Int64) -> Mask:
     """Which of ``calls`` enqueue work within themselves."""
     enqueues = trace.in_category(*LAUNCHES) & kinds.named(trace, _ENQUEUES.search)
     above = np.flatnonzero(enqueues).astype(np.int64)
@@ -141,11 +140,11 @@ def _on_device(trace: Trace, calls: Int64) -> kinds.Mask:
         above = distinct(trace.parent[above].astype(np.int64))
         above = above[above != NONE]
         marked[above] = True
-    found: kinds.Mask = marked[calls]
+    found: Mask = marked[calls]
     return found
 
 
-def _within(trace: Trace, calls: Int64, ranges: Int64) -> kinds.Mask:
+def _within(trace: Trace, calls: Int64, ranges: Int64) -> Mask:
     """Which of ``calls`` begin while one of ``ranges`` lasts, in its thread."""
     found = np.zeros(len(calls), dtype=bool)
     for track in distinct(trace.track[ranges]).tolist():

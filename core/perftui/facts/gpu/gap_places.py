@@ -9,8 +9,7 @@ from perftui.analysis.model import Gap
 from perftui.analysis.ops import frames
 from perftui.facts.place import Place
 from perftui.facts.step.trace_steps import TraceSteps
-from perftui.trace.categories import CPU_OP, PYTHON
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import CPU_OP, NONE, PYTHON, Trace
 
 
 def place_of(gap: Gap, steps: TraceSteps) -> Place:

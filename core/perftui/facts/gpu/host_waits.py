@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.host import main_track
+from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import (
     EMPTY,
     Intervals,
@@ -30,8 +30,7 @@ from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.gpu.gap_times import gap_times
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
-from perftui.trace.categories import CPU_OP, MEMCPY
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.model import CPU_OP, MEMCPY, NONE, Int64, Mask, Trace
 
 SMALL = 4096
 """Bytes a call brings to the host up to which it reads values, rather than moves data: for so few
@@ -74,8 +73,8 @@ class Copies:
     outer: Int64
     """The operator that a person calls for it, or else that call."""
     size: Int64
-    to_device: kinds.Mask
-    pageable: kinds.Mask
+    to_device: Mask
+    pageable: Mask
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perftui.analysis.kernels.cards import card_of
+from perftui.analysis.kernels.limits import card_of
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gpu.own_gpus import sampled_gpus
 from perftui.probe.ceilings import Ceiling, Ceilings, ceilings_of

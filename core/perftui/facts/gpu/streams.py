@@ -11,8 +11,7 @@ from perftui.analysis.intervals import subtract, union, unite
 from perftui.analysis.links import link
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import trace_fact
-from perftui.trace.categories import MEMCPY
-from perftui.trace.model import NONE, Int64
+from perftui.trace.model import MEMCPY, NONE, Int64, Mask
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def copy_overlap(analysis: TraceAnalysis) -> tuple[Overlap, ...]:
     return _overlaps(analysis, analysis.trace.in_category(MEMCPY))
 
 
-def _overlaps(analysis: TraceAnalysis, chosen: kinds.Mask) -> tuple[Overlap, ...]:
+def _overlaps(analysis: TraceAnalysis, chosen: Mask) -> tuple[Overlap, ...]:
     trace = analysis.trace
     devices = kinds.devices(trace)
     activity = kinds.device_activity(trace)

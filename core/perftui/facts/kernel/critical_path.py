@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perftui.analysis.critical_path import Link, critical_path
-from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.gpu_idle.causes import Host
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
 

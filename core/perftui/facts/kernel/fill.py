@@ -13,9 +13,8 @@ from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
 from perftui.facts.gpu.card import trace_card
 from perftui.facts.kernel.step_kernels import StepKernels, step_kernels
 from perftui.facts.place import Place
-from perftui.trace.arguments import arguments_of
-from perftui.trace.errors import TraceError
-from perftui.trace.model import Int64
+from perftui.trace.kineto.arguments import arguments_of
+from perftui.trace.model import Int64, TraceError
 
 MOST_READ = 600
 RUNS = 3

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.grouping import sums
+from perftui.analysis.intervals import sums
 from perftui.analysis.kernels.category import MEMORY_BOUND, Category
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact

@@ -11,8 +11,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.step.trace_complete import no_kernels
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
-from perftui.trace.categories import KERNEL
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.model import KERNEL, NONE, Int64, Trace
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.grouping import numbered
-from perftui.analysis.intervals import union
+from perftui.analysis.intervals import numbered, union
 from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import trace_fact

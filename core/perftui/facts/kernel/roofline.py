@@ -12,17 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from perftui.analysis.grouping import first_longest, sums
-from perftui.analysis.intervals import union
-from perftui.analysis.kernels.cards import Card
-from perftui.analysis.kernels.category import ON_TENSOR_CORES, Category, category_of
-from perftui.analysis.kernels.flops import Work, work_of
-from perftui.analysis.kernels.precision import Precision, is_8_bit, precision_of
+from perftui.analysis.intervals import first_longest, sums, union
+from perftui.analysis.kernels.category import (
+    ON_TENSOR_CORES,
+    Category,
+    Precision,
+    category_of,
+    is_8_bit,
+    precision_of,
+)
+from perftui.analysis.kernels.limits import Card, Work, work_of
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.gpu.card import TraceCard, trace_card
 from perftui.facts.kernel.step_kernels import StepKernels, step_kernels
-from perftui.trace.arguments import arguments_of
+from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import NONE, Int64
 
 _MOST_CALLS = 400

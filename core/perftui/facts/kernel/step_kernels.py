@@ -12,20 +12,18 @@ from functools import cached_property
 
 import numpy as np
 
-from perftui.analysis.by_track import begun_in, part_of_rows
-from perftui.analysis.grouping import numbered
-from perftui.analysis.intervals import EMPTY, Intervals, union
+from perftui.analysis.intervals import EMPTY, Intervals, numbered, union
 from perftui.analysis.kernels.category import Category, category_of
+from perftui.analysis.kinds import begun_in, part_of_rows
 from perftui.analysis.links import link
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPTIMIZER, find_phases
+from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, find_phases
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.gpu.gap_places import source_line
 from perftui.facts.place import Place
 from perftui.facts.step.steady import Mask
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
-from perftui.trace.categories import KERNEL
-from perftui.trace.model import NONE, Int32, Int64, Trace
+from perftui.trace.model import KERNEL, NONE, Int32, Int64, Trace
 
 _PHASES = (FORWARD, BACKWARD, OPTIMIZER)
 _CATEGORIES = tuple(Category)

@@ -8,7 +8,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.phases import BACKWARD
+from perftui.analysis.steps import BACKWARD
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.ranks.communication import collectives
 from perftui.facts.step.trace_steps import trace_steps

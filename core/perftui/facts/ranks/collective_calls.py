@@ -14,8 +14,7 @@ from perftui.facts.fact import NotApplicableError, UnknownError, trace_fact
 from perftui.facts.ranks.collective_sizes import CollectiveArguments, collective_arguments
 from perftui.facts.step.steady import Mask
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
-from perftui.trace.categories import DEVICE_ACTIVITY, MEMCPY
-from perftui.trace.model import NONE, Int64
+from perftui.trace.model import DEVICE_ACTIVITY, MEMCPY, NONE, Int64
 
 MOST_CALLS = 1_000
 """Calls whose arguments are read, the first of them; each takes 5 us and more."""

@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from perftui.trace.errors import TraceError
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import NONE, Trace, TraceError
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all-reduce", "all-gather", "reduce-scatter"
 

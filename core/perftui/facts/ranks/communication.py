@@ -86,7 +86,7 @@ def _of_window(path: Path, changed_ns: int) -> int | None:
     read anew several times a second, its windows are not: ``changed_ns`` distinguishes one that was
     written again."""
     from perftui.analysis.open_trace import open_trace
-    from perftui.trace.errors import TraceError
+    from perftui.trace.model import TraceError
 
     del changed_ns
     try:

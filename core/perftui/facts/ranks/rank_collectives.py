@@ -11,16 +11,13 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.intervals import Intervals, union
-from perftui.analysis.kinds import Mask
 from perftui.analysis.links import launch_of
-from perftui.analysis.merged_ranks.clocks import TOGETHER
+from perftui.analysis.merged_ranks import TOGETHER
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
-from perftui.trace.arguments import arguments_of
-from perftui.trace.categories import ANNOTATION, KERNEL, MEMSET
-from perftui.trace.errors import TraceError
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.kineto.arguments import arguments_of
+from perftui.trace.model import ANNOTATION, KERNEL, MEMSET, NONE, Int64, Mask, Trace, TraceError
 
 _EXCHANGE = re.compile(r"all_?to_?all|send_?recv", re.IGNORECASE)
 """Every rank sends to every other; NCCL names such a kernel by what it is made of."""

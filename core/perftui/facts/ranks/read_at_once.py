@@ -8,8 +8,8 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from pathlib import Path
 
 from perftui.facts.ranks.read_one import ReadRank
-from perftui.trace.errors import LoadCancelled
-from perftui.trace.remote.mirror import RemoteFile
+from perftui.trace.model import LoadCancelled
+from perftui.trace.remote import RemoteFile
 
 Job = tuple[int, Path | RemoteFile]
 Jobs = deque[Job]

@@ -11,7 +11,7 @@ from perftui import __version__
 from perftui.facts.ranks.read_at_once import Job, read_at_once
 from perftui.facts.ranks.read_one import ReadRank
 from perftui.facts.ranks.traced_ranks import tried, unread
-from perftui.trace.remote.mirror import RemoteFile
+from perftui.trace.remote import RemoteFile
 
 if TYPE_CHECKING:
     from distributed import Client

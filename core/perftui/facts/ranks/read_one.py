@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from perftui.facts.ranks.traced_ranks import TracedRank, tried
-from perftui.trace.remote.mirror import RemoteFile
+from perftui.trace.remote import RemoteFile
 
 ReadRank = tuple[int, TracedRank | str]
 """A rank with what its trace holds, or with why that is left out."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from perftui.facts.fact import RankPaths
 from perftui.facts.ranks.read_one import ReadRank, read_one
 from perftui.telemetry.limits import usable_cores, usable_memory
-from perftui.trace.remote.mirror import remote_of
+from perftui.trace.remote import remote_of
 
 WORTH_PROCESSES = 100 << 20
 """Bytes of text in all from which on processes pay: a fifth of that is read in the second that one

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from perftui.analysis.model import GapCause
-from perftui.analysis.steps.parts import COMPUTE
+from perftui.analysis.steps import COMPUTE
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gpu.idle_place import idle_place
 from perftui.facts.place import Place
@@ -154,7 +154,7 @@ def _median(values: Iterable[int]) -> int:
 def _opened(path: Path) -> Facts | None:
     """The trace of another rank; None where it cannot be read any more."""
     from perftui.analysis.open_trace import open_trace
-    from perftui.trace.errors import TraceError
+    from perftui.trace.model import TraceError
 
     try:
         return Facts(None, open_trace(path))

@@ -14,8 +14,8 @@ from perftui.facts.ranks.communication import MOST_RANKS, collective_time
 from perftui.facts.ranks.rank_collectives import RankCollectives, rank_collectives
 from perftui.facts.ranks.rank_table import WAITS_IN_TRACE, RankRow, rank_row
 from perftui.facts.step.trace_steps import trace_steps
-from perftui.trace.categories import KERNEL
-from perftui.trace.remote.mirror import RemoteFile, at_hand, remote_of
+from perftui.trace.model import KERNEL
+from perftui.trace.remote import RemoteFile, at_hand, remote_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ def tried(
     Raises:
         LoadCancelled: ``cancelled`` returned true.
     """
-    from perftui.trace.errors import TraceError
+    from perftui.trace.model import TraceError
 
     path = place if isinstance(place, Path) else place.stand_in
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis.intervals import intersect, union
-from perftui.analysis.steps.parts import OTHER
+from perftui.analysis.steps import OTHER
 from perftui.facts.events import events_of
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.place import Place

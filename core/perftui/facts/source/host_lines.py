@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.host import main_track
+from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import Facts, trace_fact
@@ -16,7 +16,7 @@ from perftui.facts.source.lines import LineShare, lines_by_time, stack_samples
 from perftui.facts.step.steps import steady_rows
 from perftui.run.stack_samples import COLLATE, FETCH
 from perftui.run.table import Table
-from perftui.trace.model import Int64, Trace
+from perftui.trace.model import Int64, Mask, Trace
 
 FEWEST_FOLDED = 3
 """Samples of other steps that fall where the intervals are in theirs; fewer name no line."""
@@ -118,7 +118,7 @@ def _step_marks(analysis: TraceAnalysis) -> Int64:
     return found
 
 
-def _is_direct(stacks: Table) -> kinds.Mask:
+def _is_direct(stacks: Table) -> Mask:
     """Samples whose innermost frame is the user's own line."""
     columns = (stacks[name].tolist() for name in ("file", "line", "inner"))
     found = [

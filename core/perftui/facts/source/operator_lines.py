@@ -18,12 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from perftui.analysis.gpu_idle.host import main_track
+from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import EMPTY, Intervals
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.ops import frames
-from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION
-from perftui.analysis.steps.phases import BACKWARD
+from perftui.analysis.steps import BACKWARD, EXPOSED_COMMUNICATION
 from perftui.facts.fact import Facts, fact, trace_fact
 from perftui.facts.gpu.gap_lines import gap_lines
 from perftui.facts.gpu.host_waits import gaps_of
@@ -48,8 +47,7 @@ from perftui.run.stack_samples import STAGES as SAMPLED_STAGES
 from perftui.run.table import Table
 from perftui.script.program import tree_of
 from perftui.script.training import trained_variables
-from perftui.trace.categories import PYTHON
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.model import NONE, PYTHON, Int64, Trace
 from perftui.trace.text import printable
 
 MOMENTS = 250

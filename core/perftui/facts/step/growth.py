@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from perftui.analysis.steps.phases import BACKWARD
+from perftui.analysis.steps import BACKWARD
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.samples import samples
 from perftui.facts.source.lines import LineShare

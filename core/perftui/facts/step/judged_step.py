@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis.model import GapCause
-from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION, OTHER
-from perftui.analysis.steps.phases import OPERATORS
+from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, OPERATORS, OTHER
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.source.lines import is_without_steps, stack_samples
 from perftui.facts.step.phase_shares import host_phases, phase_shares, unmarked_operators

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.by_track import covered
 from perftui.analysis.intervals import EMPTY, Intervals, intersect, subtract, union, unite
+from perftui.analysis.kinds import covered
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.parts import OTHER
-from perftui.analysis.steps.phases import BACKWARD, FORWARD, INPUT_WAIT, OPERATORS, find_phases
+from perftui.analysis.steps import BACKWARD, FORWARD, INPUT_WAIT, OPERATORS, OTHER, find_phases
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.ranks.communication import collectives
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
-from perftui.trace.model import Trace
+from perftui.trace.model import Mask, Trace
 
 LONG_READ = 100_000
 """ns from which on an operator that reads a value waits for a device: on the CPU it takes 1 us."""
@@ -81,7 +80,7 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     }
 
 
-def _waiting_reads(trace: Trace) -> kinds.Mask:
+def _waiting_reads(trace: Trace) -> Mask:
     """Operators that do nothing but wait for a value."""
     return kinds.named(trace, _READS.__contains__) & (trace.duration >= LONG_READ)
 

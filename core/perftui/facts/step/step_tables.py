@@ -7,19 +7,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.by_track import begun_in
 from perftui.analysis.intervals import union
-from perftui.analysis.kernels.table import kernel_table
+from perftui.analysis.kinds import begun_in
 from perftui.analysis.links import Links, link
-from perftui.analysis.model import KernelTable, OpTable, TraceAnalysis
+from perftui.analysis.model import KernelTable, OpTable, TraceAnalysis, kernel_table
 from perftui.analysis.ops.arguments import op_arguments
 from perftui.analysis.ops.call_groups import by_shape
 from perftui.analysis.ops.call_tree import innermost_operator
 from perftui.analysis.ops.calls import Calls
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
-from perftui.trace.errors import TraceError
-from perftui.trace.model import NONE, Int32, Trace
+from perftui.trace.model import NONE, Int32, Trace, TraceError
 
 FIRST_ROWS = 64
 """Operators that are looked at to see whether shapes were recorded."""

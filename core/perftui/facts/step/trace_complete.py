@@ -13,8 +13,7 @@ from perftui.analysis.links import link
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
-from perftui.trace.categories import ON_DEVICE
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.model import NONE, ON_DEVICE, Int64, Mask, Trace
 
 INCOMPLETE = 0.05
 """Share of missing work from which on idle time is not judged."""
@@ -139,12 +138,12 @@ def unrecorded_gpu(analysis: TraceAnalysis) -> str:
     return trace.name_of(int(rows[0])) if len(rows) else ""
 
 
-def _has_run(trace: Trace, rows: Int64) -> kinds.Mask:
+def _has_run(trace: Trace, rows: Int64) -> Mask:
     """Which launches left something on the device: each has the id of its call."""
     links = link(trace)
     linked = np.zeros(len(trace) + 1, dtype=bool)
     linked[links.launch] = True
-    found: kinds.Mask = linked[rows]
+    found: Mask = linked[rows]
     # Calls may share an id, as one of the runtime and one of the driver: links hold the first.
     others = np.flatnonzero(~found)
     if len(others):

@@ -9,12 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.by_track import begun_in
 from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.intervals import Intervals, union
+from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
-from perftui.analysis.steps.held import NEXT_TO_NOTHING, held_by
-from perftui.analysis.steps.phases import OPTIMIZER
+from perftui.analysis.steps import NEXT_TO_NOTHING, OPTIMIZER, held_by
 from perftui.facts.fact import trace_fact
 from perftui.facts.step.steady import Mask, warm_up_length
 from perftui.facts.step.step_breakdown import StepBreakdown, trace_breakdown

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perftui.analysis.model import GapCause
-from perftui.analysis.steps.parts import OTHER
+from perftui.analysis.steps import OTHER
 from perftui.facts.rounding import apportioned
 from perftui.facts.step.step_breakdown import StepBreakdown
 

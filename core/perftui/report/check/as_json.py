@@ -9,7 +9,7 @@ from perftui.report.check.model import Gate
 from perftui.report.check.repository import Repository
 from perftui.report.finding_json import name_of
 from perftui.report.outputs.check import CheckOutput, HistoryOutput, SeriesRun
-from perftui.trace.remote.mirror import named
+from perftui.trace.remote import named
 
 SCHEMA = 1
 

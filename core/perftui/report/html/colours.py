@@ -4,7 +4,7 @@ that is coloured also carries a word."""
 from __future__ import annotations
 
 from perftui.analysis.model import GapCause
-from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
+from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 
 KERNEL, COMMUNICATION, COPIES = "kernels", "communication", "copies"
 """What is drawn of a stream."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perftui import format as fmt
-from perftui.analysis.kernels.distinct_names import short_names
+from perftui.analysis.kernels.names import short_names
 from perftui.report.html.element import Element, element, section
 from perftui.report.html.tables import UNKNOWN, table, table_row
 from perftui.report.kernel_metrics import LEGEND, TraceMetrics, TraceRow, rate

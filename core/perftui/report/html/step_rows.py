@@ -9,19 +9,18 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis import kinds
-from perftui.analysis.by_track import track_bounds
-from perftui.analysis.gpu_idle.host import main_track
+from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import Intervals, intersect
-from perftui.analysis.kernels.shown_name import shown_name
+from perftui.analysis.kernels.names import shown_name
+from perftui.analysis.kinds import track_bounds
 from perftui.analysis.model import Gap, Step, TraceAnalysis
-from perftui.analysis.steps.phases import OPERATORS, find_phases
+from perftui.analysis.steps import OPERATORS, find_phases
 from perftui.analysis.timeline.tracks import device_label, track_label
 from perftui.facts.step.trace_steps import TraceSteps
 from perftui.report.html.boxes import Events
 from perftui.report.html.colours import COMMUNICATION, COPIES, KERNEL
 from perftui.run.columns import phase_name
-from perftui.trace.categories import MEMCPY
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.model import MEMCPY, NONE, Int64, Mask, Trace
 
 MOST_THREADS, MOST_STREAMS = 3, 8
 
@@ -116,7 +115,7 @@ def _streams(analysis: TraceAnalysis, window: Intervals) -> Iterator[Events]:
 
 
 def _inside(
-    trace: Trace, track: int, works: kinds.Mask, window: Intervals, *, outermost: bool
+    trace: Trace, track: int, works: Mask, window: Intervals, *, outermost: bool
 ) -> tuple[Int64, Int64, Int64]:
     """Rows of a track that are at work in the window, with the start and end of each, cut to it.
 
@@ -147,7 +146,7 @@ def _named(
     start: Int64,
     end: Int64,
     noun: str,
-    masks: Mapping[str, kinds.Mask],
+    masks: Mapping[str, Mask],
 ) -> Events:
     def describe(at: int) -> tuple[str, str]:
         row = int(rows[at])

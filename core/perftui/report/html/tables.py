@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perftui import format as fmt
-from perftui.analysis.kernels.distinct_names import short_names
+from perftui.analysis.kernels.names import short_names
 from perftui.report.html.element import Element, Node, element, number
 from perftui.report.report import MOST_ROWS, Report, listed_modules
 from perftui.report.rows import OpRow, Totals

@@ -7,16 +7,15 @@ decoded anew. What decodes is imported then: a cached trace is opened without it
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from perftui.trace.errors import TraceError
 from perftui.trace.kineto.source import Source
-from perftui.trace.model import Int32, Int64
+from perftui.trace.model import Int32, Int64, LoadCancelled, Trace, TraceError
 
 _AT_ONCE = 8 * 1024 * 1024
 """Bytes of text that are read in one go where many rows are asked for: compressed text is inflated
@@ -51,7 +50,7 @@ class ArgumentReader:
 
     def many(self, rows: Int64) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """Each of ``rows`` with its ``args``, in the order of the file, which is read once."""
-        from perftui.trace.kineto.batches import arguments_in
+        from perftui.trace.kineto.scanner import arguments_in
 
         order = np.argsort(self.sequence[rows], kind="stable")
         rows, sequences = rows[order], self.sequence[rows][order]
@@ -89,8 +88,8 @@ class ArgumentReader:
 
     def first_offset(self, rows: Int64) -> int:
         """Where in the file (inflated) the event begins that comes first of these rows."""
-        from perftui.trace.kineto.batches import is_row
-        from perftui.trace.kineto.recover import recover
+        from perftui.trace.kineto.json_text import recover
+        from perftui.trace.kineto.scanner import is_row
 
         sequence = int(self.sequence[rows].min())
         chunk = self._chunk(sequence)
@@ -110,3 +109,48 @@ def _holds(chunk: Chunk, sequences: Int32) -> bool:
     """Whether one of the rows ``sequences``, in ascending order, is in ``chunk``."""
     place = int(np.searchsorted(sequences, chunk.first))
     return place < len(sequences) and int(sequences[place]) < chunk.first + chunk.rows
+
+
+MOST_SINGLE = 2_000
+"""Rows that are read where each takes a look into the file: 1 ms."""
+
+_PROGRESS_EVERY = 4096
+
+Rows = Iterator[tuple[int, Mapping[str, Any]]]
+
+
+class TooManyRowsError(TraceError):
+    """The arguments are in the file, but to look for each would take too long."""
+
+
+def arguments_of(
+    trace: Trace, rows: Int64, progress: Callable[[float], bool] | None = None
+) -> Rows:
+    """Each of ``rows`` with its arguments, in no order that means anything.
+
+    It takes 5 us a row, and as much for each of their neighbours in the file. ``progress`` is
+    called with the share read so far, and returns whether to go on.
+
+    Raises:
+        TooManyRowsError: the format takes a look into the file for each, and these are more than
+            ``MOST_SINGLE``.
+        TraceError: while reading, as reading a single row does.
+        LoadCancelled: while reading, where ``progress`` returned False.
+    """
+    reader = trace.read_arguments
+    if isinstance(reader, ArgumentReader):
+        found = reader.many(rows)
+    elif len(rows) > MOST_SINGLE:
+        raise TooManyRowsError(
+            f"too many rows to read one by one: {len(rows):,}, more than {MOST_SINGLE:,}"
+        )
+    else:
+        found = ((row, reader(row)) for row in rows.tolist())
+    return found if progress is None else _with_progress(found, len(rows), progress)
+
+
+def _with_progress(found: Rows, rows: int, progress: Callable[[float], bool]) -> Rows:
+    for done, each in enumerate(found):
+        if done % _PROGRESS_EVERY == 0 and not progress(done / rows):
+            raise LoadCancelled
+        yield each

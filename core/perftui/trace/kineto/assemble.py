@@ -2,26 +2,59 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from perftui.trace.categories import normalise
-from perftui.trace.columns.downcast import downcast
-from perftui.trace.columns.nesting import nest_by_category, order
-from perftui.trace.columns.outliers import time_outliers
-from perftui.trace.errors import TraceError
+from perftui.trace.columns.arrays import downcast, nest_by_category, order, time_outliers
 from perftui.trace.kineto.arguments import ArgumentReader, Chunk
-from perftui.trace.kineto.batches import Batches
-from perftui.trace.kineto.columns import Columns, Tally
-from perftui.trace.kineto.head import second_list, top_level_fields
-from perftui.trace.kineto.mtia import with_device_kernels
+from perftui.trace.kineto.columns import Columns, Side, Tally
+from perftui.trace.kineto.events import UNTIMED
+from perftui.trace.kineto.json_text import second_list, top_level_fields
+from perftui.trace.kineto.scanner import Batches
 from perftui.trace.kineto.source import Source
-from perftui.trace.kineto.times import UNTIMED
-from perftui.trace.kineto.tracks import Side
-from perftui.trace.model import NONE, Int32, Int64, Ints, LoadWarning, MemoryEvents, Trace
+from perftui.trace.model import (
+    KERNEL,
+    MEMCPY,
+    MTIA,
+    NONE,
+    Int32,
+    Int64,
+    Ints,
+    LoadWarning,
+    MemoryEvents,
+    Trace,
+    TraceError,
+    normalise,
+)
+
+_KERNEL = re.compile(r".+-dtype_\w+")
+"""``fc-dtype_Float``: an operator, and what it computes in. Other events are commands of the
+firmware, as ``merge`` and ``event_wait``, of which some wait for others."""
+
+_COPY = "dma_request"
+
+
+def with_device_kernels(
+    categories: tuple[str, ...], category: Ints, names: tuple[str, ...], name: Int32
+) -> tuple[tuple[str, ...], Ints]:
+    """``categories`` and the column of indices into them, with operators that the device runs as
+    kernels, and its transfers beside them as copies; unchanged where there are none."""
+    if MTIA not in categories:
+        return categories, category
+    is_kernel = np.array([_KERNEL.match(each) is not None for each in names])
+    of_device = category == categories.index(MTIA)
+    kernels = of_device & is_kernel[name]
+    if not kernels.any():
+        return categories, category
+    copies = of_device & np.array([each == _COPY for each in names])[name]
+    known = tuple(dict.fromkeys((*categories, KERNEL, MEMCPY)))
+    told = np.where(kernels, known.index(KERNEL), category)
+    return known, downcast(np.where(copies, known.index(MEMCPY), told).astype(np.int32))
+
 
 _WALL_CLOCK = 10**18
 """Nanoseconds since the epoch in 2001: an origin beyond is no time since boot."""

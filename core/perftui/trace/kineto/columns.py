@@ -2,20 +2,191 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from perftui.trace.categories import SPAN, normalise
-from perftui.trace.columns.growable_array import GrowableArray
-from perftui.trace.kineto import identifiers, times
-from perftui.trace.kineto.batches import Batch
-from perftui.trace.kineto.events import COMPLETE, TIMES, Event
-from perftui.trace.kineto.tracks import Numbering, Side, TrackTable, label, side_of
-from perftui.trace.model import MEMORY_COLUMNS, NONE, Int32, Int64, Ints
+from perftui.trace.columns.arrays import GrowableArray
+from perftui.trace.kineto.events import (
+    COMPLETE,
+    TIMES,
+    UNTIMED,
+    Event,
+    id_column,
+    identifier,
+    integers,
+    nanoseconds,
+    time_column,
+)
+from perftui.trace.kineto.scanner import Batch, Scanned, Values
+from perftui.trace.model import (
+    CPU_OP,
+    DEVICE_ACTIVITY,
+    LAUNCHES,
+    MEMORY_COLUMNS,
+    NONE,
+    ON_DEVICE,
+    PYTHON,
+    SPAN,
+    Int32,
+    Int64,
+    Ints,
+    Track,
+    normalise,
+)
+
+
+class Side(IntEnum):
+    """Where an event ran, by its category.
+
+    A thread and a stream can have the same ids: the main thread of a container's first process is
+    1 of 1, and so is stream 1 of device 1.
+    """
+
+    EITHER = 0
+    HOST = 1
+    DEVICE = 2
+
+
+_ON_HOST = (CPU_OP, PYTHON, *LAUNCHES)
+_STREAM = re.compile(r"stream\b", re.IGNORECASE)
+"""Begins PyTorch's names of streams."""
+
+_ALL_DEVICES = "CUDA functions"
+"""The process of all kernels in files of PyTorch before Kineto (1.7 and older, and later without
+it), whose threads are the devices: streams are not known."""
+
+
+def side_of(category: str) -> Side:
+    """Where events of a category run; annotations, for one, are drawn on both sides."""
+    if category in ON_DEVICE:
+        return Side.DEVICE
+    return Side.HOST if category in _ON_HOST else Side.EITHER
+
+
+class TrackTable:
+    """Numbers tracks in order of appearance and gathers what they are called."""
+
+    def __init__(self) -> None:
+        self.index = _TrackNumbers()
+        """By process, thread and side."""
+        self._process_names: dict[str, str] = {}
+        self._thread_names: dict[tuple[str, str, bool], str] = {}
+        self._places: dict[int, tuple[bool, int, int]] = {}
+
+    def name(self, event: Event) -> None:
+        """Take a metadata event."""
+        name = event.args.name
+        if not isinstance(name, str) or not name:
+            return
+        if event.name == "process_name":
+            self._process_names[label(event.pid)] = name
+        elif event.name == "thread_name":
+            is_stream = _STREAM.match(name) is not None
+            self._thread_names[label(event.pid), label(event.tid), is_stream] = name
+
+    def place(self, track: int, event: Event, category: str) -> None:
+        """Take an event of the device's side: it names the device and stream of its track.
+
+        What kernels, copies and sets name goes before what the track's own ids suggest.
+        """
+        certain = category in DEVICE_ACTIVITY
+        known = self._places.get(track)
+        if known is not None and (known[0] or not certain):
+            return
+        device, stream = (
+            _either(event.args.device, event.pid),
+            _either(event.args.stream, event.tid),
+        )
+        if event.pid == _ALL_DEVICES and identifier(event.args.device) == NONE:
+            device, stream = stream, NONE
+        if device != NONE or certain:
+            self._places[track] = (certain, max(device, 0) if certain else device, stream)
+
+    def is_placed(self, track: int) -> bool:
+        """Whether the track's device is known for certain."""
+        return self._places.get(track, (False, NONE, NONE))[0]
+
+    def tracks(self) -> tuple[tuple[Track, ...], Int32]:
+        """All tracks, and the index among them of each number that was given out.
+
+        Events that do not show their side are on the host where the ids are also a thread's,
+        else on the device where they are also a stream's.
+        """
+        tracks: dict[tuple[str, str, Side], Track] = {}
+        numbers = self.index.numbers
+        keys = [self._merged(*key) for key in numbers]
+        for key in keys:
+            tracks.setdefault(key, self._track(*key))
+        order = {key: position for position, key in enumerate(tracks)}
+        return tuple(tracks.values()), np.array([order[key] for key in keys], dtype=np.int32)
+
+    def _merged(self, process: str, thread: str, side: Side) -> tuple[str, str, Side]:
+        if side is Side.EITHER:
+            for other in (Side.HOST, Side.DEVICE):
+                if (process, thread, other) in self.index.numbers:
+                    return process, thread, other
+        return process, thread, side
+
+    def _track(self, process: str, thread: str, side: Side) -> Track:
+        number = self.index.numbers[process, thread, side]
+        _, device, stream = self._places.get(number, (False, NONE, NONE))
+        return Track(
+            process=process,
+            thread=thread,
+            process_name=self._process_names.get(process, ""),
+            thread_name=self._thread_name(process, thread, side),
+            device=device,
+            stream=stream,
+        )
+
+    def _thread_name(self, process: str, thread: str, side: Side) -> str:
+        of_device = side is Side.DEVICE
+        name = self._thread_names.get((process, thread, of_device))
+        if name is not None:
+            return name
+        other = Side.HOST if of_device else Side.DEVICE
+        if (process, thread, other) in self.index.numbers:
+            return ""
+        return self._thread_names.get((process, thread, not of_device), "")
+
+
+class Numbering(dict[Any, int]):
+    """Gives each key it has not seen the next number."""
+
+    def __missing__(self, key: Any) -> int:
+        number = self[key] = len(self)
+        return number
+
+
+class _TrackNumbers(dict[tuple[Any, Any, int], int]):
+    """By ids as the file has them; ids that are spelled differently share a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers: dict[tuple[str, str, Side], int] = Numbering()
+
+    def __missing__(self, key: tuple[Any, Any, int]) -> int:
+        number = self[key] = self.numbers[label(key[0]), label(key[1]), Side(key[2])]
+        return number
+
+
+def label(value: Any) -> str:
+    """A process's or thread's id as text; nothing where the file has none."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return "" if value is None else str(value)
+
+
+def _either(first: Any, second: Any) -> int:
+    number = identifier(first)
+    return number if number != NONE else identifier(second)
+
 
 METADATA = "M"
 INSTANT = "i"
@@ -138,8 +309,8 @@ class Columns:
     def _add_rows(self, rows: list[Event], batch: Batch) -> None:
         start, duration = self._times(rows, batch)
         arguments = [event.args for event in rows]
-        external = identifiers.column([each.external_id for each in arguments])
-        legacy = identifiers.column([each.legacy_external_id for each in arguments])
+        external = id_column([each.external_id for each in arguments])
+        legacy = id_column([each.legacy_external_id for each in arguments])
         category = self._categories(rows)
         sides = self.sides(category)
         columns: dict[str, Ints] = {
@@ -148,9 +319,9 @@ class Columns:
             "name": _numbers(self.names, [event.name for event in rows]),
             "category": category,
             "track": self._tracks(rows, sides),
-            "correlation": identifiers.column([each.correlation for each in arguments]),
+            "correlation": id_column([each.correlation for each in arguments]),
             "external_id": np.where(external == NONE, legacy, external),
-            "bytes": identifiers.column([each.bytes for each in arguments]),
+            "bytes": id_column([each.bytes for each in arguments]),
         }
         self.append(columns, sides, rows.__getitem__)
 
@@ -184,28 +355,28 @@ class Columns:
 
     def _add_memory(self, batch: Batch) -> None:
         events = [event for event in batch.events if is_memory(event)]
-        start = times.column([event.ts for event in events])
+        start = time_column([event.ts for event in events])
         if start is None:
             spelled = self._spelled(batch, is_memory)
-            start = _filled([times.nanoseconds(pair[0]) for pair in spelled], times.UNTIMED)
-        timed = start != times.UNTIMED
+            start = _filled([nanoseconds(pair[0]) for pair in spelled], UNTIMED)
+        timed = start != UNTIMED
         self.untimed.note(batch, [events[row] for row in np.flatnonzero(~timed).tolist()])
         arguments = [event.args for event in events]
         columns = {
             "start": start,
-            "change": identifiers.integers([each.change for each in arguments]),
-            "device_type": identifiers.integers([each.device_type for each in arguments]),
-            "device": identifiers.integers([each.memory_device for each in arguments]),
-            "allocated": identifiers.integers([each.allocated for each in arguments]),
-            "reserved": identifiers.integers([each.reserved for each in arguments]),
-            "address": identifiers.integers([each.address for each in arguments]),
+            "change": integers([each.change for each in arguments]),
+            "device_type": integers([each.device_type for each in arguments]),
+            "device": integers([each.memory_device for each in arguments]),
+            "allocated": integers([each.allocated for each in arguments]),
+            "reserved": integers([each.reserved for each in arguments]),
+            "address": integers([each.address for each in arguments]),
             "track": np.array([self.thread(event.pid, event.tid) for event in events], np.int64),
         }
         self.add_memory({name: column[timed] for name, column in columns.items()})
 
     def _times(self, rows: list[Event], batch: Batch) -> tuple[Int64, Int64]:
-        start = times.column([event.ts for event in rows])
-        duration = times.column([event.dur for event in rows])
+        start = time_column([event.ts for event in rows])
+        duration = time_column([event.dur for event in rows])
         if start is None or duration is None:
             start, duration = self._exact_times(rows, batch)
         negative = duration < 0
@@ -214,12 +385,12 @@ class Columns:
 
     def _exact_times(self, rows: list[Event], batch: Batch) -> tuple[Int64, Int64]:
         spelled = self._spelled(batch, becomes_row)
-        start = [times.nanoseconds(pair[0]) for pair in spelled]
-        duration = [times.nanoseconds(pair[1]) for pair in spelled]
+        start = [nanoseconds(pair[0]) for pair in spelled]
+        duration = [nanoseconds(pair[1]) for pair in spelled]
         self.untimed.note(batch, _without(rows, start))
         self.unmeasured.note(batch, _without(rows, duration))
         return (
-            _filled(start, times.UNTIMED),
+            _filled(start, UNTIMED),
             _filled(duration, 0),
         )
 
@@ -258,3 +429,66 @@ def _distinct(numbers: Ints) -> list[int]:
 
 def _numbers(table: dict[Any, int], keys: Sequence[Any]) -> Int32:
     return np.fromiter(map(table.__getitem__, keys), np.int32, len(keys))
+
+
+class ScannedColumns:
+    """The columns' numbers of names, categories and tracks, by those of the scanner."""
+
+    def __init__(self, columns: Columns, values: Values) -> None:
+        self._columns = columns
+        names, categories, self._ids = values
+        self._names = _Translation(lambda n: columns.names[names[n]])
+        self._categories = _Translation(lambda n: columns.categories[categories[n], ""])
+        self._tracks = _Translation(self._track_number)
+        self._threads = _Translation(lambda n: columns.thread(*self._ids[n]))
+
+    def _track_number(self, number: int) -> int:
+        ids, side = divmod(number, len(Side))
+        process, thread = self._ids[ids]
+        return self._columns.tracks.index[process, thread, side]
+
+    def add(self, scanned: Scanned) -> int:
+        """Append the rows; how many there are."""
+        for event in scanned.metadata:
+            self._columns.tracks.name(event)
+        self._columns.events += scanned.events
+        self._columns.complete_events += scanned.complete
+        memory = scanned.memory
+        if len(memory["track"]):
+            track = self._threads.of(memory["track"]).astype(np.int64)
+            self._columns.add_memory({**memory, "track": track})
+        columns = scanned.columns
+        if not len(columns["start"]):
+            return 0
+        category = self._categories.of(columns["category"])
+        sides = self._columns.sides(category)
+        numbers = {
+            "name": self._names.of(columns["name"]),
+            "category": category,
+            "track": self._tracks.of(columns["track"] * len(Side) + sides),
+        }
+        self._columns.append({**columns, **numbers}, sides, scanned.event_at)
+        return len(category)
+
+
+class _Translation:
+    """An array that is filled as numbers are met, in their order of appearance."""
+
+    def __init__(self, number_of: Callable[[int], int]) -> None:
+        self._number_of = number_of
+        self._known = np.full(64, -1, dtype=np.int32)
+
+    def of(self, numbers: Ints) -> Int32:
+        """The columns' numbers."""
+        largest = int(numbers.max())
+        if largest >= len(self._known):
+            longer = np.full(2 * largest + 1, -1, dtype=np.int32)
+            longer[: len(self._known)] = self._known
+            self._known = longer
+        found = self._known[numbers]
+        new = numbers[found < 0]
+        if len(new):
+            for number in dict.fromkeys(new.tolist()):
+                self._known[number] = self._number_of(number)
+            found = self._known[numbers]
+        return found

@@ -9,13 +9,10 @@ from typing import Any
 
 import msgspec
 
-from perftui.trace.kineto.batches import Batch, Batches
 from perftui.trace.kineto.events import NOT_STRICT
-from perftui.trace.kineto.head import BYTE_ORDER_MARK
+from perftui.trace.kineto.json_text import BYTE_ORDER_MARK, fields_before, fields_behind, recover
 from perftui.trace.kineto.load import chained, read_head
-from perftui.trace.kineto.recover import recover
-from perftui.trace.kineto.repair import fields_before, fields_behind
-from perftui.trace.kineto.scanner import Scanned, open_scanner
+from perftui.trace.kineto.scanner import Batch, Batches, Scanned, open_scanner
 from perftui.trace.kineto.source import Source
 
 _LARGEST = 2**63 - 1

@@ -7,17 +7,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from perftui.trace.callbacks import FIRST_PREVIEW, PREVIEW_GROWTH, Cancelled, Preview, Progress
-from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.kineto.arguments import Chunk
 from perftui.trace.kineto.assemble import arrange, assemble
-from perftui.trace.kineto.batches import Batch, Batches
-from perftui.trace.kineto.columns import Columns
-from perftui.trace.kineto.head import LIMIT, start_of_events, unproven_start
-from perftui.trace.kineto.scanned_columns import ScannedColumns
-from perftui.trace.kineto.scanner import open_scanner
+from perftui.trace.kineto.columns import Columns, ScannedColumns
+from perftui.trace.kineto.json_text import LIMIT, start_of_events, unproven_start
+from perftui.trace.kineto.scanner import Batch, Batches, open_scanner
 from perftui.trace.kineto.source import PIECE, Source
-from perftui.trace.model import Trace
+from perftui.trace.model import (
+    FIRST_PREVIEW,
+    PREVIEW_GROWTH,
+    Cancelled,
+    LoadCancelled,
+    Preview,
+    Progress,
+    Trace,
+    TraceError,
+)
 
 MOST_ROWS = 2**31 - 1
 """Rows of the columns that number them."""
@@ -31,7 +36,7 @@ def load_kineto(
 ) -> Trace:
     """Read a trace as torch.profiler exports it, plain or gzip whatever its name says.
 
-    The parameters and errors are those of ``perftui.trace.load.load_trace``.
+    The parameters and errors are those of ``perftui.trace.formats.load_trace``.
     """
     source = Source(path)
     if not source.total:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from perftui.trace.errors import TraceError
+from perftui.trace.model import TraceError
 from perftui.trace.text import printable
 
 PIECE = 256 * 1024

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perftui.trace.errors import TraceError
-from perftui.trace.find import unreadable_files
+from perftui.trace.formats import unreadable_files
+from perftui.trace.model import TraceError
 from perftui.trace.multi_rank.rank_files import RankFile, find_ranks
 from perftui.trace.multi_rank.recordings import Recording, find_recordings
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from perftui.trace.errors import TraceError
-from perftui.trace.find import find_traces
-from perftui.trace.kineto.head import start_of_events, top_level_fields
-from perftui.trace.kineto.repair import fields_behind
+from perftui.trace.formats import find_traces
+from perftui.trace.kineto.json_text import fields_behind, start_of_events, top_level_fields
 from perftui.trace.kineto.source import Source
+from perftui.trace.model import TraceError
 from perftui.trace.multi_rank.file_names import NameParts, is_rank_directory, parse_name
 
 HEAD = 4 * 1024 * 1024

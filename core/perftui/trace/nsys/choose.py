@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from perftui.run.files import open_regular
-from perftui.trace.errors import TraceError
+from perftui.trace.model import TraceError
 
 _MAGIC = b"SQLite format 3\0"
 

@@ -3,27 +3,210 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from perftui.trace.cache.identity import journals_of
-from perftui.trace.callbacks import FIRST_PREVIEW, PREVIEW_GROWTH, Cancelled, Preview, Progress
-from perftui.trace.errors import LoadCancelled, TraceError
-from perftui.trace.model import LoadWarning, Trace
-from perftui.trace.nsys.activities import ACTIVITIES, GRAPHS, Activity
+from perftui.trace.cache import journals_of
+from perftui.trace.model import (
+    FIRST_PREVIEW,
+    NOT_READ,
+    PREVIEW_GROWTH,
+    Cancelled,
+    LoadCancelled,
+    LoadWarning,
+    Preview,
+    Progress,
+    Trace,
+    TraceError,
+)
 from perftui.trace.nsys.assemble import AboutExport, assemble
-from perftui.trace.nsys.columns import Columns, place
-from perftui.trace.nsys.cut import torn_rows
-from perftui.trace.nsys.database import EVENT_TABLES, Database, open_database
-from perftui.trace.nsys.metadata import read_gpus, read_metadata, read_session_start
-from perftui.trace.nsys.ranges import TABLE as RANGES
-from perftui.trace.nsys.ranges import Ranges
-from perftui.trace.nsys.scan import Rows, Scan
-from perftui.trace.nsys.string_tables import StringTables
-from perftui.trace.nsys.tracks import Names, TrackTable, read_names
+from perftui.trace.nsys.columns import (
+    ACTIVITIES,
+    EVENT_TYPES,
+    GRAPHS,
+    KEYS,
+    OWNER,
+    Activity,
+    Columns,
+    Names,
+    Rows,
+    Scan,
+    StringTables,
+    TrackTable,
+    place,
+    read_names,
+)
+from perftui.trace.nsys.database import EVENT_TABLES, Database, open_database, quoted, torn_rows
+from perftui.trace.nsys.names import Label, range_label
+
+_ABOUT = ("EXPORT_SCHEMA_VERSION", "EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION")
+_EXPORT_TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+
+_PROPERTIES = {
+    "name": "name",
+    "totalMemory": "totalGlobalMem",
+    "computeMajor": "computeMajor",
+    "computeMinor": "computeMinor",
+    "smCount": "numSms",
+}
+"""Columns of TARGET_INFO_GPU, and what Kineto calls them."""
+
+_OLD_PROPERTIES = {
+    "name": "name",
+    "globalMemorySize": "totalGlobalMem",
+    "computeCapabilityMajor": "computeMajor",
+    "computeCapabilityMinor": "computeMinor",
+    "numMultiprocessors": "numSms",
+}
+"""Columns of TARGET_INFO_CUDA_GPU, which was in its place before Nsight Systems 2021.3 and is made
+like ``CUpti_ActivityDevice``."""
+
+
+def read_gpus(database: Database, connection: sqlite3.Connection) -> dict[tuple[int, int], int]:
+    """Number in the machine of each process's devices, by (pid, device); empty if not known."""
+    if not database.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
+        return {}
+    rows = connection.execute("select pid, cudaId, gpuId from TARGET_INFO_CUDA_DEVICE")
+    return {(pid, device): gpu for pid, device, gpu in rows if isinstance(gpu, int)}
+
+
+def read_metadata(database: Database, connection: sqlite3.Connection) -> dict[str, Any]:
+    """``deviceProperties`` as in a Kineto file, the versions of the export, and in ``NOT_READ``
+    how many rows each table has that holds events and is not read: samples, context
+    switches, calls of the operating system... "damaged" stands for what cannot be counted."""
+    metadata: dict[str, Any] = _versions(database, connection)
+    unread = _unread(database, connection)
+    if unread:
+        metadata[NOT_READ] = unread
+    devices = _devices(database, connection)
+    if devices:
+        metadata["deviceProperties"] = devices
+    return metadata
+
+
+def read_session_start(database: Database, connection: sqlite3.Connection) -> int | None:
+    """Nanoseconds since the epoch of the export's time 0; None in exports without it."""
+    if not database.has("TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
+        return None
+    found = connection.execute(
+        "select utcEpochNs from TARGET_INFO_SESSION_START_TIME "
+        "where typeof(utcEpochNs) = 'integer' and utcEpochNs > 0"
+    ).fetchone()
+    return None if found is None else int(found[0])
+
+
+def _unread(database: Database, connection: sqlite3.Connection) -> dict[str, int | str]:
+    found: dict[str, int | str] = {}
+    for table, columns in sorted(database.tables.items()):
+        timed = {"start", "timestamp"}.intersection(columns) or table.endswith("_CALLCHAINS")
+        if timed and table not in (*EVENT_TABLES, "DIAGNOSTIC_EVENT"):
+            rows = _count(connection, table)
+            found |= {table: rows} if rows else {}
+    return found
+
+
+def _count(connection: sqlite3.Connection, table: str) -> int | str:
+    """How many rows there are. These tables stand last and are the largest: what cuts a file off
+    damages them first, which must not cost what else it holds of the machine."""
+    try:
+        (rows,) = connection.execute(f"select count(*) from {quoted(table)}").fetchone()  # noqa: S608 - quoted
+    except sqlite3.DatabaseError:
+        return "damaged"
+    return int(rows)
+
+
+def _versions(database: Database, connection: sqlite3.Connection) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for table in _EXPORT_TABLES:
+        if database.has(table, "name", "value"):
+            rows = connection.execute(f"select name, value from {table}").fetchall()  # noqa: S608 - a constant
+            found |= {name: value for name, value in rows if name in _ABOUT}
+    return found
+
+
+def _devices(database: Database, connection: sqlite3.Connection) -> list[dict[str, Any]]:
+    if not database.has("TARGET_INFO_GPU", "id", "name"):
+        if not database.has("TARGET_INFO_CUDA_GPU", "deviceId", "name"):
+            return []
+        return _described(database, connection, "TARGET_INFO_CUDA_GPU", "deviceId", _OLD_PROPERTIES)
+    # Without a table of which device of a process is which GPU, devices are CUDA's.
+    by_process = database.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid")
+    number = "id" if by_process or not database.has("TARGET_INFO_GPU", "cuDevice") else "cuDevice"
+    number = f"ifnull({number}, id)"
+    return _described(database, connection, "TARGET_INFO_GPU", number, _PROPERTIES)
+
+
+def _described(
+    database: Database,
+    connection: sqlite3.Connection,
+    table: str,
+    number: str,
+    properties: Mapping[str, str],
+) -> list[dict[str, Any]]:
+    columns = [column for column in properties if database.has(table, column)]
+    rows = connection.execute(
+        f"select {number}, {', '.join(columns)} from {table} order by 1"  # noqa: S608 - constants
+    ).fetchall()
+    keys = ["id", *(properties[column] for column in columns)]
+    return [dict(zip(keys, row, strict=True)) for row in rows]
+
+
+RANGES = "NVTX_EVENTS"
+
+_RANGES = ("NvtxPushPopRange", "NvtxStartEndRange", "NvtxtPushPopRange", "NvtxtStartEndRange")
+_DOMAIN = "NvtxDomainCreate"
+
+
+@dataclass
+class Ranges:
+    """Says which rows of ``NVTX_EVENTS`` are ranges and what they are called."""
+
+    database: Database
+    texts: StringTables
+    domains: dict[tuple[int, int], str] = field(default_factory=dict)
+    """Names by (global id of the process, domain), as far as they were read."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """SQL of the columns that ranges are named by."""
+        column = self.database.column
+        text = "text" if self.database.has(RANGES, "text") else "null"
+        return (
+            column(RANGES, "eventType"),
+            column(RANGES, "domainId"),
+            column(RANGES, "textId"),
+            text,
+        )
+
+    @property
+    def where(self) -> str:
+        """SQL that leaves out marks and what only names threads, categories and devices."""
+        if not self.database.has(RANGES, "eventType"):
+            return '"end" > "start"'
+        types = self.texts.values(EVENT_TYPES, *_RANGES, _DOMAIN)
+        return f"eventType in ({', '.join(map(str, types))})"
+
+    def only(self, batches: Iterable[Rows]) -> Iterator[Rows]:
+        """The ranges of each batch; what names a domain is kept apart."""
+        naming = set(self.texts.values(EVENT_TYPES, _DOMAIN))
+        for rows in batches:
+            ranges = [row for row in rows if row[KEYS] not in naming]
+            if len(ranges) < len(rows):
+                for row in rows:
+                    if row[KEYS] in naming:
+                        self.domains[row[OWNER] >> 24, row[KEYS + 1]] = self._text(*row[KEYS + 2 :])
+            yield ranges
+
+    def label(self, _type: int, _domain: int, text_id: int, text: Any) -> Label:
+        """Name and category of a range by its ``keys``."""
+        return range_label(self._text(text_id, text))
+
+    def _text(self, text_id: int, text: Any) -> str:
+        return str(text) if text else self.texts.string(text_id) or "unnamed range"
+
 
 Value = TypeVar("Value")
 

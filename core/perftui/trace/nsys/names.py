@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from perftui.trace.categories import ANNOTATION, CPU_OP
+from perftui.trace.model import ANNOTATION, CPU_OP
 
 _VERSION = re.compile(r"(?:_pt[sd][sz])?(?:_v\d{4,5})?$")
 """``cudaMemcpy_ptds_v7000``: the API version that introduced a call, and whether the default stream

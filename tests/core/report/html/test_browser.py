@@ -11,7 +11,7 @@ import pytest
 from perftui.report.html.page import render
 from perftui.report.report import Report, make_report
 from perftui.report.subject import load_subject
-from perftui.trace.ncu.load import load_ncu
+from perftui.trace.ncu import load_ncu
 from tests.core.report.html.browser import NAMES, Page, browser, chromium
 from tests.core.report.html.stories import NASTY, gpu_trace, run_with_fix
 from tests.core.report.special_files import write_metrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from perftui.analysis.kernels.distinct_names import short_names
+from perftui.analysis.kernels.names import short_names
 from perftui.experiments.changes import Amount, Whole, WorkChange, split
 from perftui.experiments.comparison import Comparison
 from perftui.facts.fact import Facts

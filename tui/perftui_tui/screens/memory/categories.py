@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from perftui.analysis.memory.over_time import Category
+from perftui.analysis.memory import Category
 from perftui.facts.rounding import apportioned
 from perftui_tui.charts.stacked import row_of
 from perftui_tui.look.format import percent
@@ -15,7 +15,7 @@ from perftui_tui.reading.memory_curves import MemoryCurve, memory_curves
 from perftui_tui.screens.memory.stack import AXIS_CELLS, below_axis, stacked_cells, with_axis
 
 if TYPE_CHECKING:
-    from perftui.analysis.memory.over_time import MemoryOverTime
+    from perftui.analysis.memory import MemoryOverTime
     from perftui_tui.reading.snapshot import Snapshot
 
 GLYPHS: dict[Category, tuple[str, str]] = {

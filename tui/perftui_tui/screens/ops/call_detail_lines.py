@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perftui.analysis.kernels.distinct_names import short_names
+from perftui.analysis.kernels.category import tensor_cores
 from perftui.analysis.kernels.launches import LaunchShapes
-from perftui.analysis.kernels.tensor_cores import tensor_cores
+from perftui.analysis.kernels.names import short_names
 from perftui.analysis.ops.call_detail import NO_CALL, NOBODY, Detail, Part
 from perftui.analysis.timeline.tracks import track_label
-from perftui.trace.categories import KERNEL
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import KERNEL, NONE, Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.axis import exact_ns
 from perftui_tui.look.rows import wrap

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
+from perftui.analysis.kernels.category import TensorCoreTime, tensor_core_time
 from perftui.analysis.kernels.launches import LaunchShapes, launch_shapes
-from perftui.analysis.kernels.tensor_core_time import TensorCoreTime, tensor_core_time
 from perftui.analysis.links import Links, link
 from perftui.analysis.model import OpTable, TraceAnalysis
 from perftui.analysis.ops.arguments import OpArguments, op_arguments

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.kinds import Mask
 from perftui.analysis.ops.call_paths import CallPaths, PathNode
-from perftui.trace.model import Int64
+from perftui.trace.model import Int64, Mask
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.units import format_count

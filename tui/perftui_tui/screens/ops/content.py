@@ -11,8 +11,8 @@ from perftui.analysis.ops.call_groups import By
 from perftui.analysis.ops.name_sums import NameSums, call_sums, range_sums
 from perftui.facts.fact import NotApplicableError, UnknownError
 from perftui.facts.kernel.roofline import Roofline, roofline
-from perftui.trace.errors import LoadCancelled, TraceError
-from perftui.trace.ncu.model import KernelMetrics
+from perftui.trace.model import LoadCancelled, TraceError
+from perftui.trace.ncu import KernelMetrics
 from perftui.trace.text import printable
 from perftui_tui.look.units import format_ns
 from perftui_tui.screens.ops.call_facts import CallFacts, Progress

@@ -13,11 +13,11 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from perftui.analysis.kernels.short_name import short_name
+from perftui.analysis.kernels.names import short_name
 from perftui.analysis.ops.call_detail import Detail
 from perftui.analysis.ops.call_groups import By
 from perftui.format import middle
-from perftui.trace.errors import LoadCancelled, TraceError
+from perftui.trace.model import LoadCancelled, TraceError
 from perftui.trace.text import printable
 from perftui_tui.look.rows import row
 from perftui_tui.screens.ops.call_detail_lines import Further, group_lines, kernel_lines

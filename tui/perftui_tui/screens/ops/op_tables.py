@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from perftui.analysis.kernels.category import TensorCores, TensorCoreTime, tensor_cores
 from perftui.analysis.kernels.launches import LaunchShapes
 from perftui.analysis.kernels.metrics import JoinedKernel
-from perftui.analysis.kernels.tensor_core_time import TensorCoreTime
-from perftui.analysis.kernels.tensor_cores import TensorCores, tensor_cores
 from perftui.analysis.model import KernelTable, OpTable
 from perftui.analysis.ops.name_sums import NameSums
-from perftui.trace.categories import KERNEL
+from perftui.trace.model import KERNEL
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.units import MISSING

@@ -10,8 +10,8 @@ from textual.color import Color
 from textual_plotext import PlotextPlot
 
 from perftui import format as fmt
-from perftui.analysis.kernels.cards import Card
-from perftui.analysis.kernels.precision import Precision
+from perftui.analysis.kernels.category import Precision
+from perftui.analysis.kernels.limits import Card
 from perftui.facts.kernel.roofline import RoofedCall, Roofline
 from perftui_tui.screens.ops.roofline_table import letters
 from perftui_tui.widgets.row_view import RowView

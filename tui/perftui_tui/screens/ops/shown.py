@@ -19,7 +19,7 @@ from textual.worker import Worker, WorkerState, get_current_worker
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.call_groups import By
-from perftui.trace.ncu.model import KernelMetrics
+from perftui.trace.ncu import KernelMetrics
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import bindings, hint, shown_key
 from perftui_tui.look.units import format_count

@@ -27,7 +27,7 @@ from perftui_tui.widgets.loading import loading_rows
 from perftui_tui.widgets.log_view import LogTail, nothing_printed
 
 if TYPE_CHECKING:
-    from perftui.trace.nsys.exporting import Exporting
+    from perftui.trace.nsys.report import Exporting
 
 MOST_FINDING_ROWS = 10
 """Rows of the findings of a trace, border included; the Diagnosis screen has all."""

@@ -6,12 +6,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui.analysis.merged_ranks.clocks import Evidence, RankClock, compare_clocks
-from perftui.analysis.merged_ranks.merged_trace import RankAnalysis, merge_ranks
+from perftui.analysis.merged_ranks import (
+    Evidence,
+    RankAnalysis,
+    RankClock,
+    compare_clocks,
+    merge_ranks,
+)
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.open_trace import open_trace
 from perftui.facts.fact import RankPaths
-from perftui.trace.errors import TraceError
+from perftui.trace.model import TraceError
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.units import format_count, format_ns
 from perftui_tui.screens.timeline.detail.lines import Line

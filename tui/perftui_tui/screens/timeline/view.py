@@ -12,11 +12,11 @@ from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.recorded import ONLY_STEPS, recorded_steps
+from perftui.analysis.recorded_steps import ONLY_STEPS, recorded_steps
 from perftui.facts.counters import counters
 from perftui.facts.fact import Facts, RankPaths
 from perftui.run.reader import RunSnapshot
-from perftui.trace.errors import LoadCancelled
+from perftui.trace.model import LoadCancelled
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.screens.timeline.detail.lines import Line, Place
 from perftui_tui.screens.timeline.detail.pane import DetailPane

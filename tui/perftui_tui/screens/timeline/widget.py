@@ -7,7 +7,7 @@ from typing import ClassVar, Concatenate, ParamSpec
 
 from textual.binding import BindingType
 
-from perftui.analysis.steps.detection import slow_from
+from perftui.analysis.steps import slow_from
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.look.units import format_ns
 from perftui_tui.screens.timeline.canvas.mouse import TimelineMouse

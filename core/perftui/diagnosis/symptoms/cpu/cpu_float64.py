@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perftui import format as fmt
-from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPTIMIZER
+from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost
 from perftui.facts.cpu.operators import cpu_operators, in_step, of_phases

@@ -8,8 +8,7 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.parts import OTHER
-from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPTIMIZER
+from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule

@@ -9,7 +9,7 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.phases import BACKWARD, FORWARD
+from perftui.analysis.steps import BACKWARD, FORWARD
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule

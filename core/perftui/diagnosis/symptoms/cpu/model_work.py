@@ -10,7 +10,7 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPTIMIZER
+from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
@@ -35,9 +35,8 @@ from perftui.facts.settings import Parameters, settings
 from perftui.facts.source.operator_lines import at, line_of, line_with, place_of
 from perftui.facts.step.judged_step import JudgedStep
 from perftui.facts.step.steady import Mask
-from perftui.trace.arguments import arguments_of
-from perftui.trace.errors import TraceError
-from perftui.trace.model import Int64
+from perftui.trace.kineto.arguments import arguments_of
+from perftui.trace.model import Int64, TraceError
 
 _NUMBER = "Sequence number"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perftui import format as fmt
-from perftui.analysis.steps.parts import OTHER
-from perftui.analysis.steps.phases import BACKWARD, OPTIMIZER
+from perftui.analysis.steps import BACKWARD, OPTIMIZER, OTHER
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perftui import format as fmt
-from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
+from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Lost, Rule

@@ -11,10 +11,10 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.host import main_track
+from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import Intervals, intersect, subtract, union, unite
 from perftui.analysis.model import GapCause, TraceAnalysis
-from perftui.analysis.steps.parts import EXPOSED_COPIES
+from perftui.analysis.steps import EXPOSED_COPIES
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
@@ -36,8 +36,7 @@ from perftui.facts.source.host_lines import place_of_rows
 from perftui.facts.source.operator_lines import with_line
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.trace_steps import TraceSteps
-from perftui.trace.categories import DEVICE_ACTIVITY, MEMCPY
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.model import DEVICE_ACTIVITY, MEMCPY, NONE, Int64, Mask, Trace
 
 LITTLE = 64 * 1024
 """Bytes below which a copy takes as long as one of a byte; nsys-ai counts copies of fewer."""
@@ -114,7 +113,7 @@ def copy_costs(analysis: TraceAnalysis) -> dict[CopyKind, CopyCost]:
     return {kind: _cost(analysis, copies, kind, m) for kind, m in masks.items() if m.any()}
 
 
-def _cost(analysis: TraceAnalysis, copies: Copies, kind: CopyKind, mask: kinds.Mask) -> CopyCost:
+def _cost(analysis: TraceAnalysis, copies: Copies, kind: CopyKind, mask: Mask) -> CopyCost:
     trace, waits = analysis.trace, host_waits(analysis)
     rows, outer = copies.rows[mask], distinct(copies.outer[mask])
     mine = np.isin(waits.rows, outer)

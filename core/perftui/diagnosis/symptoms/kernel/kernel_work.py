@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
-from perftui.analysis.steps.parts import COMPUTE
+from perftui.analysis.steps import COMPUTE
 from perftui.diagnosis.compute_bound import COMPUTE_BOUND_SHARE
 from perftui.diagnosis.model import Figure
 from perftui.facts.fact import Facts

@@ -8,11 +8,11 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis import kinds
-from perftui.analysis.by_track import begun_in
-from perftui.analysis.gpu_idle.host import main_track
+from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import Intervals, intersect, subtract, union, unite
+from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import GapCause, TraceAnalysis
-from perftui.analysis.steps.phases import BACKWARD, OPERATORS, find_phases
+from perftui.analysis.steps import BACKWARD, OPERATORS, find_phases
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule

@@ -11,7 +11,7 @@ from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.kernels.category import Category, category_of
 from perftui.analysis.model import GapCause, TraceAnalysis
-from perftui.analysis.steps.phases import OPTIMIZER
+from perftui.analysis.steps import OPTIMIZER
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Lost, Rule

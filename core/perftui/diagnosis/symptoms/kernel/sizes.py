@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from perftui.analysis.kernels.category import Category
-from perftui.analysis.kernels.precision import Precision, precision_of
+from perftui.analysis.kernels.category import Category, Precision, precision_of
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule

@@ -11,8 +11,7 @@ from perftui.analysis import kinds
 from perftui.analysis.intervals import subtract, union
 from perftui.analysis.links import link
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
-from perftui.analysis.steps.phases import BACKWARD
+from perftui.analysis.steps import BACKWARD, COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
@@ -24,8 +23,7 @@ from perftui.facts.ranks.collective_sizes import ALL_REDUCE
 from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.trace_steps import trace_steps
-from perftui.trace.categories import DEVICE_ACTIVITY, MEMCPY
-from perftui.trace.model import NONE, Int64
+from perftui.trace.model import DEVICE_ACTIVITY, MEMCPY, NONE, Int64
 
 COPIES_BACK = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
 """The range around one gradient's copy out of its bucket. The copy into the bucket divides as well,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION
+from perftui.analysis.steps import EXPOSED_COMMUNICATION
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.kernels.links import CardLink, link_of
+from perftui.analysis.kernels.limits import CardLink, link_of
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION
+from perftui.analysis.steps import EXPOSED_COMMUNICATION
 from perftui.diagnosis.judge import cost_of
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perftui import format as fmt
-from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, OTHER
+from perftui.analysis.steps import EXPOSED_COMMUNICATION, OTHER
 from perftui.diagnosis.judge import cost_of
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure

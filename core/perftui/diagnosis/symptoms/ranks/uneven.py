@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from perftui import format as fmt
-from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, OTHER
+from perftui.analysis.steps import EXPOSED_COMMUNICATION, OTHER
 from perftui.diagnosis.judge import severity
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perftui import format as fmt
-from perftui.analysis.steps.parts import OTHER
+from perftui.analysis.steps import OTHER
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule

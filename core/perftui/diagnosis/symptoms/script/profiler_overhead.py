@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
-from perftui.analysis.steps.parts import OTHER
+from perftui.analysis.steps import OTHER
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule

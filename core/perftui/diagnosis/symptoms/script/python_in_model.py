@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS, OPTIMIZER
+from perftui.analysis.steps import BACKWARD, FORWARD, OPERATORS, OPTIMIZER
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
-from perftui.analysis.steps.phases import BACKWARD, FORWARD
+from perftui.analysis.steps import BACKWARD, FORWARD
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule

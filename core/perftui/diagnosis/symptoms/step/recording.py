@@ -9,10 +9,10 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.host_work import SETS_UP
+from perftui.analysis.gpu_idle.causes import SETS_UP
 from perftui.analysis.intervals import intersect, union
 from perftui.analysis.model import GapCause, TraceAnalysis
-from perftui.analysis.steps.detection import step_source
+from perftui.analysis.steps import step_source
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Lost, Rule

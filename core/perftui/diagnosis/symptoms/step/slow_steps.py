@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
-from perftui.analysis.steps.parts import EXPOSED_COPIES, OTHER
+from perftui.analysis.steps import EXPOSED_COPIES, OTHER
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule

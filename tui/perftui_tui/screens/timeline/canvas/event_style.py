@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from perftui.analysis.kernels.shown_name import shown_name
+from perftui.analysis.kernels.names import shown_name
 from perftui.analysis.timeline.track import PHASES, STEPS, TimelineTrack
 from perftui.trace.model import Ints, Trace
 from perftui.trace.text import printable

@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 
 from perftui.analysis.model import Step
-from perftui.analysis.timeline.track import THREAD, TimelineTrack
-from perftui.analysis.timeline.track_index import TrackIndex
+from perftui.analysis.timeline.track import THREAD, TimelineTrack, TrackIndex
 from perftui_tui.charts.axis import exact_ns, ruler
 from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS, filled_steps
 from perftui_tui.look.rows import Row

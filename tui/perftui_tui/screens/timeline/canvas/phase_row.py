@@ -6,7 +6,7 @@ from itertools import groupby
 
 import numpy as np
 
-from perftui.analysis.timeline.track_index import edges
+from perftui.analysis.timeline.track import edges
 from perftui_tui.charts.blocks import LOWER_EIGHTHS, filled_steps
 from perftui_tui.reading.step_breakdown import name_within
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs

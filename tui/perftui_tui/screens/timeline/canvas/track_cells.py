@@ -8,8 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from perftui.analysis.timeline.track import TimelineTrack
-from perftui.analysis.timeline.track_index import edges
+from perftui.analysis.timeline.track import TimelineTrack, edges
 from perftui.trace.model import Int32, Int64, Trace
 from perftui_tui.charts.blocks import LEFT_EIGHTHS, LOWER_EIGHTHS, filled_steps
 from perftui_tui.screens.timeline.canvas.event_style import EventStyle, style_of

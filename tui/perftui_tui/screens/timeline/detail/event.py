@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perftui.analysis.kernels.shown_name import shown_name
-from perftui.analysis.timeline.launches import Launches, rows_inside
+from perftui.analysis.kernels.names import shown_name
+from perftui.analysis.timeline.measure import Launches, rows_inside
 from perftui.analysis.timeline.tracks import track_label
 from perftui.format import middle
-from perftui.trace.categories import DERIVED
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import DERIVED, NONE, Trace
 from perftui.trace.text import printable
 from perftui_tui.look.units import format_bytes, format_ns
 from perftui_tui.screens.timeline.detail.lines import Line, cut, place_of_event

@@ -6,8 +6,7 @@ import numpy as np
 
 from perftui.analysis.timeline.measure import measure
 from perftui.analysis.timeline.tracks import track_label
-from perftui.trace.errors import TraceError
-from perftui.trace.model import Trace
+from perftui.trace.model import Trace, TraceError
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.units import format_count, format_ns

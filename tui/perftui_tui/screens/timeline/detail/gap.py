@@ -8,7 +8,7 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis.gpu_idle.gaps import MOST
-from perftui.analysis.kernels.shown_name import shown_name
+from perftui.analysis.kernels.names import shown_name
 from perftui.analysis.model import Gap, TraceAnalysis
 from perftui.analysis.timeline.track import DEVICE, WHOLE
 from perftui.analysis.timeline.tracks import device_label
@@ -16,8 +16,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.gpu.gap_lines import line_of_gap
 from perftui.facts.source.lines import stack_samples
 from perftui.run.reader import RunSnapshot
-from perftui.trace.categories import PYTHON
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import NONE, PYTHON, Trace
 from perftui.trace.text import printable
 from perftui_tui.look.format import share
 from perftui_tui.look.units import format_ns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from perftui.analysis.kernels.distinct_names import short_names
+from perftui.analysis.kernels.names import short_names
 from perftui.analysis.timeline.measure import Busy, Measure, NameTime
 from perftui.analysis.timeline.tracks import device_label, track_label
 from perftui.trace.model import Trace

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from perftui.analysis.model import Gap, KernelTable, OpTable, TraceAnalysis
-from perftui.analysis.steps.detection import median_duration, slow_steps
-from perftui.analysis.steps.recorded import ONLY_STEPS
+from perftui.analysis.recorded_steps import ONLY_STEPS
+from perftui.analysis.steps import median_duration, slow_steps
 from perftui.analysis.timeline.tracks import device_label
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.idle import idle_by_cause

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from perftui.analysis.kernels.short_name import short_name
-from perftui.analysis.timeline.track_index import edges
-from perftui.trace.categories import KERNEL
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.analysis.kernels.names import short_name
+from perftui.analysis.timeline.track import edges
+from perftui.trace.model import KERNEL, NONE, Int64, Trace
 
 
 @dataclass(frozen=True, eq=False)

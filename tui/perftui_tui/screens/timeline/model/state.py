@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from perftui.analysis.intervals import Intervals
 from perftui.analysis.model import Step, TraceAnalysis
-from perftui.analysis.steps.detection import slow_steps
-from perftui.analysis.timeline.helper_threads import HelperThreads
-from perftui.analysis.timeline.launches import Launches
+from perftui.analysis.steps import slow_steps
+from perftui.analysis.timeline.measure import Launches
 from perftui.analysis.timeline.track import COUNTER, WHOLE, TimelineTrack
+from perftui.analysis.timeline.tracks import HelperThreads
 from perftui.trace.model import NONE
 from perftui_tui.screens.timeline.model import navigation
 from perftui_tui.screens.timeline.model.counter_track import CounterTrack

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from perftui.analysis.timeline.helper_threads import HelperThreads
 from perftui.analysis.timeline.track import COUNTER, HELPERS, THREAD, WHOLE, TimelineTrack
+from perftui.analysis.timeline.tracks import HelperThreads
 from perftui.trace.model import NONE, Trace
 from perftui_tui.screens.timeline.model.track_groups import ShownTrack, shown_tracks
 

@@ -1,0 +1,353 @@
+"""What cards and the links between them can do at most, and how much arithmetic and how many bytes
+a call of an operator needs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from perftui.analysis.kernels.category import Precision
+
+# Dense rates from NVIDIA's data sheets and whitepapers of each card (those of Hopper, Ada and
+# Blackwell list the double, for sparse matrices), with sums in float32; GeForce halves them then.
+# AMD's are of its data sheets for matrix instructions; a MI250X is two devices, each listed here.
+
+
+@dataclass(frozen=True)
+class Card:
+    """Peaks of one device."""
+
+    float32: float
+    """TFLOP/s of the ordinary units, of AMD's cards of its matrix units."""
+    tf32: float
+    """TFLOP/s of tensor cores; 0 where they do not know it."""
+    half: float
+    """float16, and bfloat16 from compute capability 8 on."""
+    bandwidth: float
+    """GB/s of the memory."""
+
+    def rate(self, precision: Precision) -> float:
+        """TFLOP/s in that precision, 0 where it is not known."""
+        known = {
+            Precision.FLOAT32: self.float32,
+            Precision.TF32: self.tf32,
+            Precision.HALF: self.half,
+        }
+        return known.get(precision, 0.0)
+
+
+_CARDS: tuple[tuple[str, Card], ...] = (
+    ("B200", Card(75, 1125, 2250, 8000)),
+    ("GH200", Card(67, 494.7, 989.4, 4000)),
+    ("H200", Card(67, 494.7, 989.4, 4800)),
+    ("H100 NVL", Card(60, 417.5, 835.5, 3938)),
+    ("H100 PCIe", Card(51.2, 378, 756, 2039)),
+    ("H100", Card(67, 494.7, 989.4, 3350)),
+    ("A100.*PCI.*80|A100 80.*PCI", Card(19.5, 156, 312, 1935)),
+    ("A100.*80", Card(19.5, 156, 312, 2039)),
+    ("A100", Card(19.5, 156, 312, 1555)),
+    ("A30", Card(10.3, 82, 165, 933)),
+    ("A40", Card(37.4, 74.8, 149.7, 696)),
+    ("A6000", Card(38.7, 77.4, 154.8, 768)),
+    ("A10G", Card(35, 35, 70, 600)),
+    ("A10", Card(31.2, 62.5, 125, 600)),
+    ("L40S", Card(91.6, 183, 362, 864)),
+    ("L40", Card(90.5, 90.5, 181, 864)),
+    ("L4", Card(30.3, 60, 121, 300)),
+    ("V100", Card(15.7, 0, 125, 900)),
+    ("T4", Card(8.1, 0, 65, 320)),
+    ("RTX 5090", Card(104.8, 104.8, 209.5, 1792)),
+    ("RTX 4090", Card(82.6, 82.6, 165.2, 1008)),
+    ("RTX 4080", Card(48.7, 48.7, 97.5, 717)),
+    ("RTX 4070", Card(29.1, 29.1, 58.3, 504)),
+    ("RTX 4060", Card(15.1, 15.1, 30.3, 272)),
+    ("RTX 3090", Card(35.6, 35.6, 71, 936)),
+    ("RTX 3080", Card(29.8, 29.8, 59.5, 760)),
+    ("RTX 3070", Card(20.3, 20.3, 40.6, 448)),
+    ("RTX 3060", Card(12.7, 12.7, 25.5, 360)),
+    ("RTX 2080 Ti", Card(13.4, 0, 53.8, 616)),
+    ("MI325X", Card(163.4, 653.7, 1307.4, 6000)),
+    ("MI300X", Card(163.4, 653.7, 1307.4, 5300)),
+    ("MI250", Card(47.9, 0, 191.5, 1638)),
+    ("MI210", Card(45.3, 0, 181, 1638)),
+)
+
+_CARD_PATTERNS = tuple(
+    (re.compile(rf"(?<![A-Z0-9])({name})(?![0-9])"), card) for name, card in _CARDS
+)
+
+
+def card_of(name: str) -> Card | None:
+    """The card that calls itself so; None where it is not listed."""
+    return next((card for pattern, card in _CARD_PATTERNS if pattern.search(name)), None)
+
+
+@dataclass(frozen=True)
+class CardLink:
+    """The way by which a card sends to another of the same machine."""
+
+    name: str
+    """``NVLink``, ``PCIe 4`` and the like."""
+    rate: float
+    """GB/s each way."""
+
+
+_NVLINK = "NVLink"
+_LINKS: tuple[tuple[str, CardLink], ...] = (
+    ("T4|V100.*PCI", CardLink("PCIe 3", 16)),
+    ("H100 PCIe|RTX 50[789]0|RTX PRO 6000", CardLink("PCIe 5", 64)),
+    ("A10G?|L4|L40S?|RTX 40[6789]0", CardLink("PCIe 4", 32)),
+    ("B200", CardLink(_NVLINK, 900)),
+    ("H200(?! NVL)|H100 80GB HBM3|H100 SXM", CardLink(_NVLINK, 450)),
+    (r"A100.SXM\d", CardLink(_NVLINK, 300)),
+    (r"V100.SXM\d", CardLink(_NVLINK, 150)),
+)
+"""From NVIDIA's data sheets, which add up both ways. Left out are cards that a bridge may join."""
+
+_LINK_PATTERNS = tuple(
+    (re.compile(rf"(?<![A-Z0-9])({name})(?![0-9])"), link) for name, link in _LINKS
+)
+
+
+def link_of(card: str) -> CardLink | None:
+    """The link of the card that calls itself so; None where it is not listed."""
+    return next((link for pattern, link in _LINK_PATTERNS if pattern.search(card)), None)
+
+
+_WIDTHS = {
+    "double": 8,
+    "long int": 8,
+    "long": 8,
+    "c10::complex<float>": 8,
+    "float": 4,
+    "int": 4,
+    "c10::BFloat16": 2,
+    "c10::Half": 2,
+    "half": 2,
+    "short int": 2,
+    "bool": 1,
+    "unsigned char": 1,
+    "signed char": 1,
+    "c10::Float8_e4m3fn": 1,
+    "c10::Float8_e5m2": 1,
+}
+"""Bytes of an element by the name of its data type, as Kineto writes it."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One argument of a call; one that is no tensor has no bytes."""
+
+    elements: int
+    width: int
+    """Bytes of an element; 0 where its data type is not known."""
+    stored: int
+    """Bytes that it has in memory at most: a side that was expanded is there once."""
+
+    @classmethod
+    def of(cls, sides: Sequence[int], strides: object, kind: str) -> Tensor:
+        """A tensor by its sides, the steps between elements along each, and its data type."""
+        width = _WIDTHS.get(kind, 0)
+        elements = there = prod(sides)
+        if elements and isinstance(strides, list) and len(strides) == len(sides):
+            steps = list(zip(sides, strides, strict=True))
+            once = prod(side for side, step in steps if step != 0)
+            # Views of windows that overlap reach no further than their last element.
+            there = min(once, 1 + sum((side - 1) * step for side, step in steps))
+        return cls(elements, width, there * width)
+
+
+def bytes_moved(operator: str, arguments: Sequence[Tensor]) -> int:
+    """What a call with these arguments, one at least, reads and writes at least; 0 where that is
+    not known.
+
+    Of operators that are not listed here nothing is said: a lookup reads what its indices name, and
+    those are not recorded. What a call is given to write to stands behind what it reads.
+    """
+    name = operator.removeprefix("aten::")
+    first = arguments[0]
+    if name in _WRITING:
+        return first.elements * first.width
+    if name == "copy_":
+        return first.elements * first.width + sum(one.stored for one in arguments[1:2])
+    if name in _REDUCING:
+        return first.stored
+    plain = name.removesuffix("_")
+    if plain not in _READ:
+        return 0
+    read = arguments[: _READ[plain]]
+    written = first if plain != name else max(read, key=lambda one: one.elements * one.width)
+    width = 1 if name in _COMPARING else written.width
+    return sum(one.stored for one in read) + written.elements * width
+
+
+_WRITING = frozenset({"fill_", "zero_", "normal_", "uniform_", "bernoulli_", "random_"})
+"""These write their first input and read nothing that counts."""
+
+_REDUCING = frozenset(
+    {
+        *("sum", "mean", "prod", "max", "min", "amax", "amin", "argmax", "argmin", "any", "all"),
+        *("norm", "linalg_vector_norm", "var", "std", "var_mean", "logsumexp"),
+    }
+)
+"""What they write may be next to nothing."""
+
+_COMPARING = frozenset({"gt", "lt", "ge", "le", "eq", "ne"})
+"""They write a byte for each element."""
+
+_ONE = (
+    *("square", "sqrt", "rsqrt", "reciprocal", "exp", "log", "neg", "abs", "sin", "cos", "erf"),
+    *("sigmoid", "tanh", "relu", "gelu", "silu", "mish", "elu", "hardtanh", "hardswish"),
+    *("hardsigmoid", "leaky_relu", "softplus", "clamp", "clamp_min", "clamp_max"),
+    *("native_dropout", "_softmax", "_log_softmax", "native_layer_norm", "native_group_norm"),
+    *("native_batch_norm", "cudnn_batch_norm"),
+)
+_TWO = (
+    *("add", "sub", "rsub", "mul", "div", "pow", "masked_fill", *_COMPARING),
+    *("threshold_backward", "gelu_backward", "silu_backward", "sigmoid_backward"),
+    *("tanh_backward", "mish_backward", "hardtanh_backward", "hardswish_backward"),
+    *("hardsigmoid_backward", "leaky_relu_backward", "native_dropout_backward"),
+    *("_softmax_backward_data", "_log_softmax_backward_data", "native_layer_norm_backward"),
+    *("native_batch_norm_backward", "cudnn_batch_norm_backward"),
+)
+_THREE = ("addcmul", "addcdiv", "lerp")
+_READ = {name: count for count, names in enumerate((_ONE, _TWO, _THREE), 1) for name in names}
+"""How many of their first arguments they read, once at least; they write as many elements as the
+largest of those has. Weights and statistics of a normalization count for nothing beside its
+input."""
+
+
+# A multiplication and an addition count as two operations, as in the rates of cards. Bytes are
+# those of each input and of the output, once: what a perfect kernel would move.
+
+Sizes = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one call has to do at least."""
+
+    flops: int
+    """Operations of matrix products, convolutions and attention; 0 for other operators."""
+    bytes: int
+    """0 where the sizes do not show it: of what only looks up some of its input, for example."""
+
+
+def work_of(operator: str, arguments: Mapping[str, Any]) -> Work | None:
+    """The work of a call with these arguments of its event; None where they hold no sizes."""
+    sizes = arguments.get("Input Dims", arguments.get("Input dims"))
+    kinds = arguments.get("Input type", arguments.get("Input Types"))
+    if not isinstance(sizes, list) or not isinstance(kinds, list):
+        return None
+    sizes = [size if _is_size(size) else [] for size in sizes]
+    strides = arguments.get("Input Strides")
+    strides = (
+        strides if isinstance(strides, list) and len(strides) == len(sizes) else [None] * len(sizes)
+    )
+    tensors = [
+        Tensor.of(size, step, str(kind))
+        for size, step, kind in zip(sizes, strides, kinds, strict=False)
+    ]
+    if not any(size for size, _ in zip(sizes, kinds, strict=False)):
+        return None
+    known = _FLOPS.get(operator)
+    if known is None:
+        return Work(0, bytes_moved(operator, tensors))
+    texts = arguments.get("Concrete Inputs")
+    texts = [str(text) for text in texts] if isinstance(texts, list) else []
+    width = next((one.width for one in tensors if one.width), 0)
+    try:
+        flops, output = known(sizes, texts)
+    except (IndexError, ValueError, ZeroDivisionError):
+        return None
+    return Work(flops, sum(one.stored for one in tensors) + output * width)
+
+
+def _is_size(size: object) -> bool:
+    return isinstance(size, list) and all(isinstance(side, int) for side in size)
+
+
+def _product(first: int) -> Callable[[Sizes, Sequence[str]], tuple[int, int]]:
+    """Counts the product of two matrices, or batches of them: inputs ``first`` and the next."""
+
+    def count(sizes: Sizes, _: Sequence[str]) -> tuple[int, int]:
+        left, right = sizes[first], sizes[first + 1]
+        output = prod(left[:-1]) * (right[-1] if len(right) > 1 else 1)
+        return 2 * output * left[-1], output
+
+    return count
+
+
+def _convolution_backward(sizes: Sizes, texts: Sequence[str]) -> tuple[int, int]:
+    gradient, inputs, weight = sizes[:3]
+    wanted = texts[10].count("True", 0, texts[10].rfind(",")) if len(texts) > 10 else 2
+    # Of a transposed convolution the input is the smaller side.
+    side = inputs if texts[7:8] == ["True"] else gradient
+    one = 2 * side[0] * prod(side[2:]) * prod(weight)
+    return wanted * one, prod(inputs) + prod(weight)
+
+
+def _convolution(padding: int, stride: int, dilation: int) -> Callable[..., tuple[int, int]]:
+    """Forward, given the places of its numbers among the inputs."""
+
+    def count(sizes: Sizes, texts: Sequence[str]) -> tuple[int, int]:
+        inputs, weight = sizes[:2]
+        numbers = [_numbers(texts[at], len(weight) - 2) for at in (padding, stride, dilation)]
+        sides = [
+            (length + 2 * pad - space * (window - 1) - 1) // step + 1
+            for length, window, pad, step, space in zip(
+                inputs[2:], weight[2:], *numbers, strict=True
+            )
+        ]
+        spots = inputs[0] * prod(sides)
+        return 2 * spots * prod(weight), spots * weight[0]
+
+    return count
+
+
+def _numbers(text: str, count: int) -> list[int]:
+    """``[1, 2]`` as numbers; one stands for all."""
+    found = [int(each) for each in text.strip("[]").split(",")]
+    return found * count if len(found) == 1 else found
+
+
+def _attention(
+    query: int, length: int, causal: int, products: float
+) -> Callable[[Sizes, Sequence[str]], tuple[int, int]]:
+    """Counts attention of (batch, ., ., width) tensors from input ``query`` on, whose side
+    ``length`` is that of the positions; input ``causal``: half of the pairs are left out."""
+
+    def count(sizes: Sizes, texts: Sequence[str]) -> tuple[int, int]:
+        left, right = sizes[query], sizes[query + 1]
+        pairs = prod(left[:-1]) * right[length]
+        flops = round(2 * products * pairs * left[-1])
+        is_causal = len(texts) > causal and texts[causal] in ("True", "1")
+        return flops // 2 if is_causal else flops, prod(left)
+
+    return count
+
+
+_BACKWARD_PRODUCTS = 5
+"""The two of the forward pass, done anew in part, and those of three gradients."""
+
+_FLOPS: Mapping[str, Callable[[Sizes, Sequence[str]], tuple[int, int]]] = {
+    "aten::mm": _product(0),
+    "aten::bmm": _product(0),
+    "aten::addmm": _product(1),
+    "aten::baddbmm": _product(1),
+    "aten::_addmm_activation": _product(1),
+    "aten::cudnn_convolution": _convolution(2, 3, 4),
+    "aten::miopen_convolution": _convolution(3, 4, 5),
+    "aten::convolution_backward": _convolution_backward,
+    "aten::_cudnn_attention_forward": _attention(0, 2, 10, 2),
+    "aten::_cudnn_attention_backward": _attention(1, 2, 14, _BACKWARD_PRODUCTS),
+    "aten::_flash_attention_forward": _attention(0, 1, 8, 2),
+    "aten::_flash_attention_backward": _attention(1, 1, 11, _BACKWARD_PRODUCTS),
+    "aten::_efficient_attention_forward": _attention(0, 1, 9, 2),
+    "aten::_efficient_attention_backward": _attention(1, 1, 14, _BACKWARD_PRODUCTS),
+}
+"""By operator: operations, and elements of the output."""

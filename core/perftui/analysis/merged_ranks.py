@@ -1,0 +1,456 @@
+"""How far the clocks of ranks are apart, as far as their collectives show.
+
+No rank leaves an all-reduce, an all-gather or a reduce-scatter before the last one has entered it.
+So in true time the kernels of one collective overlap on all ranks: of two ranks with kernels
+``[a, b)`` and ``[c, d)``, what is to be added to the second clock lies in ``(a - d, b - c)``. Each
+collective that two traces share narrows these bounds.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.analyse import without_tables
+from perftui.analysis.links import link
+from perftui.analysis.model import DeviceActivity, Gap, Step, TraceAnalysis
+from perftui.analysis.steps import find_phases
+from perftui.analysis.timeline.track import PHASES, STEPS, TimelineTrack, TrackIndex
+from perftui.analysis.timeline.tracks import rank_prefix, timeline_tracks, without_overlap
+from perftui.trace.model import (
+    DERIVED,
+    NONE,
+    PHASE,
+    STEP,
+    Int32,
+    Int64,
+    Ints,
+    Trace,
+    TraceError,
+    Track,
+)
+
+# No rank leaves an all-reduce, an all-gather or a reduce-scatter before the last one has entered
+# it. So in true time the kernels of one collective overlap on all ranks: of two ranks with kernels
+# ``[a, b)`` and ``[c, d)``, what is to be added to the second clock lies in ``(a - d, b - c)``.
+# Each collective that two traces share narrows these bounds.
+
+TOGETHER = re.compile(r"all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE)
+"""Collectives that none leaves before all are in; of a broadcast or a send that is not so."""
+
+_MOST_READ = 200
+"""Collectives whose groups are read from the file."""
+
+
+class Evidence(enum.Enum):
+    """What the place of a rank's events in time rests on."""
+
+    REFERENCE = "its clock is the reference"
+    CONFIRMED = "by its own wall clock, which agrees with the collectives"
+    SHIFTED = "shifted so that its collectives coincide with those of the others"
+    UNCHECKED = "by its own wall clock; no collective to check it against"
+    CONTRADICTED = "by its own wall clock, though no shift makes the collectives coincide"
+    NO_CLOCK = "by its first event: its trace has no wall clock"
+
+
+@dataclass(frozen=True)
+class RankClock:
+    """Where to put a rank's events on the clock of another."""
+
+    shift: int
+    """Nanoseconds to add to the rank's wall clock; with ``NO_CLOCK`` they mean nothing."""
+    evidence: Evidence
+    bounds: tuple[int, int] | None = None
+    """Between these lies the true shift, where collectives show it."""
+    collectives: int = 0
+    """How many both traces hold."""
+
+
+def compare_clocks(reference: TraceAnalysis, rank: int, other: TraceAnalysis, of: int) -> RankClock:
+    """The clock of ``other``, of rank ``of``, beside that of ``reference``, of rank ``rank``."""
+    one, two = reference.trace.wall_origin, other.trace.wall_origin
+    if one is None or two is None:
+        return RankClock(0, Evidence.NO_CLOCK)
+    first, second = _shared(reference, rank, other, of)
+    if not len(first):
+        return RankClock(0, Evidence.UNCHECKED)
+    mine, its = reference.trace, other.trace
+    low = int((mine.start[first] - its.ends_of(second)).max()) + one - two
+    high = int((mine.ends_of(first) - its.start[second]).min()) + one - two
+    if low > high:
+        return RankClock(0, Evidence.CONTRADICTED, None, len(first))
+    if low <= 0 <= high:
+        return RankClock(0, Evidence.CONFIRMED, (low, high), len(first))
+    return RankClock((low + high) // 2, Evidence.SHIFTED, (low, high), len(first))
+
+
+def _shared(
+    reference: TraceAnalysis, rank: int, other: TraceAnalysis, of: int
+) -> tuple[Int64, Int64]:
+    """Rows of the collectives that both took part in, pair by pair.
+
+    Those launched in one step count where both have as many of the same names there, in the same
+    order; in traces without steps those of the whole.
+    """
+    mine, its = _by_step(reference, of), _by_step(other, rank)
+    pairs = [(mine[step], its[step]) for step in mine.keys() & its.keys()]
+    kept = [
+        (one, two)
+        for one, two in pairs
+        if [_kind(reference.trace, row) for row in one] == [_kind(other.trace, row) for row in two]
+    ]
+    return (
+        np.array([row for one, _ in kept for row in one], dtype=np.int64),
+        np.array([row for _, two in kept for row in two], dtype=np.int64),
+    )
+
+
+def _kind(trace: Trace, row: int) -> str:
+    """The part of a kernel's name that ranks have alike: not the algorithm, for example."""
+    found = TOGETHER.search(trace.name_of(row))
+    return found.group().lower().replace("_", "") if found else ""
+
+
+def _by_step(analysis: TraceAnalysis, partner: int) -> Mapping[int, list[int]]:
+    """Collectives with ``partner``, by the number of the step that they were launched in."""
+    trace = analysis.trace
+    links = link(trace)
+    names = kinds.communication(trace) & kinds.named(trace, TOGETHER.search)
+    found: dict[int, list[int]] = {}
+    chosen = np.flatnonzero(names[links.activity])
+    for at in chosen.tolist():
+        row, launch = int(links.activity[at]), int(links.launch[at])
+        time = int(trace.start[row if launch == NONE else launch])
+        step = next((s.index for s in analysis.steps if s.start <= time < s.end), None)
+        if not analysis.steps:
+            found.setdefault(NONE, []).append(row)
+        elif step is not None:
+            found.setdefault(step, []).append(row)
+    left = _MOST_READ
+    for step, rows in found.items():
+        read = rows[:left]
+        left -= len(read)
+        apart = {row for row in read if not _is_member(trace, row, partner)}
+        found[step] = [row for row in rows if row not in apart]
+    return found
+
+
+def _is_member(trace: Trace, row: int, rank: int) -> bool:
+    """Whether the collective's group holds ``rank``; where the file has no group, it may."""
+    try:
+        arguments: Mapping[str, Any] = trace.read_arguments(row)
+        ranks = msgspec.json.decode(str(arguments.get("Process Group Ranks", "")))
+    except (OSError, TraceError, msgspec.DecodeError):
+        return True
+    return not isinstance(ranks, list) or not ranks or rank in ranks
+
+
+_TRACK = Track("", "overview", "", "steps and phases")
+
+
+def rank_overview(analysis: TraceAnalysis) -> TraceAnalysis:
+    """The steps and ``find_phases`` of one rank, as a trace of one track on its own clock:
+    a row for each step and each interval of a phase."""
+    steps = analysis.steps
+    phases = find_phases(analysis.trace)
+    words = [*(f"step {step.index}" for step in steps), *phases]
+    # One label for each step, and one for all intervals of a phase.
+    lengths = [1 for _ in steps] + [len(each) for each in phases.values()]
+    start = _column([[step.start for step in steps], *(each.start for each in phases.values())])
+    end = _column([[step.end for step in steps], *(each.end for each in phases.values())])
+    # The order of rows in every trace: by start, of those the longest first.
+    order = np.lexsort((-end, start))
+    names = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    name = np.repeat(np.array([names[word] for word in words], dtype=np.int32), lengths)
+    is_phase = np.arange(len(start)) >= len(steps)
+    kind = np.where(is_phase, DERIVED.index(PHASE), DERIVED.index(STEP)).astype(np.int16)
+    trace = _overview_trace(
+        analysis.trace, start[order], end[order], name[order], kind[order], names
+    )
+    place = np.argsort(order, kind="stable")
+    moved = tuple(replace(step, row=int(place[at])) for at, step in enumerate(steps))
+    return TraceAnalysis(trace, moved, timeline_tracks=_overview_timeline_tracks(trace))
+
+
+def _column(parts: Sequence[Sequence[int] | Int64]) -> Int64:
+    return np.concatenate([np.asarray(part, dtype=np.int64) for part in parts])
+
+
+def _overview_trace(
+    of: Trace, start: Int64, end: Int64, name: Int32, kind: Ints, names: Iterable[str]
+) -> Trace:
+    none = np.full(len(start), NONE, dtype=np.int64)
+    return Trace(
+        path=of.path,
+        start=start,
+        duration=end - start,
+        name=name,
+        category=kind,
+        track=np.zeros(len(start), dtype=np.int32),
+        correlation=none,
+        external_id=none,
+        bytes=none,
+        parent=none.astype(np.int32),
+        depth=np.zeros(len(start), dtype=np.int16),
+        names=tuple(names),
+        categories=DERIVED,
+        tracks=(_TRACK,) if len(start) else (),
+        origin=of.origin,
+        wall_origin=of.wall_origin,
+    )
+
+
+def _overview_timeline_tracks(trace: Trace) -> tuple[TimelineTrack, ...]:
+    steps, phases = (np.flatnonzero(trace.in_category(each)) for each in (STEP, PHASE))
+    return overview_tracks(trace, 0, steps, phases)
+
+
+def overview_tracks(
+    trace: Trace, track: int, steps: Int64, phases: Int64
+) -> tuple[TimelineTrack, ...]:
+    """The steps of one track of the trace, then its phases; steps of several threads may overlap,
+    and get further tracks."""
+    levels = [(kind, rows) for kind, every in ((STEPS, steps), (PHASES, phases))
+              for rows in without_overlap(trace, every)]  # fmt: skip
+    return tuple(
+        TimelineTrack(
+            f"{rank_prefix(trace.tracks[track])}{kind}", kind, track, depth, _index(trace, rows)
+        )
+        for depth, (kind, rows) in enumerate(levels)
+    )
+
+
+def _index(trace: Trace, rows: Int64) -> TrackIndex:
+    return TrackIndex(rows.astype(np.int32), trace.start[rows], trace.ends_of(rows))
+
+
+_Timed = TypeVar("_Timed", Step, Gap, DeviceActivity)
+
+
+@dataclass(frozen=True)
+class RankAnalysis:
+    """What one rank has recorded, and the place of its clock."""
+
+    rank: int
+    analysis: TraceAnalysis
+    clock: RankClock
+
+
+@dataclass(frozen=True, eq=False)
+class _Segment:
+    """A trace whose rows become part of the merged ones, and its timeline tracks."""
+
+    rank: int
+    trace: Trace
+    tracks: Sequence[TimelineTrack]
+    shift: int
+    """Nanoseconds to add to the rank's times."""
+    row: int
+    """The rank's first row."""
+    track: int
+    """The rank's first track."""
+
+
+def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
+    """One analysis of all: rows, steps, tracks and gaps of every rank, step parts of the first.
+
+    Of each rank come first a track of its steps and one of its phases, whose rows are those of
+    ``rank_overview``; they repeat other rows. Devices get numbers of their own, as
+    ranks on several hosts use the same; what they are called stays. Ids of launches are kept apart.
+    Tables of operators and kernels are left empty: they are those of one rank each.
+    """
+    offsets = _offsets(parts)
+    origin = min(offsets)
+    shifts = [offset - origin for offset in offsets]
+    overviews = [rank_overview(part.analysis) for part in parts]
+    segments = _segments(parts, overviews, shifts)
+    tracks, devices = _tracks(segments)
+    trace = _trace(segments, tracks, origin if _share_a_clock(parts) else None)
+    first = parts[0].analysis
+    # A rank has two segments: its overview, and what it recorded.
+    of_overviews, recorded = segments[::2], segments[1::2]
+    gaps = [
+        _gap(gap, segment.shift, segment.row, devices[segment.rank, gap.device])
+        for part, segment in zip(parts, recorded, strict=True)
+        for gap in part.analysis.gaps
+    ]
+    return replace(
+        without_tables(trace),
+        step_parts=first.step_parts,
+        notes=first.notes,
+        timeline_tracks=tuple(
+            _moved_track(track, segment) for segment in segments for track in segment.tracks
+        ),
+        gaps=tuple(sorted(gaps, key=lambda gap: (-gap.duration, gap.start))),
+        idle=tuple(
+            replace(each, device=devices[segment.rank, each.device])
+            for part, segment in zip(parts, recorded, strict=True)
+            for each in part.analysis.idle
+        ),
+        steps=tuple(
+            _moved_in_time(step, segment.shift, row=step.row + segment.row)
+            for overview, segment in zip(overviews, of_overviews, strict=True)
+            for step in overview.steps
+        ),
+        activity=tuple(
+            _moved_in_time(each, segment.shift, device=devices[segment.rank, each.device])
+            for part, segment in zip(parts, recorded, strict=True)
+            for each in part.analysis.activity
+        ),
+    )
+
+
+def _segments(
+    parts: Sequence[RankAnalysis], overviews: Sequence[TraceAnalysis], shifts: Sequence[int]
+) -> list[_Segment]:
+    segments, row, track = [], 0, 0
+    for part, overview, shift in zip(parts, overviews, shifts, strict=True):
+        recorded = part.analysis.trace
+        drawn = part.analysis.timeline_tracks or timeline_tracks(recorded)
+        shown = overview.trace, overview.timeline_tracks
+        for trace, its in (shown, (recorded, drawn)):
+            segments.append(_Segment(part.rank, trace, its, shift, row, track))
+            row, track = row + len(trace), track + len(trace.tracks)
+    return segments
+
+
+def _offsets(parts: Sequence[RankAnalysis]) -> list[int]:
+    """The time of each rank's zero on the clock of the first; without clocks all begin together."""
+    if not _share_a_clock(parts):
+        return [0 for _ in parts]
+    return [(part.analysis.trace.wall_origin or 0) + part.clock.shift for part in parts]
+
+
+def _share_a_clock(parts: Sequence[RankAnalysis]) -> bool:
+    return all(part.clock.evidence is not Evidence.NO_CLOCK for part in parts)
+
+
+def _tracks(
+    segments: Sequence[_Segment],
+) -> tuple[tuple[Track, ...], dict[tuple[int, int], int]]:
+    devices: dict[tuple[int, int], int] = {}
+    tracks = []
+    for segment in segments:
+        for track in segment.trace.tracks:
+            device = track.device
+            if track.is_device:
+                device = devices.setdefault((segment.rank, track.device), len(devices))
+            tracks.append(
+                replace(
+                    track,
+                    process=f"rank {segment.rank} {track.process}",
+                    device=device,
+                    rank=segment.rank,
+                    own_device=track.device,
+                )
+            )
+    return tuple(tracks), devices
+
+
+def _trace(segments: Sequence[_Segment], tracks: tuple[Track, ...], clock: int | None) -> Trace:
+    """``clock`` is the time of zero on the clock that all share, if they do."""
+    traces = [segment.trace for segment in segments]
+    names, name = _together([each.names for each in traces], [each.name for each in traces])
+    categories, category = _together(
+        [each.categories for each in traces], [each.category for each in traces]
+    )
+    rows = [segment.row for segment in segments]
+    first = traces[0]
+    return Trace(
+        path=first.path,
+        start=np.concatenate([segment.trace.start + segment.shift for segment in segments]),
+        duration=np.concatenate([each.duration for each in traces]),
+        name=name,
+        category=category,
+        track=_moved([each.track for each in traces], [segment.track for segment in segments]),
+        correlation=_apart([each.correlation for each in traces]),
+        external_id=_apart([each.external_id for each in traces]),
+        bytes=np.concatenate([each.bytes for each in traces]),
+        parent=_moved([each.parent for each in traces], rows).astype(np.int32),
+        depth=np.concatenate([each.depth for each in traces]),
+        names=names,
+        categories=categories,
+        tracks=tracks,
+        origin=first.origin if clock is None else clock,
+        wall_origin=clock if first.wall_origin is not None else None,
+        read_arguments=_reader(traces, rows),
+    )
+
+
+def _together(
+    words: Sequence[tuple[str, ...]], columns: Sequence[Ints]
+) -> tuple[tuple[str, ...], Any]:
+    numbers: dict[str, int] = {}
+    tables = [
+        np.array([numbers.setdefault(word, len(numbers)) for word in each], dtype=np.int32)
+        for each in words
+    ]
+    column = np.concatenate([t[c] for t, c in zip(tables, columns, strict=True)])
+    return tuple(numbers), column
+
+
+def _moved(columns: Sequence[Ints], offsets: Sequence[int]) -> Int64:
+    """Numbers of rows or tracks, which begin anew in each trace."""
+    moved = [
+        np.where(column == NONE, NONE, column.astype(np.int64) + offset)
+        for column, offset in zip(columns, offsets, strict=True)
+    ]
+    return np.concatenate(moved)
+
+
+def _apart(columns: Sequence[Ints]) -> Int64:
+    """Ids, offset so that no two traces share one."""
+    largest = [int(column.max(initial=0)) for column in columns]
+    return _moved(columns, _begins([each + 1 for each in largest]))
+
+
+def _begins(lengths: Sequence[int]) -> list[int]:
+    """Start offsets of concatenated arrays."""
+    return [sum(lengths[:at]) for at in range(len(lengths))]
+
+
+def _reader(traces: Sequence[Trace], rows: Sequence[int]) -> Callable[[int], Mapping[str, Any]]:
+    def read(row: int) -> Mapping[str, Any]:
+        at = int(np.searchsorted(rows, row, side="right")) - 1
+        return traces[at].read_arguments(row - rows[at])
+
+    return read
+
+
+def _moved_track(track: TimelineTrack, segment: _Segment) -> TimelineTrack:
+    index, shift = track.index, segment.shift
+    moved = TrackIndex(
+        (index.rows + segment.row).astype(np.int32),
+        index.start + shift,
+        index.end + shift,
+        index.known,
+    )
+    label = f"rank {segment.rank} {track.label}"
+    return replace(track, label=label, track=track.track + segment.track, index=moved)
+
+
+def _gap(gap: Gap, shift: int, rows: int, device: int) -> Gap:
+    def moved(row: int) -> int:
+        return NONE if row == NONE else row + rows
+
+    return _moved_in_time(
+        gap,
+        shift,
+        device=device,
+        previous_row=moved(gap.previous_row),
+        next_row=moved(gap.next_row),
+        launch_row=moved(gap.launch_row),
+        operator_row=moved(gap.operator_row),
+        wait_row=moved(gap.wait_row),
+    )
+
+
+def _moved_in_time(what: _Timed, shift: int, **others: Any) -> _Timed:
+    return replace(what, start=what.start + shift, end=what.end + shift, **others)

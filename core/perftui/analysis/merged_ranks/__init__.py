@@ -1,1 +1,0 @@
-"""The traces of several ranks on one clock."""

@@ -1,0 +1,122 @@
+"""The steps of a run as a trace: what is known of time before any window was profiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from perftui.analysis.analyse import without_tables
+from perftui.analysis.kinds import OWN_MARK
+from perftui.analysis.merged_ranks import overview_tracks
+from perftui.analysis.model import Step, TraceAnalysis
+from perftui.analysis.timeline.track import TimelineTrack
+from perftui.run.aggregates import consistent_rows
+from perftui.run.columns import PHASES
+from perftui.run.reader import RunSnapshot
+from perftui.run.table import Table
+from perftui.trace.model import ANNOTATION, NONE, Trace, Track
+
+ONLY_STEPS = "perftui.onlySteps"
+"""Key of the metadata of such a trace: how many steps there are."""
+
+_STEP = "step"
+"""Before it stands the kind of those that are for evaluation and inference."""
+
+
+def recorded_steps(run: RunSnapshot) -> TraceAnalysis | None:
+    """A track for each rank: its steps, and in each its phases; None before the first step.
+
+    Only the sum of each phase of a step is recorded: they are laid one behind the other, in the
+    order of ``PHASES``, so that their lengths are exact and their places are not. Steps whose
+    phases do not sum to them have none.
+    """
+    ranks = [rank for rank in run.ranks if len(rank.steps)]
+    if not ranks:
+        return None
+    origin = min(int(rank.steps["start"].min()) for rank in ranks)
+    rows: list[_Row] = []
+    for track, rank in enumerate(ranks):
+        rows += _rows(rank.steps, origin, track, len(rows))
+    names: dict[str, int] = {}
+    label = np.array([names.setdefault(row.name, len(names)) for row in rows], np.int32)
+    start, duration, of_track, parent = (
+        np.array(column, dtype=np.int64) for column in list(zip(*rows, strict=True))[:-1]
+    )
+    none = np.full(len(rows), NONE, dtype=np.int64)
+    trace = Trace(
+        path=run.root,
+        start=start,
+        duration=duration,
+        name=label,
+        category=np.zeros(len(rows), dtype=np.int16),
+        track=of_track.astype(np.int32),
+        correlation=none,
+        external_id=none,
+        bytes=none,
+        parent=parent.astype(np.int32),
+        depth=(parent != NONE).astype(np.int16),
+        names=tuple(names),
+        categories=(ANNOTATION,),
+        tracks=tuple(
+            Track(str(one.rank), "0", "", "steps", rank=one.place if len(ranks) > 1 else NONE)
+            for one in ranks
+        ),
+        origin=origin,
+        wall_origin=origin,
+        metadata={ONLY_STEPS: sum(len(rank.steps) for rank in ranks)},
+    )
+    return replace(
+        without_tables(trace), steps=_steps(trace), timeline_tracks=tuple(_tracks(trace))
+    )
+
+
+def _tracks(trace: Trace) -> Iterator[TimelineTrack]:
+    is_step = trace.parent == NONE
+    for track in range(len(trace.tracks)):
+        here = trace.track == track
+        steps, phases = np.flatnonzero(here & is_step), np.flatnonzero(here & ~is_step)
+        yield from overview_tracks(trace, track, steps, phases)
+
+
+class _Row(NamedTuple):
+    start: int
+    duration: int
+    track: int
+    parent: int
+    name: str
+
+
+def _rows(steps: Table, origin: int, track: int, first: int) -> list[_Row]:
+    """The rows of one rank, of which the first is row ``first``, in the trace's order."""
+    starts = (steps["start"] - origin).tolist()
+    numbers, lengths = steps["index"].tolist(), steps["duration"].tolist()
+    whole = consistent_rows(steps).tolist()
+    phases = [steps[phase].tolist() for phase in PHASES]
+    rows: list[_Row] = []
+    for at in np.argsort(steps["start"], kind="stable").tolist():
+        step, begin = first + len(rows), starts[at]
+        name = _name(str(steps["kind"][at]), numbers[at])
+        rows.append(_Row(begin, lengths[at], track, NONE, name))
+        for phase, times in zip(PHASES, phases, strict=True):
+            if whole[at] and times[at] > 0:
+                rows.append(_Row(begin, times[at], track, step, f"{OWN_MARK}{phase}"))
+                begin += times[at]
+    return rows
+
+
+def _name(kind: str, number: int) -> str:
+    return f"{_STEP} {number}" if kind == "train" else f"{kind} {_STEP} {number}"
+
+
+def _steps(trace: Trace) -> tuple[Step, ...]:
+    """Training steps of all ranks, one rank's behind the other's."""
+    found = []
+    for row in np.flatnonzero(trace.parent == NONE).tolist():
+        word, _, number = trace.name_of(row).partition(" ")
+        if word == _STEP:
+            start = int(trace.start[row])
+            found.append(Step(int(number), start, start + int(trace.duration[row]), row))
+    return tuple(found)

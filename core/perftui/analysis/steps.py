@@ -1,0 +1,288 @@
+"""Training steps: where they are, what they are split into, and which are slow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.gpu_idle.causes import Idle, main_track
+from perftui.analysis.intervals import EMPTY, Intervals, subtract, sums, union, unite
+from perftui.analysis.links import Links
+from perftui.analysis.model import GapCause, Step, StepParts, busy
+from perftui.analysis.once import once
+from perftui.trace.model import KERNEL, MEMCPY, NONE, Int64, Mask, Trace
+
+FEWEST_MARKS = 3
+"""Steps of the optimizer that show a rhythm: two steps lie between them."""
+
+
+def unmarked_steps(trace: Trace) -> tuple[Step, ...]:
+    """Each step ends as the optimizer's does, or without an optimizer begins with the fetch of a
+    batch; what comes before the first and behind the last mark is in none.
+
+    Of several optimizers the one that steps least often counts, as several may take turns in one
+    iteration. Where two of its steps and more share a batch, as those of a generator and its
+    discriminator do, batches count instead; several batches for one step are accumulation.
+    """
+    stepping = _rarest(trace, kinds.optimizer_steps(trace))
+    fetching = _rarest(trace, kinds.fetches(trace))
+    if len(stepping) and (not len(fetching) or 2 * len(fetching) > len(stepping) + 1):
+        return _between(trace.ends_of(stepping), stepping[1:])
+    return _between(trace.start[fetching], fetching[:-1])
+
+
+def _rarest(trace: Trace, marks: Mask) -> Int64:
+    """Rows of the name with fewest of the ``marks`` on the thread with most time in them, in order
+    of time; names with fewer than ``FEWEST_MARKS`` are left out."""
+    rows = np.flatnonzero(marks & kinds.believable(trace)) if marks.any() else np.flatnonzero(marks)
+    if not len(rows):
+        return rows
+    times = np.bincount(trace.track[rows], trace.duration[rows])
+    rows = rows[trace.track[rows] == np.argmax(times)]
+    alike = [each for each in _by_name(trace, rows) if len(each) >= FEWEST_MARKS]
+    return min(alike, key=lambda each: (len(each), -trace.duration[each].sum()), default=rows[:0])
+
+
+def _by_name(trace: Trace, rows: Int64) -> Iterator[Int64]:
+    """The rows of each name in order of time, without those inside of another."""
+    ordered = rows[np.argsort(trace.start[rows], kind="stable")]
+    for name in np.unique(trace.name[ordered]).tolist():
+        alike = ordered[trace.name[ordered] == name]
+        ended = np.maximum.accumulate(trace.ends_of(alike))
+        outside = np.append(True, trace.start[alike[1:]] >= ended[:-1])
+        yield alike[outside]
+
+
+def _between(times: Int64, rows: Int64) -> tuple[Step, ...]:
+    starts, ends = times[:-1].tolist(), times[1:].tolist()
+    found = zip(starts, ends, rows.tolist(), strict=True)
+    return tuple(Step(index, start, end, row) for index, (start, end, row) in enumerate(found))
+
+
+NEXT_TO_NOTHING = 0.05
+"""Share of the work that step marks hold which do not stand for the recording, or a last step for
+those before it."""
+
+
+def held_by(trace: Trace, steps: Sequence[Step]) -> Int64:
+    """How many operators and calls that drive a device begin in each of ``steps`` of the host."""
+    # Each thread's rows are in order: merging these takes a fifth of sorting.
+    begun = np.sort(trace.start[_work(trace)], kind="stable")
+    start = np.array([step.start for step in steps], dtype=np.int64)
+    end = np.array([step.end for step in steps], dtype=np.int64)
+    counts: Int64 = np.searchsorted(begun, end) - np.searchsorted(begun, start)
+    return counts
+
+
+def are_bogus(trace: Trace, steps: Sequence[Step]) -> bool:
+    """Whether ``steps`` hold next to nothing of the work and of the time that the host recorded."""
+    rows = np.flatnonzero(_work(trace))
+    if not len(rows):
+        return False
+    recorded = int(trace.ends_of(rows).max() - trace.start[rows].min())
+    marked = sum(step.duration for step in steps)
+    held = int(held_by(trace, steps).sum())
+    return held < NEXT_TO_NOTHING * len(rows) and marked < NEXT_TO_NOTHING * recorded
+
+
+def _work(trace: Trace) -> Mask:
+    works: Mask = kinds.operators(trace) | kinds.launches(trace)
+    return works & kinds.believable(trace)
+
+
+def find_steps(trace: Trace) -> tuple[Step, ...]:
+    """``ProfilerStep#N`` on the CPU, in order of time; the marks on the device are copies.
+
+    Where several threads mark steps of one number, those of the thread with most time in steps
+    count. A trace that marks none, or whose marks hold next to nothing of it, has those of
+    ``unmarked_steps``, numbered from 0.
+    """
+    marks = kinds.ranges_named(trace, kinds.STEP.match)
+    if not marks.any():
+        return unmarked_steps(trace)
+    rows = np.flatnonzero(marks & kinds.believable(trace))
+    rows = rows[_of_one_thread(trace, rows)]
+    ordered = rows[np.argsort(trace.start[rows], kind="stable")]
+    steps = tuple(_step(trace, row) for row in ordered.tolist())
+    return unmarked_steps(trace) if are_bogus(trace, steps) else steps
+
+
+def step_source(trace: Trace, steps: Sequence[Step]) -> str:
+    """What the steps of ``find_steps`` are derived from: the ``optimizer`` or the ``data loader``;
+    empty if they are marked, or if there are none."""
+    name = trace.name_of(steps[0].row) if steps else ""
+    if name.startswith(kinds.OPTIMIZER_STEP):
+        return "optimizer"
+    return "data loader" if kinds.is_fetch(name) else ""
+
+
+def _of_one_thread(trace: Trace, rows: Int64) -> Mask:
+    times = sums(trace.track[rows], trace.duration[rows], len(trace.tracks))
+    main = trace.track[rows] == np.argmax(times)
+    once: Mask = main | ~np.isin(trace.name[rows], trace.name[rows[main]])
+    return once
+
+
+def _step(trace: Trace, row: int) -> Step:
+    match = kinds.STEP.match(trace.name_of(row))
+    index = int(match.group(1)) if match else -1
+    start = int(trace.start[row])
+    return Step(index, start, start + int(trace.duration[row]), row)
+
+
+_TENTHS = 11
+"""Tenths of the median from which a step is slow: those of a healthy training vary by a few
+percent."""
+
+
+def median_duration(steps: Sequence[Step]) -> int:
+    """The duration in ns that half of the steps do not exceed, a real step's; 0 without steps."""
+    ordered = sorted(step.duration for step in steps)
+    return ordered[(len(ordered) - 1) // 2] if ordered else 0
+
+
+def slow_from(steps: Sequence[Step]) -> int:
+    """The duration in ns from which a step is slow: a tenth above the median, rounded up."""
+    return -(-_TENTHS * median_duration(steps) // 10)
+
+
+def slow_steps(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Steps that took at least ``slow_from``, in the order given."""
+    bound = slow_from(steps)
+    return tuple(step for step in steps if step.duration >= bound > 0)
+
+
+MOSTLY = 0.5
+"""Share of launches that have to be known: which of the others came first is guessed."""
+
+
+def on_device_clock(
+    trace: Trace, links: Links, mine: Mask, steps: Sequence[Step]
+) -> tuple[Step, ...]:
+    """``steps`` of the host as the device whose activity is ``links.activity[mine]`` takes them.
+
+    A step begins on the device when all is done that was launched before the host began it: that is
+    later than on the host where work was still queued, and the same where the device was idle. The
+    queue is that of the stream with most computing, as copies and collectives on streams of their
+    own overtake it. Steps stay as they are where few launches in that stream are known.
+    """
+    rows, launch = _main_stream(trace, links.activity[mine], links.launch[mine])
+    known = launch != NONE
+    if not steps or np.count_nonzero(known) < MOSTLY * len(known):
+        return tuple(steps)
+    launched = np.where(known, trace.start[launch], np.iinfo(np.int64).min)
+    latest = np.maximum.accumulate(launched)
+    done = np.maximum.accumulate(trace.ends_of(rows))
+    linked = int(np.flatnonzero(known)[-1]) + 1
+
+    def reached(times: Int64) -> Int64:
+        # Behind the last launch that is known nobody knows what was launched when.
+        before = np.minimum(np.searchsorted(latest, times), linked)
+        return np.where(before > 0, np.maximum(times, done[before - 1]), times)
+
+    starts = reached(np.array([step.start for step in steps], dtype=np.int64)).tolist()
+    ends = reached(np.array([step.end for step in steps], dtype=np.int64)).tolist()
+    return tuple(
+        replace(step, start=start, end=end)
+        for step, start, end in zip(steps, starts, ends, strict=True)
+    )
+
+
+def _main_stream(trace: Trace, rows: Int64, launch: Int64) -> tuple[Int64, Int64]:
+    """Rows, by start, and launches of the stream that computes longest."""
+    computes = trace.in_category(KERNEL)[rows] & ~kinds.communication(trace)[rows]
+    counted = computes if computes.any() else np.ones(len(rows), dtype=bool)
+    times = np.bincount(trace.track[rows[counted]], trace.duration[rows[counted]].astype(float) + 1)
+    here = trace.track[rows] == np.argmax(times)
+    return rows[here], launch[here]
+
+
+COMPUTE = "gpu compute"
+EXPOSED_COMMUNICATION = "exposed communication"
+EXPOSED_COPIES = "exposed copies"
+OTHER = "other"
+
+
+def device_parts(trace: Trace, rows: Int64, idle: Idle) -> Mapping[str, Intervals]:
+    """Parts of one device's time: ``rows`` are its activity, ``idle`` the rest.
+
+    Communication is exposed where nothing is computed, a copy where neither is going on. Setting
+    memory counts as computing.
+    """
+    communicates = kinds.communication(trace)[rows]
+    copies = trace.in_category(MEMCPY)[rows]
+    compute = busy(trace, rows[~communicates & ~copies])
+    communication = busy(trace, rows[communicates])
+    copying = busy(trace, rows[copies])
+    return {
+        COMPUTE: compute,
+        EXPOSED_COMMUNICATION: subtract(communication, compute),
+        EXPOSED_COPIES: subtract(copying, unite(compute, communication)),
+        **{cause.value: idle.causes[cause] for cause in GapCause},
+    }
+
+
+def step_parts(steps: tuple[Step, ...], parts: Mapping[str, Intervals]) -> tuple[StepParts, ...]:
+    """One budget for each step; ``parts`` are exclusive, and what none covers is ``other``."""
+    start = np.array([step.start for step in steps], dtype=np.int64)
+    end = np.array([step.end for step in steps], dtype=np.int64)
+    columns = {name: part.within(start, end).tolist() for name, part in parts.items()}
+    return tuple(
+        _parts(step, [(name, column[index]) for name, column in columns.items()])
+        for index, step in enumerate(steps)
+    )
+
+
+def _parts(step: Step, parts: list[tuple[str, int]]) -> StepParts:
+    rest = step.duration - sum(length for _, length in parts)
+    # With a device, activity and idle time leave no rest; on the CPU the rest is a part.
+    if rest or not any(name == COMPUTE for name, _ in parts):
+        parts = [*parts, (OTHER, rest)]
+    return StepParts(step, tuple(parts))
+
+
+INPUT_WAIT = "input_wait"
+FORWARD = "forward"
+BACKWARD = "backward"
+OPTIMIZER = "optimizer"
+OPERATORS = "operators"
+
+_PRECEDENCE = (INPUT_WAIT, OPTIMIZER, BACKWARD, FORWARD)
+"""What is open inside another phase goes first: a step runs its closure's forward within."""
+
+_DRAWN = (INPUT_WAIT, FORWARD, BACKWARD, OPTIMIZER, OPERATORS)
+
+
+@once
+def find_phases(trace: Trace) -> Mapping[str, Intervals]:
+    """Exclusive phases of the main thread, in drawing order; those nowhere in the trace are absent.
+
+    Each phase is taken from the agent's marks where the file has them, else from what PyTorch
+    itself marks: fetches of the data loader, calls of modules (in traces with stacks), operators
+    of the autograd engine (on any thread: the main thread waits for it), the optimizer's step.
+    What is left of the main thread's operators, if the agent marked no forward, is ``operators``.
+    """
+    known = {
+        INPUT_WAIT: kinds.input_wait(trace),
+        OPTIMIZER: kinds.optimizer(trace),
+        BACKWARD: kinds.backward(trace),
+        FORWARD: kinds.modules(trace),
+    }
+    phases, taken = {}, EMPTY
+    for phase in _PRECEDENCE:
+        marked = kinds.marked(trace, phase)
+        covered = _covered(trace, marked if marked.any() else known[phase])
+        phases[phase] = subtract(covered, taken)
+        taken = unite(taken, covered)
+    if not kinds.marked(trace, FORWARD).any():
+        operators = kinds.operators(trace) & (trace.track == main_track(trace))
+        phases[OPERATORS] = subtract(_covered(trace, operators), taken)
+    return {name: phases[name] for name in _DRAWN if name in phases and len(phases[name])}
+
+
+def _covered(trace: Trace, rows: Mask) -> Intervals:
+    rows = rows & kinds.believable(trace)
+    return union(trace.start[rows], trace.ends_of(rows))

@@ -1,1 +1,0 @@
-"""Training steps: where they are, what they are split into, and which are slow."""

@@ -1,0 +1,514 @@
+"""Cached traces: found again by the path of the file, used only if it and our code are unchanged.
+
+The directory is readable only by its owner, and its size is bounded: the disk also belongs to
+trainings."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import mmap
+import os
+import shutil
+import stat
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from perftui import __version__
+from perftui.run.files import open_regular
+from perftui.trace.kineto.source import zlib
+from perftui.trace.model import LoadCancelled
+
+VARIABLE = "PERFTUI_CACHE"
+_OFF = ("0", "off", "no", "false")
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def cache_directory(environment: Mapping[str, str] | None = None) -> Path | None:
+    """``$PERFTUI_CACHE``, or else ``perftui`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; in it
+    ``traces``. None where the variable says ``off`` or ``0``, and for a user without a home.
+    """
+    given = os.environ if environment is None else environment
+    chosen = given.get(VARIABLE, "")
+    if chosen.lower() in _OFF:
+        return None
+    if chosen:
+        return Path(chosen).absolute() / "traces"
+    shared = Path(given.get("XDG_CACHE_HOME", ""))
+    if not shared.is_absolute():
+        # As the XDG base directory specification asks: a relative path is to be ignored.
+        home = given.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - it never raises
+        shared = Path(home) / ".cache"
+    return shared / "perftui" / "traces" if shared.is_absolute() else None
+
+
+def make_private(directory: Path) -> None:
+    """Make it and what is missing above it, for its owner only. Raises OSError."""
+    for each in (*reversed(directory.parents), directory):
+        if not each.exists():
+            each.mkdir(mode=0o700, exist_ok=True)
+
+
+def is_private(directory: Path) -> bool:
+    """Whether ``directory`` exists, is ours, and nobody else can put files into it."""
+    try:
+        status = directory.lstat()
+    except OSError:
+        return False
+    is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return is_ours and not status.st_mode & _OTHERS_WRITE
+
+
+_END = 64 * 1024
+"""Bytes at each end of the file that are hashed."""
+
+_JOURNALS = ("-wal", "-journal")
+
+SIZE = 32
+"""Bytes in an identity."""
+
+
+def file_identity(path: Path) -> bytes | None:
+    """Distinguishes files, and states of one file, without reading all of it.
+
+    Its size, the times of its last changes, its inode and the first and last 64 KiB. The time of
+    the inode's change is among them because programs that copy set the other one back. None for
+    what cannot be read and for what is no regular file: a pipe can be read only once.
+
+    The journals of a database count too: what lies in them is not in the file, and is warned of. A
+    change that has gone into the file shows in its first 64 KiB: SQLite counts them there.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return None
+        with open_regular(path) as file:
+            status = os.fstat(file.fileno())
+            ends = file.read(_END)
+            file.seek(max(len(ends), status.st_size - _END))
+            ends += file.read(_END)
+    except OSError:
+        return None
+    times = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino} "
+    journals = " ".join(str(_size(each)) for each in journals_of(path))
+    return digest(f"{times}{journals} ".encode() + ends)
+
+
+def journals_of(path: Path) -> tuple[Path, ...]:
+    """Where SQLite puts what it has not yet written into a database."""
+    return tuple(path.with_name(path.name + suffix) for suffix in _JOURNALS)
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 for one that is not there or cannot be seen."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def code_identity(*rooms: Path) -> bytes:
+    """The version of perftui and the sources of these packages.
+
+    What a trace was made into is right for the code that made it only: a field that is added and a
+    number that is mended both show here, and nobody has to remember it. Reading and hashing
+    80 files takes 2.5 ms.
+    """
+    state = hashlib.blake2b(f"{__version__} {sys.byteorder} ".encode(), digest_size=SIZE)
+    for room in rooms:
+        for source in sorted(each for kind in ("py", "c", "h") for each in room.rglob(f"*.{kind}")):
+            text = source.read_bytes()
+            state.update(f"{source.relative_to(room)} {len(text)} ".encode())
+            state.update(text)
+    return state.digest()
+
+
+def digest(text: bytes) -> bytes:
+    """A checksum of ``SIZE`` bytes that two texts do not share."""
+    return hashlib.blake2b(text, digest_size=SIZE).digest()
+
+
+COLUMNS = ".columns"
+"""What the columns and tables of a trace end in."""
+
+EXPORT = ".sqlite"
+"""What the exports of reports end in."""
+
+PARTIAL = ".partial"
+"""What files and directories end in while they are written."""
+
+MOST_BYTES = 2 << 30
+"""Bytes of all that is kept together: what was used longest ago gives way."""
+
+_LEFT_FREE = 1 << 30
+"""Bytes of the disk that are left alone: a training may be about to write a checkpoint there."""
+
+_ABANDONED = 3600.0
+"""Seconds after which what is still being written has no writer any more."""
+
+
+def has_room(directory: Path, size: int, most_bytes: int = MOST_BYTES) -> bool:
+    """Whether so many bytes more can be kept. Raises OSError."""
+    free = shutil.disk_usage(directory).free
+    return size <= most_bytes and size + _LEFT_FREE <= free
+
+
+def make_room(directory: Path, most_bytes: int = MOST_BYTES) -> None:
+    """Remove what was used longest ago until the rest is small enough, and what writers that were
+    killed left behind. Raises OSError."""
+    kept: list[tuple[float, int, Path]] = []
+    for path in directory.iterdir():
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            if path.suffix in (COLUMNS, EXPORT):
+                # An export is used without being changed: that shows in the time of access alone.
+                kept.append((max(status.st_mtime, status.st_atime), status.st_size, path))
+            elif path.suffix == PARTIAL and time.time() - _written(path) > _ABANDONED:
+                _remove(path)
+    total = 0
+    for _, size, path in sorted(kept, reverse=True):
+        total += size
+        if total > most_bytes:
+            path.unlink(missing_ok=True)
+
+
+def _written(path: Path) -> float:
+    """When it, or anything in it, was last written to."""
+    return max(each.stat().st_mtime for each in _with_contents(path))
+
+
+def _with_contents(path: Path) -> Iterator[Path]:
+    yield path
+    if path.is_dir() and not path.is_symlink():
+        yield from path.iterdir()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink()
+
+
+Array = npt.NDArray[Any]
+Kind = TypeVar("Kind")
+
+_hints: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
+
+
+class CannotBeKept(ValueError):  # noqa: N818 - says what is so, and is no fault
+    """A value would not come back as it was: JSON has no word for it (NaN, half a character)."""
+
+
+def pack(value: Any, columns: list[Array], leave_out: Collection[str] = ()) -> bytes:
+    """The fields of a dataclass as JSON; its arrays are appended to ``columns``.
+
+    Fields may hold arrays, dataclasses that hold arrays, tuples of those, and all else that JSON
+    can express. Raises CannotBeKept.
+    """
+    names = [each.name for each in fields(value) if each.init and each.name not in leave_out]
+    hints = _hints(type(value))
+    packed = {name: _packed(getattr(value, name), hints[name], columns) for name in names}
+    return msgspec.json.encode(packed)
+
+
+def _packed(value: Any, hint: Any, columns: list[Array]) -> msgspec.Raw:
+    known = len(columns)
+
+    def number_of(array: Array) -> int:
+        columns.append(array)
+        return len(columns) - 1
+
+    try:
+        text = msgspec.json.encode(value, enc_hook=number_of)
+        # Where arrays are, all else are names and numbers.
+        if len(columns) == known and msgspec.json.decode(text, type=hint) != value:
+            raise CannotBeKept(f"JSON cannot say {hint} exactly")
+    except (UnicodeEncodeError, msgspec.DecodeError) as error:
+        raise CannotBeKept(str(error)) from error
+    return msgspec.Raw(text)
+
+
+def unpack(
+    kind: type[Kind], document: bytes | msgspec.Raw, columns: Sequence[Array], **given: Any
+) -> Kind:
+    """What ``pack`` was given; ``given`` are the fields that were left out."""
+
+    def array_of(_: Any, number: int) -> Array:
+        return columns[number]
+
+    hints = _hints(kind)
+    found = msgspec.json.decode(document, type=dict[str, msgspec.Raw])
+    made = {
+        name: msgspec.json.decode(text, type=hints[name], dec_hook=array_of)
+        for name, text in found.items()
+    }
+    return kind(**made, **given)
+
+
+_MAGIC = b"perftui\1"
+_START = struct.Struct(f"<8s{SIZE}s{SIZE}sQQI")
+_ALIGN = 64
+_PIECE = 256 * 1024
+"""Bytes that are read at once: what fits a core's cache is summed twice as fast."""
+
+
+class Place(msgspec.Struct, array_like=True, frozen=True):
+    """Where an array lies, counted from the first multiple of 64 bytes behind the header."""
+
+    dtype: str
+    offset: int
+    length: int
+
+
+class Header(msgspec.Struct, frozen=True):
+    """All that is not an array."""
+
+    document: msgspec.Raw
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """What a file holds; the arrays are mapped and cannot be written to."""
+
+    document: bytes | msgspec.Raw
+    columns: Sequence[Array]
+
+
+def read_record(path: Path, key: bytes) -> Record | None:
+    """The record with that key; None where there is none, or none that is whole and ours.
+
+    Every byte is read before any is used, which takes 0.12 s a GB: what the disk cannot give is an
+    error here, but ends the process where it is mapped.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            return _read(file, key)
+    except OSError:
+        return None
+
+
+def _read(file: io.BufferedReader, key: bytes) -> Record | None:
+    status = os.fstat(file.fileno())
+    start = file.read(_START.size)
+    is_ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+    if not is_ours or len(start) < _START.size:
+        return None
+    magic, its_key, header_digest, length, size, checksum = _START.unpack(start)
+    if (magic, its_key, size) != (_MAGIC, key, status.st_size) or length > size:
+        return None
+    text = file.read(length)
+    if digest(text) != header_digest or checksum_of_rest(file) != checksum:
+        return None
+    header = msgspec.json.decode(text, type=Header)
+    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    body = _aligned(_START.size + length)
+    return Record(header.document, [_array(mapped, body, place) for place in header.places])
+
+
+def checksum_of_rest(file: io.BufferedReader) -> int:
+    """The CRC-32 of what follows in the file, read in pieces."""
+    value: int = 0
+    buffer = memoryview(bytearray(_PIECE))
+    while count := file.readinto(buffer):
+        value = zlib.crc32(buffer[:count], value)
+    return value
+
+
+def _array(mapped: mmap.mmap, body: int, place: Place) -> Array:
+    if not place.length:
+        empty: Array = np.frombuffer(b"", dtype=place.dtype)
+        return empty
+    return np.frombuffer(mapped, place.dtype, place.length, body + place.offset)
+
+
+def write_record(
+    file: io.BufferedWriter, key: bytes, record: Record, stopped: Callable[[], bool]
+) -> None:
+    """Write all of it. Raises LoadCancelled where ``stopped``, which is asked between pieces of
+    256 KiB, says so."""
+    arrays = [np.ascontiguousarray(column) for column in record.columns]
+    text = msgspec.json.encode(Header(msgspec.Raw(record.document), tuple(_places(arrays))))
+    file.write(bytes(_START.size))
+    file.write(text)
+    checksum = 0
+    for piece in _pieces(arrays, _START.size + len(text)):
+        if stopped():
+            raise LoadCancelled
+        checksum = zlib.crc32(piece, checksum)
+        file.write(piece)
+    size = file.tell()
+    file.seek(0)
+    file.write(_START.pack(_MAGIC, key, digest(text), len(text), size, checksum))
+
+
+def size_of(record: Record) -> int:
+    """Bytes that its arrays take, and about those of all else."""
+    return len(bytes(record.document)) + sum(column.nbytes for column in record.columns)
+
+
+def _places(arrays: Sequence[Array]) -> Iterator[Place]:
+    offset = 0
+    for array in arrays:
+        yield Place(array.dtype.str, offset, len(array))
+        offset = _aligned(offset + array.nbytes)
+
+
+def _pieces(arrays: Sequence[Array], position: int) -> Iterator[bytes | memoryview]:
+    """The arrays with what fills up before each, from ``position`` in the file on."""
+    for array in arrays:
+        gap = _aligned(position) - position
+        yield bytes(gap)
+        position += gap + array.nbytes
+        view = array.view(np.uint8).data
+        for begin in range(0, len(view), _PIECE):
+            yield view[begin : begin + _PIECE]
+
+
+def _aligned(position: int) -> int:
+    return -(-position // _ALIGN) * _ALIGN
+
+
+@dataclass(frozen=True)
+class Store:
+    """One directory of kept traces. What cannot be read or written is as if it were not there."""
+
+    directory: Path
+    most_bytes: int = MOST_BYTES
+
+    def find(self, source: Path, key: bytes) -> Record | None:
+        """What was kept of ``source`` under ``key``; None without it, or where it is damaged."""
+        if not is_private(self.directory):
+            return None
+        place = self._place(source)
+        found = read_record(place, key)
+        if found is not None:
+            with suppress(OSError):
+                os.utime(place)
+        return found
+
+    def keep(self, source: Path, key: bytes, record: Record, stopped: Callable[[], bool]) -> bool:
+        """Keep it in place of what was kept of ``source``; whether it was.
+
+        ``stopped`` is asked between pieces of 256 KiB.
+        """
+        try:
+            make_private(self.directory)
+            if is_private(self.directory) and has_room(
+                self.directory, size_of(record), self.most_bytes
+            ):
+                self._write(self._place(source), key, record, stopped)
+                make_room(self.directory, self.most_bytes)
+                return True
+        except (OSError, LoadCancelled):
+            pass
+        return False
+
+    def _place(self, source: Path) -> Path:
+        return self.directory / (place_of(source) + COLUMNS)
+
+    def _write(self, place: Path, key: bytes, record: Record, stopped: Callable[[], bool]) -> None:
+        handle, temporary = tempfile.mkstemp(dir=self.directory, suffix=PARTIAL)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                write_record(file, key, record, stopped)
+            # Not forced to the disk: a file that a crash leaves torn does not have its checksum.
+            Path(temporary).replace(place)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+
+def place_of(source: Path) -> str:
+    """What the names of all that is kept of a file begin with: the same for all its links."""
+    name = os.fsencode(os.path.realpath(source))
+    return hashlib.blake2b(name, digest_size=16).hexdigest()
+
+
+_IDENTITY_DIGITS = 32
+
+
+@dataclass(frozen=True)
+class Exports:
+    """One directory of kept exports. What cannot be read or written is as if it were not there.
+
+    An export is named by the path of its report, the identity of that, and its own checksum: it is
+    found only for the same report, and only whole.
+    """
+
+    directory: Path
+    most_bytes: int = MOST_BYTES
+
+    def find(self, report: Path, identity: bytes) -> Path | None:
+        """The export of ``report``; None without one, or where it is damaged.
+
+        Every byte of it is read, which takes a fraction of what reading its rows does.
+        """
+        if not is_private(self.directory):
+            return None
+        for path in self.directory.glob(f"{place_of(report)}-{_state(identity)}-*{EXPORT}"):
+            with suppress(OSError):
+                if path.stem.endswith(f"-{_checksum(path):08x}"):
+                    touch(path)
+                    return path
+        return None
+
+    def workplace(self) -> Path | None:
+        """A new empty directory to export into; None where there is no room for an export."""
+        try:
+            make_private(self.directory)
+            if is_private(self.directory) and has_room(self.directory, 0, self.most_bytes):
+                return Path(tempfile.mkdtemp(dir=self.directory, suffix=PARTIAL))
+        except OSError:
+            pass
+        return None
+
+    def keep(self, report: Path, identity: bytes, made: Path) -> Path | None:
+        """Move what was made in ``workplace`` to where it is found; None if it is not kept."""
+        try:
+            if made.stat().st_size > self.most_bytes or not has_room(self.directory, 0):
+                return None
+            name = f"{place_of(report)}-{_state(identity)}-{_checksum(made):08x}{EXPORT}"
+            made.chmod(0o600)
+            made.replace(self.directory / name)
+        except OSError:
+            return None
+        with suppress(OSError):
+            for path in self.directory.glob(f"{place_of(report)}-*{EXPORT}"):
+                if path.name != name:
+                    path.unlink(missing_ok=True)
+            make_room(self.directory, self.most_bytes)
+        return self.directory / name
+
+
+def cached_exports() -> Exports | None:
+    """The exports kept for this user; None where nothing is to be kept."""
+    directory = cache_directory()
+    return None if directory is None else Exports(directory)
+
+
+def touch(export: Path) -> None:
+    """Say that it was used, and change nothing that it is known by. Raises OSError."""
+    os.utime(export, ns=(time.time_ns(), export.stat().st_mtime_ns))
+
+
+def _state(identity: bytes) -> str:
+    return identity.hex()[:_IDENTITY_DIGITS]
+
+
+def _checksum(path: Path) -> int:
+    with path.open("rb") as file:
+        return checksum_of_rest(file)

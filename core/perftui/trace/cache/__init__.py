@@ -1,1 +1,0 @@
-"""Caches traces as columns, so that opening one again reads no text."""

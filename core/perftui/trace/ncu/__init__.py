@@ -1,1 +1,0 @@
-"""Kernel metrics that NVIDIA Nsight Compute (ncu) measured."""

@@ -1,0 +1,288 @@
+"""What is a URL, and how it is shown: without the secrets that it may hold."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perftui.trace.model import Cancelled, LoadCancelled, Progress, TraceError
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+    from fsspec.callbacks import Callback
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.ASCII | re.IGNORECASE)
+
+_USER = re.compile(r"://[^/\s'\"]*@")
+_QUERY = re.compile(r"(://[^\s?#'\"<>]*)[?#][^\s'\"<>]*")
+"""A signed URL has its signature there."""
+
+
+def is_url(text: str) -> bool:
+    """Whether ``text`` names something by its URL, and not by a path."""
+    return _URL.match(text) is not None
+
+
+def without_secrets(text: str) -> str:
+    """``text`` whose URLs have neither user and password nor a query."""
+    return _QUERY.sub(r"\1", _USER.sub("://", text))
+
+
+NO_FSSPEC = "opening a URL needs fsspec: pip install 'perftui[remote]'"
+CREDENTIALS = "credentials come from the environment and ~/.config/fsspec, see docs/ranks.md"
+
+_LONGEST = 300
+"""Characters of an error that are shown: some hold a whole answer of a server."""
+
+_REFUSED = (401, 403)
+_NOT_FOUND = 404
+
+
+def filesystem_of(url: str) -> tuple[AbstractFileSystem, str]:
+    """What opens ``url``, with nothing of earlier listings, and the path of the URL in it.
+
+    Raises:
+        TraceError: fsspec is not installed.
+        Exception: as fsspec raises where it knows no such file system, or lacks a package for it.
+    """
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise TraceError(NO_FSSPEC) from error
+    fs, path = url_to_fs(url)
+    fs.invalidate_cache()
+    return fs, path
+
+
+@contextmanager
+def errors_of(url: str) -> Iterator[None]:
+    """Turn whatever the file system of ``url`` raises into a ``TraceError`` with what to do."""
+    try:
+        yield
+    except (TraceError, LoadCancelled):
+        raise
+    except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+        raise TraceError(_sentence(without_secrets(url), error)) from None
+
+
+def _sentence(shown: str, error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        if not isinstance(error.__cause__, Exception) or _status(error.__cause__) == _NOT_FOUND:
+            return f"{shown} is not there"
+        # That of a web server, whatever it answered.
+        error = error.__cause__
+    lines = without_secrets(str(error)).strip().splitlines()
+    why = lines[0][:_LONGEST] if lines else type(error).__name__
+    refused = isinstance(error, PermissionError) or _status(error) in _REFUSED
+    if refused or "credential" in why.lower():
+        return f"{shown} may not be read: {why}; {CREDENTIALS}"
+    if isinstance(error, ImportError):
+        return f"{shown} cannot be read: {why} (with pip, where it is read)"
+    return f"{shown} cannot be read: {why}"
+
+
+def _status(error: Exception) -> object:
+    """The status that a web server answered with; None of any other error."""
+    return getattr(error, "status", None)
+
+
+def fetch(
+    url: str, target: Path, progress: Progress | None = None, cancelled: Cancelled | None = None
+) -> None:
+    """Copy ``url`` to ``target``, piece by piece; nothing is left there after an error.
+
+    ``progress`` is called with bytes read and bytes in all, where their number is known.
+
+    Raises:
+        TraceError: it cannot be read, was cut off, has changed meanwhile, or there is no room.
+        LoadCancelled: ``cancelled`` returned true.
+    """
+    try:
+        with errors_of(url):
+            _copy(url, target, progress, cancelled)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+
+
+def _copy(url: str, target: Path, progress: Progress | None, cancelled: Cancelled | None) -> None:
+    fs, path = filesystem_of(url)
+    before = _state(fs, path)
+    size = int(before["size"]) if before["size"] else None
+    free = shutil.disk_usage(target.parent).free
+    if size is not None and size > free:
+        raise TraceError(
+            f"{without_secrets(url)} has {size:,} bytes, and {target.parent} room for {free:,}: "
+            "name a larger directory in TMPDIR"
+        )
+    fs.get_file(path, str(target), callback=_callback(size, progress, cancelled))
+    read = target.stat().st_size
+    if size is not None and read != size:
+        raise TraceError(
+            f"{without_secrets(url)} was cut off after {read:,} of {size:,} bytes: run it again"
+        )
+    fs.invalidate_cache()
+    if _state(fs, path) != before:
+        raise TraceError(f"{without_secrets(url)} has changed while it was read: run it again")
+
+
+def _state(fs: AbstractFileSystem, path: str) -> dict[str, str]:
+    """Size, time of change, ETag and whatever else the file system tells of a state of the file."""
+    # The address that a server redirects to can be another each time.
+    known = {name: str(value) for name, value in fs.info(path).items() if name != "url"}
+    size = known.get("size", "")
+    return {**known, "size": size if size.isdecimal() else ""}
+
+
+def _callback(size: int | None, progress: Progress | None, cancelled: Cancelled | None) -> Callback:
+    from fsspec.callbacks import Callback
+
+    def report(_: int | None, read: int) -> None:
+        if cancelled is not None and cancelled():
+            raise LoadCancelled
+        if progress is not None and size is not None:
+            progress(min(read, size), size)
+
+    return Callback(hooks={"report": report})
+
+
+# A stand-in is a private file of the size of the remote one that holds its ends and takes no room
+# in between. What finds the ranks of a directory reads no more than that, and works on it as on any
+# file. What reads a trace asks for the whole of it first: ``fill`` puts it in place for as long as
+# this process lives, ``at_hand`` copies it for a moment.
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A remote trace; it can be sent to another process or machine, which then reads it there."""
+
+    url: str = field(repr=False)
+    stand_in: Path
+    """Its local name, on the machine that listed it."""
+
+    @property
+    def name(self) -> str:
+        """The URL as it may be shown."""
+        return without_secrets(self.url)
+
+
+_FILES = (".json", ".gz", ".trace", ".sqlite", ".db", ".nsys-rep", ".pickle")
+"""Names of files: whether a web server has a directory there costs a request or more."""
+
+_roots: dict[Path, str] = {}
+"""Directories of stand-ins, and the URL of each as it may be shown."""
+
+_files: dict[Path, RemoteFile] = {}
+_filled: set[Path] = set()
+_filling: dict[Path, threading.Lock] = {}
+
+
+def mirror(url: str, tell: Callable[[int, int], None] | None = None) -> Path:
+    """The stand-in of the trace at ``url``, or a directory of those of all traces below it. They
+    are gone when this process has ended.
+
+    ``tell`` is called with of how many files of a directory the ends have been read.
+
+    Raises:
+        TraceError: it cannot be read, or holds no trace; the message says what to do.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="perftui-")).resolve()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with errors_of(url):
+        fs, path = filesystem_of(url)
+        plain = path.split("?")[0]
+        if url.endswith("/") or (not plain.endswith(_FILES) and fs.isdir(path)):
+            return _directory(url.rstrip("/"), folder, tell)
+    _roots[folder] = without_secrets(url).rsplit("/", 1)[0]
+    name = plain.rsplit("/", 1)[-1]
+    if name in ("", ".", ".."):
+        raise TraceError(f"{without_secrets(url)} names no file")
+    stand_in = folder / name
+    stand_in.touch()
+    _files[stand_in] = RemoteFile(url, stand_in)
+    return stand_in
+
+
+def _directory(url: str, folder: Path, tell: Callable[[int, int], None] | None) -> Path:
+    from perftui.trace.remote_listing import list_traces
+
+    root = folder / (url.rsplit("/", 1)[-1] or "traces")
+    _roots[root] = without_secrets(url)
+    for each in list_traces(url, tell):
+        stand_in = root / each.name
+        stand_in.parent.mkdir(parents=True, exist_ok=True)
+        with stand_in.open("xb") as file:
+            file.write(each.head)
+            file.truncate(each.size)
+            file.seek(each.size - len(each.tail))
+            file.write(each.tail)
+        os.utime(stand_in, ns=(each.changed_ns, each.changed_ns))
+        _files[stand_in] = RemoteFile(each.url, stand_in)
+    return root
+
+
+def remote_of(path: Path) -> RemoteFile | None:
+    """What ``path`` stands in for; None for a file of this machine, and once it has been filled."""
+    return None if path in _filled else _files.get(path)
+
+
+def fill(path: Path, progress: Progress | None = None, cancelled: Cancelled | None = None) -> bool:
+    """Put the whole of what ``path`` stands in for in its place; whether it is a remote file.
+
+    Raises:
+        TraceError: it cannot be read.
+        LoadCancelled: ``cancelled`` returned true.
+    """
+    remote = _files.get(path)
+    if remote is None:
+        return False
+    with _filling.setdefault(path, threading.Lock()):
+        if path not in _filled:
+            part = path.with_name(f"{path.name}.part")
+            fetch(remote.url, part, progress, cancelled)
+            part.replace(path)
+            _filled.add(path)
+    return True
+
+
+@contextmanager
+def at_hand(
+    place: Path | RemoteFile, cancelled: Cancelled | None = None, directory: Path | None = None
+) -> Iterator[Path]:
+    """A file with the whole of the trace at ``place``; that of a remote one is deleted afterwards.
+
+    It is copied to ``directory``, or beside the stand-in, whose process deletes what is left there,
+    or to the usual place of temporary files.
+
+    Raises:
+        TraceError: it cannot be read.
+        LoadCancelled: ``cancelled`` returned true.
+    """
+    if isinstance(place, Path):
+        yield place
+        return
+    beside = place.stand_in.parent
+    chosen = directory or (beside if beside.is_dir() else None)
+    with tempfile.TemporaryDirectory(prefix="perftui-", dir=chosen) as folder:
+        copy = Path(folder, place.stand_in.name)
+        fetch(place.url, copy, cancelled=cancelled)
+        try:
+            yield copy
+        except TraceError as error:
+            raise TraceError(str(error).replace(str(copy), place.name)) from error
+
+
+def named(text: str) -> str:
+    """``text`` with URLs in place of stand-ins, as they may be shown."""
+    for root, url in _roots.items():
+        text = text.replace(str(root), url)
+    return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib import import_module
 
-from perftui.report.markdown_text import code, plain, table
+from perftui.report.markdown import code, plain, table
 from perftui_tui.keys.help_texts import BY_SCREEN
 from perftui_tui.keys.keymap import shown_key
 from perftui_tui.keys.overrides import written

@@ -13,7 +13,7 @@ from perftui.fixes.catalogue import CATALOGUE, FIXES
 from perftui.fixes.change import CallChange, LineChange
 from perftui.fixes.fix import EnvironmentChange, Fix
 from perftui.report.explain import answers_of
-from perftui.report.markdown_text import code, plain, table
+from perftui.report.markdown import code, plain, table
 from perftui.run.columns import phase_name
 
 _CODE = re.compile(

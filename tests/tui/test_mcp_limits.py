@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.report.as_json import encode_object
-from perftui.report.csv_text import CsvTable, csv_text
+from perftui.report.csv_tables import CsvTable, csv_text
 from perftui_tui.commands.mcp_server.limits import MOST_BYTES, TooLongError, csv_rows, limited
 
 

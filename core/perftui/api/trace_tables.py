@@ -9,9 +9,9 @@ import numpy as np
 from perftui.analysis.model import KernelTable, OpTable, StepParts
 from perftui.api.table import Table, table_of, texts, whole
 from perftui.facts.fact import Facts
+from perftui.report.csv_tables import step_columns
 from perftui.report.gap_sources import GapSources
 from perftui.report.report import longest_kernels, longest_ops
-from perftui.report.step_parts import step_columns
 
 
 def op_table(ops: OpTable, has_gpu: bool) -> Table:

@@ -10,15 +10,13 @@ from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.step.steps import step_breakdown
 from perftui.report.as_json import SCHEMA, encode_object
-from perftui.report.blocks import cut
-from perftui.report.finding_json import severity_name
-from perftui.report.finding_key import finding_key
+from perftui.report.finding_json import finding_key, severity_name
 from perftui.report.fit import LETTERS, fits, fitting_lines, whole
 from perftui.report.next_command import best_fix, comparison_command, next_command, next_of
+from perftui.report.output_text import cut, printable, replaced
 from perftui.report.outputs.finding import BriefFinding
 from perftui.report.outputs.report import BriefReport
 from perftui.report.report import Report
-from perftui.report.shown import printable, replaced
 
 MOST_FINDINGS = 3
 

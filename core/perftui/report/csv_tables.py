@@ -1,20 +1,141 @@
-"""The tables of a report, by name, with all their rows: times in ns, unknown is None."""
+"""The tables of a report as CSV, by name, with all their rows: times in ns, unknown is None.
+
+Every cell reads back as what it was, whatever it holds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from perftui import format as fmt
+from perftui.analysis.model import StepParts, TraceAnalysis
 from perftui.diagnosis.catalogue import answer_to
+from perftui.facts.fact import Facts
 from perftui.facts.gpu.idle import counts_all
-from perftui.report.csv_steps import steps_table
-from perftui.report.csv_text import Cell, CsvTable
+from perftui.facts.step.steady import Mask
 from perftui.report.finding_json import severity_name
 from perftui.report.gap_sources import GapSources
-from perftui.report.heading import NO_VERDICT
-from perftui.report.report import Report, longest_kernels
-from perftui.report.rows import OpRow
-from perftui.run.columns import phase_name
+from perftui.report.output_text import printable, replaced
+from perftui.report.report import OpRow, Report, longest_kernels
+from perftui.report.wording import NO_VERDICT
+from perftui.run.aggregates import consistent_rows
+from perftui.run.columns import PHASES, phase_name
+
+Cell = str | int | float | None
+"""Text, a number, or nothing where it is not known."""
+
+_QUOTED = re.compile(r'[",\r\n]|^\s|\s$')
+"""What a cell is quoted for. Python's own writer leaves a carriage return bare, which its reader
+then refuses."""
+
+
+@dataclass(frozen=True)
+class CsvTable:
+    """One table with all of its rows, each as long as ``heading``."""
+
+    heading: tuple[str, ...]
+    """Names of the columns, with the unit where there is one."""
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+    """Why there are no rows, or not all; for a person."""
+
+
+def csv_text(table: CsvTable, *, for_terminal: bool = False) -> str:
+    """The heading and the rows, each on a line that ends in a line feed.
+
+    Text is exact, also what a spreadsheet takes for a formula: a mark in front of it would change
+    names. ``for_terminal`` spells control characters as escapes.
+    """
+    lines = (table.heading, *table.rows)
+    return "".join(f"{','.join(_cells(line, for_terminal))}\n" for line in lines)
+
+
+def _cells(line: Iterable[Cell], for_terminal: bool) -> Iterable[str]:
+    for cell in line:
+        text = "" if cell is None else str(cell)
+        text = printable(text) if for_terminal else replaced(text)
+        yield _quoted(text) if _QUOTED.search(text) else text
+
+
+def _quoted(text: str) -> str:
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'
+
+
+@dataclass(frozen=True)
+class StepColumns:
+    """Columns of equal length, one entry for each step; times in ns since the trace's start."""
+
+    index: tuple[int, ...]
+    start: tuple[int, ...]
+    duration: tuple[int, ...]
+    parts: Mapping[str, tuple[int, ...]]
+    """By name, in drawing order; a part that a step does not have takes 0 ns of it."""
+
+
+def step_columns(steps: Sequence[StepParts]) -> StepColumns:
+    """The columns of ``steps``."""
+    names = dict.fromkeys(name for one in steps for name, _ in one.parts)
+    parts = [dict(one.parts) for one in steps]
+    return StepColumns(
+        tuple(one.step.index for one in steps),
+        tuple(one.step.start for one in steps),
+        tuple(one.step.duration for one in steps),
+        {name: tuple(part.get(name, 0) for part in parts) for name in names},
+    )
+
+
+_TIMES = ("start (ns)", "duration (ns)")
+_OF_RUN = ("index", "kind", "start", "duration")
+
+
+def steps_table(facts: Facts) -> CsvTable:
+    """The steps of the run, with starts since the epoch; without a run those of the trace, with
+    starts since its first event."""
+    if facts.run is not None or facts.analysis is None:
+        return _of_run(facts)
+    return _of_trace(facts.analysis)
+
+
+def _of_run(facts: Facts) -> CsvTable:
+    steps = facts.steps
+    heading = ("step", "kind", *_TIMES, *_titles(PHASES))
+    if not len(steps):
+        return CsvTable(heading, (), "no steps were recorded")
+    whole = consistent_rows(steps)
+    first = zip(*(steps[name].tolist() for name in _OF_RUN), strict=True)
+    parts = zip(*(steps[phase].tolist() for phase in PHASES), strict=True)
+    unknown = (None,) * len(PHASES)
+    rows = tuple(
+        (*step, *(known if is_whole else unknown))
+        for step, known, is_whole in zip(first, parts, whole.tolist(), strict=True)
+    )
+    return CsvTable(heading, rows, "; ".join(_left_out(facts, whole)))
+
+
+def _titles(parts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{phase_name(part)} (ns)" for part in parts)
+
+
+def _left_out(facts: Facts, whole: Mask) -> Iterator[str]:
+    summed = facts.downsampled.of().rows
+    if summed:
+        yield f"{summed:,} of {summed + len(whole):,} steps are only kept as sums and have no row"
+    if not whole.all():
+        several = fmt.several(int((~whole).sum()), "step")
+        yield f"the parts of {several} do not sum to the duration and are left empty"
+
+
+def _of_trace(analysis: TraceAnalysis) -> CsvTable:
+    found = step_columns(analysis.step_parts)
+    heading = ("step", *_TIMES, *_titles(tuple(found.parts)))
+    if not analysis.steps:
+        return CsvTable(heading, (), "no steps are marked in the trace")
+    columns = (found.index, found.start, found.duration, *found.parts.values())
+    return CsvTable(heading, tuple(zip(*columns, strict=True)))
+
 
 _OPS = ("calls", "own CPU (ns)", "total CPU (ns)", "device (ns)")
 _KERNELS = (

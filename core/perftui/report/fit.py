@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from perftui.report.as_json import encode_object
-from perftui.report.blocks import cut
+from perftui.report.output_text import cut
 
 T = TypeVar("T")
 

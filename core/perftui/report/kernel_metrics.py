@@ -10,8 +10,7 @@ from perftui import format as fmt
 from perftui.analysis.kernels.metrics import Limit, MeasuredKernel, join_kernels, measured_kernels
 from perftui.analysis.kernels.names import short_names
 from perftui.analysis.model import KernelTable
-from perftui.report.blocks import joined, listed
-from perftui.report.shown import printable
+from perftui.report.output_text import joined, listed, printable
 from perftui.trace.ncu import KernelMetrics
 
 MOST_KERNELS = 40

@@ -3,30 +3,200 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import chain
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import chain, pairwise
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.timeline.tracks import track_label
-from perftui.report.chrome_events import (
-    Span,
-    process_event,
-    process_labels,
-    process_order,
-    span_event,
-    thread_event,
-)
-from perftui.report.perfetto_tracks import SpanTrack, span_tracks
+from perftui.analysis.model import StepParts, TraceAnalysis
+from perftui.analysis.steps import OPERATORS, find_phases
+from perftui.analysis.timeline.tracks import device_label, track_label
+from perftui.diagnosis.catalogue import answer_to
+from perftui.diagnosis.claims import place_of
+from perftui.diagnosis.model import Finding
+from perftui.facts.gpu.gap_times import recorded
+from perftui.facts.step.trace_steps import trace_steps
+from perftui.report.finding_json import severity_name
+from perftui.report.gap_sources import GapSources
+from perftui.report.output_text import encodable
 from perftui.report.report import Report
+from perftui.run.columns import phase_name
 from perftui.run.files import replacing
 from perftui.trace.kineto.arguments import ArgumentReader
 from perftui.trace.kineto.copy_text import with_events
 from perftui.trace.model import NONE, Trace
+
+CATEGORY = "perftui"
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Something that lasts; times in ns since the trace's start 0."""
+
+    name: str
+    start: int
+    end: int
+    args: Mapping[str, Any] = field(default_factory=dict)
+    """Figures and texts; those that are None are left out."""
+
+
+def span_event(
+    span: Span, process: int | str, thread: int | str, origin: int, category: str = CATEGORY
+) -> bytes:
+    """A complete event in microseconds with three decimals, on the clock of the file."""
+    return _encoded(
+        ph="X",
+        cat=category,
+        name=span.name,
+        pid=process,
+        tid=thread,
+        ts=Decimal(origin + span.start).scaleb(-3),
+        dur=Decimal(span.end - span.start).scaleb(-3),
+        args={name: value for name, value in span.args.items() if value is not None},
+    )
+
+
+def process_event(process: int | str, name: str) -> bytes:
+    """What a process is called."""
+    return _encoded(ph="M", name="process_name", pid=process, tid=0, args={"name": name})
+
+
+def process_labels(process: int | str, labels: str) -> bytes:
+    """What stands beside the name of a process."""
+    args = {"labels": labels}
+    return _encoded(ph="M", name="process_labels", pid=process, tid=0, args=args)
+
+
+def process_order(process: int | str, position: int) -> bytes:
+    """Where a process is drawn, from the lowest position down."""
+    args = {"sort_index": position}
+    return _encoded(ph="M", name="process_sort_index", pid=process, tid=0, args=args)
+
+
+def thread_event(process: int | str, thread: int | str, name: str) -> bytes:
+    """What a thread is called."""
+    return _encoded(ph="M", name="thread_name", pid=process, tid=thread, args={"name": name})
+
+
+def without_crossing(spans: Iterable[Span]) -> Iterator[Sequence[Span]]:
+    """The spans by start, the longest first, in as few lists as come of it if each goes into the
+    first where it crosses none: a thread draws spans within others, but none that outlast them."""
+    lists: list[list[Span]] = []
+    opened: list[list[int]] = []
+    for span in sorted(spans, key=lambda one: (one.start, -one.end)):
+        for ends in opened:
+            while ends and ends[-1] <= span.start:
+                ends.pop()
+        at = next((at for at, ends in enumerate(opened) if not ends or span.end <= ends[-1]), None)
+        if at is None:
+            at = len(lists)
+            lists.append([])
+            opened.append([])
+        lists[at].append(span)
+        opened[at].append(span.end)
+    return iter(lists)
+
+
+def _encoded(**fields: Any) -> bytes:
+    return _ENCODER.encode(_encodable(fields))
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {encodable(name): _encodable(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_encodable(each) for each in value]
+    return encodable(value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class SpanTrack:
+    """Spans of one thread, by start; each lies within the ones before it or behind them."""
+
+    name: str
+    spans: Sequence[Span]
+
+
+def span_tracks(report: Report, analysis: TraceAnalysis) -> Iterator[SpanTrack]:
+    """The tracks that have spans, in drawing order."""
+    yield from _tracks("steps", [*_steps(analysis), *_phases(analysis)])
+    gaps = _gaps(report, analysis)
+    for device in sorted(gaps):
+        yield from _tracks(f"{device_label(analysis.trace, device)} idle", gaps[device])
+    yield from _tracks("findings", list(_findings(report, analysis)))
+
+
+def _tracks(name: str, spans: Sequence[Span]) -> Iterator[SpanTrack]:
+    for number, fitting in enumerate(without_crossing(spans), 1):
+        yield SpanTrack(name if number == 1 else f"{name} {number}", fitting)
+
+
+def _steps(analysis: TraceAnalysis) -> Iterator[Span]:
+    """Steps as the host takes them, with the parts of each as the judged device takes it."""
+    parts: dict[int, StepParts] = {one.step.row: one for one in analysis.step_parts}
+    for step in analysis.steps:
+        known = parts.get(step.row)
+        args = {f"{phase_name(name)} (ns)": time for name, time in known.parts} if known else {}
+        yield Span(f"step {step.index}", step.start, step.end, args)
+
+
+def _phases(analysis: TraceAnalysis) -> Iterator[Span]:
+    """Phases of the main thread, cut where a step begins or ends, so that they lie within it."""
+    edges = sorted({time for step in analysis.steps for time in (step.start, step.end)})
+    for name, times in find_phases(analysis.trace).items():
+        if name == OPERATORS:
+            continue
+        for start, end in zip(times.start.tolist(), times.end.tolist(), strict=True):
+            inner = edges[bisect_right(edges, start) : bisect_right(edges, end - 1)]
+            for begin, stop in pairwise((start, *inner, end)):
+                yield Span(phase_name(name), begin, stop)
+
+
+def _gaps(report: Report, analysis: TraceAnalysis) -> Mapping[int, Sequence[Span]]:
+    """Gaps by device, each named by its cause."""
+    found: dict[int, list[Span]] = {}
+    sources = GapSources(report.facts)
+    for gap in analysis.gaps:
+        at = sources.of(gap)
+        args = {"line": at.line, "operator": at.operator, "phase": phase_name(gap.phase) or None}
+        span = Span(gap.cause.value, gap.start, gap.end, {**args, "step": at.step})
+        found.setdefault(gap.device, []).append(span)
+    return found
+
+
+def _findings(report: Report, analysis: TraceAnalysis) -> Iterator[Span]:
+    """Each finding over the place that it names or claims, else over the judged steps."""
+    steps = trace_steps.or_none(report.facts)
+    whole = recorded(report.facts)
+    if steps is not None and steps.steps:
+        whole = steps.each[0].step.start, steps.each[-1].step.end
+    for finding in report.diagnosis.findings:
+        place = place_of(finding, analysis)
+        start, end = place[:2] if place else whole
+        yield Span(finding.rule, start, end, _about(finding))
+
+
+def _about(finding: Finding) -> dict[str, Any]:
+    place = finding.place
+    return {
+        "severity": severity_name(finding),
+        "sentence": finding.headline,
+        "cost per step (ns)": finding.cost_ns or None,
+        "share of the step": finding.share or None,
+        "confidence": finding.confidence.value,
+        "line": place.source if place else None,
+        "operator": place.operator if place else None,
+        "what to do": answer_to(finding.rule) or None,
+    }
+
 
 PROCESS = "perftui"
 

@@ -19,9 +19,32 @@ from perftui.fixes.model import FixOption
 from perftui.report.kernel_metrics import TraceMetrics, join_metrics
 from perftui.report.recorded import Recording, recording_of
 from perftui.report.redaction.redaction import Redaction
-from perftui.report.rows import OpRow, Totals
 from perftui.report.subject import Subject
 from perftui.trace.ncu import KernelMetrics
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over all rows of a table, listed or not; times in ns."""
+
+    rows: int
+    calls: int
+    cpu_own: int | None
+    device: int
+
+
+@dataclass(frozen=True)
+class OpRow:
+    """One operator or kernel; times in ns."""
+
+    name: str
+    calls: int
+    cpu_own: int | None
+    """Without the operators it calls, with the runtime calls in it (``cudaLaunchKernel``): torch's
+    ``key_averages()`` leaves those out of "Self CPU" and lists them as rows of their own."""
+    cpu_total: int | None
+    device: int
+
 
 MOST_ROWS = 10
 """Operators and kernels listed in text, where no other number is asked for."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Literal, TypedDict
 
 import msgspec
 
 from perftui.report.as_json import SCHEMA, encode_object
-from perftui.report.kernel_metrics import MetricsReport, render_metrics, report_metrics
+from perftui.report.kernel_metrics import MeasuredRow, MetricsReport, render_metrics, report_metrics
 from perftui.report.kind import Kind
-from perftui.report.memory import MemoryReport, report_memory
-from perftui.report.memory_text import render_memory
+from perftui.report.memory import DeviceMemory, MemoryReport, render_memory, report_memory
+from perftui.report.outputs.common import Redacted, Schema
 from perftui.report.redaction.redact import redaction_at
 from perftui.report.redaction.redaction import Redaction
 from perftui.trace.memory_snapshot.load import load_memory_snapshot
@@ -47,3 +48,27 @@ def _encoded(made: MemoryReport | MetricsReport, kind: Kind, redaction: Redactio
     what = list(redaction.what) if redaction else None
     about = {"schema": SCHEMA, "kind": kind.name.lower(), "redacted": what}
     return encode_object({**about, **fields})
+
+
+class MemoryOutput(TypedDict):
+    """`perftui report` of a memory snapshot: what holds GPU memory, bytes."""
+
+    schema: Schema
+    kind: Literal["memory_snapshot"]
+    redacted: Redacted
+    path: str
+    devices: list[DeviceMemory]
+    notes: list[str]
+
+
+class MetricsOutput(TypedDict):
+    """`perftui report` of Nsight Compute metrics: what limits each kernel."""
+
+    schema: Schema
+    kind: Literal["kernel_metrics"]
+    redacted: Redacted
+    path: str
+    launches: int
+    kernels: int
+    rows: list[MeasuredRow]
+    notes: list[str]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.open_trace import Work, never, open_trace
 from perftui.facts.fact import Facts, RankPaths
-from perftui.facts.ranks.traced_ranks import facts_beside
+from perftui.facts.ranks.read_ranks import read_ranks
+from perftui.facts.ranks.traced_ranks import TracedRank, facts_beside, rank_of_trace
 from perftui.run.history import newest_run
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import ManifestError
@@ -20,7 +21,6 @@ from perftui.trace.multi_rank.choice import choose_rank
 from perftui.trace.remote import named
 
 if TYPE_CHECKING:
-    from perftui.report.read_beside import ReadRanks
     from perftui.trace.multi_rank.rank_files import RankFile
     from perftui.trace.nsys.report import ExportProgress
 
@@ -155,3 +155,40 @@ def _analysed(
         name = named(str(path))
         text = str(error) if name in str(error) else f"{name}: {error}"
         raise SubjectError(text) from error
+
+
+Progress = Callable[[int, int], None]
+"""Called with how many traces have been read, and of how many."""
+
+
+@dataclass(frozen=True)
+class ReadRanks:
+    """All ranks of a directory whose traces could be read, in any order."""
+
+    each: tuple[TracedRank, ...]
+    problems: tuple[str, ...]
+    """Sentences about those that could not."""
+
+
+def read_beside(
+    subject: Subject, tell: Progress | None = None, scheduler: str = ""
+) -> ReadRanks | None:
+    """The ranks beside the open trace of ``subject``, and itself; None where there are no others.
+
+    Raises:
+        ClusterError: the cluster at ``scheduler`` cannot be used.
+    """
+    opened, beside = subject.analysis, subject.beside
+    shown = next((one[0] for one in beside if opened and one[1] == opened.trace.path), None)
+    if opened is None or shown is None or len(beside) < 2:
+        return None
+    each, problems = [rank_of_trace(opened, shown)], []
+    others = tuple(one for one in beside if one[0] != shown)
+    for done, (rank, found) in enumerate(read_ranks(others, scheduler=scheduler), 2):
+        if isinstance(found, str):
+            problems.append((rank, found))
+        else:
+            each.append(found)
+        if tell is not None:
+            tell(done, len(beside))
+    return ReadRanks(tuple(each), tuple(why for _, why in sorted(problems)))

@@ -13,17 +13,13 @@ from perftui.facts.gpu.device_phases import device_phases
 from perftui.facts.gpu.sync_calls import syncs
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.fixes.model import FixOption
-from perftui.report.blocks import cut, joined, listed
-from perftui.report.breakdown import breakdown_rows, breakdown_title
-from perftui.report.figures import valued
-from perftui.report.heading import NO_VERDICT, heading
 from perftui.report.kernel_metrics import trace_metrics
-from perftui.report.main_thread_text import main_thread, sync_calls
+from perftui.report.output_text import cut, joined, listed, printable
 from perftui.report.ranks import ranks_text
-from perftui.report.recorded_text import gpu_memory, gpu_phases, recorded
-from perftui.report.report import MOST_ROWS, Report, listed_modules
-from perftui.report.rows import OpRow, Totals
-from perftui.report.shown import printable
+from perftui.report.recorded import gpu_memory, gpu_phases, recorded
+from perftui.report.report import MOST_ROWS, OpRow, Report, Totals, listed_modules
+from perftui.report.thread_lines import main_thread, sync_calls
+from perftui.report.wording import NO_VERDICT, breakdown_rows, breakdown_title, heading, valued
 
 _NAME_WIDTH = 46
 """Keeps a table row within 80 columns."""

@@ -12,9 +12,9 @@ from perftui import format as fmt
 from perftui.experiments.progress import Progress
 from perftui.experiments.verdict import CONFIDENCE, Outcome
 from perftui.fixes.model import FixOption
-from perftui.report.blocks import cut
 from perftui.report.fit import LETTERS, cut_lists, fitting_lines, whole
 from perftui.report.next_command import apply_command, try_command
+from perftui.report.output_text import cut
 from perftui.report.outputs.changes import BriefTrial, TrialOutput
 from perftui.run.reader import RunSnapshot
 from perftui.run.worker_curve import LEVEL, WorkerCurve

@@ -28,9 +28,8 @@ from perftui.facts.ranks.read_at_once import Jobs, read_at_once
 from perftui.facts.ranks.read_one import ReadRank, read_one
 from perftui.facts.ranks.read_ranks import MEMORY_AT_LEAST, WORTH_PROCESSES, processes_for
 from perftui.report.as_json import as_object
-from perftui.report.read_beside import Progress, read_beside
 from perftui.report.report import make_report
-from perftui.report.subject import load_subject, paths_of
+from perftui.report.subject import Progress, load_subject, paths_of, read_beside
 from perftui.trace.model import LoadCancelled
 from perftui.trace.multi_rank.choice import choose_rank
 from tests.core.ranks.conftest import RANKS

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.report.csv_tables import TABLES, table_named
-from perftui.report.csv_text import CsvTable, csv_text
+from perftui.report.csv_tables import TABLES, CsvTable, csv_text, table_named
 from perftui.report.report import Report, make_report
 from perftui.report.subject import Subject, load_subject
 from perftui.run.columns import PHASES, STEP_COLUMNS

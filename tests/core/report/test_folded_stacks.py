@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.report.folded_stacks import NoStacksError, render
-from perftui.report.folded_text import folded_text, frame
+from perftui.report.folded_stacks import NoStacksError, folded_text, frame, render
 from perftui.report.report import make_report
 from perftui.report.subject import Subject, load_subject
 from perftui.run.journal import JournalWriter

@@ -14,8 +14,7 @@ from markdown_it import MarkdownIt
 
 from perftui.experiments.proof import Proof, ProvenPair, write_proof
 from perftui.experiments.verdict import Outcome
-from perftui.report.markdown import render
-from perftui.report.markdown_text import code, fenced, folded, plain, table
+from perftui.report.markdown import code, fenced, folded, plain, render, table
 from perftui.report.report import make_report
 from perftui.report.subject import load_subject
 from perftui.run.layout import trials_of

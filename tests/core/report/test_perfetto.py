@@ -16,8 +16,14 @@ from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
 from perftui.analysis.steps import OPERATORS, find_phases
-from perftui.report.chrome_events import Span, span_event, without_crossing
-from perftui.report.perfetto import PROCESS, PerfettoError, write_perfetto
+from perftui.report.perfetto import (
+    PROCESS,
+    PerfettoError,
+    Span,
+    span_event,
+    without_crossing,
+    write_perfetto,
+)
 from perftui.report.report import Report, make_report
 from perftui.report.subject import load_subject
 from perftui.run.columns import phase_name

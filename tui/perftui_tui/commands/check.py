@@ -93,7 +93,7 @@ def _facts(target: Target) -> Facts:
 def _history(line: CommandLine, target: Target, facts: Facts) -> History | None:
     """The earlier runs, where ``--against history`` asks for them."""
     from perftui.experiments.history import history_of
-    from perftui.report.check.baseline import HISTORY
+    from perftui.report.check.judge import HISTORY
 
     if line.values.get("against") != HISTORY or facts.manifest is None:
         return None
@@ -105,7 +105,7 @@ def _baseline(
 ) -> Target | None:
     """What ``--against`` names, of a history the last run that was not slower; None where nothing
     does, or there is no earlier run."""
-    from perftui.report.check.baseline import HISTORY, NEWEST, newest_earlier
+    from perftui.report.check.judge import HISTORY, NEWEST, newest_earlier
 
     word = line.values.get("against")
     if word is None:

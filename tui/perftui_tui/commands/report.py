@@ -134,9 +134,8 @@ def _report(
     target: Target, measured: KernelMetrics | None, top: int | None, scheduler: str
 ) -> Report:
     from perftui.facts.ranks.read_on_cluster import ClusterError
-    from perftui.report.read_beside import read_beside
     from perftui.report.report import make_report
-    from perftui.report.subject import SubjectError, load_subject, paths_of
+    from perftui.report.subject import SubjectError, load_subject, paths_of, read_beside
 
     try:
         subject = load_subject(target.path, export_progress(target.path.name), target.rank or 0)

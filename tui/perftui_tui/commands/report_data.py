@@ -32,9 +32,8 @@ def print_data(report: Report, form: str, line: CommandLine) -> None:
 
 
 def _print_table(report: Report, name: str) -> None:
-    from perftui.report.csv_tables import table_named
-    from perftui.report.csv_text import csv_text
-    from perftui.report.shown import replaced
+    from perftui.report.csv_tables import csv_text, table_named
+    from perftui.report.output_text import replaced
 
     table = table_named(name, report)
     if table.note:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perftui import format as fmt
-from perftui.report.blocks import cut
+from perftui.report.check.judge import history_lines
 from perftui.report.check.model import Check, Gate, State, Verdict
-from perftui.report.check.since import history_lines
 from perftui.report.comparison import difference_lines
+from perftui.report.output_text import cut
 from perftui.trace.text import printable
 
 _NAME_WIDTH = 48

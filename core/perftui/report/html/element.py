@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from perftui.report.shown import printable
+from perftui.report.output_text import printable
 
 _VOID = ("meta", "br", "col")
 _UNCLOSED = ("rect", "path")

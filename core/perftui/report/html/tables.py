@@ -1,14 +1,27 @@
-"""The tables of operators and kernels; a bar shows the share of all in each row."""
+"""The tables of a page: the mean step, ranks, lines, operators, kernels, and the recording."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from perftui import format as fmt
 from perftui.analysis.kernels.names import short_names
-from perftui.report.html.element import Element, Node, element, number
-from perftui.report.report import MOST_ROWS, Report, listed_modules
-from perftui.report.rows import OpRow, Totals
+from perftui.facts.fact import Facts
+from perftui.facts.gpu import memory
+from perftui.facts.gpu.device_phases import device_phases
+from perftui.facts.gpu.sync_calls import SyncCall, SyncCalls, syncs
+from perftui.facts.ranks.rank_table import RankRow, RankTable
+from perftui.facts.source.lines import LinesByTime, LineShare
+from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.report.html.element import Element, Node, element, number, section
+from perftui.report.html.strip import Box, key, legend, strip
+from perftui.report.kernel_metrics import LEGEND, TraceMetrics, TraceRow, rate
+from perftui.report.ranks import table_of_ranks
+from perftui.report.recorded import MEMORY_TITLE, memory_rows, phases_title, recording_lines
+from perftui.report.report import MOST_ROWS, OpRow, Report, Totals, listed_modules
+from perftui.report.thread_lines import NO_GPU, thread_lines
+from perftui.report.wording import breakdown_rows, breakdown_title
+from perftui.run.columns import phase_name
 
 UNKNOWN = "–"
 
@@ -102,3 +115,201 @@ def _longest(totals: Totals, *, on_device: bool) -> int:
 
 def _device(ns: int) -> str:
     return fmt.duration(ns) if ns else UNKNOWN
+
+
+def breakdown(found: StepBreakdown) -> Element:
+    """The bar of one breakdown and its table, below a heading."""
+    what, over = breakdown_title(found)
+    bar = strip(part_boxes(found.parts), 0, max(found.mean, 1), what, "step")
+    return section(what, bar, _table(found), over=over)
+
+
+def part_boxes(parts: tuple[tuple[str, int], ...]) -> tuple[Box, ...]:
+    """The parts one behind the other, from 0 on; those without time are left out."""
+    boxes, at = [], 0
+    for name, time in parts:
+        if time:
+            told = phase_name(name)
+            boxes.append(Box(at, at + time, f"{told}, {fmt.duration(time)}", name, told))
+        at += time
+    return tuple(boxes)
+
+
+def _table(found: StepBreakdown) -> Element:
+    head = element(
+        "tr",
+        element("th", "part"),
+        element("th", "time", class_="n"),
+        element("th", "share", class_="n"),
+    )
+    return element(
+        "table", element("thead", head), element("tbody", *_rows(found)), class_="narrow"
+    )
+
+
+def _rows(found: StepBreakdown) -> Iterator[Element]:
+    kinds = [name for name, time in found.parts if time]
+    for at, (name, time, share) in enumerate(breakdown_rows(found)):
+        is_part = at < len(kinds)
+        yield element(
+            "tr",
+            element("td", key(kinds[at]) if is_part else None, name),
+            element("td", f"{time / 100:.2f} ms", class_="n"),
+            element("td", f"{share / 10:.1f} %", class_="n"),
+            class_=None if is_part else "whole",
+        )
+
+
+def lines(facts: Facts) -> Iterator[Element]:
+    """A section for each list of lines, and one for the calls that wait for the GPU."""
+    for title, thread in thread_lines(facts):
+        yield section(title, _lines(thread))
+    found = syncs(facts)
+    if found is not None:
+        over = fmt.several(found.steps, "profiled step")
+        yield section(found.title, *_sync_calls(found), over=f"over {over}")
+
+
+def _lines(thread: LinesByTime) -> Element:
+    rows = [_line(line, thread.share(line)) for line in thread.listed]
+    return table(("line", "function"), rows, numbers=False)
+
+
+def _line(line: LineShare, share: float) -> Element:
+    name = named(line.short if line.file else line.source, line.source, share)
+    return element("tr", element("td", name), element("td", element("code", line.function)))
+
+
+def _sync_calls(found: SyncCalls) -> Iterator[Element]:
+    if not found.on_gpu:
+        yield element("p", NO_GPU)
+    if found.calls:
+        rows = [_sync_call(call, found.steps) for call in found.calls]
+        yield table(("call", "a step", "time a step", "longest"), rows)
+    else:
+        yield element("p", "None.")
+
+
+def _sync_call(call: SyncCall, steps: int) -> Element:
+    each = longest = UNKNOWN
+    if call.time >= 0:
+        each, longest = fmt.duration(call.time / steps), fmt.duration(call.longest)
+    name = element("code", call.short, title=call.source)
+    return table_row(name, f"{call.count / steps:.1f}", each, longest)
+
+
+HEADS = ("kernel", "calls", "device", "compute", "memory", "occupancy", "limited by", "ncu/trace")
+
+
+def measured(metrics: TraceMetrics | None) -> Element | None:
+    """A section; None without metrics, and where none of the kernels is in the trace."""
+    if metrics is None or not metrics.rows:
+        return None
+    names = short_names(row.name for row in metrics.rows)
+    missing = [f"Not in the trace: {name}." for name in short_names(metrics.unmatched).values()]
+    return section(
+        metrics.title,
+        # Eight columns are wider than a phone.
+        element(
+            "div",
+            table(HEADS, [_metrics_row(row, names[row.name]) for row in metrics.rows]),
+            class_="scroll",
+        ),
+        *(element("p", text, class_="dim") for text in (*LEGEND, *missing)),
+    )
+
+
+def _metrics_row(row: TraceRow, name: str) -> Element:
+    figures = row.figures
+    shares, limit = [UNKNOWN] * 3, "not measured by ncu"
+    if figures is not None:
+        shares = [rate(one) for one in (figures.compute, figures.memory, figures.occupancy)]
+        limit = figures.limit.value if figures.limit else "not known"
+    ratio = UNKNOWN if row.ratio is None else f"{row.ratio:.2f}x"
+    shown = element("code", name, title=row.name if row.name != name else None)
+    return table_row(shown, f"{row.calls:,}", fmt.duration(row.total_ns), *shares, limit, ratio)
+
+
+def recorded(report: Report) -> Iterator[Element]:
+    """A section for each that is known."""
+    phases, use = device_phases(report.facts), memory.gpu_memory(report.facts)
+    if phases is not None:
+        times = ((name, fmt.duration(time)) for name, time in phases.parts)
+        yield section(phases_title(phases), _pairs("phase", "time", times))
+    if use is not None:
+        yield section(MEMORY_TITLE, _pairs("memory", "size", memory_rows(use)))
+    if report.recording is not None:
+        lines = recording_lines(report.recording, report.facts)
+        items = (element("li", line.strip()) for line in lines)
+        yield section("Recording", element("ul", *items))
+
+
+def _pairs(name: str, value: str, pairs: Iterable[tuple[str, str]]) -> Element:
+    return table((name, value), [table_row(*pair) for pair in pairs])
+
+
+FEWEST = 2
+
+
+def ranks(facts: Facts) -> Element | None:
+    """The table of ranks; None where one process trains."""
+    found = table_of_ranks(facts)
+    if len(found.rows) < FEWEST:
+        return None
+    kinds = dict.fromkeys(name for row in found.rows for name, time in row.parts if time)
+    return element(
+        "figure",
+        table(_heads(found), [_rank_row(one, found) for one in found.rows]),
+        legend(tuple(kinds)),
+        element("figcaption", " ".join(map(_sentence, found.notes))) if found.notes else None,
+    )
+
+
+def _heads(found: RankTable) -> tuple[str, ...]:
+    heads = ["rank and parts of its step", "mean step", "without waits"]
+    if any(row.caused is not None for row in found.rows):
+        heads.append("waits caused")
+    if any(row.peak_memory is not None for row in found.rows):
+        heads.append("GPU memory")
+    return tuple(heads)
+
+
+def _rank_row(row: RankRow, found: RankTable) -> Element:
+    heads, known = _heads(found), bool(row.mean)
+    cells = [_time(row.mean if known else None), _time(row.own if known else None)]
+    if "waits caused" in heads:
+        cells.append(_time(row.caused))
+    if "GPU memory" in heads:
+        cells.append(UNKNOWN if row.peak_memory is None else fmt.size(row.peak_memory))
+    name = f"rank {row.rank}" + (f" on {row.host}" if len(_hosts(found)) > 1 else "")
+    slow = found.straggler if found.straggler and found.straggler.rank == row.rank else None
+    late = f" {fmt.duration(slow.lag)} behind the others" if slow else None
+    first = element(
+        "td",
+        name,
+        element("strong", late) if late else None,
+        strip(
+            _boxes(row), 0, _longest_step(found), f"parts of the step of rank {row.rank}", "rank"
+        ),
+    )
+    return element("tr", first, *(element("td", cell, class_="n") for cell in cells))
+
+
+def _boxes(row: RankRow) -> tuple[Box, ...]:
+    return part_boxes(row.parts)
+
+
+def _longest_step(found: RankTable) -> int:
+    return max(1, *(row.mean for row in found.rows))
+
+
+def _hosts(found: RankTable) -> set[str]:
+    return {row.host for row in found.rows if row.host}
+
+
+def _time(ns: int | None) -> str:
+    return UNKNOWN if ns is None else fmt.duration(ns)
+
+
+def _sentence(note: str) -> str:
+    return f"{note[0].upper()}{note[1:]}."

@@ -9,15 +9,89 @@ from msgspec import Meta
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Abstention
 from perftui.facts.gpu.device_phases import DeviceShare
+from perftui.facts.gpu.streams import LaunchDelays, Overlap, StreamWork
 from perftui.facts.gpu.sync_calls import SyncCalls
 from perftui.facts.ranks.slow_rank import SlowRank
 from perftui.report.kernel_metrics import TraceMetrics
 from perftui.report.outputs.common import Command, Ns, Redacted, Schema, Share
 from perftui.report.outputs.finding import BriefFinding, FindingOutput, FixOutput
-from perftui.report.outputs.trace import TraceOutput
 from perftui.report.recorded import Recorded, Snapshot
-from perftui.report.rows import OpRow, Totals
+from perftui.report.report import OpRow, Totals
 from perftui.run.manifest import Manifest
+
+
+class DeviceOutput(TypedDict):
+    """Activity of one device; times in nanoseconds, ``busy`` is the union over its streams."""
+
+    device: int
+    name: str
+    kernel_count: int
+    kernel_sum: int
+    memcpy_count: int
+    memcpy_sum: int
+    memset_count: int
+    memset_sum: int
+    start: int
+    end: int
+    busy: int
+    unlinked: int
+    idle: int
+    span: int
+
+
+class TraceStepOutput(TypedDict):
+    """One step of a trace; its parts sum to it."""
+
+    index: int
+    start: Ns
+    duration: Ns
+    parts_ns: dict[str, int]
+
+
+class IdleOutput(TypedDict):
+    """Idle time of a device by what the launching thread did meanwhile."""
+
+    device: int
+    cause: GapCause
+    total_ns: Ns
+    count: int
+    longest_ns: int | None
+    longest_start: int | None
+    line: str | None
+
+
+class GapOutput(TypedDict):
+    """One gap in which a device did nothing."""
+
+    device: int
+    start: Ns
+    duration: Ns
+    cause: GapCause
+    phase: str | None
+    operator: str | None
+    source: str | None
+
+
+class TraceOutput(TypedDict):
+    """A trace; times in nanoseconds since its start."""
+
+    devices: list[DeviceOutput]
+    device_properties: Any
+    streams: list[StreamWork]
+    steps: list[TraceStepOutput]
+    steps_told_by: Annotated[
+        str | None,
+        Meta(description="What the steps are derived from if the trace does not mark them."),
+    ]
+    idle_by_cause: list[IdleOutput]
+    idle_counts_all_gaps: bool
+    gaps: list[GapOutput]
+    gaps_total: int
+    communication: list[Overlap]
+    copies: list[Overlap]
+    launches: LaunchDelays | None
+    critical_path_ns: dict[str, int] | None
+
 
 Verdict = Annotated[
     str | None, Meta(description="The costliest finding in a sentence, or that it is healthy.")

@@ -9,6 +9,10 @@ from typing import Any
 
 import msgspec
 
+from perftui.report.check.as_json import CheckOutput
+from perftui.report.doctor import DoctorOutput
+from perftui.report.explain import ExplainOutput
+from perftui.report.isolation import IsolationOutput
 from perftui.report.outputs.changes import (
     ApplyOutput,
     BriefComparison,
@@ -18,14 +22,10 @@ from perftui.report.outputs.changes import (
     TuningOutput,
     UndoOutput,
 )
-from perftui.report.outputs.check import CheckOutput
-from perftui.report.outputs.doctor import DoctorOutput
-from perftui.report.outputs.explanation import ExplainOutput
-from perftui.report.outputs.isolation import IsolationOutput
-from perftui.report.outputs.probe import ProbeOutput
 from perftui.report.outputs.report import BriefReport, ReportOutput
-from perftui.report.outputs.runs import RunsOutput
-from perftui.report.outputs.special import MemoryOutput, MetricsOutput
+from perftui.report.probe import ProbeOutput
+from perftui.report.runs import RunsOutput
+from perftui.report.special import MemoryOutput, MetricsOutput
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from perftui.report.output_text import replacing_texts
 from perftui.report.redaction.redactor import Redactor
-from perftui.report.shown import replacing_texts
 
 WHAT = (
     "user names",

@@ -1,14 +1,109 @@
-"""Puts the same name, such as ``host-1``, in the place of the same private text."""
+"""Puts the same name, such as ``host-1``, in the place of the same private text.
+
+It is private because it is known to be, or by its form alone.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
 
-from perftui.report.redaction import patterns
-from perftui.report.redaction.known import Known, shown_program
+from perftui.format import middle
+from perftui.trace.text import printable
+
+_SHOWN_CELLS = 28
+"""Facts cut names of programs to so many cells."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Texts that are replaced wherever they occur, each once."""
+
+    users: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    homes: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    """Directories that paths are given relative to."""
+    paths: tuple[str, ...] = ()
+    """Others that occur as whole texts: blanks in them show nobody where they end."""
+    programs: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    """Secrets of the command line."""
+    uuids: tuple[str, ...] = ()
+
+
+def shown_program(name: str) -> str:
+    """The name of a program as facts have it."""
+    return middle(printable(name), _SHOWN_CELLS)
+
+
+PLACEHOLDER = r"(?<![\w-])(?:user|host|path|program|value|url|email|address|uuid)-\d+(?![\w-])"
+"""What stands for something redacted; it is left as it is."""
+
+_CHARACTER = r"[^\s/'\"`<>|;:,()\[\]{}&*?!\\]"
+
+REST = rf"(?:/{_CHARACTER}*)*"
+"""What may follow a directory."""
+
+PATH = (
+    rf"(?<![\w.~/>*)-])/{_CHARACTER}+(?:/{_CHARACTER}*)+"
+    rf"|(?<![\w~])~[\w.-]{{0,64}}(?:/{_CHARACTER}+)+"
+)
+"""An absolute path of two names or more, or one below a home."""
+
+_WORD = r"[^\s'\"`<>|;:,()*?\\/]+"
+
+WINDOWS_PATH = (
+    rf"(?<![A-Za-z0-9])[A-Za-z]:(?:\\{{1,2}}{_WORD}(?: {_WORD})*(?=\\))*\\{{1,2}}{_WORD}"
+    r"|(?<!\\)\\\\[\w.-]+(?:\\[\w.$-]+)+"
+)
+"""Blanks end the last name only."""
+
+URL = (
+    r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s'\"`<>|()]+"
+    r"|(?<![\w-])git@[\w.-]+:[\w./-]+"
+)
+
+EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+"
+
+KEY = (
+    r"(?<![A-Za-z0-9])(?:"
+    r"hf_[A-Za-z0-9]{16,}"
+    r"|sk-[A-Za-z0-9_-]{16,}"
+    r"|gh[pousr]_[A-Za-z0-9]{16,}"
+    r"|github_pat_\w{16,}"
+    r"|glpat-[\w-]{16,}"
+    r"|xox[abpr]-[\w-]{10,}"
+    r"|A[KS]IA[A-Z0-9]{16}"
+    r"|AIza[\w-]{30,}"
+    r"|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"
+    r")"
+)
+"""Keys of Hugging Face, OpenAI, GitHub, GitLab, Slack, AWS and Google, and JSON Web Tokens."""
+
+_HEX = "[0-9a-fA-F]"
+
+UUID = (
+    rf"(?<![A-Za-z0-9])(?:(?:GPU|MIG)-)?{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}"
+    r"(?![A-Za-z0-9])"
+)
+
+_BYTE = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+
+ADDRESS = (
+    rf"(?<![\w.])(?:{_BYTE}\.){{3}}{_BYTE}(?![\w]|\.\d)"
+    rf"|(?<![\w:])(?:{_HEX}{{1,4}}:){{2,7}}(?::?{_HEX}{{1,4}}){{0,6}}(?:%\w+)?(?![\w:])"
+    rf"|(?<![\w:])(?:{_HEX}{{2}}:){{5}}{_HEX}{{2}}(?![\w:])"
+    rf"|(?<![\w:])fe80:(?::?{_HEX}{{1,4}}){{1,7}}(?:%\w+)?(?![\w:])"
+)
+"""Addresses of IP, versions 4 and 6, and of network cards. A time of day has no more than two
+colons and is none."""
+
+PIDS = r"(?<!\w)pids? \d+(?:, \d+)*"
+
 
 OURS = ("pytorch.org", "perfetto.dev", "nvidia.com", "python.org")
 """Hosts of the documentation that answers name."""
@@ -18,7 +113,7 @@ SYSTEM = ("/dev/", "/proc/sys/", "/sys/", "/usr/bin/", "/usr/lib/", "/bin/", "/e
 
 _INSTALLED = re.compile(r"(?:site|dist)-packages/.*", re.DOTALL)
 _STANDARD = re.compile(r"(?<=/)python3\.\d+/.*", re.DOTALL)
-_ANY_PATH = re.compile(rf"{patterns.PATH}|{patterns.WINDOWS_PATH}")
+_ANY_PATH = re.compile(rf"{PATH}|{WINDOWS_PATH}")
 
 
 class Redactor:
@@ -28,24 +123,24 @@ class Redactor:
         self._known = known
         self._numbers: dict[str, dict[str, int]] = {}
         self._kept: dict[str, str] = {}
-        self._placeholder = re.compile(patterns.PLACEHOLDER)
+        self._placeholder = re.compile(PLACEHOLDER)
         names = {
             "value": _any(known.values),
-            "uuid": f"{_any(known.uuids)}|{patterns.UUID}",
+            "uuid": f"{_any(known.uuids)}|{UUID}",
             "host": f"(?i:{_any(known.hosts)})",
             "user": _any(known.users),
         }
         groups = {
-            "placeholder": patterns.PLACEHOLDER,
-            "secret": f"{names['value']}|{patterns.KEY}",
-            "url": patterns.URL,
-            "email": patterns.EMAIL,
+            "placeholder": PLACEHOLDER,
+            "secret": f"{names['value']}|{KEY}",
+            "url": URL,
+            "email": EMAIL,
             "uuid": names["uuid"],
-            "path": f"{_places(known)}|{patterns.PATH}|{patterns.WINDOWS_PATH}",
-            "program": f"{patterns.PIDS}(?: {_any(known.programs)})?|{_any(_telling(known))}",
+            "path": f"{_places(known)}|{PATH}|{WINDOWS_PATH}",
+            "program": f"{PIDS}(?: {_any(known.programs)})?|{_any(_telling(known))}",
             "host": names["host"],
             "user": names["user"],
-            "address": patterns.ADDRESS,
+            "address": ADDRESS,
         }
         self._groups = re.compile("|".join(f"(?P<{name}>{one})" for name, one in groups.items()))
         private = (*names.values(), _directories((*known.homes, *known.projects)))
@@ -88,7 +183,7 @@ class Redactor:
         if kind == "url":
             return text if _is_ours(text) else self.number("url", text)
         if kind == "program":
-            return self.program(re.sub(f"{patterns.PIDS} ", "", text))
+            return self.program(re.sub(f"{PIDS} ", "", text))
         if kind == "host":
             return self.host(text)
         return self.number("value" if kind == "secret" else kind, text)
@@ -150,7 +245,7 @@ def _literal(names: Iterable[str]) -> str:
 def _places(known: Known) -> str:
     """Known directories with what is below, and known paths that a pattern would not find whole."""
     odd = [one for one in known.paths if not _ANY_PATH.fullmatch(one)]
-    return f"{_directories((*known.projects, *known.homes, *odd))}{patterns.REST}"
+    return f"{_directories((*known.projects, *known.homes, *odd))}{REST}"
 
 
 def _directories(names: Iterable[str]) -> str:

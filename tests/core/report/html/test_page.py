@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftui.report.breakdown import breakdown_rows
 from perftui.report.html.element import cleaned
 from perftui.report.html.page import POLICY, render
 from perftui.report.report import make_report
 from perftui.report.subject import Subject, load_subject
+from perftui.report.wording import breakdown_rows
 from tests.core.diagnosis.stack_runs import run_with, stack_table
 from tests.core.report.html.pages import cells, read, section
 from tests.core.report.html.stories import NASTY, gpu_trace, of, run_with_fix

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.report.html.element import written
-from perftui.report.html.step_chart import HEIGHT, MOST_DOTS, MOST_SLOW, step_chart
-from perftui.report.html.step_times import StepTimes
+from perftui.report.html.step_chart import HEIGHT, MOST_DOTS, MOST_SLOW, StepTimes, step_chart
 from tests.core.report.html.pages import Node, read
 
 MS = 1_000_000

@@ -7,8 +7,7 @@ import re
 import pytest
 
 from perftui.analysis.model import GapCause
-from perftui.report.html.colours import hue
-from perftui.report.html.style import style_sheet
+from perftui.report.html.style import hue, style_sheet
 from perftui.run.columns import PHASES
 
 LEGIBLE = 4.5

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from perftui.report import as_json, brief, folded_stacks, markdown, text
-from perftui.report.csv_tables import TABLES, table_named
-from perftui.report.csv_text import csv_text
+from perftui.report.csv_tables import TABLES, csv_text, table_named
 from perftui.report.html import page
 from perftui.report.perfetto import write_perfetto
 from perftui.report.redaction.redact import redacted, rendered

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.report.redaction.arguments import secrets_of
-from perftui.report.redaction.known import Known
-from perftui.report.redaction.private import known_here
-from perftui.report.redaction.redactor import Redactor
+from perftui.report.redaction.private import known_here, secrets_of
+from perftui.report.redaction.redactor import Known, Redactor
 from tests.core.report.redaction.planted import PROGRAM, UUID
 
 KNOWN = Known(

@@ -8,7 +8,9 @@ from typing import Annotated, Any, TypedDict
 
 from msgspec import Meta
 
+from perftui.report.check.as_json import CheckOutput
 from perftui.report.csv_tables import TABLES
+from perftui.report.explain import ExplainOutput
 from perftui.report.outputs.changes import (
     ApplyOutput,
     BriefComparison,
@@ -17,12 +19,10 @@ from perftui.report.outputs.changes import (
     TrialOutput,
     UndoOutput,
 )
-from perftui.report.outputs.check import CheckOutput
 from perftui.report.outputs.common import Schema
-from perftui.report.outputs.explanation import ExplainOutput
 from perftui.report.outputs.report import BriefReport
-from perftui.report.outputs.runs import RunsOutput
 from perftui.report.outputs.schema import schema_for
+from perftui.report.runs import RunsOutput
 from perftui_tui.commands.line import WORDS
 from perftui_tui.commands.mcp_server.arguments import Argument, Kind
 

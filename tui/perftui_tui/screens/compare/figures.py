@@ -11,8 +11,7 @@ from perftui.experiments.changes import BYTES, NS, SHARE, FigureChange
 from perftui.experiments.comparison import Comparison, PhaseChange, Verdict
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.format import middle
-from perftui.report.comparison import difference_lines
-from perftui.report.comparison_tables import value_of
+from perftui.report.comparison import difference_lines, value_of
 from perftui.run.columns import phase_name
 from perftui.trace.text import printable
 from perftui_tui.look.format import per_second

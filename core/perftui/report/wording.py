@@ -1,0 +1,141 @@
+"""What all forms of a report say in the same words: heading, mean step, figures, fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure, Finding
+from perftui.experiments.proof import Proof, read_proof
+from perftui.facts.rounding import apportioned
+from perftui.facts.step.own_cost import cost_text, over_budget, overhead_budget
+from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.steps import step_breakdown, step_count
+from perftui.fixes.model import FixOption
+from perftui.report.output_text import printable
+from perftui.report.report import Report
+from perftui.run.columns import phase_name
+from perftui.run.layout import trials_of
+from perftui.run.manifest import Manifest, Status
+
+NO_VERDICT = "No verdict: nothing was found, but too little is known to call it healthy."
+
+
+def heading(report: Report) -> Iterator[str]:
+    """What was run or recorded, on what, and how its steps were; a line each."""
+    subject = report.subject
+    if subject.run is None:
+        yield printable(subject.name)
+        return
+    manifest = subject.run.manifest
+    yield printable(f"{manifest.script} - {status_text(manifest)}")
+    yield printable(f"run {manifest.run_id} on {manifest.host}, {hardware_text(manifest)}")
+    yield from steps_text(report)
+    yield from overhead_text(report)
+
+
+def steps_text(report: Report) -> Iterator[str]:
+    """How the steady steps of a run were; nothing without any."""
+    steady = step_breakdown(report.facts)
+    if steady:
+        yield (
+            f"{fmt.several(steady.count, 'steady step')} of {step_count(report.facts)}: "
+            f"mean {fmt.duration(steady.mean)}, median {fmt.duration(steady.p50)}, "
+            f"p95 {fmt.duration(steady.p95)}, {steady.steps_per_second:.1f} steps/s"
+        )
+
+
+def overhead_text(report: Report) -> Iterator[str]:
+    """What perftui took of a run, where that is more than its limit."""
+    share, budget = over_budget(report.facts), overhead_budget(report.facts)
+    if share is not None and budget is not None:
+        yield cost_text(share, budget)
+
+
+def status_text(manifest: Manifest) -> str:
+    """How a run ended, or that it goes on."""
+    if manifest.message:
+        return manifest.message
+    if manifest.stopped:
+        return f"{manifest.stopped} (code {manifest.exit_code})"
+    if manifest.status is Status.EXITED:
+        return f"exited with code {manifest.exit_code}"
+    if manifest.status is Status.KILLED:
+        return f"killed by a signal (code {manifest.exit_code})"
+    if manifest.status is Status.LOST:
+        return "lost: its recorder died before it ended"
+    return str(manifest.status.value)
+
+
+def hardware_text(manifest: Manifest) -> str:
+    """The cores and GPUs that a training may use."""
+    gpus = ", ".join(manifest.gpus) or "no GPU"
+    # 0 where an older or foreign manifest has none.
+    cores = fmt.several(manifest.cpu_count, "core") if manifest.cpu_count else "cores unknown"
+    return f"{cores}, {gpus}"
+
+
+def breakdown_title(found: StepBreakdown) -> tuple[str, str]:
+    """Of what the parts are, and the mean of how many steps that is."""
+    where = "in the training thread" if found.of_run else "in the trace"
+    over = f"mean of {fmt.several(found.count, 'step')}" if found.count else "all of it"
+    return f"Where the time goes {where}", over
+
+
+def breakdown_rows(found: StepBreakdown) -> Iterator[tuple[str, int, int]]:
+    """The name of each part, hundredths of a millisecond and tenths of a per cent, then of the
+    whole; parts are rounded so that they sum to it."""
+    parts = [(name, value) for name, value in found.parts if value]
+    values = [value for _, value in parts]
+    times, shares = apportioned(values, (found.mean + 5_000) // 10_000), apportioned(values, 1000)
+    names = (phase_name(name) for name, _ in parts)
+    yield from zip(names, times, shares, strict=True)
+    yield "step" if found.count else "whole", sum(times), sum(shares)
+
+
+def valued(value: float | int | str, unit: str) -> str:
+    """A value with its unit, as a person reads it."""
+    if isinstance(value, str):
+        return value
+    if unit == "ns":
+        return fmt.duration(value)
+    if unit == "B":
+        return fmt.size(value)
+    # "g" keeps six digits, so counts are written whole.
+    number = str(value) if isinstance(value, int) else f"{value:g}"
+    return f"{number} %" if unit == "%" else number
+
+
+def short_value(figure: Figure) -> str:
+    """A value with its unit; of a place without its directories, which name a person's machine."""
+    value = valued(figure.shown_value, figure.unit)
+    place = figure.place
+    return place.short if place is not None and place.source == value else value
+
+
+def findings_with_fixes(report: Report) -> Iterator[tuple[Finding, list[FixOption]]]:
+    """Each finding with its fixes, without those that an earlier one has too."""
+    shown: set[str] = set()
+    for finding in report.diagnosis.findings:
+        fixes = [fix for fix in report.fixes if fix.fix in finding.fixes]
+        yield finding, [fix for fix in fixes if fix.fix not in shown]
+        shown |= {fix.fix for fix in fixes}
+
+
+def state_text(fix: FixOption) -> str:
+    """Why a fix is not offered; empty where it is."""
+    if fix.is_written:
+        return fix.why_not
+    return "" if fix.is_possible else "not possible here"
+
+
+def proof_of_fix(fix: FixOption, report: Report) -> Proof | None:
+    """What a trial of that very change found; None where there was none."""
+    run = report.subject.run
+    found = read_proof(trials_of(run.root), fix.fix) if run is not None else None
+    return found if found is not None and found.is_of(fix) else None
+
+
+def pairs_text(proof: Proof) -> str:
+    """``6 pairs of runs with the fix and without``."""
+    return f"{fmt.several(len(proof.pairs), 'pair')} of runs with the fix and without"

@@ -1,6 +1,7 @@
 """What the command line means, and what is said where it means nothing."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from perftui_tui.commands.line import CommandLine, UsageError, parse
 from perftui_tui.commands.replay import why_no_screen
 from perftui_tui.commands.run import launch_of
 from perftui_tui.commands.show import show
+from perftui_tui.commands.table import COMMANDS
 from perftui_tui.commands.target import Target
 from tests.core.report.special_files import three_lines, write_metrics, write_snapshot
 from tests.described import described
@@ -134,6 +136,13 @@ def test_the_budget_is_given_in_per_cent(text: str, share: float) -> None:
         (["report", "--csv", "kernels", "--ncu", "k.csv"], "makes no use of --ncu: drop it"),
         (["compare", "A", "B", "--csv", "steps"], "--csv belongs to report and diagnose"),
         (["--folded", "x.py"], "--folded belongs to report and diagnose"),
+        (
+            ["schema", "report", "--nvtx", "--window", "5"],
+            "--nvtx belongs to perftui SCRIPT, diagnose and demo, not to schema; see perftui schema",
+        ),
+        (["--json", "x.py"], "--json belongs to replay, report, diagnose, try"),
+        (["report", "--jsn"], "did you mean --json?; see perftui report --help"),
+        (["skill", "x"], "skill takes no arguments; unexpected 'x'"),
         (["--headless"], "no script given"),
         (["-m"], "-m needs a module"),
         (["--"], "-- needs a command"),
@@ -149,6 +158,7 @@ def test_errors_say_what_to_do(arguments: list[str], words: str) -> None:
     ("arguments", "words"),
     [
         (["trian.py"], "no such script: trian.py; did you mean train.py?"),
+        (["reprot"], "no such script: reprot; did you mean report?"),
         (["replay", "nothing.json"], "no such file: nothing.json"),
         (["replay", "a", "b"], "unexpected 'b'"),
         (["replay", "train.py"], "is a script"),
@@ -445,3 +455,43 @@ def test_how_often_the_main_thread_is_looked_at_can_be_said(tmp_path, monkeypatc
     assert launch_of(parse([*python, "x.py"])).stack_samples_per_second == STACK_RATE
     assert launch_of(parse([*python, "--stack-rate", "50", "x.py"])).stack_samples_per_second == 50
     assert launch_of(parse([*python, "--stack-rate", "0", "x.py"])).stack_samples_per_second == 0
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_fits_a_screen_and_has_its_own_options(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    named = {word.strip(",.") for line in lines for word in line.split() if word[:2] == "--"}
+    assert {f"--{option}" for option in COMMANDS[name].options} <= named | {"--"}
+    assert all(parse(shlex.split(one)[1:]) for one in COMMANDS[name].examples if ">" not in one)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("perftui rep", "replay report"),
+        ("perftui report --m", "--markdown"),
+        ("perftui try loader-w", "loader-workers"),
+        ("perftui check --fail-on w", "warning"),
+        ("perftui --headless tr", "try train.py"),
+    ],
+)
+def test_the_shell_completes_what_was_begun(
+    words: str,
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "train.py").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("_PERFTUI_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    assert main([]) == 0
+    found = [line.partition(",")[2] for line in capsys.readouterr().out.splitlines()]
+    assert " ".join(found) == expected

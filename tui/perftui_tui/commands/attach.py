@@ -20,8 +20,6 @@ def attach(line: CommandLine) -> int:
     Raises:
         UsageError: no such run lives, or there is no terminal to show it in.
     """
-    if len(line.words) > 1:
-        raise UsageError(f"attach takes one run; unexpected {line.words[1]!r}")
     root = _live_run(line)
     reason = why_headless(line)
     if reason is not None:

@@ -16,14 +16,12 @@ def demo(line: CommandLine) -> int:
     The copy is what a fix is written to: an installed package must never change.
 
     Raises:
-        UsageError: words were given, or the copy cannot be made.
+        UsageError: the copy cannot be made.
     """
     from dataclasses import replace
 
     from perftui_tui import demo as bundled
 
-    if line.words:
-        raise UsageError("demo takes no arguments")
     source = Path(bundled.__file__).with_name("train.py")
     try:
         script = Path(tempfile.mkdtemp(prefix="perftui-demo-")) / "train.py"

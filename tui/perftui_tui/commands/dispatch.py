@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from perftui_tui.commands.line import COMMANDS, DIAGNOSE, CommandLine, UsageError, parse
+from perftui_tui.commands import usage
 from perftui_tui.commands.output import log
+from perftui_tui.commands.table import COMMANDS
+
+if TYPE_CHECKING:
+    from perftui_tui.commands.line import CommandLine
 
 
 def dispatch(arguments: Sequence[str]) -> int:
@@ -15,6 +21,12 @@ def dispatch(arguments: Sequence[str]) -> int:
 
     2 is an error of ours, with one line on stderr; otherwise the code is the script's.
     """
+    if list(arguments) in ([], ["-h"], ["--help"]) and "_PERFTUI_COMPLETE" not in os.environ:
+        print(usage.overview())
+        return 0
+    # Help starts without the parser.
+    from perftui_tui.commands.line import UsageError, parse
+
     try:
         return _dispatch(parse(list(arguments)))
     except UsageError as error:
@@ -40,15 +52,7 @@ def dispatch(arguments: Sequence[str]) -> int:
 def _dispatch(line: CommandLine) -> int:
     if line.note:
         log(f"perftui: {line.note}")
-    if line.action == "help":
-        from perftui_tui.commands.usage import USAGE
-
-        print(USAGE)
-        return 0
-    if line.action == "version":
-        from perftui import __version__
-
-        print(f"perftui {__version__}")
+    if line.action == "printed":
         return 0
     return _command(line)
 
@@ -56,7 +60,7 @@ def _dispatch(line: CommandLine) -> int:
 def _command(line: CommandLine) -> int:
     """Each command is a function in the file of its name, which imports what is heavy itself."""
     name = line.action if line.action in COMMANDS else "run"
-    name = DIAGNOSE if line.reports else name
+    name = "diagnose" if line.reports else name
     # Some words for commands cannot be names in Python.
     name = {"try": "try_fix"}.get(name, name)
     command = getattr(import_module(f"perftui_tui.commands.{name}"), name)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perftui_tui.commands.exit_codes import DONE, ERROR
 from perftui_tui.commands.interpreter import interpreter
-from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.line import CommandLine
 from perftui_tui.commands.output import write, write_object
 
 
@@ -16,7 +16,7 @@ def doctor(line: CommandLine) -> int:
     where one fails.
 
     Raises:
-        UsageError: the interpreter is not there, or words are given.
+        UsageError: the interpreter is not there.
     """
     from perftui.doctor.examine import examine
     from perftui.doctor.row import State
@@ -24,8 +24,6 @@ def doctor(line: CommandLine) -> int:
     from perftui.run.layout import RUNS_DIRECTORY
     from perftui_tui.commands.terminal_rows import terminal_rows
 
-    if line.words:
-        raise UsageError(f"doctor takes only options; unexpected {line.words[0]!r}")
     python = interpreter(line)
     runs = Path(line.values.get("runs", RUNS_DIRECTORY)).absolute()
     rows = examine(python, runs, terminal_rows(line, os.environ))

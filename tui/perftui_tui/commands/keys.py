@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.line import CommandLine
 from perftui_tui.commands.output import log
 
 
-def keys(line: CommandLine) -> int:
-    """Print the table with a person's own keys; 1 where their file has something wrong.
-
-    Raises:
-        UsageError: something was named, but there is nothing to name.
-    """
-    if line.words:
-        raise UsageError(f"keys takes no arguments; unexpected {line.words[0]!r}")
+def keys(line: CommandLine) -> int:  # noqa: ARG001 - every command takes the line
+    """Print the table with a person's own keys; 1 where their file has something wrong."""
     from perftui_tui.keys.file import file_text, key_file, read_overrides
 
     path = key_file()

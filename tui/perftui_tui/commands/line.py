@@ -2,79 +2,33 @@
 
 from __future__ import annotations
 
-import difflib
+import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from perftui.trace.formats import ENDINGS
-from perftui.trace.remote import is_url
+import click
+
+from perftui_tui.commands import usage
 from perftui_tui.commands.quantities import bytes_in, seconds_in, share_in
+from perftui_tui.commands.table import COMMANDS, OPTIONS, RUN, Command, owners
 
-COMMANDS = (
-    *("replay", "attach", "report", "runs", "demo", "keys", "explain"),
-    *("try", "tune", "isolate", "apply", "undo", "compare", "schema", "skill"),
-    *("doctor", "probe", "check", "mcp"),
-)
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 DIAGNOSE = "diagnose"
 """Before a script, module or command: it is run for its report alone."""
 AGAIN = "again"
 """The action of ``diagnose RUN``."""
-FLAGS = (
-    "headless",
-    "nvtx",
-    "no-profile",
-    "stacks",
-    "shapes",
-    "memory",
-    "modules",
-    "memory-snapshot",
-    "nsys",
-    "syncs",
-    "ascii",
-    "json",
-    "brief",
-    "markdown",
-    "folded",
-    "redact",
-    "trust",
-    "dry-run",
-    "prune",
-    "github",
-    "allow-run",
-    "no-repeats",
-)
-BEHIND = "--"
-"""In ``compare``: behind it are the runs of the other side."""
-VALUES = (
-    "python",
-    "runs",
-    "window",
-    "steps",
-    "overhead",
-    "max-steps",
-    "theme",
-    "rank",
-    "top",
-    "ncu",
-    "stack-rate",
-    "budget",
-    "path",
-    "scheduler",
-    *("against", "max-regression", "fail-on", "inconclusive", "junit"),
-    *("older-than", "keep", "max-size"),
-    *("html", "csv", "perfetto"),
-)
+BEHIND = "-"
+"""Stands in the words of ``compare`` for ``--``, which a parser takes for itself; behind it are the
+runs of the other side."""
+COMPLETE = "_PERFTUI_COMPLETE"
+"""The variable by which a shell asks what can follow."""
 FORMS = ("html", "markdown", "csv", "folded", "perfetto")
 """What a report is written as in place of text; ``report`` and ``diagnose`` write one."""
 NUMBERS = ("window", "max-steps", "top", "keep")
-WORDS = {
-    "theme": ("dark", "light", "contrast", "ansi"),
-    "fail-on": ("critical", "warning", "info", "none"),
-    "inconclusive": ("pass", "fail"),
-}
-"""Options that take one of a few words."""
 MOST_STACK_RATE = 100
 """A second: more would take py-spy several per cent of a core."""
 PAGES = (".html", ".htm")
@@ -141,54 +95,255 @@ class CommandLine:
 
 
 def parse(arguments: list[str]) -> CommandLine:
-    """Read ``arguments``.
-
-    Commands of ours take their options after their name too, since nothing of theirs can be a
-    script's.
+    """Read ``arguments``; help, the version and completions are printed at once.
 
     Raises:
-        UsageError: an option is unknown or lacks its value, two of them exclude each other, or
-            nothing is to be run.
+        UsageError: an option is unknown, foreign or lacks its value, two of them exclude each
+            other, there are too many words, or nothing is to be run.
     """
-    flags: set[str] = set()
-    values: dict[str, str] = {}
-    words: list[str] = []
-    line = CommandLine("")
-    reports = arguments[:1] == [DIAGNOSE]
-    rest = iter(arguments[reports:])
-    for word in rest:
-        if word in ("-h", "--help"):
-            return CommandLine("help")
-        if word == BEHIND and line.action == "compare":
-            words.append(word)
-        elif word.startswith("-") and word != "-":
-            if line.action or word not in ("-m", "--", "-V", "--version"):
-                _option(word, rest, flags, values)
-                continue
-            if word in ("-V", "--version"):
-                return CommandLine("version")
-            line = CommandLine("module" if word == "-m" else "command")
-        elif not line.action:
-            line = _diagnosed(word) if reports else _target(word)
-            words += line.words
+    root = _Launcher(RUN, "perftui", COMMANDS)
+    if instruction := os.environ.get(COMPLETE):
+        from click.shell_completion import shell_complete
+
+        shell_complete(root, {}, "perftui", COMPLETE, instruction)
+        return CommandLine("printed")
+    try:
+        with root.make_context("perftui", list(arguments) or ["--help"]) as context:
+            line: CommandLine = root.invoke(context)
+    except click.exceptions.Exit:
+        return CommandLine("printed")
+    except click.ClickException as error:
+        raise _said(error) from error
+    _check(line)
+    return line
+
+
+class _Value(click.ParamType[str]):
+    """The value of an option, which is checked and kept as it is typed."""
+
+    name = "value"
+
+    def __init__(self, option: str) -> None:
+        self.option = option
+
+    def convert(self, value: str, *_: object) -> str:
+        """The same, where it is one."""
+        return _checked(self.option, value)
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - as the parser calls it
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """The words that there are, or files."""
+        from click.shell_completion import CompletionItem
+
+        words = OPTIONS[self.option].words
+        if self.option == "csv":
+            from perftui.report.csv_tables import TABLES
+
+            words = tuple(TABLES)
+        if words:
+            return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+        is_place = OPTIONS[self.option].value in ("FILE", "DIR", "PATH", "DATA", "BASE")
+        return [CompletionItem(incomplete, type="file")] if is_place else []
+
+
+def _parameter(name: str, *, hidden: bool = False) -> click.Option:
+    option = OPTIONS[name]
+    names = [f"--{name}", name.replace("-", "_")]
+    if option.value:
+        return click.Option(names, type=_Value(name), help=option.about, hidden=hidden)
+    return click.Option(names, is_flag=True, help=option.about, hidden=hidden)
+
+
+class _Words(click.Argument):
+    """What follows the name of a command and is no option of it."""
+
+    def __init__(self) -> None:
+        super().__init__(["words"], nargs=-1, type=click.UNPROCESSED)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of runs and what else a command can be about, or files."""
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name) for name in _names(ctx) if name.startswith(incomplete)]
+        return found or [CompletionItem(incomplete, type="file")]
+
+
+def _names(context: click.Context) -> list[str]:
+    """What a command can be about besides files."""
+    name = str(context.info_name)
+    if name == "explain":
+        from perftui.report.explain import names
+
+        return list(names())
+    if name == "schema":
+        from perftui.report.outputs.schema import OUTPUTS
+
+        return list(OUTPUTS)
+    fixes: list[str] = []
+    if name in ("try", "apply"):
+        from perftui.fixes.catalogue import CATALOGUE
+
+        fixes = list(CATALOGUE)
+    from perftui.run.layout import RUNS_DIRECTORY
+
+    runs = (path.name for path in Path(RUNS_DIRECTORY).glob("*/"))
+    return fixes + (sorted(runs, reverse=True) if name in COMMANDS or name == AGAIN else [])
+
+
+class _Leaf(click.Command):
+    """A command with its own options, before or after its words."""
+
+    def __init__(self, own: Command) -> None:
+        super().__init__(
+            own.name,
+            {"help_option_names": ["-h", "--help"]},
+            params=[*map(_parameter, own.options), _Words()],
+            callback=_line,
+        )
+        self.own = own
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As usual; two dashes of ``compare`` are a word."""
+        if self.own.name == "compare":
+            args = [BEHIND if word == "--" else word for word in args]
+        return super().parse_args(ctx, args)
+
+    def get_help(self, ctx: click.Context) -> str:  # noqa: ARG002 - as the parser calls it
+        """The command's own help."""
+        return usage.of_command(self.own)
+
+
+class _Launcher(click.Group):
+    """Options of ours, and then what is run with its own: ``perftui`` itself and ``diagnose``.
+
+    ``perftui`` takes the options of all commands, which may come before their name.
+    """
+
+    def __init__(self, own: Command, name: str, inner: dict[str, Command]) -> None:
+        options = OPTIONS if own is RUN else own.options
+        parameters: list[click.Parameter] = [
+            *(_parameter(option, hidden=option not in own.options) for option in options),
+            click.Option(["-m", "module"], is_flag=True, hidden=True),
+        ]
+        if own is RUN:
+            version = click.Option(
+                ["-V", "--version", "version"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_version,
+            )
+            parameters.append(version)
+        super().__init__(
+            name,
+            params=parameters,
+            callback=_nothing,
+            invoke_without_command=True,
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
+        self.own, self.inner = own, inner
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As usual; what was typed is kept, because two dashes are dropped."""
+        ctx.obj = list(args)
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """What the first word that is no option asks for."""
+        word, given = args[0], ctx.obj
+        if given[: len(given) - len(args)][-1:] == ["--"]:
+            action = "command"
+        elif ctx.params["module"]:
+            action = "module"
+        elif self.own is not RUN and Path(word).is_dir():
+            return AGAIN, _Leaf(self.own), args
+        elif word in self.inner:
+            own = self.inner[word]
+            inner = _Launcher(own, word, {}) if word == DIAGNOSE else _Leaf(own)
+            return word, inner, args[1:]
+        elif self.own is RUN and _opens(word):
+            return "replay", _Leaf(COMMANDS["replay"]), args
         else:
-            words.append(word)
-        if line.action not in (*COMMANDS, AGAIN):
-            words += rest
-    if not arguments:
-        return CommandLine("help")
-    whole = replace(
-        line, words=tuple(words), flags=frozenset(flags), values=values, reports=reports
+            action = "script"
+        return action, _Leaf(RUN._replace(options=())), ["--", *args]
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands and files; a shell alone knows how to go on in a directory."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        found = [
+            CompletionItem(one.name, help=one.about)
+            for one in self.inner.values()
+            if one.name.startswith(incomplete)
+        ]
+        if not found:
+            return [CompletionItem(incomplete, type="file")]
+        files = (path for path in Path().glob(f"{incomplete}*") if path.is_file())
+        return found + [CompletionItem(path.name) for path in sorted(files)]
+
+    def get_help(self, ctx: click.Context) -> str:  # noqa: ARG002 - as the parser calls it
+        """All commands, or those of ``diagnose``."""
+        return usage.overview() if self.own is RUN else usage.of_command(self.own)
+
+
+def _version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        from perftui import __version__
+
+        click.echo(f"perftui {__version__}")
+        context.exit()
+
+
+@click.pass_context
+def _nothing(context: click.Context, /, **_: object) -> None:
+    """Where nothing is named, say what is missing."""
+    if context.invoked_subcommand is not None:
+        return
+    missing = "command" if context.obj[-1:] == ["--"] else ""
+    missing = "module" if context.params["module"] else missing
+    raise UsageError(f"{MISSING[missing]}; see perftui --help")
+
+
+@click.pass_context
+def _line(context: click.Context, /, **_: object) -> CommandLine:
+    """What was typed, from ``perftui`` to the last word."""
+    contexts = [context]
+    while contexts[0].parent is not None:
+        contexts.insert(0, contexts[0].parent)
+    given = {
+        name.replace("_", "-"): value
+        for one in contexts
+        for name, value in one.params.items()
+        if name not in ("words", "module") and value is not None and value is not False
+    }
+    action, words = str(context.info_name), tuple(context.params["words"])
+    reports = contexts[1].info_name == DIAGNOSE
+    own = COMMANDS[DIAGNOSE] if reports else COMMANDS.get(action, RUN)
+    for name in given:
+        if name not in own.options:
+            raise UsageError(_foreign(name, own))
+    is_ours = action in COMMANDS or action == AGAIN
+    if is_ours and len(words) > own.most:
+        raise UsageError(f"{own.name} takes {own.noun}; unexpected {words[own.most]!r}")
+    return CommandLine(
+        action,
+        words,
+        frozenset(name for name, value in given.items() if value is True),
+        {name: value for name, value in given.items() if value is not True},
+        _same_name(action, contexts[0].obj) if is_ours else "",
+        reports,
     )
-    _check(whole)
-    return whole
 
 
 def _check(line: CommandLine) -> None:
-    if not line.words and line.action in MISSING:
-        raise UsageError(f"{MISSING[line.action]}; see perftui --help")
-    if "redact" in line.flags and line.action != "report" and not line.reports:
-        raise UsageError("--redact belongs to report and diagnose")
     forms = [form for form in FORMS if form in line.flags or form in line.values]
     if not forms:
         return
@@ -203,27 +358,11 @@ def _check_form(form: str, line: CommandLine) -> None:
     """Markdown is passed over where it means nothing; the others would leave out what they name."""
     if form == "markdown":
         return
-    if line.action != "report" and not line.reports:
-        raise UsageError(f"--{form} belongs to report and diagnose")
     unused = [name for name in ("ncu", "top") if name in line.values]
     if form in ("html", "csv"):
         unused = [name for name in unused if name != "top"]
     if unused:
         raise UsageError(f"--{form} makes no use of --{unused[0]}: drop it")
-
-
-def _option(word: str, rest: Iterator[str], flags: set[str], values: dict[str, str]) -> None:
-    name, equals, value = word.removeprefix("--").partition("=")
-    if not word.startswith("--") or name not in (*FLAGS, *VALUES):
-        raise UsageError(f"unknown option {word}{_suggestion(name)}; see perftui --help")
-    if name in FLAGS:
-        if equals:
-            raise UsageError(f"--{name} takes no value")
-        flags.add(name)
-        return
-    if not equals:
-        value = next(rest, "")
-    values[name] = _checked(name, value)
 
 
 def _checked(name: str, value: str) -> str:
@@ -245,10 +384,11 @@ def _checked(name: str, value: str) -> str:
         raise UsageError(f"--rank needs a whole number, not {value!r}")
     _check_limit(name, value)
     _check_value_of_form(name, value)
-    if name == "theme" and value not in WORDS[name]:
-        raise UsageError(f"there is no theme {value!r}; there are {', '.join(WORDS[name])}")
-    if name in WORDS and value not in WORDS[name]:
-        raise UsageError(f"--{name} needs one of {', '.join(WORDS[name])}, not {value!r}")
+    words = OPTIONS[name].words
+    if words and value not in words:
+        if name == "theme":
+            raise UsageError(f"there is no theme {value!r}; there are {', '.join(words)}")
+        raise UsageError(f"--{name} needs one of {', '.join(words)}, not {value!r}")
     return value
 
 
@@ -281,25 +421,54 @@ def _first_and_last(value: str) -> tuple[int, int | None]:
     return first, last or None
 
 
-def _suggestion(name: str) -> str:
-    near = difflib.get_close_matches(name.lstrip("-"), (*FLAGS, *VALUES, "help", "version"), 1, 0.6)
-    return f", did you mean --{near[0]}?" if near else ""
+def _said(error: click.ClickException) -> UsageError:
+    """What is wrong with an option, in our words."""
+    context = getattr(error, "ctx", None)
+    own = getattr(context and context.command, "own", RUN)
+    if isinstance(error, click.NoSuchOption):
+        name = error.option_name.lstrip("-")
+        if name in OPTIONS:
+            return UsageError(_foreign(name, own))
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, (*own.options, "help"), 1, 0.6)
+        near = near or get_close_matches(name, (*OPTIONS, "version"), 1, 0.6)
+        hint = f", did you mean --{near[0]}?" if near else ""
+        return UsageError(f"unknown option {error.option_name}{hint}; see {_help_of(own)}")
+    if isinstance(error, click.BadOptionUsage):
+        name = error.option_name.lstrip("-")
+        is_flag = name in OPTIONS and not OPTIONS[name].value
+        return UsageError(f"--{name} takes no value" if is_flag else f"--{name} needs a value")
+    return UsageError(error.format_message())
 
 
-def _diagnosed(word: str) -> CommandLine:
-    """A script, or where a directory is named the run in it, which is repeated."""
-    return CommandLine(AGAIN if Path(word).is_dir() else "script", (word,))
+def _foreign(name: str, own: Command) -> str:
+    *names, last = owners(name)
+    takers = f"{', '.join(names)} and {last}" if names else last
+    to = "" if own is RUN else f", not to {own.name}"
+    return f"--{name} belongs to {takers}{to}; see {_help_of(own)}"
 
 
-def _target(word: str) -> CommandLine:
-    """What the first word that is no option asks for."""
+def _help_of(own: Command) -> str:
+    return f"perftui {own.name} --help" if own.name in COMMANDS else "perftui --help"
+
+
+def _same_name(word: str, given: list[str]) -> str:
+    if word not in given or not Path(word).exists():
+        return ""
+    return f"running the command {word}; to run the file of that name, type ./{word}"
+
+
+def _opens(word: str) -> bool:
+    """Whether it is a run or a trace, which is shown; anything else is run."""
     path = Path(word)
-    if word in COMMANDS:
-        note = f"running the command {word}; to run the file of that name, type ./{word}"
-        return CommandLine(word, note=note if path.exists() else "")
-    if is_url(word) or path.is_dir() or word.lower().endswith(ENDINGS) or _has_report(path):
-        return CommandLine("replay", (word,))
-    return CommandLine("script", (word,))
+    if path.suffix == ".py" and path.is_file():
+        return False
+    # A script starts without what only traces need.
+    from perftui.trace.formats import ENDINGS
+    from perftui.trace.remote import is_url
+
+    return is_url(word) or path.is_dir() or word.lower().endswith(ENDINGS) or _has_report(path)
 
 
 def _has_report(path: Path) -> bool:

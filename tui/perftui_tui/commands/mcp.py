@@ -22,8 +22,6 @@ def mcp(line: CommandLine) -> int:
     Raises:
         UsageError: the SDK is not installed, or too old, or stdin is no client.
     """
-    if line.words:
-        raise UsageError(f"mcp takes no path; unexpected {line.words[0]!r}")
     # Its second release split the types from the rest.
     if importlib.util.find_spec("mcp_types") is None or importlib.util.find_spec("mcp") is None:
         raise UsageError(NO_SDK)

@@ -14,15 +14,13 @@ def probe(line: CommandLine) -> int:
     """Measure the ceilings of the machine, keep and print them; 1 where torch cannot be used.
 
     Raises:
-        UsageError: the interpreter or the path is not there, or words are given.
+        UsageError: the interpreter or the path is not there.
     """
     from perftui.probe import probe as probing
     from perftui.probe.ceilings import keep
     from perftui.probe.probe import WorkerError
     from perftui.report.probe import as_object, text
 
-    if line.words:
-        raise UsageError(f"probe takes only options; unexpected {line.words[0]!r}; see --path")
     path = Path(line.values.get("path", "")).absolute()
     if not path.exists():
         raise UsageError(f"--path {path}: no such file or directory")

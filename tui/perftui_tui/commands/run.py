@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from perftui_tui.commands.interpreter import training_interpreter
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import log
+from perftui_tui.commands.table import COMMANDS
 from perftui_tui.commands.terminal import why_headless
 
 if TYPE_CHECKING:
@@ -163,7 +164,9 @@ def _script(word: str) -> Path:
     path = Path(word)
     if path.is_file():
         return path
-    near = difflib.get_close_matches(word, [p.name for p in Path.cwd().glob("*.py")], 1)
+    near = difflib.get_close_matches(
+        word, [*(p.name for p in Path.cwd().glob("*.py")), *COMMANDS], 1
+    )
     hint = f"did you mean {near[0]}?" if near else "name the script as you would for python"
     raise UsageError(f"no such script: {word}; {hint}")
 

@@ -24,7 +24,7 @@ def runs(line: CommandLine) -> int:
     with ``--prune`` delete those that exceed the limits given.
 
     Raises:
-        UsageError: it names several, or what is no directory, or limits without ``--prune``.
+        UsageError: it names what is no directory, or limits without ``--prune``.
     """
     from perftui.experiments.history import listed
     from perftui.run.history import list_runs
@@ -76,8 +76,6 @@ def _directory(line: CommandLine) -> Path:
     if not line.words:
         return runs_directory(line)
     directory = Path(line.words[0]).absolute()
-    if len(line.words) > 1:
-        raise UsageError(f"runs takes one directory; unexpected {line.words[1]!r}")
     if not directory.is_dir():
         raise UsageError(f"{directory} is not a directory")
     inside = directory / RUNS_DIRECTORY

@@ -15,8 +15,6 @@ def schema(line: CommandLine) -> int:
     from perftui.report.as_json import encode_object
     from perftui.report.outputs.schema import OUTPUTS, all_schemas, schema_of
 
-    if len(line.words) > 1:
-        raise UsageError(f"schema takes one name; unexpected {line.words[1]!r}")
     name = line.words[0] if line.words else None
     if name is not None and name not in OUTPUTS:
         raise UsageError(f"{name!r} prints no JSON; there are {', '.join(OUTPUTS)}")

@@ -31,10 +31,8 @@ def find_target(line: CommandLine) -> Target:
     """The path given, a run's id, or the newest run; of a directory of traces the rank asked for.
 
     Raises:
-        UsageError: there is none, or too many words were given.
+        UsageError: there is none.
     """
-    if len(line.words) > 1:
-        raise UsageError(f"{line.action} takes one path; unexpected {line.words[1]!r}")
     rank = line.number("rank")
     word = line.words[0] if line.words else None
     target = _newest(runs_directory(line)) if word is None else _named(word, rank, line)

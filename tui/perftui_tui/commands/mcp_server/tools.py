@@ -23,8 +23,8 @@ from perftui.report.outputs.common import Schema
 from perftui.report.outputs.report import BriefReport
 from perftui.report.outputs.schema import schema_for
 from perftui.report.runs import RunsOutput
-from perftui_tui.commands.line import WORDS
 from perftui_tui.commands.mcp_server.arguments import Argument, Kind
+from perftui_tui.commands.table import OPTIONS
 
 ROWS = 10
 """Items in each table of an answer, where no other number is asked for."""
@@ -189,7 +189,7 @@ READING = (
                 "fail_on",
                 "The least severity that fails (default critical).",
                 option="fail-on",
-                choices=WORDS["fail-on"],
+                choices=OPTIONS["fail-on"].words,
             ),
             Argument(
                 "max_regression",
@@ -200,7 +200,7 @@ READING = (
                 "inconclusive",
                 "Whether a check that is not certain passes (default) or fails.",
                 option="inconclusive",
-                choices=WORDS["inconclusive"],
+                choices=OPTIONS["inconclusive"].words,
             ),
             _ROWS,
         ),

@@ -1,0 +1,320 @@
+"""Every option and every command, once: the command line and its help are made from them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Option(NamedTuple):
+    """An option: a flag, or one that takes a value."""
+
+    name: str
+    value: str
+    """What its value is called; empty for a flag."""
+    about: str
+    words: tuple[str, ...] = ()
+    """The values that there are, where it takes one of a few words."""
+
+
+class Command(NamedTuple):
+    """A command, with what a person needs to use it."""
+
+    name: str
+    takes: str
+    """What may follow its name, as it is shown."""
+    about: str
+    options: tuple[str, ...]
+    examples: tuple[str, str]
+    most: int = 1
+    """How many words may follow."""
+    noun: str = ""
+    """What it says that it takes where too many do."""
+    more: str = ""
+    """What its own help adds."""
+
+
+OPTIONS = {
+    one.name: one
+    for one in (
+        Option("python", "PATH", "interpreter of the script (default: the first with torch)"),
+        Option("runs", "DIR", "where runs are kept (default: .perftui/runs)"),
+        Option("headless", "", "no app, only what is printed"),
+        Option("no-profile", "", "time the steps, but profile no windows"),
+        Option("window", "N", "steps in each profiled window (default: 50 ms, at most 10)"),
+        Option("steps", "A[-B]", "profile one window, from step A (to B)"),
+        Option("overhead", "P", "budget in per cent of the run, with windows (default 1%)"),
+        Option("shapes", "", "record the input shapes of operators in windows"),
+        Option("stacks", "", "record Python stacks in windows"),
+        Option("memory", "", "record allocations in windows"),
+        Option("modules", "", "mark module calls in windows, at 3 us each"),
+        Option(
+            "memory-snapshot",
+            "",
+            "save GPU allocations at the memory peak and when memory runs out; torch takes 2 us "
+            "for each allocation of the whole run",
+        ),
+        Option("syncs", "", "count calls that wait for the GPU in windows, by line"),
+        Option("stack-rate", "N", "stack samples a second, by py-spy (default 10; 0: none)"),
+        Option("nsys", "", "record the windows with Nsight Systems, with NVTX ranges"),
+        Option("nvtx", "", "mark phases as NVTX ranges, for your own nsys"),
+        Option("max-steps", "N", "end the training after N training steps"),
+        Option("rank", "N", "the rank to open, of a directory of traces or a run"),
+        Option("ncu", "FILE", "add what limits each kernel, from CSV of Nsight Compute"),
+        Option(
+            "theme",
+            "NAME",
+            "dark (default), light, contrast, ansi",
+            ("dark", "light", "contrast", "ansi"),
+        ),
+        Option("ascii", "", "draw with ASCII only"),
+        Option("top", "N", "rows in each table (default: 10 in text, all in JSON)"),
+        Option("json", "", "print JSON"),
+        Option("brief", "", "at most 2,000 bytes"),
+        Option("markdown", "", "print Markdown, for a pull request"),
+        Option("html", "FILE", "write one HTML file with charts, for a mail"),
+        Option("csv", "TABLE", "operators, kernels, modules, steps, gaps, findings as CSV"),
+        Option("folded", "", "print folded stacks, for flamegraph.pl or speedscope"),
+        Option("perfetto", "FILE", "write the trace with our tracks, for ui.perfetto.dev"),
+        Option("redact", "", "leave out names of users and hosts, paths, addresses, keys"),
+        Option("scheduler", "ADDR", "let a Dask cluster read a directory of ranks"),
+        Option("path", "DATA", "measure the disk that holds DATA (default: this directory)"),
+        Option("budget", "TIME", "start no further fix after this time (90s, 15m, 2h)"),
+        Option(
+            "trust", "", "run the command of a run that you did not record, and write to its source"
+        ),
+        Option("dry-run", "", "show the change, write or delete nothing"),
+        Option("no-repeats", "", "only the two runs, without others of the same command"),
+        Option(
+            "fail-on",
+            "LEVEL",
+            "critical (default), warning, info, none; with --against, only findings that the "
+            "baseline does not have",
+            ("critical", "warning", "info", "none"),
+        ),
+        Option(
+            "against",
+            "BASE",
+            "compare with this run or trace, the newest earlier run of the same command (newest), "
+            "or all of them (history)",
+        ),
+        Option("max-regression", "P", "how much slower a step may be (default 5%)"),
+        Option(
+            "inconclusive",
+            "W",
+            "pass (default) or fail if a check is not certain",
+            ("pass", "fail"),
+        ),
+        Option("junit", "FILE", "also write JUnit XML"),
+        Option("github", "", "also print annotations for GitHub Actions"),
+        Option("allow-run", "", "also offer diagnose, try, apply and undo"),
+        Option("prune", "", "delete the runs that exceed all given limits"),
+        Option("older-than", "TIME", "runs that ended longer ago (12h, 30d, 8w)"),
+        Option("keep", "N", "all but the newest N"),
+        Option("max-size", "SIZE", "the oldest, until the rest takes no more (500M, 5G)"),
+    )
+}
+
+RECORDING = (
+    *("python", "runs", "no-profile", "window", "steps", "overhead", "shapes", "stacks", "memory"),
+    *("modules", "memory-snapshot", "syncs", "stack-rate", "nsys", "nvtx", "max-steps"),
+)
+APP = ("headless", "theme", "ascii")
+REPORT = (
+    *("top", "json", "brief", "markdown", "html", "csv", "folded", "perfetto", "redact", "trust"),
+)
+
+RUN = Command(
+    "SCRIPT",
+    "",
+    "run a training script and watch it",
+    (*RECORDING, *APP),
+    ("perftui train.py --lr 0.1", "perftui -- torchrun --nproc-per-node 2 train.py"),
+)
+
+COMMANDS = {
+    one.name: one
+    for one in (
+        Command(
+            "replay",
+            "[PATH or RUN]",
+            "open a trace or a run (default: the newest run)",
+            (*("runs", "rank", "ncu", *APP), *("json", "brief", "markdown", "top", "trust")),
+            ("perftui replay", "perftui replay trace.json.gz --ncu kernels.csv"),
+            noun="one path",
+        ),
+        Command(
+            "attach",
+            "[RUN]",
+            "watch a running training (default: the newest)",
+            ("runs", *APP),
+            ("perftui attach", "perftui attach 7729"),
+            noun="one run",
+        ),
+        Command(
+            "report",
+            "[PATH or RUN]",
+            "print the diagnosis of a run, trace or memory snapshot",
+            ("runs", "rank", "ncu", "scheduler", *REPORT),
+            ("perftui report --brief", "perftui report trace.json.gz --html report.html"),
+            noun="one path",
+        ),
+        Command(
+            "diagnose",
+            "SCRIPT [ARGS...] | -m MODULE | -- COMMAND | RUN",
+            "run a training without the app and print the report",
+            (*RECORDING, *REPORT),
+            (
+                "perftui diagnose --brief --max-steps 200 train.py --lr 0.1",
+                "perftui diagnose RUN --json   run the training of a run again",
+            ),
+            noun="one run",
+        ),
+        Command(
+            "try",
+            "[FIX] [RUN]",
+            "measure a fix with pairs of runs, with it and without",
+            ("runs", "max-steps", "json", "brief", "trust"),
+            ("perftui try", "perftui try loader-workers --max-steps 100"),
+            most=2,
+            noun="a fix and a run",
+        ),
+        Command(
+            "tune",
+            "[RUN]",
+            "try all fixes one by one and keep those that are proven",
+            ("runs", "max-steps", "budget", "json", "trust"),
+            ("perftui tune", "perftui tune --budget 30m"),
+            noun="one path",
+        ),
+        Command(
+            "isolate",
+            "[RUN]",
+            "bound the cost of data loading, output and everything else",
+            ("runs", "max-steps", "json", "trust"),
+            ("perftui isolate", "perftui isolate --max-steps 100 --json"),
+            noun="one path",
+        ),
+        Command(
+            "apply",
+            "[FIX] [RUN]",
+            "write a fix to the source",
+            ("runs", "dry-run", "json", "trust"),
+            ("perftui apply --dry-run", "perftui apply loader-workers"),
+            most=2,
+            noun="a fix and a run",
+        ),
+        Command(
+            "undo",
+            "[RUN]",
+            "undo the last fix that was written",
+            ("runs", "dry-run", "json", "trust"),
+            ("perftui undo", "perftui undo --dry-run"),
+            noun="one path",
+        ),
+        Command(
+            "compare",
+            "BEFORE AFTER | BEFORE... -- AFTER...",
+            "compare two runs or traces, or several runs each",
+            ("runs", "rank", "no-repeats", "json", "brief"),
+            ("perftui compare RUN RUN2", "perftui compare B1 B2 -- A1 A2 --json"),
+            most=10_000,
+        ),
+        Command(
+            "check",
+            "[RUN or TRACE]",
+            "fail a build on critical findings or a slower step",
+            (
+                *("runs", "rank", "fail-on", "against", "max-regression", "inconclusive"),
+                *("json", "junit", "github"),
+            ),
+            ("perftui check --fail-on warning", "perftui check --against newest"),
+            noun="one path",
+            more="Exit code: 0 passed, 1 failed, 2 cannot be judged.",
+        ),
+        Command(
+            "runs",
+            "[DIR]",
+            "list the recorded runs of DIR (default: of the project)",
+            ("runs", "json", "prune", "older-than", "keep", "max-size", "dry-run"),
+            ("perftui runs", "perftui runs --prune --keep 20 --dry-run"),
+            noun="one directory",
+        ),
+        Command(
+            "explain",
+            "[FINDING or FIX]...",
+            "explain a finding or a fix",
+            ("json",),
+            ("perftui explain", "perftui explain loader-workers"),
+            most=10_000,
+        ),
+        Command(
+            "doctor",
+            "",
+            "check what keeps profiling from working here",
+            ("python", "runs", "ascii", "json"),
+            ("perftui doctor", "perftui doctor --python venv/bin/python --json"),
+            most=0,
+            noun="only options",
+            more="Exit code: 1 if a check fails.",
+        ),
+        Command(
+            "probe",
+            "",
+            "measure peak disk, copy, memory and matmul rates",
+            ("path", "python", "json"),
+            ("perftui probe", "perftui probe --path data"),
+            most=0,
+            noun="only options",
+        ),
+        Command(
+            "schema",
+            "[COMMAND]",
+            "print the JSON Schema of a command's --json output",
+            (),
+            ("perftui schema report", "perftui schema"),
+            noun="one name",
+        ),
+        Command(
+            "skill",
+            "",
+            "print a SKILL.md for coding agents",
+            (),
+            ("perftui skill", "perftui skill > SKILL.md"),
+            most=0,
+            noun="no arguments",
+        ),
+        Command(
+            "mcp",
+            "",
+            "serve these commands to coding agents, as MCP tools",
+            ("allow-run", "runs"),
+            ("perftui mcp", "perftui mcp --allow-run"),
+            most=0,
+            noun="no path",
+        ),
+        Command(
+            "keys",
+            "",
+            "print all keys as a keys.toml file",
+            (),
+            ("perftui keys", "perftui keys > ~/.config/perftui/keys.toml"),
+            most=0,
+            noun="no arguments",
+        ),
+        Command(
+            "demo",
+            "",
+            "run a small training with a slow data loader",
+            (*RECORDING, *APP),
+            ("perftui demo", "perftui demo --theme light"),
+            most=0,
+            noun="no arguments",
+        ),
+    )
+}
+
+
+def owners(option: str) -> list[str]:
+    """Names of the commands that take ``option``."""
+    names = ["perftui SCRIPT"] if option in RUN.options else []
+    return names + [one.name for one in COMMANDS.values() if option in one.options]

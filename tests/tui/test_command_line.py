@@ -138,7 +138,7 @@ def test_the_budget_is_given_in_per_cent(text: str, share: float) -> None:
         (["--folded", "x.py"], "--folded belongs to report and diagnose"),
         (
             ["schema", "report", "--nvtx", "--window", "5"],
-            "--nvtx belongs to perftui SCRIPT, diagnose and demo, not to schema; see perftui schema",
+            "--nvtx belongs to perftui SCRIPT, diagnose and demo, not to schema",
         ),
         (["--json", "x.py"], "--json belongs to replay, report, diagnose, try"),
         (["report", "--jsn"], "did you mean --json?; see perftui report --help"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perftui_tui.commands import usage
+from perftui_tui.commands.output import UsageError as UsageError
 from perftui_tui.commands.quantities import bytes_in, seconds_in, share_in
 from perftui_tui.commands.table import COMMANDS, OPTIONS, RUN, Command, owners
 
@@ -43,10 +44,6 @@ MISSING = {
 }
 """The message where nothing is to be run, by what was asked for."""
 PERFETTO_ENDINGS = (".json", ".json.gz")
-
-
-class UsageError(Exception):
-    """The command cannot be carried out; the message has the reason and what to do. Exit code 2."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from perftui_tui.commands.line import UsageError
+
+class UsageError(Exception):
+    """The command cannot be carried out; the message has the reason and what to do. Exit code 2."""
 
 
 def log(line: str) -> None:

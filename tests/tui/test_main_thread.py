@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perftui.analysis.model import GapCause
 from perftui.facts.data_loader.worker_lines import WorkerLines, loader_lines
-from perftui.facts.gpu.gap_lines import GapLines, gap_lines
+from perftui.facts.gpu.gaps import GapLines, gap_lines
 from perftui.facts.gpu.sync_calls import SyncCall, SyncCalls, syncs
 from perftui.facts.source.lines import LinesByTime, LineShare, main_thread
 from perftui_tui.look.rows import plain

@@ -12,7 +12,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.model import Finding
 from perftui.diagnosis.rule import Claim
 from perftui.diagnosis.rules import BY_ID
-from perftui.facts.gpu.gap_times import gap_times
+from perftui.facts.gpu.gaps import gap_times
 from perftui.trace.model import KERNEL
 
 TimelinePlace = tuple[int, int, "int | None"]

@@ -11,9 +11,9 @@ from perftui.diagnosis.judge import confidence, more_steps, severity
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Abstention, Confidence, Figure, Finding, Severity
 from perftui.diagnosis.rule import Verdict
-from perftui.facts.cpu.core_wait import without_core_wait
+from perftui.facts.cpu.machine import without_core_wait
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.gpu.idle_place import idle_place
+from perftui.facts.gpu.idle import idle_place
 from perftui.facts.place import Place
 from perftui.facts.source.lines import LinesByTime
 from perftui.facts.source.operator_lines import part_lines

@@ -8,7 +8,7 @@ from perftui.analysis.model import GapCause
 from perftui.diagnosis.largest_part import LARGEST_PART
 from perftui.diagnosis.model import Finding, Severity
 from perftui.diagnosis.rules import BY_ID
-from perftui.diagnosis.symptoms.gpu_idle.launch_bound import LAUNCH
+from perftui.diagnosis.symptoms.gpu_idle.host_bound import LAUNCH
 from perftui.diagnosis.symptoms.ranks.straggler import EXPOSED, STRAGGLER
 from perftui.diagnosis.symptoms.step.recording import INITIALISATION
 

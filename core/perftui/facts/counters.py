@@ -13,7 +13,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.timeline.counter import Counter, Float64, intervals, usual_interval
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, fact
-from perftui.facts.gpu.gap_times import recorded
+from perftui.facts.gpu.gaps import recorded
 from perftui.facts.gpu.own_gpus import own_gpus
 from perftui.facts.samples import samples
 from perftui.telemetry.gpu.names import gpu_name, gpu_prefixes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perftui.facts.cpu.cpu_share import THREAD_VARIABLES, cpu_share
+from perftui.facts.cpu.machine import THREAD_VARIABLES, cpu_share
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.settings import settings

@@ -14,18 +14,17 @@ from perftui.analysis.steps import step_source
 from perftui.facts.data_loader.worker_lines import WorkerLines, loader_lines
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.device_phases import device_phases
-from perftui.facts.gpu.gap_lines import gap_lines
-from perftui.facts.gpu.gap_places import place_of
+from perftui.facts.gpu.gaps import gap_lines, place_of
 from perftui.facts.gpu.idle import counts_all, idle_by_cause
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.gpu.streams import (
     communication_overlap,
     copy_overlap,
+    critical_path_parts,
     launch_delays,
     stream_work,
 )
 from perftui.facts.gpu.sync_calls import syncs
-from perftui.facts.kernel.critical_path import critical_path_parts
 from perftui.facts.source.lines import LinesByTime, main_thread, window_thread
 from perftui.facts.step.own_cost import recording_cost
 from perftui.facts.step.steps import step_breakdown, step_count, step_kind

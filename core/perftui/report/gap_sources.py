@@ -8,9 +8,7 @@ from functools import cached_property
 
 from perftui.analysis.model import Gap, TraceAnalysis
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.gap_lines import line_of_gap
-from perftui.facts.gpu.gap_places import place_of
-from perftui.facts.gpu.gap_times import recorded
+from perftui.facts.gpu.gaps import line_of_gap, place_of, recorded
 from perftui.facts.source.lines import stack_samples
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.table import Table

@@ -21,7 +21,7 @@ from perftui.analysis.timeline.tracks import device_label, track_label
 from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.claims import place_of
 from perftui.diagnosis.model import Finding
-from perftui.facts.gpu.gap_times import recorded
+from perftui.facts.gpu.gaps import recorded
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.report.finding_json import severity_name
 from perftui.report.gap_sources import GapSources

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from perftui import format as fmt
 from perftui.facts.data_loader.worker_lines import loader_lines
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.gap_lines import gap_lines
+from perftui.facts.gpu.gaps import gap_lines
 from perftui.facts.gpu.sync_calls import SyncCalls
 from perftui.facts.source import lines as thread
 from perftui.facts.source.lines import LinesByTime

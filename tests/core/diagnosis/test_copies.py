@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perftui.diagnosis.model import Severity
-from perftui.facts.gpu.cpu_made import FASTEST_WRITE
+from perftui.diagnosis.symptoms.gpu_idle.copies import FASTEST_WRITE
 from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, found, training
 from tests.traces.builder import TraceBuilder, us
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perftui.diagnosis.model import Severity
-from perftui.diagnosis.symptoms.kernel.kernels import is_float64
+from perftui.diagnosis.symptoms.operators.precision import is_float64
 from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, found, reasons, training
 from tests.traces.builder import TraceBuilder, ms, us
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.gap_lines import gap_lines, line_of_gap
+from perftui.facts.gpu.gaps import gap_lines, line_of_gap
 from perftui.facts.notes import notes
 from perftui.facts.source.lines import (
     FEWEST_SAMPLES,

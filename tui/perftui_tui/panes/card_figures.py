@@ -12,8 +12,7 @@ from perftui_tui.panes.gpu import clock_limits
 from perftui_tui.reading.telemetry import latest
 
 if TYPE_CHECKING:
-    from perftui.facts.gpu.gpu_processes import GpuProcess
-    from perftui.facts.gpu.own_ceilings import OwnCeilings
+    from perftui.facts.gpu.own_gpus import GpuProcess, OwnCeilings
     from perftui.run.table import Table
 
 HOT = 83.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perftui.facts.gpu.own_ceilings import OwnCeilings
+    from perftui.facts.gpu.own_gpus import OwnCeilings
     from perftui_tui.reading.snapshot import Snapshot
 
 
@@ -16,6 +16,6 @@ def ceilings(snapshot: Snapshot) -> OwnCeilings | None:
     """
     if not snapshot.is_judged:
         return None
-    from perftui.facts.gpu.own_ceilings import own_ceilings
+    from perftui.facts.gpu.own_gpus import own_ceilings
 
     return snapshot.ask(own_ceilings)

@@ -26,7 +26,7 @@ from perftui_tui.reading.telemetry import (
 )
 
 if TYPE_CHECKING:
-    from perftui.facts.gpu.own_ceilings import OwnCeilings
+    from perftui.facts.gpu.own_gpus import OwnCeilings
     from perftui.run.table import Table
 
 BAR_CELLS = 5
@@ -99,7 +99,7 @@ def _columns(
 ) -> tuple[list[list[Figure]], list[int], int]:
     """Figures of all cards, their widths, and how many fit: beside what was measured on this
     machine, unless a figure had to go for that."""
-    from perftui.facts.gpu.gpu_processes import gpu_processes
+    from perftui.facts.gpu.own_gpus import gpu_processes
 
     def of(known: OwnCeilings | None) -> tuple[list[list[Figure]], list[int], int]:
         cards = [Card(table, prefix, known, others.get(prefix, ())) for prefix in prefixes]

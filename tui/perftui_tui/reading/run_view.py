@@ -14,7 +14,7 @@ from perftui.facts.cpu.machine import busy_host
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.data_loader.worker_lines import loader_lines
 from perftui.facts.fact import Fact, Facts
-from perftui.facts.gpu.gap_lines import gap_lines
+from perftui.facts.gpu.gaps import gap_lines
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.gpu.sync_calls import syncs
 from perftui.facts.memory_over_time import memory_over_time

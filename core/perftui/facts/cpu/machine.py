@@ -1,4 +1,4 @@
-"""What telemetry shows of the machine while the steady steps ran."""
+"""The machine while the steady steps ran: its use, the cores that are there, and waits for them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from perftui.facts.fact import Facts, fact
+from perftui.facts.data_loader.loader import training_loader
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.gpu.memory import peak_reserved
 from perftui.facts.gpu.own_gpus import own_gpus
 from perftui.facts.samples import host_of, samples
+from perftui.facts.settings import settings
+from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steady import Mask
 from perftui.facts.step.steps import steady_span
 from perftui.facts.step.trace_steps import trace_steps
@@ -251,3 +254,145 @@ def busy_host(facts: Facts) -> str:
     if use.pressure is None:
         return ""
     return f"tasks waited for a core {use.pressure:.0f} % of the time"
+
+
+BUSY = 0.8
+"""Share of the cores a training may use from which on it is bound to them."""
+
+TOO_MANY = 1.5
+"""Threads for each core from which on they are too many: a few more than cores cost little."""
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""Variables that set how many threads an operator has, where the script does not."""
+
+BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
+"""Variables by which OpenMP keeps each thread to a core of its own: the mask of one thread then
+shows nothing of the others."""
+
+
+@dataclass(frozen=True)
+class CpuShare:
+    """Cores of one machine while the steady steps ran."""
+
+    threads: int
+    """Threads that torch uses within an operator, in each process."""
+    ranks: int
+    """Processes that train on the machine."""
+    allowed: int
+    """Cores that they may use, by affinity and quota."""
+    installed: int
+    used: float
+    """Cores that they and what they started kept busy."""
+    idle: float
+    """Allowed cores that nothing used."""
+    idle_outside: float
+    """Cores of the machine beside the allowed ones that nothing used."""
+    has_workers: bool
+    """Whether data-loader workers run beside them."""
+    by_quota: bool
+    """Whether a quota of the container sets the limit: torch does not know of it, unlike of a
+    mask."""
+
+    @property
+    def asked(self) -> int:
+        """Threads of all processes together."""
+        return self.threads * self.ranks
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether there are many more threads than cores, and no mask is the reason."""
+        many = self.threads > 1 and self.asked >= TOO_MANY * self.allowed
+        return many and (self.by_quota or not self.is_bound)
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether fewer cores than installed are allowed, busy, and asked for more of."""
+        is_kept = self.allowed < self.installed and self.idle_outside >= 0.5
+        return is_kept and self.used >= BUSY * self.allowed
+
+    @property
+    def gain(self) -> float:
+        """Share of time that all idle cores would save, if work is split evenly, 0 to 1."""
+        return 1 - self.allowed / (self.allowed + self.idle_outside)
+
+
+@fact
+def cpu_share(facts: Facts) -> CpuShare:
+    """Cores of the rank's host while the steady steps ran.
+
+    Raises:
+        NotApplicableError: the run does not name how many threads torch has, as older ones.
+        UnknownError: the use of cores was not sampled.
+    """
+    known, use = settings(facts), machine_use(facts)
+    threads = known.threads.intra_op if known and known.threads else None
+    if known is None or threads is None:
+        raise NotApplicableError
+    if use.machine_cores is None or use.tree_cores is None or not use.cores:
+        raise UnknownError("the use of cores was not sampled")
+    installed = use.installed_cores or use.cores
+    allowed = min(use.cores, installed)
+    is_bound_by_openmp = any(name in (known.environment or {}) for name in BINDING)
+    if known.cores and known.cores.affinity and not is_bound_by_openmp:
+        allowed = min(allowed, known.cores.affinity)
+    unused = max(installed - use.machine_cores, 0.0)
+    own = min(use.tree_cores, float(allowed))
+    idle = max(min(unused, allowed - own), 0.0)
+    workers = training_loader(facts)
+    return CpuShare(
+        threads=threads,
+        ranks=ranks_here(facts),
+        allowed=allowed,
+        installed=installed,
+        used=use.tree_cores,
+        idle=idle,
+        idle_outside=max(min(unused - idle, installed - allowed), 0.0),
+        has_workers=bool(workers and workers.num_workers),
+        by_quota=bool(known.cores and known.cores.affinity and use.cores < known.cores.affinity),
+    )
+
+
+@fact
+def core_wait(facts: Facts) -> float:
+    """Share of the time, 0 to 1, in which a thread of the training was ready to run but waited for
+    a core because of other programs; 0 if none takes much.
+
+    Raises:
+        UnknownError: how long its threads waited was not sampled, or there are too few steps.
+    """
+    return _waited(facts, machine_use(facts).other_cores) if busy_host(facts) else 0.0
+
+
+@fact
+def wait_for_own_processes(facts: Facts) -> float:
+    """Share of the time, 0 to 1, in which a thread of the training was ready to run but waited for
+    a core because of processes that the training started and that neither train nor load data; 0
+    if they take less than a fifth of the cores.
+
+    Raises:
+        UnknownError: as for ``core_wait``.
+    """
+    use = machine_use(facts)
+    taken = use.rest_cores or 0.0
+    return _waited(facts, taken) if use.cores and taken >= BUSY_SHARE * use.cores else 0.0
+
+
+def without_core_wait(facts: Facts, ns: int, mean: int) -> float:
+    """``ns`` of Python in a step of ``mean`` as a share of it, without the waits for a core that
+    are taken to lie in it as in all else."""
+    return ns * (1 - (core_wait.or_none(facts) or 0.0)) / mean if mean else 0.0
+
+
+def _waited(facts: Facts, taken: float | None) -> float:
+    """The part of the wait for cores that is due to who keeps ``taken`` of them busy, and not to
+    others or to more threads of the training than cores."""
+    use = machine_use(facts)
+    if not taken or not use.cores:
+        return 0.0
+    if use.delayed is None:
+        raise UnknownError("how long its threads waited for a core was not sampled")
+    known = settings(facts)
+    threads = known.threads.intra_op if known and known.threads else None
+    asked = 0 if judged_step(facts).on_device else (threads or 1) * ranks_here(facts)
+    own = max(asked - use.cores, 0)
+    return use.delayed * taken / ((use.other_cores or 0.0) + (use.rest_cores or 0.0) + own)

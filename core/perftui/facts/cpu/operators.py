@@ -62,6 +62,11 @@ class Operators:
         return np.flatnonzero(self.caller == NONE)
 
     @cached_property
+    def top_by_start(self) -> Int64:
+        """``top`` of all threads, by start."""
+        return self.top[np.argsort(self.trace.start[self.rows[self.top]], kind="stable")]
+
+    @cached_property
     def _by_start(self) -> tuple[Int64, Int64]:
         """Positions of all operators in order of their starts, and those."""
         start = self.trace.start[self.rows]

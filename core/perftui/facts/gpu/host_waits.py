@@ -28,7 +28,7 @@ from perftui.analysis.intervals import (
 from perftui.analysis.links import launch_of, link
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
-from perftui.facts.gpu.gap_times import gap_times
+from perftui.facts.gpu.gaps import gap_times
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import CPU_OP, MEMCPY, NONE, Int64, Mask, Trace
 

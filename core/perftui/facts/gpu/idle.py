@@ -1,14 +1,21 @@
-"""GPU idle time summed up by cause: how much, in how many gaps, the longest, and the line."""
+"""Idle time of the GPU: by cause, where in the user's code, and as it counts in the judged step."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 
+from perftui import format as fmt
 from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.model import Gap, GapCause
 from perftui.facts.fact import Facts, fact
-from perftui.facts.gpu.gap_lines import gap_lines
-from perftui.facts.source.lines import LineShare
+from perftui.facts.gpu.gaps import gap_lines, place_of
+from perftui.facts.place import Place
+from perftui.facts.source.lines import LineShare, main_thread
+from perftui.facts.source.operator_lines import part_lines
+from perftui.facts.step.judged_step import judged_step
+from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 
 
 @dataclass(frozen=True)
@@ -52,3 +59,80 @@ def counts_all(facts: Facts) -> bool:
     """Whether every gap is counted, rather than the longest ``MOST`` of a device."""
     gaps = facts.analysis.gaps if facts.analysis else ()
     return len(gaps) < MOST
+
+
+LEAST_NAMED = 0.25
+"""Share of the idle time that a line or an operator must have to be named."""
+
+LOOKED_AT = 300
+"""Longest gaps whose places are looked up."""
+
+
+MOSTLY = 0.5
+"""Share of the step from which on the samples of all steps stand for this idle time."""
+
+
+def idle_place(facts: Facts, cause: GapCause, steps: TraceSteps) -> Place | None:
+    """The line with most of the idle time, by samples of the main thread, else by the trace's
+    stacks; else the operator. None where nothing shows it, or none has much of it."""
+    judged = judged_step(facts)
+    threads = [part_lines(facts, cause.value), main_thread(facts)]
+    if judged.part(cause.value) >= MOSTLY * judged.of.mean:
+        # A window is short: a single sample may stand for all of it.
+        threads.reverse()
+    for thread in threads:
+        line = thread.lines[0] if thread and thread.lines else None
+        if thread and line and line.file and thread.share(line) >= LEAST_NAMED:
+            return facts.at(line)
+    gaps = steps.gaps(cause)[:LOOKED_AT]
+    places = [place_of(gap, steps) for gap in gaps]
+    least = LEAST_NAMED * sum(gap.duration for gap in gaps)
+    for names in ([place.source for place in places], [place.operator for place in places]):
+        times: Counter[str] = Counter()
+        for name, gap in zip(names, gaps, strict=True):
+            if name:
+                times[name] += gap.duration
+        for name, time in times.most_common(1):
+            if time >= least:
+                return places[names.index(name)]
+    return None
+
+
+_IDLE = tuple(cause.value for cause in GapCause)
+
+
+@fact
+def idle_scale(facts: Facts) -> float:
+    """What a ns of idle time in the trace is in the judged step: the profiler slows the host, and
+    with that prolongs what the device idles.
+
+    Raises:
+        UnknownError: there is no trace or no step.
+    """
+    judged, steps = judged_step(facts), trace_steps(facts)
+    recorded = sum(steps.part(name) for name in _IDLE) if steps else 0
+    idle = sum(judged.part(name) for name in _IDLE)
+    return min(idle / recorded, 1.0) if recorded else 1.0
+
+
+@fact
+def window_step(facts: Facts) -> StepBreakdown:
+    """The judged step, resting on as many steps as the trace shows: so many stand behind what is
+    read from it.
+
+    Raises:
+        UnknownError: there is no trace or no step.
+    """
+    judged, steps = judged_step(facts), trace_steps(facts)
+    return replace(judged.of, count=steps.steps if steps else 0, of_run=False)
+
+
+def part_of(step: StepBreakdown, cost: int) -> str:
+    """``cost`` with the step, or the trace without steps, that it is part of, in words."""
+    return (fmt.part_of_step if step.count else fmt.part_of_trace)(cost, step.mean)
+
+
+def per_step(facts: Facts, idle_ns: int) -> int:
+    """Idle time of all steady steps of the trace, as that of one judged step, ns."""
+    steps = trace_steps(facts)
+    return round(idle_ns / max(steps.steps if steps else 1, 1) * idle_scale(facts))

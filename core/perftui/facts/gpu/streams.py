@@ -1,16 +1,19 @@
-"""What each stream of a device did, and how its work reached it."""
+"""What each stream of a device did, how its work reached it, and the critical path."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from perftui.analysis import kinds
+from perftui.analysis.critical_path import Link, critical_path
+from perftui.analysis.gpu_idle.causes import Host
 from perftui.analysis.intervals import subtract, union, unite
 from perftui.analysis.links import link
 from perftui.analysis.model import TraceAnalysis
-from perftui.facts.fact import trace_fact
+from perftui.facts.fact import UnknownError, trace_fact
 from perftui.trace.model import MEMCPY, NONE, Int64, Mask
 
 
@@ -122,3 +125,17 @@ def _waiting(launched: Int64, starts: Int64) -> Int64:
 def _rank(ordered: Int64, percent: int) -> int:
     """The nearest rank of sorted values, of which there is at least one."""
     return int(ordered[max(-(-percent * len(ordered) // 100), 1) - 1])
+
+
+@trace_fact
+def critical_path_parts(analysis: TraceAnalysis) -> Mapping[Link, int]:
+    """Time of each kind of link on it, ns; they sum to the time from the trace's first event to
+    its last.
+
+    Raises:
+        UnknownError: the trace does not have both device and host activity.
+    """
+    chain = critical_path(analysis.trace, Host(analysis.trace))
+    if not chain:
+        raise UnknownError("the trace does not have both device and host activity")
+    return {kind: sum(one.duration for one in chain if one.kind is kind) for kind in Link}

@@ -10,7 +10,7 @@ from pathlib import Path
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import COMPUTE
 from perftui.facts.fact import Facts, UnknownError, fact
-from perftui.facts.gpu.idle_place import idle_place
+from perftui.facts.gpu.idle import idle_place
 from perftui.facts.place import Place
 from perftui.facts.ranks.caused_waits import CausedWaits
 from perftui.facts.ranks.rank_table import (

@@ -9,8 +9,7 @@ from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import Facts, trace_fact
-from perftui.facts.gpu.gap_lines import certain
-from perftui.facts.gpu.gap_places import source_line
+from perftui.facts.gpu.gaps import certain, source_line
 from perftui.facts.place import Place
 from perftui.facts.source.lines import LineShare, lines_by_time, stack_samples
 from perftui.facts.step.steps import steady_rows

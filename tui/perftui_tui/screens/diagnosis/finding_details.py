@@ -9,7 +9,7 @@ from perftui import format as fmt
 from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Figure, Finding
 from perftui.facts.data_loader.worker_lines import loader_lines
-from perftui.facts.gpu.gap_lines import gap_lines
+from perftui.facts.gpu.gaps import gap_lines
 from perftui.facts.gpu.sync_calls import syncs
 from perftui.facts.source.lines import LinesByTime, main_thread, window_thread
 from perftui.fixes.model import FixOption

@@ -13,10 +13,10 @@ from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.fact import Facts, trace_fact
-from perftui.facts.gpu.device_share import per_step
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.gpu.host_waits import idle_of_host
-from perftui.facts.kernel.kernels import kernels
+from perftui.facts.gpu.idle import per_step
+from perftui.facts.kernel.step_kernels import kernels
 from perftui.facts.place import Place
 from perftui.facts.script.anomaly_checks import AnomalyChecks, anomaly_checks, stack_notes
 from perftui.facts.settings import Settings, settings

@@ -12,7 +12,7 @@ from perftui.analysis.steps import BACKWARD, FORWARD, OPERATORS, OPTIMIZER
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
-from perftui.facts.cpu.core_wait import without_core_wait
+from perftui.facts.cpu.machine import without_core_wait
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows
 from perftui.facts.cpu.operators import PHASES, Operators, cpu_operators
 from perftui.facts.fact import Facts

@@ -12,7 +12,7 @@ from perftui.analysis.steps import EXPOSED_COPIES, OTHER
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Lost, Rule
-from perftui.facts.cpu.core_wait import without_core_wait
+from perftui.facts.cpu.machine import without_core_wait
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.place import Place

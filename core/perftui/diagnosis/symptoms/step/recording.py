@@ -17,9 +17,9 @@ from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
-from perftui.facts.gpu.gap_places import place_of
+from perftui.facts.gpu.gaps import place_of
 from perftui.facts.gpu.gpu import idle_steps
-from perftui.facts.gpu.idle_place import idle_place
+from perftui.facts.gpu.idle import idle_place
 from perftui.facts.place import Place
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.step_breakdown import StepBreakdown

@@ -1,7 +1,8 @@
-"""Work that is done for one tensor after the other, or done twice, around the model."""
+"""Python loops that call a few small operators again and again, where one call would do."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,20 +13,21 @@ from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import Intervals, intersect, subtract, union, unite
 from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import GapCause, TraceAnalysis
-from perftui.analysis.steps import BACKWARD, OPERATORS, find_phases
+from perftui.analysis.steps import BACKWARD, OPERATORS, OPTIMIZER, OTHER, find_phases
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
-from perftui.diagnosis.symptoms.kernel.kernel_work import PARTS, kernel_work, listed
-from perftui.facts.cpu.machine import machine_use
-from perftui.facts.fact import Facts, UnknownError, trace_fact
-from perftui.facts.gpu.gap_places import source_line
+from perftui.diagnosis.symptoms.operators.kernel_work import kernel_work, step_figures
+from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows, time_in
+from perftui.facts.cpu.operators import cpu_operators
+from perftui.facts.fact import Fact, Facts, UnknownError, trace_fact
+from perftui.facts.gpu.gaps import source_line
 from perftui.facts.gpu.gpu import device_steps
 from perftui.facts.gpu.host_waits import idle_of_host
-from perftui.facts.kernel.operator_calls import bias_before_norm, launched_under, zeroing
 from perftui.facts.kernel.step_kernels import marked_steps
 from perftui.facts.place import Place
-from perftui.facts.source.operator_lines import forward_lines, part_lines, with_line
+from perftui.facts.settings import settings
+from perftui.facts.source.operator_lines import at, line_of, part_lines, place_of, with_line
 from perftui.facts.source.source_calls import loop_of
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
@@ -33,6 +35,7 @@ from perftui.trace.model import NONE, Int64, Trace
 
 MANY_GROUPS = 50
 """Alike groups of operators in a row: as many parameters as a small network has."""
+
 
 _LONGEST_GROUP = 8
 """Operators that are called for one tensor at most."""
@@ -120,28 +123,11 @@ def _repeated(trace: Trace, rows: Int64, period: int) -> tuple[Int64, Int64, int
     return rows[begins[long]], rows[ends[long] + period - 1], period
 
 
-_FORWARD_ONLY = (
-    "aten::linear",
-    "aten::matmul",
-    "aten::conv1d",
-    "aten::conv2d",
-    "aten::conv3d",
-    "aten::layer_norm",
-    "aten::batch_norm",
-    "aten::group_norm",
-    "aten::scaled_dot_product_attention",
-    "aten::gelu",
-    "aten::relu",
-    "aten::softmax",
-)
-"""Operators that the backward pass has others for."""
-
-
 _SAVED = 0.9
 """Share saved of a loop: a handful of operators for all tensors at once is left."""
 
 
-def _loop(facts: Facts) -> Lost | None:
+def _per_parameter(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
     trace = work.kernels.analysis.trace
     found = parameter_loop(work.kernels.analysis)
@@ -186,115 +172,116 @@ PER_PARAMETER = Rule(
         "do torch.nn.utils.clip_grad_norm_ and torch.optim.swa_utils.AveragedModel with "
         "get_ema_multi_avg_fn. The cost is nine tenths of the GPU's idle time during the loop."
     ),
-    lost=_loop,
+    lost=_per_parameter,
     limits=Limits(0.05, 0.20, "The same limit as for other waits that the host causes."),
     fixes=("foreach-average", "clip-grad-norm"),
     answer="torch._foreach_ functions, or those in torch.nn.utils",
 )
 
 
-MUCH_FREE = 0.5
-"""Share of its memory in use below which a GPU may hold what checkpointing throws away."""
+MANY_TURNS = 50
+"""Turns from which on a loop in the script goes over the parameters: as many tensors as make an
+optimizer slow."""
+
+NAMED = 3
+"""Operators of a turn that the sentence names."""
+
+_INDEXING_TEXT = r"\w\[[^\]]+\]|\bfor\b.*\bin\b|\.(select|narrow|index_select|unbind|split)\("
 
 
-def _recompute(facts: Facts) -> Lost | None:
-    work = kernel_work(facts)
-    backward = work.kernels.kept(BACKWARD, lambda found: found.in_phase(BACKWARD))
-    found = backward.kept(RECOMPUTE.id, lambda found: launched_under(found, *_FORWARD_ONLY))
-    time = found.time
-    if not time:
+def _per_parameter_on_cpu(facts: Facts) -> Lost | None:
+    chosen = [
+        loop
+        for loop in _known(facts, loops)
+        if loop.phase == OTHER and loop.turns >= MANY_TURNS and not loop.indexing
+    ]
+    return _lost(facts, PER_PARAMETER_ON_CPU, chosen)
+
+
+def _indexing(facts: Facts) -> Lost | None:
+    chosen = [loop for loop in _known(facts, loops_over_rows) if loop.phase != OPTIMIZER]
+    return _lost(facts, INDEXING, chosen)
+
+
+def _known(facts: Facts, which: Fact[tuple[Loop, ...]]) -> tuple[Loop, ...]:
+    cpu_operators(facts)
+    return which(facts)
+
+
+def _lost(facts: Facts, rule: Rule, chosen: Sequence[Loop]) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    called = [loop for loop in chosen if loop.phase != BACKWARD]
+    if not called:
         return None
-    used = max((one.share for one in machine_use(facts).memory), default=None)
-    free = ""
-    if used is not None and used < MUCH_FREE:
-        free = f", though {fmt.percent(1 - used)} of the GPU's memory is free"
+    time = time_in(found, judged, chosen)
+    longest = max(called, key=lambda loop: int(loop.taken.sum()))
+    pieces = rule is INDEXING
+    text = _INDEXING_TEXT if pieces else ""
+    line = line_of(facts, longest.phase, text, only=pieces)
+    line = line or loop_of(facts, longest.names, pieces=pieces) or line_of(facts, longest.phase)
+    of = fmt.part_of_step(time.ns, judged.of.mean)
     return Lost(
-        work.won(time),
-        work.of,
-        f"The backward pass recomputes parts of the forward pass for {work.of_step(time)}: "
-        f"activation checkpointing is on{free}.",
+        time.ns,
+        judged.of,
+        f"A loop{at(line)} calls {_what(facts, longest, rule)}: this takes {of}.",
         (
-            Figure("backward", backward.time, "ns"),
-            *(() if used is None else (Figure.share("peak memory in use", used),)),
-            *listed(found),
-            work.steps,
+            Figure.share("in the loop", time.ns / judged.of.mean, rule.limits.warning),
+            Figure(
+                "iterations of the longest loop" if longest.is_even else "pieces",
+                longest.turns,
+                "count",
+            ),
+            Figure("operators of a step", len(found.rows) // found.steps.steps, "count"),
+            *step_figures(judged.of),
         ),
-        with_line(facts, found.place, forward_lines.or_none(facts)),
-        PARTS,
+        place=place_of(facts, line, longest.names[0]),
+        parts=time.parts,
     )
 
 
-RECOMPUTE = Rule(
-    id="backward-recompute",
-    when="the backward pass recomputes the forward pass (activation checkpointing)",
+def _what(facts: Facts, loop: Loop, rule: Rule) -> str:
+    distinct = list(dict.fromkeys(loop.names))
+    names = ", ".join(distinct[:NAMED]) + (", ..." if len(distinct) > NAMED else "")
+    if not loop.is_even:
+        return f"small operators ({names}) for {loop.turns} slices of tensors, one by one"
+    count = fmt.several(len(loop.names), "small operator")
+    known = settings(facts) if facts.run else None
+    tensors = sum(one.tensors for one in known.parameters or ()) if known else 0
+    of = " for a slice of a tensor each" if rule is INDEXING else ""
+    if rule is PER_PARAMETER_ON_CPU and loop.turns == tensors:
+        return f"{count} ({names}) for each of {tensors} parameters"
+    return f"{count} ({names}) {loop.turns} times{of}"
+
+
+_SOURCE = "Certainly avoidable, hence a low limit; a fifth of the step is critical."
+
+PER_PARAMETER_ON_CPU = Rule(
+    id="per-parameter-loop",
+    when="the script loops over the parameters one at a time, outside the optimizer",
     explanation=(
-        "Activation checkpointing keeps fewer tensors and recomputes them when the backward pass "
-        "needs them. It trades time for memory: a quarter of the step if it is on for all layers. "
-        "If memory is free, turn it off, or use it for fewer layers."
+        "Weight averaging, gradient norms and clipping, weight decay or NaN checks are written as "
+        "a loop over the parameters: a few small operators for each, whose calls cost more than "
+        "their arithmetic. torch._foreach_... operators, torch.nn.utils.clip_grad_norm_ and "
+        "torch.optim.swa_utils.AveragedModel take all tensors in one call. Calls longer than 0.1 "
+        "ms count as arithmetic, not as lost time."
     ),
-    lost=_recompute,
-    limits=Limits(0.30, 1.0, "It is intentional: a hint from 5 %, a warning from 30 %.", info=0.05),
-    fixes=("recompute-off",),
-    answer="checkpoint fewer layers if memory is free",
+    lost=_per_parameter_on_cpu,
+    limits=Limits(0.05, 0.20, _SOURCE),
+    fixes=("foreach-average", "clip-grad-norm"),
+    answer="torch._foreach_ operators, clip_grad_norm_, AveragedModel",
 )
 
-
-def _zero(facts: Facts) -> Lost | None:
-    work = kernel_work(facts)
-    found = work.kernels.kept(zeroing, zeroing)
-    if not found.time:
-        return None
-    return Lost(
-        work.won(found.time),
-        work.of,
-        f"zero_grad fills gradients with zeros for {work.of_step(found.time)}.",
-        (Figure("kernels a step", found.count, "count"), work.steps),
-        found.place,
-        PARTS,
-    )
-
-
-ZERO_GRAD = Rule(
-    id="zero-grad-memset",
-    when="zero_grad fills gradients with zeros",
+INDEXING = Rule(
+    id="loop-of-indexing",
+    when="a loop slices tensors and computes piece by piece",
     explanation=(
-        "zero_grad(set_to_none=True), the default since PyTorch 2.0, drops gradients instead of "
-        "filling them; the backward pass then writes them instead of adding to them. CUDA graphs "
-        "need them filled."
+        "A Python loop over the rows of a batch, time steps or boxes indexes a tensor and calls "
+        "small operators on each slice, and the backward pass runs through all of them again. The "
+        "calls cost more than their arithmetic: compute on the whole tensor, with masks for what "
+        "differs between rows, or use a layer that loops internally (nn.LSTM). Calls longer than "
+        "0.1 ms count as arithmetic, not as lost time."
     ),
-    lost=_zero,
-    limits=Limits(0.05, 1.0, "PyTorch's GradNotSetToNonePattern reports every one.", info=0.01),
-    answer="zero_grad(set_to_none=True)",
-)
-
-
-def _bias(facts: Facts) -> Lost | None:
-    work = kernel_work(facts)
-    found = work.kernels.kept(bias_before_norm, bias_before_norm)
-    if not found.time:
-        return None
-    return Lost(
-        work.won(found.time),
-        work.of,
-        "Convolutions add a bias that the following batch normalisation removes again, for "
-        f"{work.of_step(found.time)}.",
-        (Figure("kernels a step", found.count, "count"), *listed(found), work.steps),
-        with_line(facts, found.place, forward_lines.or_none(facts)),
-        PARTS,
-    )
-
-
-CONV_BIAS = Rule(
-    id="conv-bias-before-bn",
-    when="convolutions add a bias right before batch normalisation",
-    explanation=(
-        "Batch normalisation subtracts the mean, and the bias with it: the bias costs a kernel in "
-        "the forward pass and a sum in the backward pass for nothing. Create such convolutions "
-        "with bias=False. The cost counts the forward pass only."
-    ),
-    lost=_bias,
-    limits=Limits(
-        0.02, 0.20, "PyTorch's Conv2dBiasFollowedByBatchNorm2dPattern reports every one."
-    ),
-    answer="bias=False",
+    lost=_indexing,
+    limits=Limits(0.05, 0.20, _SOURCE),
+    answer="operators on the whole tensor, torch.vmap, nn.LSTM",
 )

@@ -1,24 +1,128 @@
-"""A GPU's memory runs short."""
+"""The GPU's memory runs short, or has room for a larger batch."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from perftui import format as fmt
+from perftui.analysis.kernels.category import Category
+from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.symptoms.operators.kernel_work import PARTS, kernel_work
 from perftui.facts.cpu.machine import machine_use
-from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
+from perftui.facts.gpu.card import trace_card
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.gpu.memory import gpu_memory, peak_reserved
-from perftui.facts.kernel.fill import fills_few
+from perftui.facts.kernel.step_kernels import StepKernels, step_kernels
 from perftui.facts.place import Place
+from perftui.facts.source.operator_lines import forward_lines, with_line
 from perftui.facts.step.steady import median
 from perftui.facts.step.steps import steady_rows, step_count
-from perftui.trace.model import Int64
+from perftui.trace.kineto.arguments import arguments_of
+from perftui.trace.model import Int64, TraceError
+
+MOST_READ = 600
+RUNS = 3
+"""Kernels whose launches are read, in so many runs evenly chosen of those that there are: each run
+reads a piece or two of the file, 2 ms each."""
+
+_NOT_OF_THE_BATCH = (Category.COMMUNICATION, Category.OPTIMIZER)
+"""Kernels that are as long for any batch."""
+
+
+FEW = 0.5
+"""Blocks for each multiprocessor, up to which a kernel fills few of them. Good kernels may have
+slightly fewer than one for each: matrix products on 132 of them often have 128."""
+
+
+MUCH = 0.30
+"""Share of the time of all kernels from which on the batch is called small. A ResNet-50 on an H100
+has 0.43 of it in such kernels with 4 images a step, less than 0.12 with 128."""
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Kernels launched with so few blocks that half of the card's multiprocessors have none."""
+
+    share: float
+    """Of the time of all kernels of a step, 0 to 1."""
+    empty: float
+    """Share of that time in which the multiprocessors without a block would have computed, too."""
+    multiprocessors: int
+    example: str
+    """Name of the longest that was read; empty without any."""
+    place: Place
+    """Where that was launched."""
+
+
+@trace_fact
+def fill(analysis: TraceAnalysis) -> Fill:
+    """How much of the time kernels with few blocks take.
+
+    Raises:
+        UnknownError: the trace does not say how kernels were launched, or on which card.
+    """
+    found, card = step_kernels(analysis), trace_card(analysis)
+    if not card.multiprocessors:
+        raise UnknownError("the trace does not record how many multiprocessors the card has")
+    read = found.where(_chosen(len(found)))
+    blocks = _blocks(read)
+    known, duration = blocks > 0, read.duration
+    if not known.any() or not duration[known].sum():
+        raise UnknownError("the trace does not record the number of blocks per kernel launch")
+    few = known & (blocks <= FEW * card.multiprocessors) & ~read.are(*_NOT_OF_THE_BATCH)
+    whole, time = int(duration[known].sum()), duration[few]
+    unused = 1 - blocks[few] / card.multiprocessors
+    return Fill(
+        share=int(time.sum()) / whole,
+        empty=float((time * unused).sum()) / whole,
+        multiprocessors=card.multiprocessors,
+        example=_longest(read.where(few)),
+        place=read.where(few).place if few.any() else Place(),
+    )
+
+
+def _chosen(count: int) -> Int64:
+    """Which of ``count`` kernels are read."""
+    if count <= MOST_READ:
+        return np.arange(count)
+    length = MOST_READ // RUNS
+    first = np.linspace(0, count - length, RUNS).astype(np.int64)
+    return (first[:, None] + np.arange(length)).ravel()
+
+
+def _longest(found: StepKernels) -> str:
+    if not len(found):
+        return ""
+    return found.analysis.trace.name_of(int(found.rows[np.argmax(found.duration)]))
+
+
+@fact
+def fills_few(facts: Facts) -> bool:
+    """Whether kernels with few blocks are known to take much of the time."""
+    found = fill.or_none(facts)
+    return found is not None and found.share >= MUCH
+
+
+def _blocks(found: StepKernels) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Blocks of each kernel; 0 where that is not known."""
+    trace = found.analysis.trace
+    of_row: dict[int, int] = {}
+    try:
+        for row, arguments in arguments_of(trace, found.rows):
+            grid = arguments.get("grid", [arguments.get(f"grid{side}") for side in "XYZ"])
+            if isinstance(grid, list) and all(isinstance(each, int) for each in grid):
+                of_row[row] = math.prod(grid)
+    except TraceError as error:
+        raise UnknownError(str(error)) from error
+    return np.array([of_row.get(row, 0) for row in found.rows.tolist()], dtype=np.int64)
+
 
 FEWEST = 20
 """Steps whose memory is known."""
@@ -80,7 +184,7 @@ OFTEN = 0.01
 FRAGMENTED = 2.0
 """Times as much reserved as tensors ever held; TraceML."""
 
-HALF, BUSY = 0.5, 0.7
+HALF_IN_USE, BUSY = 0.5, 0.7
 """Memory below, and use of the card below, where a larger batch is worth a word; SageMaker."""
 
 
@@ -185,7 +289,12 @@ def _headroom(facts: Facts) -> Lost | None:
     if not machine.memory or machine.gpu_busy is None:
         return None
     fullest = max(machine.memory, key=lambda memory: memory.share)
-    if reserved is None or fullest.share > HALF or machine.gpu_busy >= BUSY or fills_few(facts):
+    if (
+        reserved is None
+        or fullest.share > HALF_IN_USE
+        or machine.gpu_busy >= BUSY
+        or fills_few(facts)
+    ):
         return None
     return Lost(
         0,
@@ -256,10 +365,70 @@ HEADROOM = Rule(
     ),
     lost=_headroom,
     limits=Limits(
-        HALF,
+        HALF_IN_USE,
         1.0,
         "SageMaker reports a card that is busy less than 70 % of the time.",
         of="of its memory free",
+    ),
+    answer="larger batches, if training allows",
+)
+
+
+HALF = 0.5
+"""Share of its memory in use above which a larger batch may not fit."""
+
+WORTH = 0.10
+"""Share of the step that must be won for a warning: other waits of the GPU stay as they are."""
+
+
+def _small(facts: Facts) -> Lost | None:
+    """Won is what the empty part of the card would have computed meanwhile."""
+    work = kernel_work(facts)
+    memory = machine_use(facts).memory
+    used = max((one.share for one in memory), default=0.0)
+    found = fill(work.kernels.analysis) if memory else fill.or_none(facts)
+    if found is None or found.share < MUCH or used > HALF:
+        return None
+    if not memory:
+        raise UnknownError("how much of the GPU's memory a larger batch could take is not known")
+    cost = work.won(work.kernels.time * found.empty)
+    return Lost(
+        cost,
+        work.of,
+        f"Kernels that leave at least half of the GPU empty take {fmt.percent(found.share)} of its "
+        f"time, and {fmt.percent(used)} of its memory is in use: a larger batch takes less time "
+        "per sample, but changes the training.",
+        (
+            Figure.share("of GPU compute in kernels of few blocks", found.share, MUCH),
+            Figure("multiprocessors", found.multiprocessors, "count"),
+            Figure.share("peak memory in use", used),
+            Figure("for example", found.example, place=found.place),
+            work.steps,
+        ),
+        with_line(facts, found.place, forward_lines.or_none(facts)),
+        PARTS,
+        share=found.share,
+        worst=Severity.WARNING if cost >= WORTH * work.of.mean else Severity.INFO,
+    )
+
+
+SMALL_BATCH = Rule(
+    id="small-batch",
+    when="kernels have too few blocks to fill the GPU, and its memory is mostly free",
+    explanation=(
+        "A multiprocessor without a block of the kernel does nothing. A larger batch has more "
+        "blocks, and takes no longer while some multiprocessors are empty. It changes the "
+        "training: adjust the learning rate; with gradient accumulation, use fewer and larger "
+        "micro-batches. The cost is what the empty multiprocessors could have computed, counted "
+        "only where the step waits for the GPU."
+    ),
+    lost=_small,
+    limits=Limits(
+        MUCH,
+        1.0,
+        "A ResNet-50 on an H100 is at 43 % with 4 images a step, below 12 % with 128; only a hint "
+        "if it would gain less than a tenth of the step.",
+        of="of GPU compute",
     ),
     answer="larger batches, if training allows",
 )

@@ -1,4 +1,4 @@
-"""A training on the CPU does not get, or does not use, the cores that are there."""
+"""Cores that a training on the CPU does not get, or does not use: threads, affinity, others."""
 
 from __future__ import annotations
 
@@ -14,14 +14,29 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
-from perftui.facts.cpu.cpu_share import THREAD_VARIABLES, CpuShare, cpu_share
+from perftui.diagnosis.symptoms.operators.kernel_work import step_figures
+from perftui.facts.cpu.machine import (
+    BUSY_SHARE,
+    THREAD_VARIABLES,
+    CpuShare,
+    busy_host,
+    core_wait,
+    cpu_share,
+    machine_use,
+    wait_for_own_processes,
+)
 from perftui.facts.cpu.operators import operators
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, trace_fact
 from perftui.facts.place import Place
+from perftui.facts.samples import noted_of_host
 from perftui.facts.settings import settings
+from perftui.facts.source.operator_lines import at, line_with, place_of
 from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.judged_step import JudgedStep, judged_step
 from perftui.facts.step.trace_steps import trace_steps
+from perftui.format import middle
+from perftui.run.manifest import OTHER_PROGRAMS
+from perftui.trace.text import printable
 
 LONG_NS = 100_000
 """Own time of a call from which on torch can split it among threads with a gain: waking them and
@@ -114,7 +129,7 @@ def _computing(judged: JudgedStep) -> tuple[str, ...]:
     return tuple(part.name for part in judged.parts if part.computes)
 
 
-def _found(judged: JudgedStep, lost: float, cores: CpuShare) -> Lost:
+def _lost_to_cores(judged: JudgedStep, lost: float, cores: CpuShare) -> Lost:
     """``lost`` of the step, a share, without a sentence yet."""
     step = judged.of
     cost = min(round(lost * step.mean), judged.computing)
@@ -123,8 +138,7 @@ def _found(judged: JudgedStep, lost: float, cores: CpuShare) -> Lost:
         Figure("cores it may use", cores.allowed, "count"),
         Figure("cores of the machine", cores.installed, "count"),
         Figure("idle cores", round(cores.idle, 1)),
-        Figure("mean step", step.mean, "ns"),
-        Figure("steady steps", step.count, "count"),
+        *step_figures(step),
     )
     return Lost(cost, step, "", figures, parts=_computing(judged))
 
@@ -150,7 +164,7 @@ def _threads(facts: Facts) -> Lost | None:
         return None
     splittable = cpu_operators(facts).splittable
     lost = splittable * (1 - cores.threads / (cores.threads + more)) * EFFICIENCY
-    found = _found(judged, lost, cores)
+    found = _lost_to_cores(judged, lost, cores)
     return replace(
         found,
         sentence=f"Operators run on {fmt.several(cores.threads, 'thread')}{_why(facts)} while "
@@ -162,7 +176,7 @@ def _threads(facts: Facts) -> Lost | None:
 
 def _too_many(facts: Facts, judged: JudgedStep, cores: CpuShare) -> Lost:
     lost = cpu_operators(facts).splittable * (1 - cores.allowed / cores.asked)
-    found = _found(judged, lost, cores)
+    found = _lost_to_cores(judged, lost, cores)
     each = f" in each of {cores.ranks} processes" if cores.ranks > 1 else ""
     return replace(
         found,
@@ -193,7 +207,7 @@ def _affinity(facts: Facts) -> Lost | None:
         return None
     waits = judged.part("input_wait") / judged.of.mean if cores.has_workers else 0.0
     lost = (cpu_operators(facts).splittable + waits) * cores.gain * EFFICIENCY
-    found = _found(judged, 0, cores)
+    found = _lost_to_cores(judged, 0, cores)
     cost = min(round(lost * judged.of.mean), judged.computing + judged.part("input_wait"))
     names = (*found.parts, "input_wait") if cores.has_workers else found.parts
     return replace(
@@ -228,8 +242,7 @@ def _onednn_unused(facts: Facts) -> Lost | None:
         "oneDNN: it is disabled, this build of torch lacks it, or the data is float64.",
         (
             Figure.share("convolutions", share, MUCH_CONVOLVING),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
+            *step_figures(step),
         ),
         parts=_computing(judged),
         unproven="why oneDNN is not used",
@@ -251,8 +264,7 @@ def _onednn_noted(facts: Facts) -> Lost | None:
         f"layers take {fmt.part_of_step(round(share * step.mean), step.mean)}.",
         (
             Figure.share("convolutions and recurrent layers", share),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
+            *step_figures(step),
         ),
         place=_place(facts, "mkldnn.enabled"),
         parts=_computing(judged),
@@ -302,4 +314,156 @@ ONEDNN = Rule(
     limits=Limits(0.05, 0.20, "Disabling it gains nothing."),
     fixes=("onednn-on",),
     answer="leave torch.backends.mkldnn.enabled as it is",
+)
+
+
+_NAME_CELLS = 28
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program beside the run."""
+
+    name: str
+    """With the script that it runs; safe to show, of a long one the beginning and the end."""
+    cores: float
+    """Mean cores that it took."""
+    pids: tuple[int, ...] = ()
+    """Its processes that lived when it was last looked at, busiest first; of many the first."""
+
+    @property
+    def label(self) -> str:
+        """``pid 4123 python other.py``; of several ``pids 4123, 4124 python other.py``."""
+        if not self.pids:
+            return self.name
+        numbers = ", ".join(map(str, self.pids))
+        return f"{'pid' if len(self.pids) == 1 else 'pids'} {numbers} {self.name}"
+
+
+@fact
+def other_programs(facts: Facts) -> tuple[Program, ...]:
+    """The busiest programs beside the run on the rank's host, busiest first; empty where none was
+    seen, as in a container."""
+    host = noted_of_host(facts, OTHER_PROGRAMS) if facts.rank else None
+    cores = host.get("cores") if isinstance(host, dict) else None
+    pids = host.get("pids") if isinstance(host, dict) else None
+    # Older recordings have no process numbers.
+    known = pids if isinstance(pids, dict) else {}
+    return tuple(
+        Program(middle(printable(name), _NAME_CELLS), taken, tuple(known.get(name, ())))
+        for name, taken in (cores.items() if isinstance(cores, dict) else ())
+    )
+
+
+WORTH_NAMING = 0.05
+"""Cores that a program takes from which on it is named."""
+
+
+def _busy(facts: Facts) -> Lost | None:
+    """The time in which a thread of the training was ready to run and waited for a core, as far as
+    others were the reason and not more threads of its own than cores."""
+    if facts.run is None:
+        raise NotApplicableError
+    use = machine_use(facts)
+    if not busy_host(facts) or use.other_cores is None or not use.cores:
+        return None
+    waited, judged, others = core_wait(facts), judged_step(facts), use.other_cores
+    cost = round(waited * judged.of.mean)
+    if judged.on_device:
+        cost = min(cost, judged.of.mean - judged.computing)
+    seen = other_programs(facts)
+    programs = [each for each in seen if each.cores >= WORTH_NAMING]
+    figures = [
+        Figure("other programs, cores", round(others, 1), threshold=BUSY_SHARE * use.cores),
+        Figure("cores", use.cores, "count"),
+        Figure.share("waiting for a core", use.delayed or 0.0),
+        *(Figure.share(f"{each.label}, of a core", each.cores) for each in programs),
+        *step_figures(judged.of),
+    ]
+    return Lost(
+        cost,
+        judged.of,
+        f"Other programs take {others:.1f} of {fmt.several(use.cores, 'core')}{_named(programs)}: "
+        f"the training waits for a core {fmt.part_of_step(cost, judged.of.mean)}.",
+        tuple(figures),
+        parts=tuple(part.name for part in judged.parts if part.computes != judged.on_device),
+        unproven="" if seen else "the names of those programs, which are outside the container",
+    )
+
+
+def _named(programs: list[Program]) -> str:
+    """The first three, each with the number of its busiest process."""
+    first = [replace(each, pids=each.pids[:1]).label for each in programs[:3]]
+    return f" ({', '.join(first)})" if first else ""
+
+
+BUSY_HOST = Rule(
+    id="busy-host",
+    when="other programs take cores from the training",
+    explanation=(
+        "Programs outside the run keep at least a fifth of the cores busy while threads of the "
+        "training wait for a core. All other findings were measured on a busy machine. The cost "
+        "is the time that the longest-waiting thread was ready to run but had no core."
+    ),
+    lost=_busy,
+    limits=Limits(
+        0.30,
+        1.0,
+        "Measurements are unreliable once other programs use a fifth of the cores and tasks wait "
+        "a tenth of the time. It is not the training's fault, so the limits are high.",
+        info=0.10,
+    ),
+    answer="stop the other programs, or run elsewhere or later",
+)
+
+
+_STARTING = frozenset({"Process", "Popen", "Pool", "ProcessPoolExecutor"})
+"""What starts processes, as scripts call it."""
+
+
+def _own_process(facts: Facts) -> Lost | None:
+    if facts.run is None:
+        raise NotApplicableError
+    use, waited = machine_use(facts), wait_for_own_processes(facts)
+    if not waited or use.rest_cores is None or use.cores is None:
+        return None
+    judged = judged_step(facts)
+    cost = round(waited * judged.of.mean)
+    if judged.on_device:
+        cost = min(cost, judged.of.mean - judged.computing)
+    line = line_with(facts, _STARTING)
+    started = f"{at(line)}," if line else ""
+    return Lost(
+        cost,
+        judged.of,
+        f"Other processes that the script started{started} take "
+        f"{use.rest_cores:.1f} of {fmt.several(use.cores, 'core')}: the training waits for a core "
+        f"{fmt.part_of_step(cost, judged.of.mean)}.",
+        (
+            Figure(
+                "those processes, cores", round(use.rest_cores, 1), threshold=BUSY_SHARE * use.cores
+            ),
+            Figure("cores", use.cores, "count"),
+            Figure.share("waiting for a core", use.delayed or 0.0),
+            *step_figures(judged.of),
+        ),
+        place=place_of(facts, line),
+        parts=tuple(part.name for part in judged.parts if part.computes != judged.on_device),
+    )
+
+
+OWN_PROCESS = Rule(
+    id="own-process",
+    when="another process that the script started takes cores from the training",
+    explanation=(
+        "A process that the script started, such as a log writer or a server, keeps at least a "
+        "fifth of the cores busy while threads of the training wait for a core. Often it polls "
+        "for work: queue.get() waits without using a core. The cost is the time that the "
+        "longest-waiting thread was ready to run but had no core."
+    ),
+    lost=_own_process,
+    limits=Limits(
+        0.10, 0.30, "The same limit as for data loader workers that take the training's cores."
+    ),
+    answer="block in get() or sleep instead of polling, or move the work elsewhere",
 )

@@ -1,7 +1,8 @@
-"""Work of the model on the CPU that need not be done, or not so: attention, gradients, passes."""
+"""Gradients that are computed or kept for nothing: unused, dense ones of large tables, zeros."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,18 +10,14 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis import kinds
+from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
-from perftui.facts.cpu.model_passes import (
-    KEEPS_GRADIENT,
-    NODE,
-    attention,
-    embedding_gradients,
-    recomputed,
-)
+from perftui.diagnosis.symptoms.operators.kernel_work import PARTS, kernel_work, step_figures
+from perftui.facts.cpu.model_passes import KEEPS_GRADIENT, NODE
 from perftui.facts.cpu.operators import (
     Operators,
     Work,
@@ -31,17 +28,28 @@ from perftui.facts.cpu.operators import (
     work_of,
 )
 from perftui.facts.fact import Facts, UnknownError, trace_fact
+from perftui.facts.kernel.step_kernels import StepKernels
 from perftui.facts.settings import Parameters, settings
 from perftui.facts.source.operator_lines import at, line_of, line_with, place_of
-from perftui.facts.step.judged_step import JudgedStep
 from perftui.facts.step.steady import Mask
 from perftui.trace.kineto.arguments import arguments_of
-from perftui.trace.model import Int64, TraceError
+from perftui.trace.model import NONE, Int64, TraceError
+
+
+@trace_fact
+def embedding_gradients(analysis: TraceAnalysis) -> Work:
+    """Dense gradients of embedding tables."""
+    found = operators(analysis)
+    dense = found.named("aten::embedding_dense_backward".__eq__)
+    return work_of(found, found.within(dense), dense)
+
 
 _NUMBER = "Sequence number"
 
+
 FIRST_TURNS = 24
 """Updates whose passes are looked at: all do the same, and reading their numbers takes time."""
+
 
 FIRST_OPERATORS = 16
 """Operators of a call among which one has a number: those that keep no gradient have none."""
@@ -175,58 +183,12 @@ LARGE_TABLE = 0.5
 """Share of a model's elements that its largest tensor has, from which on updating the model is
 updating that."""
 
+
 FEWEST_ROWS = 1_000_000
 """Elements of a table below which a dense gradient is small beside the rest of a step."""
 
+
 _TABLES = frozenset({"Embedding", "EmbeddingBag"})
-
-
-def _attention(facts: Facts) -> Lost | None:
-    found, judged = cpu_operators(facts)
-    work = attention(facts)
-    if not work.calls:
-        return None
-    time = in_step(found, judged, work.by_phase)
-    line = line_of(facts, FORWARD, r"softmax|\bbmm\b|\bmatmul\b|einsum|masked_fill| @ |baddbmm")
-    mean = judged.of.mean
-    return Lost(
-        time.ns // 2,
-        judged.of,
-        "Attention written out as two matrix products with a softmax in between takes "
-        f"{fmt.part_of_step(time.ns, mean)}{at(line)}.",
-        (
-            Figure.share("attention", time.ns / mean, ATTENTION.limits.warning),
-            Figure("operators of attention in forward", work.calls, "count"),
-            *_of_step(judged),
-        ),
-        place=place_of(facts, line, "aten::softmax"),
-        parts=time.parts,
-        share=time.ns / mean,
-    )
-
-
-def _recompute(facts: Facts) -> Lost | None:
-    found, judged = cpu_operators(facts)
-    work = recomputed(facts)
-    if not work.calls:
-        return None
-    time = in_step(found, judged, work.by_phase)
-    line = line_of(facts, FORWARD, r"checkpoint", only=True) or line_of(facts, BACKWARD)
-    mean = judged.of.mean
-    return Lost(
-        time.ns,
-        judged.of,
-        "Activation checkpointing recomputes the forward pass during backward, for "
-        f"{fmt.part_of_step(time.ns, mean)}{at(line)}.",
-        (
-            Figure.share("forward within backward", time.ns / mean, RECOMPUTE.limits.warning),
-            *(Figure(name, judged.part(name), "ns") for name in (FORWARD, BACKWARD)),
-            *_of_step(judged),
-        ),
-        place=place_of(facts, line),
-        parts=time.parts,
-        unproven="whether memory would be short without it",
-    )
 
 
 def _unused(facts: Facts) -> Lost | None:
@@ -252,7 +214,7 @@ def _unused(facts: Facts) -> Lost | None:
         (
             Figure("parameters in no optimizer", tensors, "count"),
             Figure("backward", back.ns, "ns"),
-            *_of_step(judged),
+            *step_figures(judged.of),
         ),
         place=place_of(facts, line),
         parts=back.parts,
@@ -278,7 +240,7 @@ def _thrown_away(facts: Facts) -> Lost | None:
         (
             Figure.share("thrown away", time.ns / judged.of.mean, UNUSED.limits.warning),
             Figure("nodes of that model in a step", beyond.work.calls, "count"),
-            *_of_step(judged),
+            *step_figures(judged.of),
         ),
         place=place_of(facts, line),
         parts=time.parts,
@@ -311,7 +273,7 @@ def _dense(facts: Facts) -> Lost | None:
             Figure("dense gradient of embeddings", gradient.ns, "ns"),
             Figure("optimizer", update.ns, "ns"),
             Figure.share("of all elements in one tensor", share, LARGE_TABLE),
-            *_of_step(judged),
+            *step_figures(judged.of),
         ),
         place=place,
         parts=(*gradient.parts, *update.parts),
@@ -324,44 +286,6 @@ def _parameters(facts: Facts) -> tuple[Parameters, ...]:
         raise UnknownError("the parameters were not recorded")
     return known.parameters
 
-
-def _of_step(judged: JudgedStep) -> tuple[Figure, ...]:
-    return (
-        Figure("mean step", judged.of.mean, "ns"),
-        Figure("steady steps", judged.of.count, "count"),
-    )
-
-
-ATTENTION = Rule(
-    id="unfused-attention",
-    when="attention is computed with separate matrix products and a softmax",
-    explanation=(
-        "Several operators write the scores of all pairs to memory and read them back. "
-        "torch.nn.functional.scaled_dot_product_attention does it in one operator, on the CPU as "
-        "well as the GPU; with is_causal=True it needs no mask. The cost is estimated as half of "
-        "the time."
-    ),
-    lost=_attention,
-    limits=Limits(0.10, 0.40, "Fusing saves about half of the time."),
-    fixes=("attention-fused",),
-    answer="scaled_dot_product_attention",
-)
-
-RECOMPUTE = Rule(
-    id="backward-recompute",
-    when="backward recomputes the forward pass (activation checkpointing)",
-    explanation=(
-        "torch.utils.checkpoint drops activations and recomputes them in the backward pass. That "
-        "saves memory. If memory is not short, the time is wasted: checkpoint fewer blocks, or "
-        "none."
-    ),
-    lost=_recompute,
-    limits=Limits(
-        0.10, 0.30, "gpuprof and TraceML check it once backward takes 2.5 times as long as forward."
-    ),
-    fixes=("recompute-off",),
-    answer="checkpoint fewer blocks if memory allows",
-)
 
 UNUSED = Rule(
     id="unused-gradients",
@@ -379,6 +303,7 @@ UNUSED = Rule(
     answer="requires_grad_(False), no_grad, detach()",
 )
 
+
 DENSE = Rule(
     id="dense-gradients",
     when="a large embedding table gets dense gradients",
@@ -391,4 +316,45 @@ DENSE = Rule(
     lost=_dense,
     limits=Limits(0.10, 0.30, "The same limit as for the optimizer."),
     answer="sparse=True, SparseAdam",
+)
+
+
+_ZERO_GRAD = re.compile(r"Optimizer\.zero_grad#")
+
+
+def zeroing(found: StepKernels) -> Mask:
+    """Kernels that ``zero_grad`` of an optimizer launched."""
+    trace = found.analysis.trace
+    rows = np.flatnonzero(kinds.ranges_named(trace, _ZERO_GRAD.match))
+    within = union(trace.start[rows], trace.ends_of(rows))
+    zeroed: Mask = within.holds(trace.start[found.launch]) & (found.launch != NONE)
+    return zeroed
+
+
+def _zero(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    found = work.kernels.kept(zeroing, zeroing)
+    if not found.time:
+        return None
+    return Lost(
+        work.won(found.time),
+        work.of,
+        f"zero_grad fills gradients with zeros for {work.of_step(found.time)}.",
+        (Figure("kernels a step", found.count, "count"), work.steps),
+        found.place,
+        PARTS,
+    )
+
+
+ZERO_GRAD = Rule(
+    id="zero-grad-memset",
+    when="zero_grad fills gradients with zeros",
+    explanation=(
+        "zero_grad(set_to_none=True), the default since PyTorch 2.0, drops gradients instead of "
+        "filling them; the backward pass then writes them instead of adding to them. CUDA graphs "
+        "need them filled."
+    ),
+    lost=_zero,
+    limits=Limits(0.05, 1.0, "PyTorch's GradNotSetToNonePattern reports every one.", info=0.01),
+    answer="zero_grad(set_to_none=True)",
 )

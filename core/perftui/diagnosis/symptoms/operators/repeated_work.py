@@ -14,6 +14,7 @@ from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.symptoms.operators.kernel_work import step_figures
 from perftui.facts.cpu.model_passes import (
     KEEPS_GRADIENT,
     NODE,
@@ -207,8 +208,7 @@ def _lost(
         (
             Figure.share(label, time.ns / mean, _LIMITS.warning),
             *more,
-            Figure("mean step", mean, "ns"),
-            Figure("steady steps", judged.of.count, "count"),
+            *step_figures(judged.of),
         ),
         place=place_of(facts, line),
         parts=time.parts,

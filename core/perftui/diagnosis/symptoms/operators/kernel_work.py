@@ -61,6 +61,11 @@ def kernel_work(facts: Facts) -> KernelWork:
     return KernelWork(step_kernels(facts), begun or judged_step(facts).of)
 
 
+def step_figures(of: StepBreakdown) -> tuple[Figure, ...]:
+    """The mean step that a cost is part of, and how many steps it rests on."""
+    return Figure("mean step", of.mean, "ns"), Figure("steady steps", of.count, "count")
+
+
 def listed(kernels: StepKernels) -> tuple[Figure, ...]:
     """The longest of them, as figures."""
     return tuple(Figure(name, ns, "ns", place=place) for name, ns, place in kernels.longest)

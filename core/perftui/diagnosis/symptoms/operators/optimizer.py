@@ -15,6 +15,7 @@ from perftui.analysis.steps import OPTIMIZER
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Lost, Rule
+from perftui.diagnosis.symptoms.operators.kernel_work import step_figures
 from perftui.facts.cpu.optimizer import is_of_torch, optimizer_calls, single_tensor_optimizer
 from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.gpu import has_gpu
@@ -158,8 +159,7 @@ def _on_cpu(facts: Facts) -> Lost | None:
         (
             Figure.share("optimizer", share, SINGLE_TENSOR.limits.warning, place),
             Figure("mean optimizer", part, "ns", place=place),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
+            *step_figures(step),
         ),
         place=place,
         parts=("optimizer", f"{PYTHON_IN}optimizer"),

@@ -1,1 +1,0 @@
-"""Rules about training on the CPU, and about the machine."""

@@ -1,1 +1,0 @@
-"""Rules about the card itself and its memory."""

@@ -1,1 +1,0 @@
-"""Rules about kernels that take longer than they need to."""

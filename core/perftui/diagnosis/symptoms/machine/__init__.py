@@ -1,0 +1,1 @@
+"""Rules about the machine: its cores, its cards, and their memory."""

@@ -1,0 +1,282 @@
+"""Attention written out, on the GPU or the CPU: the scores of all pairs of positions in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from perftui import format as fmt
+from perftui.analysis.kernels.category import Category
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.steps import FORWARD, OPERATORS
+from perftui.diagnosis.limits import Limits
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.symptoms.operators.kernel_work import (
+    PARTS,
+    KernelWork,
+    kernel_work,
+    listed,
+    step_figures,
+)
+from perftui.facts.cpu.operators import Operators, Work, cpu_operators, in_step, operators, work_of
+from perftui.facts.fact import Facts, trace_fact
+from perftui.facts.kernel.step_kernels import (
+    StepKernels,
+    callers,
+    is_named,
+    kernel_chains,
+    step_kernels,
+)
+from perftui.facts.source.operator_lines import at, line_of, operator_lines, place_of, with_line
+from perftui.facts.step.steady import Mask
+from perftui.trace.model import NONE, Int64
+
+_SOFTMAX = frozenset({"aten::softmax", "aten::_softmax"})
+
+
+_PRODUCTS = frozenset({"aten::matmul", "aten::bmm", "aten::baddbmm", "aten::einsum"})
+
+
+_BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
+
+
+BEFORE, BEHIND = 12, 10
+"""Operators between a softmax and the products around it: scaling, masks, dropout, views."""
+
+
+@trace_fact
+def written_out_attention(analysis: TraceAnalysis) -> Work:
+    """Operators of attention that is written out: between two batched products with a softmax in
+    between, and as much of the backward pass by the nodes of the softmax and what is around."""
+    found = operators(analysis)
+    top = found.top_by_start
+    mine = np.zeros(len(found.rows), dtype=bool)
+    softmax = (found.named(_SOFTMAX.__contains__) & found.in_phase(FORWARD, OPERATORS))[top]
+    if not softmax.any():
+        return work_of(found, mine, mine)
+    batched = _holding(found, found.named(_BATCHED.__contains__))
+    product = (found.named(_PRODUCTS.__contains__) & batched)[top]
+    mine[top[_around(softmax, product, BEHIND)]] = True
+    if not mine.any():
+        return work_of(found, mine, mine)
+    return work_of(found, found.within(mine | _attention_nodes(found, top)), mine)
+
+
+def _attention_nodes(found: Operators, top: Int64) -> Mask:
+    """Attention in the backward pass: from product to product around each softmax's node."""
+    mine = np.zeros(len(found.rows), dtype=bool)
+    softmax = found.named(lambda name: name.endswith(": SoftmaxBackward0"))[top]
+    product = found.named(lambda name: name.endswith((": BmmBackward0", ": BaddbmmBackward0")))[top]
+    mine[top[_around(softmax, product, BEFORE)]] = True
+    return mine
+
+
+def _around(softmax: Mask, product: Mask, behind: int) -> Mask:
+    """From the product before each softmax to the one behind it, where they are no farther off than
+    ``BEFORE`` and ``behind``."""
+    at, products = np.flatnonzero(softmax), np.flatnonzero(product & ~softmax)
+    following = np.searchsorted(products, at)
+    edged = np.concatenate([[-BEFORE - 1], products, [len(product) + behind]])
+    first, last = edged[following], edged[following + 1]
+    near = (at - first <= BEFORE) & (last - at <= behind)
+    turns = np.zeros(len(softmax) + 1, dtype=np.int64)
+    np.add.at(turns, first[near], 1)
+    np.add.at(turns, last[near] + 1, -1)
+    mask: Mask = np.cumsum(turns[:-1]) > 0
+    return mask
+
+
+def _holding(found: Operators, inner: Mask) -> Mask:
+    """The ``inner`` operators and all that call them."""
+    mine: Mask = inner.copy()
+    at = np.flatnonzero(inner)
+    while len(at):
+        at = found.caller[at].astype(np.int64)
+        at = np.unique(at[at != NONE])
+        at = at[~mine[at]]
+        mine[at] = True
+    return mine
+
+
+def _unfused_on_cpu(facts: Facts) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    work = written_out_attention(facts)
+    if not work.calls:
+        return None
+    time = in_step(found, judged, work.by_phase)
+    line = line_of(facts, FORWARD, r"softmax|\bbmm\b|\bmatmul\b|einsum|masked_fill| @ |baddbmm")
+    mean = judged.of.mean
+    return Lost(
+        time.ns // 2,
+        judged.of,
+        "Attention written out as two matrix products with a softmax in between takes "
+        f"{fmt.part_of_step(time.ns, mean)}{at(line)}.",
+        (
+            Figure.share("attention", time.ns / mean, UNFUSED_ON_CPU.limits.warning),
+            Figure("operators of attention in forward", work.calls, "count"),
+            *step_figures(judged.of),
+        ),
+        place=place_of(facts, line, "aten::softmax"),
+        parts=time.parts,
+        share=time.ns / mean,
+    )
+
+
+UNFUSED_ON_CPU = Rule(
+    id="unfused-attention",
+    when="attention is computed with separate matrix products and a softmax",
+    explanation=(
+        "Several operators write the scores of all pairs to memory and read them back. "
+        "torch.nn.functional.scaled_dot_product_attention does it in one operator, on the CPU as "
+        "well as the GPU; with is_causal=True it needs no mask. The cost is estimated as half of "
+        "the time."
+    ),
+    lost=_unfused_on_cpu,
+    limits=Limits(0.10, 0.40, "Fusing saves about half of the time."),
+    fixes=("attention-fused",),
+    answer="scaled_dot_product_attention",
+)
+
+
+def is_called(analysis: TraceAnalysis, operator: str) -> bool:
+    """Whether an operator of that name is in the trace."""
+    return operator in analysis.trace.names
+
+
+_BIAS = 3
+"""Place of the mask among the inputs of the efficient kernel, behind query, key and value."""
+
+
+@trace_fact
+def masked_attention(analysis: TraceAnalysis) -> tuple[int, ...] | None:
+    """The size of the square mask, one for all heads, that the longest kernel of attention reads;
+    None where it reads none, or the trace was recorded without shapes."""
+    found, trace = step_kernels(analysis).of(Category.ATTENTION), analysis.trace
+    rows = found.operator
+    for _ in range(_NESTED):
+        wanted = is_named(trace, rows, "aten::_scaled_dot_product_efficient_attention")
+        if wanted.any():
+            row = int(rows[wanted][np.argmax(found.duration[wanted])])
+            return _square(trace.read_arguments(row))
+        rows = callers(trace, rows)
+    return None
+
+
+def _square(arguments: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """The mask's size where it is the same for every sequence and head: others are biases."""
+    try:
+        sizes, strides = (arguments[key][_BIAS] for key in ("Input Dims", "Input Strides"))
+        is_one = all(s == 1 or not stride for s, stride in zip(sizes[:-2], strides, strict=False))
+        return tuple(sizes[-2:]) if is_one and sizes[-1] == sizes[-2] else None
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+_NESTED = 3
+"""Operators above the launch at most."""
+
+
+_MATH = "aten::_scaled_dot_product_attention_math"
+_SOURCE = "A fused kernel saves all of it."
+
+
+def _unfused(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    if is_called(work.kernels.analysis, _MATH):
+        # ATTENTION_MASK speaks of it.
+        return None
+    found = kernel_chains(work.kernels.analysis).attention
+    return _lost(
+        facts,
+        work,
+        found,
+        found.time,
+        f"Between the two matrix products of attention the GPU spends {work.of_step(found.time)} "
+        "in softmax, masks and scaling, each of which moves the scores of all pairs of positions "
+        "through memory.",
+    )
+
+
+UNFUSED = Rule(
+    id="unfused-attention",
+    when="attention runs softmax between two matrix products as separate kernels",
+    explanation=(
+        "Attention written out by hand writes the scores of all pairs of positions to memory and "
+        "reads them back for scaling, mask, softmax and dropout. "
+        "torch.nn.functional.scaled_dot_product_attention does it in one kernel that never writes "
+        "them. The cost is the time of the kernels between the two matrix products."
+    ),
+    lost=_unfused,
+    limits=Limits(0.05, 0.20, _SOURCE),
+    fixes=("attention-fused",),
+    answer="torch.nn.functional.scaled_dot_product_attention",
+)
+
+
+def _mask(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    analysis = work.kernels.analysis
+    if is_called(analysis, _MATH):
+        found = kernel_chains(analysis).attention
+        return _lost(
+            facts,
+            work,
+            found,
+            found.time,
+            "scaled_dot_product_attention falls back to its slow path, with softmax and mask as "
+            f"separate kernels: they take {work.of_step(found.time)}.",
+        )
+    mask = masked_attention(analysis)
+    if mask is None:
+        return None
+    found = work.kernels.of(Category.ATTENTION)
+    sizes = " x ".join(str(size) for size in mask)
+    return _lost(
+        facts,
+        work,
+        found,
+        # A causal kernel leaves out one half of the pairs.
+        found.time // 2,
+        f"Attention takes {work.of_step(found.time)} and reads a mask of {sizes} from memory, "
+        "which rules out the fastest kernels.",
+        "whether the mask is causal",
+    )
+
+
+def _lost(
+    facts: Facts,
+    work: KernelWork,
+    found: StepKernels,
+    saved: int,
+    sentence: str,
+    unproven: str = "",
+) -> Lost | None:
+    if not saved:
+        return None
+    return Lost(
+        work.won(saved),
+        work.of,
+        sentence,
+        (Figure("kernels a step", found.count, "count"), *listed(found), work.steps),
+        with_line(facts, found.place, operator_lines.or_none(facts)),
+        PARTS,
+        unproven=unproven,
+    )
+
+
+ATTENTION_MASK = Rule(
+    id="attention-mask",
+    when="scaled_dot_product_attention reads a mask from memory, or falls back to its slow path",
+    explanation=(
+        "FlashAttention supports only causal masks: with attn_mask torch chooses a slower kernel, "
+        "and also computes the pairs that a causal mask skips. Pass is_causal=True instead. torch "
+        "takes the slow path, softmax between two matrix products, for data types, devices and "
+        "head sizes that no fused kernel supports, and if the fused backends are disabled."
+    ),
+    lost=_mask,
+    limits=Limits(0.05, 0.20, _SOURCE),
+    answer="is_causal=True instead of a mask; 16 bits; the backends of torch.nn.attention",
+)

@@ -1,0 +1,266 @@
+"""Convolutions on the GPU: order of their tensors in memory, choice of kernels, bias."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perftui import format as fmt
+from perftui.analysis import kinds
+from perftui.analysis.kernels.category import Category
+from perftui.analysis.model import GapCause
+from perftui.diagnosis.limits import Limits
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.symptoms.operators.kernel_work import PARTS, kernel_work, listed
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError
+from perftui.facts.kernel.step_kernels import StepKernels, callers, is_named
+from perftui.facts.settings import settings
+from perftui.facts.source.operator_lines import forward_lines, made_where, with_line
+from perftui.facts.step.steady import Mask
+from perftui.trace.model import NONE, Int64, Trace
+
+
+@dataclass(frozen=True)
+class SearchingCalls:
+    """Calls of convolutions in which cuDNN tries out kernels."""
+
+    calls: int
+    most: int
+    """Kernels that one of them launched."""
+    time: int
+    """ns that the host spent in them."""
+
+
+_TRIES = 12
+"""Kernels of one call from which on it tries them out: a convolution takes one to four."""
+
+
+def searching_calls(convolutions: StepKernels) -> SearchingCalls | None:
+    """Calls that search for an algorithm, of those that launched ``convolutions``; None without."""
+    known = convolutions.operator[convolutions.operator != NONE]
+    rows, counts = np.unique(known, return_counts=True)
+    tries = counts >= _TRIES
+    if not tries.any():
+        return None
+    time = int(convolutions.analysis.trace.duration[rows[tries]].sum())
+    return SearchingCalls(int(tries.sum()), int(counts.max()), time)
+
+
+def alike_in_steps(found: StepKernels) -> bool:
+    """Whether each of several steps launched the same kernels equally often: their sizes are fixed,
+    as far as names show; where input sizes were recorded, they are the same as well."""
+    trace, steps = found.analysis.trace, found.steps
+    if steps <= 1 or not len(found) or len(found) % steps:
+        return False
+    names = trace.name[found.rows].reshape(steps, -1)
+    if (names != names[0]).any():
+        return False
+    operators = found.operator.reshape(steps, -1)
+    return _input_sizes(trace, operators[0]) == _input_sizes(trace, operators[-1])
+
+
+def _input_sizes(trace: Trace, operators: Int64) -> list[Any]:
+    """Sizes of the inputs of those calls, of very many the first ones; None where not recorded."""
+    rows = [row for row in operators[:_MOST_SIZES].tolist() if row != NONE]
+    return [trace.read_arguments(row).get("Input Dims") for row in rows]
+
+
+_MOST_SIZES = 64
+"""Calls whose sizes are read: each takes a look into the file."""
+
+
+_NORM_FOLLOWS = 2
+"""Operators behind a convolution among which its normalisation is: that counts its calls first."""
+
+
+def bias_before_norm(found: StepKernels) -> Mask:
+    """Kernels that add the bias of a convolution which batch normalisation follows."""
+    trace = found.analysis.trace
+    adding = is_named(trace, found.operator, "aten::add_")
+    inner = callers(trace, np.where(adding, found.operator, NONE))
+    inner = np.where(is_named(trace, inner, "aten::_convolution"), inner, NONE)
+    # aten::conv2d calls aten::convolution, and that aten::_convolution.
+    outer = callers(trace, callers(trace, inner))
+    if not (outer != NONE).any():
+        return np.zeros(len(found), dtype=bool)
+    rows = np.flatnonzero(kinds.operators(trace))
+    above = trace.parent[rows]
+    direct = rows[(above == NONE) | ~kinds.operators(trace)[above]]
+    at = np.searchsorted(direct, outer)
+    follows = np.zeros(len(found), dtype=bool)
+    for behind in range(1, _NORM_FOLLOWS + 1):
+        following = direct[np.minimum(at + behind, len(direct) - 1)] if len(direct) else outer
+        follows |= is_named(trace, following, "aten::batch_norm")
+    wasted: Mask = follows & (outer != NONE)
+    return wasted
+
+
+_CHANNELS_FIRST_NORM = re.compile(r"at::native::batch_norm_(?!\w*channels_last)\w*kernel")
+"""PyTorch's batch normalisation of tensors that are not channels last."""
+
+_NORM_GAIN = 2
+"""Times faster that it is channels last: in a ResNet-50 on an H100, in bfloat16, 23.0 ms became
+10.7 ms."""
+
+
+def _layout(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    found = work.kernels.of(Category.LAYOUT)
+    if not found.time:
+        return None
+    norms = work.kernels.kept(LAYOUT.id, lambda found: found.named(_CHANNELS_FIRST_NORM.search))
+    also = ""
+    if norms.time:
+        also = (
+            f", and {fmt.duration(norms.time)} in normalisation, which is slower with channels "
+            "first"
+        )
+    return Lost(
+        work.won(found.time + norms.time * (1 - 1 / _NORM_GAIN)),
+        work.of,
+        f"The GPU spends {work.of_step(found.time)} converting the tensors of convolutions from "
+        f"channels first to channels last and back{also}.",
+        (
+            Figure.share("converting", work.within(found.time) / work.of.mean),
+            *listed(found),
+            *listed(norms)[:1],
+            work.steps,
+        ),
+        with_line(facts, made_where(facts, found.place), forward_lines.or_none(facts)),
+        PARTS,
+    )
+
+
+LAYOUT = Rule(
+    id="layout-conversion",
+    when="kernels convert the tensors of convolutions from channels first to channels last",
+    explanation=(
+        "Tensor cores need channels last (NHWC); PyTorch's default is channels first (NCHW), so "
+        "cuDNN converts before and after each convolution. "
+        "model.to(memory_format=torch.channels_last), and the same for the input, avoids that; "
+        "normalisation and pooling get faster too. The cost is the time of the conversions plus "
+        "half the time of PyTorch's batch normalisation with channels first."
+    ),
+    lost=_layout,
+    limits=Limits(0.02, 0.20, "Conversions are pure loss, hence a low limit."),
+    fixes=("channels-last",),
+    answer="memory_format=torch.channels_last for model and input",
+)
+
+
+def _benchmark(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    if not work.of.count:
+        raise UnknownError("the trace marks no steps, so its warm-up is not known")
+    found = work.kernels.of(Category.CONVOLUTION)
+    tried = searching_calls(found)
+    if tried is None:
+        return None
+    return Lost(
+        min(tried.time // work.kernels.steps, work.of.mean),
+        work.of,
+        f"cuDNN benchmarks kernels for {fmt.several(tried.calls, 'convolution')} after the "
+        f"warm-up, {work.of_step(tried.time // work.kernels.steps)}: their sizes are new.",
+        (Figure("kernels of one call", tried.most, "count"), *listed(found), work.steps),
+        with_line(facts, found.place, forward_lines.or_none(facts)),
+        # It is time of the host, in which the GPU tries, or waits for the next trial.
+        (*PARTS, GapCause.LAUNCH.value, GapCause.SYNCHRONISATION.value),
+    )
+
+
+CUDNN_BENCHMARK = Rule(
+    id="cudnn-benchmark",
+    when="cuDNN keeps benchmarking kernels after the warm-up",
+    explanation=(
+        "With torch.backends.cudnn.benchmark = True, cuDNN runs all its kernels for every new "
+        "size of a convolution to find the fastest. That pays if sizes stay the same. Keep them "
+        "fixed (crop, pad, drop_last=True), or turn it off."
+    ),
+    lost=_benchmark,
+    limits=Limits(0.05, 0.20, "The same limit as for other waits."),
+    fixes=("cudnn-search-off",),
+    answer="fixed sizes, or torch.backends.cudnn.benchmark = False",
+)
+
+
+def _untried(facts: Facts) -> Lost | None:
+    """What would be won is not known before the kernels are tried, so the cost is 0."""
+    known = settings(facts)
+    if known is None or known.cudnn is None or known.cudnn.benchmark is not False:
+        raise NotApplicableError
+    if known.cudnn.enabled is False or known.cudnn.deterministic:
+        return None
+    work = kernel_work(facts)
+    found = work.kernels.of(Category.CONVOLUTION)
+    single = found.steps <= 1
+    if not found.time or not (single or alike_in_steps(found)):
+        return None
+    share = found.time / work.kernels.time
+    return Lost(
+        0,
+        None,
+        f"Convolutions take {fmt.percent(share)} of the GPU's time with the same kernels in each "
+        "step, and torch.backends.cudnn.benchmark is off.",
+        (
+            Figure.share("of GPU compute in convolutions", share, UNTRIED.limits.info),
+            *listed(found),
+            work.steps,
+        ),
+        with_line(facts, found.place, forward_lines.or_none(facts)),
+        share=share,
+        doubt="a single step does not show whether sizes stay the same" if single else "",
+    )
+
+
+UNTRIED = Rule(
+    id="cudnn-benchmark-off",
+    when="convolutions of fixed sizes take much of the time, and cudnn.benchmark is off",
+    explanation=(
+        "cuDNN's heuristics mostly find a good kernel for a convolution, but not always the "
+        "fastest. With torch.backends.cudnn.benchmark = True it tries them all once for each "
+        "size, which pays if sizes stay the same. Results may differ in the last digits from run "
+        "to run."
+    ),
+    lost=_untried,
+    limits=Limits.of_hint(
+        0.30, "The gain is between nothing and a third of that time: try it.", of="of GPU compute"
+    ),
+    fixes=("cudnn-benchmark",),
+    answer="torch.backends.cudnn.benchmark = True, if sizes stay the same",
+)
+
+
+def _bias(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    found = work.kernels.kept(bias_before_norm, bias_before_norm)
+    if not found.time:
+        return None
+    return Lost(
+        work.won(found.time),
+        work.of,
+        "Convolutions add a bias that the following batch normalisation removes again, for "
+        f"{work.of_step(found.time)}.",
+        (Figure("kernels a step", found.count, "count"), *listed(found), work.steps),
+        with_line(facts, found.place, forward_lines.or_none(facts)),
+        PARTS,
+    )
+
+
+CONV_BIAS = Rule(
+    id="conv-bias-before-bn",
+    when="convolutions add a bias right before batch normalisation",
+    explanation=(
+        "Batch normalisation subtracts the mean, and the bias with it: the bias costs a kernel in "
+        "the forward pass and a sum in the backward pass for nothing. Create such convolutions "
+        "with bias=False. The cost counts the forward pass only."
+    ),
+    lost=_bias,
+    limits=Limits(
+        0.02, 0.20, "PyTorch's Conv2dBiasFollowedByBatchNorm2dPattern reports every one."
+    ),
+    answer="bias=False",
+)

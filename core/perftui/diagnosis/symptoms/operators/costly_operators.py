@@ -1,0 +1,395 @@
+"""Operators that take much of the step: one that something cheaper may stand in for, sorting, and
+products of whose result little is used."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from perftui import format as fmt
+from perftui.analysis import kinds
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
+from perftui.diagnosis.limits import Limits
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Claim, Lost, Rule
+from perftui.diagnosis.symptoms.operators.elementwise import (
+    _POINTWISE_CALL,
+    _POINTWISE_NODE,
+    _figures,
+)
+from perftui.diagnosis.symptoms.operators.kernel_work import (
+    PARTS,
+    kernel_work,
+    listed,
+    step_figures,
+)
+from perftui.facts.cpu.operators import (
+    PHASES,
+    Operators,
+    Work,
+    all_cpu_operators,
+    all_operators,
+    cpu_operators,
+    in_step,
+    operators,
+    work_of,
+)
+from perftui.facts.fact import Facts, trace_fact
+from perftui.facts.kernel.step_kernels import StepKernels, launched_under
+from perftui.facts.place import Place
+from perftui.facts.source.operator_lines import at, calls_of, line_of, place_of
+from perftui.facts.source.source_calls import call_of
+from perftui.facts.step.judged_step import JudgedStep
+from perftui.facts.step.steady import Mask
+from perftui.trace.model import NONE, Int64
+
+_NODE = re.compile(r"(autograd::engine::evaluate_function: )?(?P<name>\w+?)Backward\d*$")
+
+
+USEFUL = re.compile(
+    r"(aten::|torch::autograd::|autograd::engine::evaluate_function: )?_?"
+    r"(linear|matmul|mm|bmm|addmm|baddbmm|addmv|mv|einsum|conv|thnn_conv|mkldnn|slow_conv|lstm|gru"
+    r"|rnn|scaled_dot_product|multi_head|native|layer_norm|batch_norm|group_norm|instance_norm"
+    r"|relu|leaky|gelu|silu|elu|hardswish|threshold|softmax|log_softmax|cross_entropy|nll_loss"
+    r"|mse_loss|max_pool|avg_pool|adaptive|to$|_to_copy|contiguous|clone|copy_$|reshape"
+    r"|accumulategrad|torch::autograd|foreach|fused|nativelayernorm|nativebatchnorm|t$|unsafeview"
+    r"|tocopy|view|select|slice|narrow|unbind|split|chunk|masked_?fill|embedding|torch::jit|tritonkernel|compiled|call_compiled)",
+    re.IGNORECASE,
+)
+"""Operators that models are made of, which nothing cheaper stands in for, and those that rules of
+their own are about: copies, casts and element-wise operators."""
+
+
+_OF_COMPILER = re.compile(
+    r"Torch-Compiled Region|TorchDynamo |dynamo\b|Pregraph bytecode|AOTDispatcher |## Call "
+    r"|.*\(dynamo_timed\)|.*compile_id="
+)
+"""Ranges of ``torch.compile`` that pass for operators: what it compiled, and its own work, of which
+a rule of its own speaks."""
+
+
+def plain(name: str) -> str:
+    """An operator or a node of the backward pass in one spelling: ``aten::linalg_svd`` and
+    ``LinalgSvdBackward0`` are both ``linalgsvd``."""
+    node = _NODE.match(name)
+    word = node["name"] if node else name.removeprefix("aten::")
+    return word.replace("_", "").lower()
+
+
+@dataclass
+class Kind:
+    """Outermost operators and nodes of the backward pass that are spelled alike."""
+
+    name: str
+    """Name of the operator, or else of the node."""
+    calls: int
+    """Calls of the operator in a step."""
+    by_phase: Int64
+    """Time of the calls and of what they call, by number of ``PHASES``, ns."""
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether the backward pass does any of it."""
+        return bool(self.by_phase[PHASES.index(BACKWARD)])
+
+
+@trace_fact
+def costliest(analysis: TraceAnalysis) -> Kind | None:
+    """The kind of operator outside the optimizer that takes longest, of those that models are not
+    made of, with its backward pass; None without any. If the steps are not known, those of all
+    of the trace are asked, and what scripts call by a name of their own is no operator there."""
+    found = all_operators(analysis)
+    top = found.top[found.phase[found.top] != PHASES.index(OPTIMIZER)]
+    pairs = found.name[top].astype(np.int64) * len(PHASES) + found.phase[top]
+    size = len(found.trace.names) * len(PHASES)
+    spent = np.bincount(pairs, found.duration[top], size).astype(np.int64)
+    counts = np.bincount(pairs, minlength=size)
+    known: dict[str, Kind] = {}
+    for number in np.flatnonzero(counts.reshape(-1, len(PHASES)).any(1)).tolist():
+        name = found.trace.names[number]
+        if _is_useful(name) or not (found.steps.steps or "::" in name):
+            continue
+        at = slice(number * len(PHASES), (number + 1) * len(PHASES))
+        kind = known.setdefault(plain(name), Kind(name, 0, np.zeros(len(PHASES), np.int64)))
+        kind.by_phase = kind.by_phase + spent[at]
+        if name.startswith("aten::"):
+            kind.name, kind.calls = name, int(counts[at].sum()) // max(found.steps.steps, 1)
+    whole = [_with_backward(key, known) for key in known]
+    return max(whole, key=lambda kind: int(kind.by_phase.sum()), default=None)
+
+
+def _with_backward(key: str, known: dict[str, Kind]) -> Kind:
+    """Calls of kind ``key`` and those of its own backward pass, which is named alike."""
+    mine = known[key]
+    others = [
+        one.by_phase
+        for other, one in known.items()
+        if other != key
+        and "Backward" in one.name
+        and (key.startswith(other) or other.startswith(key))
+    ]
+    return replace(mine, by_phase=sum(others, mine.by_phase))
+
+
+def _is_useful(name: str) -> bool:
+    known = (USEFUL, _OF_COMPILER, _POINTWISE_CALL, _POINTWISE_NODE)
+    return any(pattern.match(name) for pattern in known)
+
+
+def _one_operator(facts: Facts) -> Lost | None:
+    found, judged = all_cpu_operators(facts)
+    kind = costliest(facts)
+    if kind is None:
+        return None
+    time = in_step(found, judged, kind.by_phase)
+    called = (name for name, ns in zip(PHASES, kind.by_phase, strict=True) if ns)
+    phase = next((name for name in called if name != BACKWARD), FORWARD)
+    line = line_of(facts, phase, calls_of(kind.name), only=True)
+    line = line or call_of(facts, kind.name) or line_of(facts, phase)
+    mean = judged.of.mean
+    elsewhere = np.array([name == OTHER for name in PHASES])
+    outside = in_step(found, judged, np.where(elsewhere, kind.by_phase, 0)).ns
+    return Lost(
+        # Within the model something cheaper has to stand in for it.
+        time.ns - (time.ns - outside) // 2,
+        judged.of,
+        f"{kind.name}{at(line)} takes {_part_of(judged, time.ns)}"
+        f"{', with its backward pass' if kind.goes_back else ''}.",
+        _figures(kind.name, time.ns, kind.calls, judged, ONE_OPERATOR),
+        place=place_of(facts, line, kind.name),
+        parts=time.parts,
+        share=time.ns / mean,
+        unproven="what another operator would take instead",
+    )
+
+
+def _part_of(judged: JudgedStep, ns: int) -> str:
+    step = judged.of
+    describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
+    return describe(ns, step.mean)
+
+
+ONE_OPERATOR = Rule(
+    id="slow-operator",
+    when="one operator other than a matrix product, convolution or the like takes much of the step",
+    explanation=(
+        "Sorting, decompositions, searches, scatters and random numbers are expensive on large "
+        "tensors. Compute less (topk instead of sort, power iteration instead of a full "
+        "decomposition), do it less often, or once before the training. Within the model the cost "
+        "is estimated as half of its time."
+    ),
+    lost=_one_operator,
+    limits=Limits(0.25, 0.50, "Half of a quarter is an eighth of the step."),
+    answer="a cheaper operator, or call it less often",
+)
+
+
+_CALLED_AS = {
+    "aten::sort": "sort",
+    "aten::argsort": "argsort",
+    "aten::msort": "msort",
+    "aten::topk": "topk",
+    "aten::_unique": "unique",
+    "aten::_unique2": "unique",
+    "aten::unique_dim": "unique",
+}
+"""Operators that sort, and how a script calls them. ``unique_consecutive`` does not sort."""
+
+_SORTING = re.compile(r"sort|topk", re.IGNORECASE)
+
+
+def is_sorting(name: str) -> bool:
+    """Whether a kernel of that name sorts. Not all that do are called by operators that sort: the
+    gradients of embeddings are sorted by row as well."""
+    return _SORTING.search(name) is not None
+
+
+def _sorted_by_operators(kernels: StepKernels) -> Mask:
+    return launched_under(kernels, *_CALLED_AS)
+
+
+def _sorted_by_any(kernels: StepKernels) -> Mask:
+    """Also kernels that sort by their names, if the trace shows no operator around them."""
+    unknown: Mask = kernels.operator == NONE
+    return _sorted_by_operators(kernels) | (kernels.named(is_sorting) & unknown)
+
+
+def _sorting(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    found = work.kernels.kept(SORTING.id, _sorted_by_operators)
+    most = work.kernels.kept(_sorted_by_any, _sorted_by_any)
+    if not most.time:
+        return None
+    is_least = len(most) > len(found)
+    if is_least and work.won(found.time) < SORTING.limits.warning * work.of.mean:
+        return Lost(
+            work.won(most.time),
+            work.of,
+            f"The GPU may sort for {work.of_step(most.time)}.",
+            (*listed(most), work.steps),
+            doubt="the trace does not show which operators launched the kernels that sort",
+        )
+    return Lost(
+        cost_ns=work.won(found.time),
+        of=work.of,
+        sentence=f"The GPU sorts for {work.of_step(found.time)}.",
+        figures=(
+            Figure.share("of GPU compute", found.time / work.kernels.time),
+            *listed(found),
+            work.steps,
+        ),
+        place=_place(facts, found),
+        parts=PARTS,
+        is_least=is_least,
+        unproven="whether each step needs what is sorted",
+    )
+
+
+def _place(facts: Facts, found: StepKernels) -> Place:
+    """Where the longest of the kernels was launched: by the outermost operator that sorts, and at
+    the only line that calls that. Samples of the host do not show the line: it only launches."""
+    place, trace = found.place, found.analysis.trace
+    operators = kinds.operators(trace)
+    row, names = int(found.operator[found.rows == place.trace_row][0]), []
+    while row != NONE:
+        if operators[row]:
+            names.append(trace.name_of(row))
+        row = int(trace.parent[row])
+    operator = [name for name in names if name in _CALLED_AS][-1]
+    place = replace(place, operator=operator)
+    # What another operator calls is not in the script by that name.
+    is_called = place.file is None and names[-1] == operator
+    line = call_of(facts, _CALLED_AS[operator]) if is_called else None
+    if line is None:
+        return place
+    return replace(place, rank=facts.rank_number, file=line.file, line=line.line)
+
+
+SORTING = Rule(
+    id="sorting",
+    when="operators that sort take much of the GPU's time",
+    explanation=(
+        "torch.sort, argsort, msort, topk and unique pass through a tensor several times. Often "
+        "they serve metrics, logs or samples that are not needed in every step: compute those "
+        "every N steps. If only the largest or smallest values are needed, topk takes less than "
+        "a full sort. The cost is the time of all kernels that these operators launch, so it is "
+        "the most that can be gained. What the backward pass of an embedding sorts is not counted."
+    ),
+    lost=_sorting,
+    limits=Limits(
+        0.10, 0.30, "The model may need part of it, hence a higher limit than for pure loss."
+    ),
+    claims=Claim(kernels=is_sorting),
+    answer="compute it every N steps, or topk instead of a full sort",
+)
+
+
+_PRODUCT = re.compile(r"aten::(linear|matmul|mm|addmm|bmm|baddbmm|einsum)$")
+_PIECE = re.compile(r"aten::(select|gather|index|index_select|take_along_dim)$")
+_TAKES = re.compile(r"aten::(select|slice|gather|index|index_select|take_along_dim|unbind|split)$")
+_VIEW = re.compile(r"aten::(view|reshape|transpose|permute|t|squeeze|unsqueeze|flatten|unflatten)$")
+_PRODUCT_NODE = re.compile(r".*: (Mm|Addmm|Bmm|Baddbmm)Backward\d*$")
+_PIECE_NODE = re.compile(r".*: (Select|Gather|Index|IndexSelect)Backward\d*$")
+
+LEAST_NS = 500_000
+"""A product that takes less is small whatever is used of it."""
+
+NEAR = 6
+"""Nodes from that of a piece to that of its product: sums of biases and views lie between."""
+
+
+@trace_fact
+def dropped_results(analysis: TraceAnalysis) -> Work:
+    """Products of the model whose result is used in one piece only (``logits[:, -1]``, a gather),
+    with what the backward pass does for both. Where several pieces are taken, as of the projection
+    to queries, keys and values, all of it may be used."""
+    found = operators(analysis)
+    top = found.top_by_start
+    mine = np.zeros(len(found.rows), dtype=bool)
+    dropped = _products(found, top)
+    mine[dropped] = True
+    nodes = _nodes(found, top, len(dropped))
+    mine[nodes] = True
+    calls = np.zeros_like(mine)
+    calls[dropped] = True
+    return work_of(found, found.within(mine), calls)
+
+
+def _products(found: Operators, top: Int64) -> Int64:
+    """Positions of such products."""
+    called = top[~found.in_phase(BACKWARD, OPTIMIZER)[top]]
+    called = called[~found.named(_VIEW.match)[called]]
+    product = found.named(_PRODUCT.match)[called] & (found.duration[called] >= LEAST_NS)
+    piece, takes = (found.named(one.match)[called] for one in (_PIECE, _TAKES))
+    is_only = ~found.named("aten::select".__eq__)[called][1:-1] | ~takes[2:]
+    at = np.flatnonzero(product[:-2] & piece[1:-1] & is_only)
+    chosen: Int64 = called[at]
+    return chosen
+
+
+def _nodes(found: Operators, top: Int64, count: int) -> Int64:
+    """Positions of the nodes of so many pieces and their products, the longest that follow each
+    other so."""
+    nodes = top[found.in_phase(BACKWARD)[top]]
+    piece, product = (found.named(one.match)[nodes] for one in (_PIECE_NODE, _PRODUCT_NODE))
+    at = np.flatnonzero(piece)
+    following = _next(product, at)
+    near = following - at <= NEAR
+    pairs = np.stack([nodes[at[near]], nodes[np.minimum(following[near], len(nodes) - 1)]], axis=1)
+    longest = np.argsort(-found.duration[pairs].sum(axis=1), kind="stable")[:count]
+    chosen: Int64 = np.unique(pairs[longest])
+    return chosen
+
+
+def _next(mask: Mask, at: Int64) -> Int64:
+    """The first place after each of ``at`` where ``mask`` holds; far away where it never does."""
+    places = np.append(np.flatnonzero(mask), len(mask) + NEAR + 1)
+    found: Int64 = places[np.searchsorted(places, at, side="right")]
+    return found
+
+
+_PRODUCT_TEXT = r"linear|matmul|einsum|\bmm\(|bmm\(| @ |head|proj|logits|score|output|decode"
+
+
+def _dropped(facts: Facts) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    work = dropped_results(facts)
+    if not work.calls:
+        return None
+    time, mean = in_step(found, judged, work.by_phase), judged.of.mean
+    called = {phase: int(work.by_phase[PHASES.index(phase)]) for phase in (FORWARD, OTHER)}
+    line = line_of(facts, max(called, key=lambda phase: called[phase]), _PRODUCT_TEXT)
+    return Lost(
+        # How large the piece is does not show.
+        time.ns // 2,
+        judged.of,
+        f"A matrix product{at(line)} is computed in full, but only part of its result is used: "
+        f"{fmt.part_of_step(time.ns, mean)}, backward pass included.",
+        (
+            Figure.share("the product", time.ns / mean, DROPPED.limits.warning),
+            Figure("such products in a step", work.calls, "count"),
+            *step_figures(judged.of),
+        ),
+        place=place_of(facts, line, "aten::linear"),
+        parts=time.parts,
+        share=time.ns / mean,
+        unproven="how large a part of the result is used",
+    )
+
+
+DROPPED = Rule(
+    id="dropped-results",
+    when="a matrix product is computed in full, but only part of its result is used",
+    explanation=(
+        "Right after a large matrix product, the script takes one part of the result, such as the "
+        "last position with logits[:, -1] or a few columns with gather. Index the input or the "
+        "weights first and multiply only that part; the backward pass then does not fill the rest "
+        "of the gradient with zeros. The cost is estimated as half of the product."
+    ),
+    lost=_dropped,
+    limits=Limits(0.10, 0.40, "Half of the product is a safe estimate of the saving."),
+    answer="index the input or the weights before the product",
+)

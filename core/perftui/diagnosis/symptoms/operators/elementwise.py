@@ -1,0 +1,326 @@
+"""Casts, copies and element-wise work: whole tensors that pass through memory once more."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from perftui import format as fmt
+from perftui.analysis import kinds
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.steps import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, OTHER
+from perftui.diagnosis.limits import Limits
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.symptoms.operators.kernel_work import (
+    PARTS,
+    kernel_work,
+    listed,
+    step_figures,
+)
+from perftui.facts.cpu.operator_loops import loops
+from perftui.facts.cpu.operators import PHASES, Work, cpu_operators, in_step, operators, work_of
+from perftui.facts.fact import Facts, trace_fact
+from perftui.facts.kernel.step_kernels import StepKernels, callers, is_named, kernel_chains
+from perftui.facts.source.operator_lines import at, line_of, operator_lines, place_of, with_line
+from perftui.facts.step.judged_step import JudgedStep
+from perftui.facts.step.steady import Mask
+from perftui.trace.model import NONE
+
+_POINTWISE = (
+    "add|sub|rsub|mul|div|true_divide|pow|sqrt|rsqrt|exp|log|tanh|sigmoid|erf|neg|abs|reciprocal"
+    "|square|mean|sum|var|std|where|maximum|minimum|addcmul|addcdiv"
+)
+
+
+_POINTWISE_CALL = re.compile(rf"aten::({_POINTWISE})_?$")
+
+
+_POINTWISE_NODE = re.compile(
+    rf"(autograd::engine::evaluate_function: )?({_POINTWISE})Backward\d*$", re.IGNORECASE
+)
+
+
+_CAST = frozenset({"aten::_to_copy"})
+
+
+_COPY = frozenset({"aten::contiguous", "aten::clone"})
+
+
+@trace_fact
+def pointwise(analysis: TraceAnalysis) -> Work:
+    """Element-wise operators and reductions that the script calls one by one, and what the
+    backward pass does for them; the optimizer's are none of them. Those of forward count."""
+    found = operators(analysis)
+    is_top = found.caller == NONE
+    nodes = found.named(_POINTWISE_NODE.match)
+    called = found.named(_POINTWISE_CALL.match) & is_top & ~found.in_phase(BACKWARD)
+    mine = found.within((called | nodes) & ~found.in_phase(OPTIMIZER))
+    return work_of(found, mine, called & found.in_phase(FORWARD, OPERATORS))
+
+
+@trace_fact
+def casts(analysis: TraceAnalysis) -> Work:
+    """Copies to another data type outside the optimizer and loops of the script."""
+    found = operators(analysis)
+    cast = found.named(_CAST.__contains__)
+    return work_of(found, found.within(cast) & ~_elsewhere(analysis), cast)
+
+
+@trace_fact
+def copies(analysis: TraceAnalysis) -> Work:
+    """Copies into another order of memory outside the optimizer and loops of the script, casts left
+    out: of what is not contiguous, and those that the script asks for."""
+    found = operators(analysis)
+    copying = found.named("aten::copy_".__eq__)
+    asked = copying & (found.caller == NONE)
+    mine = found.within(found.named(_COPY.__contains__) | asked)
+    mine &= ~found.within(found.named(_CAST.__contains__))
+    return work_of(found, mine & ~_elsewhere(analysis), copying)
+
+
+@trace_fact
+def _elsewhere(analysis: TraceAnalysis) -> Mask:
+    """What other rules are about."""
+    found = operators(analysis)
+    looped = np.zeros(len(found.rows), dtype=bool)
+    for loop in loops(analysis):
+        if loop.phase == OTHER:
+            looped[loop.positions] = True
+    mask: Mask = found.within(looped) | found.in_phase(OPTIMIZER)
+    return mask
+
+
+FEW_CASTS = 4
+"""Casts of a step that are no churn: of the batch and of the loss."""
+
+
+FEW_COPIES = 4
+"""Copies of a step that are none to speak of."""
+
+
+_ARITHMETIC = r"[-+*/] .*[-+*/] |\.(pow|sqrt|exp|tanh|mean|sum|sigmoid)\("
+"""The text of a line with more than one element-wise operator."""
+
+
+CHAIN = 8
+"""Element-wise operators of a step that are a chain rather than a residual connection."""
+
+
+MOSTLY = 0.35
+"""Share of the step from which on fewer of them are the question: they go through large tensors,
+such as those of all pairs."""
+
+
+def _churn_on_cpu(facts: Facts) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    work = casts(facts)
+    if work.calls <= FEW_CASTS:
+        return None
+    time = in_step(found, judged, work.by_phase)
+    line = line_of(facts, FORWARD, r"\.(to|float|double|half|bfloat16|type|type_as)\(")
+    return Lost(
+        time.ns,
+        judged.of,
+        f"Casts to another data type take {fmt.part_of_step(time.ns, judged.of.mean)}, "
+        f"{work.calls} of them in a step{at(line)}.",
+        _figures("casts", time.ns, work.calls, judged, DTYPE_CHURN_ON_CPU),
+        place=place_of(facts, line, "aten::_to_copy"),
+        parts=time.parts,
+    )
+
+
+def _copies(facts: Facts) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    work = copies(facts)
+    if work.calls <= FEW_COPIES:
+        return None
+    time = in_step(found, judged, work.by_phase)
+    line = line_of(facts, FORWARD, r"\.(contiguous|clone|reshape|copy_|repeat|flatten)\(")
+    return Lost(
+        time.ns,
+        judged.of,
+        "Copies of tensors into another memory layout take "
+        f"{fmt.part_of_step(time.ns, judged.of.mean)}, {work.calls} of them in a step{at(line)}.",
+        _figures("copies", time.ns, work.calls, judged, COPIES),
+        place=place_of(facts, line, "aten::copy_"),
+        parts=time.parts,
+    )
+
+
+def _elementwise_on_cpu(facts: Facts) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    work = pointwise(facts)
+    time, mean = in_step(found, judged, work.by_phase), judged.of.mean
+    is_chain = work.calls >= CHAIN
+    if not is_chain and time.ns < MOSTLY * mean:
+        return None
+    called = {phase: int(work.by_phase[PHASES.index(phase)]) for phase in (FORWARD, OTHER)}
+    line = line_of(facts, max(called, key=lambda phase: called[phase]), _ARITHMETIC)
+    which = "called one by one" if is_chain else "on large tensors"
+    count = f", {work.calls} of them in a forward pass" if is_chain else ""
+    return Lost(
+        # One pass over memory in place of a chain of them.
+        time.ns // 2,
+        judged.of,
+        f"Element-wise operators {which} take {fmt.part_of_step(time.ns, mean)}{count}{at(line)}: "
+        "each makes its own pass through memory.",
+        _figures("element-wise operators", time.ns, work.calls, judged, ELEMENTWISE_ON_CPU),
+        place=place_of(facts, line),
+        parts=time.parts,
+        share=time.ns / mean,
+    )
+
+
+def _figures(what: str, ns: int, calls: int, judged: JudgedStep, rule: Rule) -> tuple[Figure, ...]:
+    mean = judged.of.mean
+    return (
+        Figure.share(what, ns / mean, rule.limits.warning),
+        Figure("calls in a step", calls, "count"),
+        *step_figures(judged.of),
+    )
+
+
+DTYPE_CHURN_ON_CPU = Rule(
+    id="dtype-churn",
+    when="tensors are cast from one data type to another and back",
+    explanation=(
+        "Each cast reads and writes the whole tensor. Keep activations in one data type, cast "
+        "once where the data enters the model, or leave casting to torch.autocast."
+    ),
+    lost=_churn_on_cpu,
+    limits=Limits(0.05, 0.20, "TraceLens reports exposed time from 5 %.", info=0.03),
+    answer="cast once",
+)
+
+
+COPIES = Rule(
+    id="layout-copies",
+    when="tensors are copied into another memory layout",
+    explanation=(
+        "contiguous(), clone() and reshape() after a permute or transpose copy the tensor, and "
+        "the backward pass copies its gradient back. Choose a layout that all layers can use "
+        "(channels_last, batch_first), or use views."
+    ),
+    lost=_copies,
+    limits=Limits(0.10, 0.25, "gpu-idle reports copies from 10 %."),
+    answer="one memory layout, views instead of copies",
+)
+
+
+ELEMENTWISE_ON_CPU = Rule(
+    id="memory-bound-elementwise",
+    when="chains of element-wise operators make many passes through memory",
+    explanation=(
+        "Each operator in a chain reads its input from memory and writes its result back; a fused "
+        "operator does so once. Use torch's own (gelu, layer_norm, softmax, cross_entropy), or "
+        "torch.compile. The cost is estimated as half of their time."
+    ),
+    lost=_elementwise_on_cpu,
+    limits=Limits(0.30, 0.50, "slowai calls 50 % of the time memory-bound; fusing pays from 30 %."),
+    fixes=("elementwise-fused", "compile"),
+    answer="torch's fused functions, torch.compile",
+)
+
+
+def explicit_casts(found: StepKernels) -> Mask:
+    """Kernels that convert a tensor where the script does: ``aten::to`` called by no operator.
+    Autocast's conversions are inside the operators that they are for."""
+    trace = found.analysis.trace
+    converting = found.operator
+    if not len(found):
+        return np.zeros(0, dtype=bool)
+    copying = is_named(trace, converting, "aten::copy_")
+    converting = np.where(copying, callers(trace, converting), converting)
+    inner = is_named(trace, converting, "aten::_to_copy")
+    outer = callers(trace, np.where(inner, converting, NONE))
+    outside = callers(trace, outer)
+    by_operator = np.where(outside == NONE, False, kinds.operators(trace)[outside])
+    return is_named(trace, outer, "aten::to") & ~by_operator
+
+
+_MEMORY_BOUND_SHARE = 0.30
+"""Share of the device's busy time from which on fusing is worth a thought; slowai calls a GPU
+memory-bound from half of it on."""
+
+
+def _elementwise(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    chains, busy = kernel_chains(work.kernels.analysis), work.kernels.time
+    found = chains.kernels
+    time = found.time
+    if not time or time < _MEMORY_BOUND_SHARE * busy:
+        return None
+    kernels = fmt.several(found.count, "kernel")
+    return Lost(
+        work.won(chains.saved),
+        work.of,
+        f"The GPU spends {work.of_step(time)} in {kernels} for elementwise work, normalisation and "
+        "reductions, each of which moves whole tensors through memory.",
+        (
+            Figure.share("of GPU compute", time / busy, _MEMORY_BOUND_SHARE),
+            Figure("fused they would save", chains.saved, "ns"),
+            *listed(found),
+            work.steps,
+        ),
+        with_line(facts, found.place, operator_lines.or_none(facts)),
+        PARTS,
+    )
+
+
+ELEMENTWISE = Rule(
+    id="memory-bound-elementwise",
+    when="long chains of elementwise kernels, normalisations and reductions that could be fused",
+    explanation=(
+        "Each such kernel reads its tensors from memory and writes its result back: ten in a row "
+        "take about ten times as long as one. torch.compile fuses a chain into one kernel; "
+        "torch's own functions are one kernel each: gelu, layer_norm, rms_norm, softmax, "
+        "cross_entropy, scaled_dot_product_attention. The cost assumes that a fused chain takes "
+        "three passes of its longest kernel."
+    ),
+    lost=_elementwise,
+    limits=Limits(
+        0.10,
+        0.20,
+        "The share that fusing saves: for a GPT and a ResNet that are already fused it is 6 % and "
+        "2 %.",
+    ),
+    fixes=("elementwise-fused", "compile"),
+    answer="torch.compile, or the fused functions of torch",
+)
+
+
+def _churn(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    found = work.kernels.kept(explicit_casts, explicit_casts)
+    time, busy = found.time, work.kernels.time
+    if not time:
+        return None
+    return Lost(
+        # Of each pair of conversions, there and back, the one is as needless as the other; but the
+        # data may come in another type than it is wanted in.
+        work.won(time / 2),
+        work.of,
+        f"The GPU converts tensors from one data type to another for {work.of_step(time)}, "
+        f"{fmt.several(found.count, 'time')} a step.",
+        (Figure.share("of GPU compute", time / busy, DTYPE_CHURN.limits.warning), work.steps),
+        with_line(facts, found.place, operator_lines.or_none(facts)),
+        PARTS,
+        share=work.won(time) / busy,
+    )
+
+
+DTYPE_CHURN = Rule(
+    id="dtype-churn",
+    when="the script converts tensors between data types again and again",
+    explanation=(
+        "Calls such as .float(), .half() and .to(dtype) copy the whole tensor, and the backward "
+        "pass copies its gradient back. Convert once where the data enters, and leave the types "
+        "inside the model to autocast. Autocast's own conversions are not counted. The cost is "
+        "half of their time."
+    ),
+    lost=_churn,
+    limits=Limits(0.05, 0.20, "The same limit as for other copies.", of="of GPU compute"),
+    answer="convert once, where the data enters",
+)

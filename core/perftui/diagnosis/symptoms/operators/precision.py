@@ -1,0 +1,370 @@
+"""Data types and sizes that make operators slower than they need to be: float64, float32 and TF32,
+sides that are no multiples of eight."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from perftui import format as fmt
+from perftui.analysis.kernels.category import ON_TENSOR_CORES, Category, Precision, precision_of
+from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
+from perftui.diagnosis.limits import Limits
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Claim, Lost, Rule
+from perftui.diagnosis.symptoms.operators.kernel_work import (
+    PARTS,
+    kernel_work,
+    listed,
+    step_figures,
+)
+from perftui.facts.cpu.operators import cpu_operators, in_step, of_phases
+from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.gpu.card import TraceCard, trace_card
+from perftui.facts.gpu.gpu import has_gpu
+from perftui.facts.kernel.step_kernels import StepKernels
+from perftui.facts.settings import settings
+from perftui.facts.source.lines import LineShare
+from perftui.facts.source.operator_lines import (
+    at,
+    forward_lines,
+    line_of,
+    line_with,
+    made_where,
+    operator_lines,
+    place_of,
+    with_line,
+)
+from perftui.facts.source.source_search import matching_line
+from perftui.facts.step.steady import Mask
+
+_KNOWS_TF32 = 8
+"""Compute capability from which on tensor cores compute TF32: Ampere."""
+
+_FASTEST = 8.0
+"""Times faster that a product is taken to become at most: then memory holds it back."""
+
+_USUAL_TF32, _USUAL_HALF = 2.0, 2.0
+"""Times faster on a card that is not listed: the least of those listed where it helps at all."""
+
+_HALF_ATTENTION = 4.0
+"""Times faster that float32 attention becomes in 16 bit: on an H100 14.7 ms became 1.5 ms, and its
+tensor cores have six times the rate (float32 attention computes three TF32 products for one)."""
+
+
+_FASTEST_HALF = 4.0
+"""Times faster that 16 bits are taken to make a product at most."""
+
+_SLOW = (Precision.FLOAT32, Precision.TF32)
+
+
+def _chosen(kernels: StepKernels, precision: Precision, *categories: Category) -> StepKernels:
+    found = kernels.of(*categories)
+    return found.kept(precision, lambda one: one.named(lambda n: precision_of(n) is precision))
+
+
+def _float32_products(facts: Facts, kernels: StepKernels) -> StepKernels:
+    """Products and convolutions in float32 that TF32 would be allowed to do."""
+    known = settings(facts)
+    matmul = known.matmul if known else None
+    categories = [Category.GEMM, Category.CONVOLUTION]
+    if matmul and (matmul.allow_tf32 or matmul.float32_precision in ("high", "medium")):
+        # Products of a few elements stay on the ordinary units.
+        categories.remove(Category.GEMM)
+    if matmul is None or matmul.cudnn_allow_tf32 is not False:
+        # cuDNN may take TF32 unless that is switched off: where it does not, it knows why.
+        categories.remove(Category.CONVOLUTION)
+    return _chosen(kernels, Precision.FLOAT32, *categories)
+
+
+def _tf32_gain(card: TraceCard) -> float:
+    """Times faster than float32 TF32 is on that card; 1 where it is not."""
+    if card.major < _KNOWS_TF32:
+        return 1.0
+    if card.peaks is None:
+        return _USUAL_TF32
+    return max(min(card.peaks.tf32 / card.peaks.float32, _FASTEST), 1.0)
+
+
+def _matmul(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    found = _float32_products(facts, work.kernels)
+    gain = _tf32_gain(trace_card(facts))
+    time = found.time
+    if not time or gain == 1:
+        return None
+    share = work.won(time) / work.of.mean
+    known = settings(facts)
+    # Whoever sets it himself has set it so.
+    set_at = known.place("set_float32_matmul_precision", "matmul.allow_tf32") if known else None
+    place = with_line(facts, found.place, forward_lines.or_none(facts)) or found.place
+    return Lost(
+        work.won(time * (1 - 1 / gain)),
+        work.of,
+        f"The GPU multiplies float32 matrices for {work.of_step(time)} without its tensor cores: "
+        f"TF32, {gain:.0f} times as fast here, is off.",
+        (
+            Figure.share("in float32 products", share, MATMUL_FP32.limits.warning, found.place),
+            *listed(found),
+            work.steps,
+        ),
+        set_at or made_where(facts, place),
+        PARTS,
+        share=share,
+    )
+
+
+MATMUL_FP32 = Rule(
+    id="matmul-fp32",
+    when="matrix products in float32 although the card supports TF32",
+    explanation=(
+        "Since Ampere, tensor cores multiply float32 matrices several times faster with inputs "
+        "rounded to TF32 (10 bits of mantissa, sums stay float32). PyTorch leaves that off for "
+        "matrix products. torch.set_float32_matmul_precision('high') at the start of the script "
+        "turns it on; bfloat16 autocast is faster still. The cost follows from the card's peak "
+        "rates, with a speed-up of eight at most."
+    ),
+    lost=_matmul,
+    limits=Limits(0.10, 0.20, "PyTorch's own FP32MatMulPattern reports every float32 product."),
+    fixes=("tf32", "autocast-bf16"),
+    answer='torch.set_float32_matmul_precision("high"), or autocast to bfloat16',
+)
+
+
+def _tensor_cores(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    card = trace_card(facts)
+    eligible = work.kernels.of(*ON_TENSOR_CORES)
+    # The rule above speaks of those.
+    others = _float32_products(facts, eligible) if _tf32_gain(card) > 1 else None
+
+    def slow(kernels: StepKernels) -> Mask:
+        chosen = kernels.named(lambda name: precision_of(name) in _SLOW)
+        return chosen if others is None else chosen & ~np.isin(kernels.rows, others.rows)
+
+    found = eligible.kept((TENSOR_CORES.id, others), slow)
+    time, busy = found.time, work.kernels.time
+    if not time:
+        return None
+    what = " and ".join(kind.value for kind in ON_TENSOR_CORES if len(found.of(kind)))
+    how = " and ".join(one.value for one in _SLOW if len(_chosen(found, one, *ON_TENSOR_CORES)))
+    return Lost(
+        work.won(_saved(found, card)),
+        work.of,
+        f"The GPU spends {work.of_step(time)} on {what} in {how}, where 16 bits would do.",
+        (
+            Figure.share("of GPU compute", time / busy, TENSOR_CORES.limits.warning),
+            *listed(found),
+            work.steps,
+        ),
+        with_line(facts, found.place, forward_lines.or_none(facts)),
+        PARTS,
+        share=work.won(time) / busy,
+    )
+
+
+def _saved(found: StepKernels, card: TraceCard) -> float:
+    """What 16 bits would save of those kernels, ns for one step."""
+    peaks = card.peaks
+    tf32 = min(peaks.half / peaks.tf32, _FASTEST_HALF) if peaks and peaks.tf32 else _USUAL_HALF
+    float32 = min(peaks.half / peaks.float32, _FASTEST_HALF) if peaks else _USUAL_HALF
+    products = (Category.GEMM, Category.CONVOLUTION)
+    parts = (
+        (_chosen(found, Precision.TF32, *ON_TENSOR_CORES), tf32),
+        (_chosen(found, Precision.FLOAT32, *products), float32),
+        (_chosen(found, Precision.FLOAT32, Category.ATTENTION), _HALF_ATTENTION),
+    )
+    return sum(part.time * (1 - 1 / max(gain, 1.0)) for part, gain in parts)
+
+
+TENSOR_CORES = Rule(
+    id="tensor-cores-unused",
+    when="matrix products, convolutions or attention in float32 or TF32 where 16 bits would do",
+    explanation=(
+        "Tensor cores compute bfloat16 at twice the rate of TF32 and up to sixteen times that of "
+        "float32, and move half the bytes. torch.autocast('cuda', dtype=torch.bfloat16) around "
+        "the forward pass keeps the weights in float32; cards before Ampere need float16 with a "
+        "GradScaler. The cost follows from the card's peak rates, with a speed-up of four at most."
+    ),
+    lost=_tensor_cores,
+    limits=Limits(
+        0.20,
+        0.40,
+        "TensorBoard reports a training that uses none; it pays from a fifth of the GPU's time.",
+        of="of GPU compute",
+    ),
+    fixes=("autocast-bf16",),
+    answer="torch.autocast to bfloat16",
+)
+
+
+_NAMES = frozenset({"double", "float64", "DoubleTensor"})
+
+_ADOPTING = (r"\.to\([^)]*\bdtype\b", r"\b(from_numpy|as_tensor)\(")
+
+
+def float64_on_cpu(facts: Facts) -> Lost | None:
+    """What a model takes whose parameters are float64: half of it, at least, is lost.
+
+    Raises:
+        UnknownError: the data types of its parameters were not recorded.
+    """
+    found, judged = cpu_operators(facts)
+    known = settings(facts) if facts.run else None
+    if known is None or known.parameters is None:
+        raise UnknownError("the data types of the parameters were not recorded")
+    elements = sum(one.elements for one in known.parameters)
+    double = sum(one.elements for one in known.parameters if one.dtype == "float64")
+    if not double:
+        return None
+    share = double / max(elements, 1)
+    time = in_step(found, judged, of_phases(found, FORWARD, BACKWARD, OPTIMIZER))
+    line = line_with(facts, _NAMES) or _adopting(facts) or line_of(facts, FORWARD)
+    taken = round(share * time.ns)
+    return Lost(
+        # Half the bytes to move, and twice as many numbers in a register.
+        taken // 2,
+        judged.of,
+        f"Operators compute in float64 for {fmt.part_of_step(taken, judged.of.mean)}{at(line)}: "
+        "float32 takes half of that or less.",
+        (
+            Figure.share("of the parameters' elements in float64", share),
+            *step_figures(judged.of),
+        ),
+        place=place_of(facts, line),
+        parts=time.parts,
+    )
+
+
+def _adopting(facts: Facts) -> LineShare | None:
+    """The only line that takes over the data type of something else: NumPy's is float64."""
+    found = (matching_line(facts, pattern, only=True) for pattern in _ADOPTING)
+    known = next(filter(None, found), None)
+    return LineShare(*known, "", "", 0) if known else None
+
+
+_FLOAT64 = re.compile(
+    r"(?<!optional)<((int|\d+(ul)?), )*(const )?double\b|\{lambda\(double\b|\bdouble( const)?\*"
+    r"|(?<![a-z])d(gemm|gemv|syrk|trsm|potrf|geqrf)|d884gemm|(?<![a-z\d])f64"
+)
+"""What kernels on float64 have in their names: PyTorch's the type that they are made for, those of
+cuBLAS and CUTLASS their kind. A number that is passed (``optional<double>``, ``, double)``) is no
+such sign: optimizers pass learning rates so."""
+
+
+def is_float64(name: str) -> bool:
+    """Whether a kernel of that name computes in float64."""
+    return _FLOAT64.search(name) is not None
+
+
+def _in_float64(kernels: StepKernels) -> Mask:
+    return kernels.named(is_float64)
+
+
+def _float64(facts: Facts) -> Lost | None:
+    if has_gpu(facts) is False:
+        return float64_on_cpu(facts)
+    work = kernel_work(facts)
+    found, compute = work.kernels.kept(FLOAT64.id, _in_float64), work.kernels.time
+    time = found.time
+    if not time:
+        return None
+    where = found.place.source or found.place.operator
+    return Lost(
+        # Half the bytes to move, and at least twice the arithmetic rate.
+        work.won(time / 2),
+        work.of,
+        f"Kernels compute in float64 for {work.of_step(time)}"
+        f"{f', most of it in {where}' if where else ''}: float32 takes half of that or less.",
+        (
+            Figure.share("of GPU compute in float64", time / compute, FLOAT64.limits.warning),
+            *listed(found),
+            work.steps,
+        ),
+        with_line(facts, found.place, operator_lines.or_none(facts)),
+        PARTS,
+        share=time / compute,
+    )
+
+
+FLOAT64 = Rule(
+    id="float64",
+    when="kernels compute in float64",
+    explanation=(
+        "GPUs compute float64 at 1/2 to 1/64 of the float32 rate, and move twice the bytes. It is "
+        "seldom intended: NumPy arrays are float64, torch.from_numpy keeps that, and adding one "
+        "float64 tensor makes the result float64. Convert where the data enters: "
+        "array.astype('float32'), tensor.float(), or dtype=torch.float32."
+    ),
+    lost=_float64,
+    limits=Limits(
+        0.05,
+        0.20,
+        "TraceLens reports exposed time from 5 %.",
+        of="of GPU compute",
+    ),
+    claims=Claim(kernels=is_float64),
+    fixes=("default-dtype-off",),
+    answer="convert to float32 where the data enters",
+)
+
+
+_MISALIGNED = re.compile(r"align[ac]?[124](?!\d)")
+"""What kernels have in their names that load fewer than eight elements at once."""
+
+_SAVED = 1 / 3
+"""Share saved of such a kernel: NVIDIA's guide to matrix multiplication shows products of 16 bits
+one and a half to several times as fast with sides that are multiples of eight."""
+
+
+def _is_misaligned(name: str) -> bool:
+    return _MISALIGNED.search(name) is not None and precision_of(name) is Precision.HALF
+
+
+def _are_misaligned(products: StepKernels) -> Mask:
+    """Products with misaligned sides, but those of convolutions, whose sides are the image's."""
+    return products.named(_is_misaligned) & ~products.called_by(lambda name: "conv" in name)
+
+
+def _misaligned(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    found = work.kernels.of(Category.GEMM).kept(MISALIGNED.id, _are_misaligned)
+    if not found.time:
+        return None
+    sizes = _sizes(found)
+    return Lost(
+        work.won(found.time * _SAVED),
+        work.of,
+        f"16-bit matrix products take {work.of_step(found.time)} in kernels for sizes that are not "
+        f"multiples of eight{f', such as those of {sizes}' if sizes else ''}.",
+        (Figure("kernels a step", found.count, "count"), *listed(found), work.steps),
+        with_line(facts, found.place, forward_lines.or_none(facts)),
+        PARTS,
+        unproven="" if sizes else "the sizes of tensors (--shapes)",
+    )
+
+
+def _sizes(found: StepKernels) -> str:
+    """Sizes of the inputs of the longest kernel; empty where they were not recorded."""
+    place = found.place
+    row = int(found.operator[found.rows == place.trace_row][0])
+    sizes = found.analysis.trace.read_arguments(row).get("Input Dims") if row >= 0 else None
+    if not isinstance(sizes, list):
+        return ""
+    return " and ".join("x".join(map(str, size)) for size in sizes if size)
+
+
+MISALIGNED = Rule(
+    id="misaligned-dims",
+    when="16-bit matrix products with sizes that are not multiples of eight",
+    explanation=(
+        "Tensor cores load eight 16-bit numbers at once. If a matrix dimension is not a multiple "
+        "of eight, cuBLAS uses a slower kernel. Pad the vocabulary, hidden and batch sizes to "
+        "multiples of 8, ideally of 64 (128 on Hopper). The cost is a third of those kernels' "
+        "time."
+    ),
+    lost=_misaligned,
+    limits=Limits(0.05, 0.20, "PyTorch's MatMulDimInFP16Pattern reports every one."),
+    answer="pad sizes to multiples of 8, ideally of 64",
+)

@@ -10,7 +10,7 @@ from perftui.run.reader import RunReader
 from perftui_tui.look.format import milliseconds, per_second
 from perftui_tui.look.rows import plain
 from perftui_tui.look.units import format_ns
-from perftui_tui.panes.proof import earlier_rows
+from perftui_tui.panes.trial import earlier_rows
 from perftui_tui.screens.compare.figures import Line, _line, comparison
 from tests.tui.recorded import MS, write_run
 

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.rows import Row, plain, width
-from perftui_tui.panes.cores import cores
 from perftui_tui.panes.gpu_cards import gpu_cards
-from perftui_tui.panes.last_step import last_step, last_step_title
-from perftui_tui.panes.machine import memory
-from perftui_tui.panes.workers import workers
+from perftui_tui.panes.loader import workers
+from perftui_tui.panes.machine import cores, memory
+from perftui_tui.panes.step_bar import last_step, last_step_title
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from tests.tui.driving import opened, text_of, until_shown

@@ -12,8 +12,7 @@ from perftui.experiments.verdict import Outcome
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Override, Status, StopReason
 from perftui_tui.look.rows import plain
-from perftui_tui.panes.findings import findings
-from perftui_tui.panes.verdict import verdict_line
+from perftui_tui.panes.verdict import findings, verdict_line
 from perftui_tui.reading.next_thing import next_try
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Snapshot

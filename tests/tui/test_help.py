@@ -11,10 +11,10 @@ from perftui_tui.dialogs.choice import Prose
 from perftui_tui.dialogs.help import metric_rows
 from perftui_tui.keys.help_texts import BY_SCREEN, PANES
 from perftui_tui.keys.table import KEYS, SCREENS
-from perftui_tui.panes.findings import MARKS
 from perftui_tui.panes.gpu import LOW_BELOW
 from perftui_tui.panes.machine import FULL_CPU, FULL_DISK
 from perftui_tui.panes.meters import METERS
+from perftui_tui.panes.verdict import MARKS
 from perftui_tui.reading.snapshot import SLOW_RATIO
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, until, until_shown

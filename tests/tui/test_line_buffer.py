@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyte import modes
 
-from perftui_tui.reading.line_buffer import LONGEST_LINE, LineBuffer
+from perftui_tui.reading.output import LONGEST_LINE, LineBuffer
 
 WIDTH, ROWS = 300, 12
 

@@ -9,7 +9,7 @@ import pytest
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.screens.timeline.view import TimelineView
 from perftui_tui.widgets.keys_footer import KeysFooter
-from perftui_tui.widgets.notice_line import NoticeLine
+from perftui_tui.widgets.notification import NoticeLine
 from tests.tui.driving import opened, settled, text_of, until, until_shown
 from tests.tui.recorded import write_run
 from tests.tui.traces import write_trace

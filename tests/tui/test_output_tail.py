@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from perftui_tui.reading.output_tail import READ_LIMIT, OutputTail
+from perftui_tui.reading.output import READ_LIMIT, OutputTail
 
 
 def test_a_file_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:

@@ -10,9 +10,18 @@ from hypothesis import strategies as st
 
 from perftui_tui.app import PerftuiApp
 from perftui_tui.commands.dispatch import dispatch
-from perftui_tui.keys.file import file_text, key_file, read_overrides
 from perftui_tui.keys.keymap import shown_key
-from perftui_tui.keys.overrides import NAMED, NO_OVERRIDES, Overrides, check, key_name, written
+from perftui_tui.keys.overrides import (
+    NAMED,
+    NO_OVERRIDES,
+    Overrides,
+    check,
+    file_text,
+    key_file,
+    key_name,
+    read_overrides,
+    written,
+)
 from perftui_tui.keys.table import KEYS
 from tests.tui.driving import text_of, until, until_shown
 from tests.tui.recorded import NOW, write_run

@@ -22,10 +22,8 @@ from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.loader import loader
 from perftui_tui.panes.machine import cpu, disk, network
 from perftui_tui.panes.meter import Meter, draw_chart, draw_line
-from perftui_tui.panes.meters import METERS, draw_meter
-from perftui_tui.panes.step_bar import breakdown_bar, step_bar
-from perftui_tui.panes.step_parts import rows_of, step_parts
-from perftui_tui.panes.step_time import step_time
+from perftui_tui.panes.meters import METERS, draw_meter, step_time
+from perftui_tui.panes.step_bar import breakdown_bar, rows_of, step_bar, step_parts
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.step_breakdown import SHORT_NAMES, TRACE_STYLES, DrawnStep

@@ -16,11 +16,9 @@ from perftui.experiments.progress import NextRun, Purpose
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui.trace.multi_rank.choice import choose_rank
-from perftui_tui.actions.paired_trials import PairedTrials
-from perftui_tui.actions.tuning import Tuning
+from perftui_tui.actions.experiment_kinds import PairedTrials, Tuning
 from perftui_tui.app import PerftuiApp
-from perftui_tui.reading.trial_state import TrialState
-from perftui_tui.reading.tuning_state import TuningState
+from perftui_tui.reading.experiment_state import TrialState, TuningState
 from perftui_tui.tables.virtual import VirtualTable
 from tests.tui.driving import text_of, until, until_shown
 from tests.tui.fake_trial import UNCLEAR, progress_of

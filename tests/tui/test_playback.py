@@ -11,9 +11,9 @@ from perftui.run.as_of import as_of, stops_of
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader
 from perftui_tui.look.rows import plain
-from perftui_tui.panes.findings import findings
 from perftui_tui.panes.meters import METERS, draw_meter
 from perftui_tui.panes.step_bar import step_bar
+from perftui_tui.panes.verdict import findings
 from perftui_tui.reading.fix_lookup import FixLookup
 from perftui_tui.reading.run_view import RunView, picture
 from perftui_tui.reading.snapshot import Snapshot

@@ -15,11 +15,10 @@ from perftui.run.columns import STEP_COLUMNS
 from perftui.run.table import GrowingTable, Table
 from perftui_tui.app import PerftuiApp
 from perftui_tui.charts.run_charts import Chart, charts_of, nearest
-from perftui_tui.dialogs.chart.plot import MOST_POINTS, downsampled
-from perftui_tui.dialogs.chart.screen import ChartScreen
+from perftui_tui.dialogs.chart import MOST_POINTS, ChartScreen, downsampled
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.meter import MARK, draw_chart
-from perftui_tui.panes.step_time import step_time
+from perftui_tui.panes.meters import step_time
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.widgets.row_view import RowView
 from tests.step_rows import step_row

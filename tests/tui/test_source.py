@@ -18,8 +18,8 @@ from perftui_tui.app import PerftuiApp
 from perftui_tui.panes.verdict import verdict
 from perftui_tui.reading import run_source as source
 from perftui_tui.reading.messages import SnapshotReceived
+from perftui_tui.reading.output import OutputTail
 from perftui_tui.reading.output_source import OutputSource
-from perftui_tui.reading.output_tail import OutputTail
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.thread import BLAS_THREADS

@@ -13,9 +13,7 @@ from perftui.fixes.model import FixOption
 from perftui_tui.dialogs.experiment import TUNING
 from perftui_tui.look.rows import plain, width
 from perftui_tui.panes.tuning import tuning_line, tuning_rows
-from perftui_tui.reading.experiment_state import Stage
-from perftui_tui.reading.trial_state import TrialState
-from perftui_tui.reading.tuning_state import TuningState
+from perftui_tui.reading.experiment_state import Stage, TrialState, TuningState
 from tests.tui.fake_trial import FASTER, progress_of
 
 WORKERS = Attempt(

@@ -186,7 +186,7 @@ class PerftuiApp(ReadingApp):
 
     def action_study(self, name: str = "") -> None:
         """Open the charts, the one called ``name`` first; plotext is imported here, not before."""
-        from perftui_tui.dialogs.chart.screen import ChartScreen
+        from perftui_tui.dialogs.chart import ChartScreen
 
         if not isinstance(self.screen, RunScreen):
             return

@@ -1,9 +1,11 @@
-"""What a trial by pairs of runs or a tuning would take, as far as the run on screen tells."""
+"""What a trial or a tuning would take, what is said before it, and why there can be none."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from perftui.experiments.noise import FEWEST_STEPS
 
 if TYPE_CHECKING:
     from perftui.fixes.model import FixOption
@@ -107,3 +109,32 @@ def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
     label = f"{first} to {last} runs{takes}"
     step = steady_step(facts).mean
     return TrialPlan(steps, seconds, label, note, "", of_run, numbers, step)
+
+
+NO_RUN = "a trace cannot be run again: start the script with perftui"
+
+NO_FIX = "no finding has a fix to try"
+
+
+def warnings_of(snapshot: Snapshot) -> list[str]:
+    """What to know before a run is started in place of one that goes on."""
+    if not snapshot.goes_on:
+        return []
+    steady = snapshot.diagnosis.steady_steps
+    first = "The running training is stopped first: two trainings at once would disturb each other."
+    return [first, _too_early(steady)] if steady < FEWEST_STEPS else [first]
+
+
+def _too_early(steady: int) -> str:
+    return (
+        f"This run has {steady} of the {FEWEST_STEPS} steady steps that a comparison needs; if "
+        "stopped now, it cannot serve as the baseline. Wait a little, then try again."
+    )
+
+
+def why_no_trial(option: FixOption | None, options: tuple[FixOption, ...]) -> str:
+    """Why neither ``option`` nor one of ``options`` can be tried."""
+    first = option or (options[0] if options else None)
+    if first is None:
+        return "there is no fix to try for this finding"
+    return first.why_not_tried

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perftui.experiments.noise import FEWEST_STEPS
-from perftui_tui.actions.new_proofs import NewProofs
-from perftui_tui.actions.paired_trials import PairedTrials
-from perftui_tui.actions.probing import Probing
-from perftui_tui.actions.trial_reasons import NO_FIX, NO_RUN, warnings_of, why_no_trial
-from perftui_tui.actions.tuning import Tuning
+from perftui_tui.actions.experiment import NewProofs
+from perftui_tui.actions.experiment_kinds import PairedTrials, Probing, Tuning
+from perftui_tui.actions.trial_plan import NO_FIX, NO_RUN, warnings_of, why_no_trial
 from perftui_tui.keys.keymap import hint
 from perftui_tui.reading.running_script import running_script
 
@@ -105,7 +103,7 @@ class Trials:
     def show_latest(self) -> None:
         """Show the one that runs, or the last one; of a saved run what was proven last."""
         from perftui_tui.dialogs.experiment import proof_dialog
-        from perftui_tui.panes.proof import newest
+        from perftui_tui.panes.trial import newest
 
         if self.latest is not None:
             self.latest.show()

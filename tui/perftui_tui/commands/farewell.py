@@ -92,7 +92,7 @@ def _outcome(manifest: Manifest) -> str:
 
 
 def _repeat_output(path: Path) -> None:
-    from perftui_tui.reading.output_tail import OutputTail
+    from perftui_tui.reading.output import OutputTail
 
     tail = OutputTail(path, LAST_LINES)
     tail.poll()

@@ -15,11 +15,14 @@ from perftui_tui.dialogs.run import CANCEL, STOP
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.rows import Row, Span, row
 from perftui_tui.panes import probe, trial, tuning
-from perftui_tui.panes.proof import proof_rows
-from perftui_tui.reading.experiment_state import ExperimentState, Stage
-from perftui_tui.reading.probe_state import ProbeState
-from perftui_tui.reading.trial_state import TrialState
-from perftui_tui.reading.tuning_state import TuningState
+from perftui_tui.panes.trial import proof_rows
+from perftui_tui.reading.experiment_state import (
+    ExperimentState,
+    ProbeState,
+    Stage,
+    TrialState,
+    TuningState,
+)
 
 if TYPE_CHECKING:
     from perftui.experiments.proof import Proof

@@ -1,4 +1,4 @@
-"""The machine: how busy its cores are, and what disks and networks carry."""
+"""The meters of processor, memory, disk and network, and the cores one by one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perftui_tui.charts.axis import nice_step, usual_top
+from perftui_tui.charts.blocks import LOWER_EIGHTHS, filled_steps
 from perftui_tui.look.format import of_ceiling, percent, rate
+from perftui_tui.look.rows import Row, crop, joined, row
 from perftui_tui.look.units import format_bytes
-from perftui_tui.panes.ceilings import ceilings
-from perftui_tui.panes.meter import Meter
+from perftui_tui.panes.meter import NAME_WIDTH, Meter
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import (
     RESIDENT,
@@ -24,7 +25,65 @@ from perftui_tui.reading.telemetry import (
 )
 
 if TYPE_CHECKING:
+    from perftui.facts.gpu.own_gpus import OwnCeilings
     from perftui.run.table import Table
+
+FULL = 95.0
+"""Per cent of a core from which it is highlighted."""
+
+_GROUPED = ", the busiest of {} in each"
+
+
+def cores(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
+    """One row; empty where single cores are not sampled."""
+    busy = busy_of_cores(snapshot)
+    if not busy:
+        return []
+    words = f"  {len(busy)} cores, {_busy_ones(busy)}"
+    group, room = 1, cells - NAME_WIDTH - len(words)
+    if len(busy) > room:
+        group = -(-len(busy) // max(1, room - len(_GROUPED)))
+        words += _GROUPED.format(group)
+    shown = [max(busy[at : at + group]) for at in range(0, len(busy), group)]
+    full = len(LOWER_EIGHTHS) - 1
+    blocks = [
+        (LOWER_EIGHTHS[max(filled_steps(value / 100, full), 1)], _style(value)) for value in shown
+    ]
+    drawn = row(("Cores".ljust(NAME_WIDTH), "bold"), *joined(blocks), (words, "dim"))
+    return [crop(drawn, cells)]
+
+
+def busy_of_cores(snapshot: Snapshot) -> list[float]:
+    """Per cent of each core that is sampled now, in their order."""
+    table = table_of(snapshot)
+    if table is None:
+        return []
+    # Their numbers have gaps where cores are switched off.
+    names = (column.name for column in table.columns if column.name.startswith("cpu.core"))
+    known = (latest(table, name) for name in names if name[8:].isdecimal())
+    return [value for value in known if value is not None]
+
+
+def _busy_ones(busy: list[float]) -> str:
+    full = sum(value >= FULL for value in busy)
+    return f"{full} full" if full else f"busiest {percent(max(busy))}"
+
+
+def _style(value: float) -> str:
+    return "chart-warn" if value >= FULL else "chart"
+
+
+def ceilings(snapshot: Snapshot) -> OwnCeilings | None:
+    """What ``perftui probe`` measured on the machine of the run; None where it did not.
+
+    They are read with the rules: the first frame, which is not judged, does not wait for them.
+    """
+    if not snapshot.is_judged:
+        return None
+    from perftui.facts.gpu.own_gpus import own_ceilings
+
+    return snapshot.ask(own_ceilings)
+
 
 FULL_CPU = 90.0
 """Per cent of all cores; above it more workers cannot help."""

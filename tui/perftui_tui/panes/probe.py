@@ -8,9 +8,8 @@ from perftui import format as fmt
 from perftui.trace.text import printable
 from perftui_tui.look.format import elapsed
 from perftui_tui.look.rows import Row, Span, row, wrap
-from perftui_tui.panes.status_line import status_line
-from perftui_tui.reading.experiment_state import Stage
-from perftui_tui.reading.probe_state import ProbeState
+from perftui_tui.panes.trial import status_line
+from perftui_tui.reading.experiment_state import ProbeState, Stage
 
 if TYPE_CHECKING:
     from perftui.probe.ceilings import Ceilings

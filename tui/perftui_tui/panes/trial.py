@@ -1,23 +1,184 @@
-"""A trial by pairs of runs as rows: in one line under each screen, and in full."""
+"""Trials by pairs of runs as rows: in one line under each screen, in full, and as saved."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
 from perftui import format as fmt
-from perftui_tui.look.format import elapsed
-from perftui_tui.look.rows import Row, Span, fit, row, wrap
-from perftui_tui.panes.pairs import (
-    STYLES,
-    bar_rows,
-    figures,
-    middle_of,
-    pair_rows,
-    ratio_text,
-    rest,
-    worker_rows,
-)
-from perftui_tui.panes.status_line import stage_words, status_line
-from perftui_tui.reading.experiment_state import Stage
-from perftui_tui.reading.trial_state import TrialState
+from perftui.experiments.progress import Purpose
+from perftui.experiments.trial_runs import runs_of
+from perftui.experiments.verdict import Agreement
+from perftui_tui.charts.interval import interval_rows
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.format import date_and_time, elapsed
+from perftui_tui.look.rows import Row, Span, crop, fit, fold, row, spread, with_fitting, wrap
+from perftui_tui.look.units import format_ns
+from perftui_tui.reading.experiment_state import Stage, TrialState
+
+if TYPE_CHECKING:
+    from perftui.experiments.proof import Proof
+
+
+def status_line(name: str, title: str, figures: Sequence[Span], cells: int) -> Row:
+    """``name`` and ``title``, which may be empty, then as many of ``figures`` as fit: the first is
+    dropped last."""
+    shows = row((hint(" {app.trial} shows it "), "dim"))
+    first, *others = figures
+    left = row((f" {name} ", "key"), f" {title}  " if title else " ", first)
+    room = cells - sum(len(text) for text, _ in shows) - 1
+    return fit(spread(with_fitting(crop(left, room), others, room), shows, cells), cells)
+
+
+def stage_words(stage: Stage, problem: str) -> Span | None:
+    """What there is to say of a stage beside what was measured; None where that is all."""
+    if stage is Stage.WAITING:
+        return ("waiting for the running training to stop", "warn")
+    if stage is Stage.STOPPING:
+        return ("stopping the training", "warn")
+    if stage is Stage.FAILED:
+        return (f"failed: {problem}", "bad")
+    return None
+
+
+def seconds_left(state: TrialState, now: float) -> float | None:
+    """About how many seconds until the next look; None where nothing tells.
+
+    Runs are taken to last as long as those before, at least as long as the running one has so far;
+    before the first as the recorded run tells.
+    """
+    each, of_workers = _mean(state, is_for_workers=False), _mean(state, is_for_workers=True)
+    if each is None or of_workers is None:
+        return None
+    run, runs = state.run, _runs_to_look(state)
+    if run is None:
+        whole = state.numbers_of_workers * of_workers + runs * each
+        return max(0.0, whole - (now - state.began))
+    since = now - state.run_began
+    if run.purpose is Purpose.WORKERS:
+        return (1 + run.further) * max(of_workers, since) - since + runs * each
+    return max(1, runs) * max(each, since) - since
+
+
+def _mean(state: TrialState, *, is_for_workers: bool) -> float | None:
+    took = [
+        seconds for run, seconds in state.made if (run.purpose is Purpose.WORKERS) is is_for_workers
+    ]
+    return sum(took) / len(took) if took else state.run_seconds
+
+
+def _runs_to_look(state: TrialState) -> int:
+    """Runs until the next look without those that try numbers of workers; a running one counts."""
+    if not state.makes_blocks:
+        return runs_of(state.look) - sum(run.is_of_runs for run, _ in state.made)
+    one_more = state.run is not None and state.run.purpose is Purpose.LOSSES
+    made = sum(run.purpose is Purpose.BLOCKS for run, _ in state.made)
+    return runs_of(state.look, state.pairs_of_run) - made + one_more
+
+
+BAR_CELLS = 44
+"""Fits the narrowest dialog, and shows two per cent at a ratio of 2."""
+
+STYLES = {"faster": "good", "slower": "bad", "no effect": "bad", "not comparable": "warn"}
+"""By the outcome of a trial."""
+
+
+def ratio_text(ratio: float) -> str:
+    """``1.98x faster``, ``1.20x slower``."""
+    return f"{ratio:.2f}x faster" if ratio >= 1 else f"{1 / ratio:.2f}x slower"
+
+
+def middle_of(state: TrialState) -> float:
+    """The median of the ratios so far."""
+    return median(pair.ratio for pair in state.pairs)
+
+
+def so_far(state: TrialState) -> Span:
+    """What the pairs come to, without what is still needed to be sure."""
+    if state.verdict is not None and state.verdict.estimate is not None:
+        return (state.verdict.headline, "bold")
+    return (f"{ratio_text(middle_of(state))} so far", "bold")
+
+
+def rest(state: TrialState, now: float, *, is_whole: bool = False) -> str:
+    """About how long it takes until the result is looked at next; ``is_whole`` where there is room
+    for how many pairs it may take then."""
+    left = seconds_left(state, now)
+    if left is None:
+        return "time left is known after the first run"
+    may_go_on = is_whole and state.look < state.last_look
+    further = f", up to pair {state.last_look} if not clear" if may_go_on else ""
+    return f"about {fmt.rough_time(left)} to pair {state.look}{further}"
+
+
+def figures(state: TrialState, now: float) -> list[Span]:
+    """What runs, what is known, and how long it takes, for one row."""
+    known = [so_far(state)] if state.pairs else []
+    return [(running(state), ""), *known, (rest(state, now), "dim")]
+
+
+def running(state: TrialState) -> str:
+    """What runs, in a few words: ``pair 3 of 6``."""
+    run = state.run
+    if run is None:
+        return "starting"
+    return run.before_pairs or f"pair {run.pair} of {state.look}"
+
+
+def bar_rows(state: TrialState, cells: int) -> list[Row]:
+    """The pairs and the interval on an axis; nothing before the first pair."""
+    if not state.pairs:
+        return []
+    found = state.verdict.estimate if state.verdict else None
+    interval = (found.low, found.ratio, found.high) if found else None
+    ratios = [pair.ratio for pair in state.pairs]
+    return [*interval_rows(ratios, interval, min(BAR_CELLS, cells))]
+
+
+def pair_rows(state: TrialState, cells: int) -> list[Row]:
+    """Each pair, the newest on top, then what they rest on."""
+    pairs = [(pair.before.step_ns, pair.after.step_ns) for pair in state.pairs]
+    return [*pair_table(pairs), *_basis(state, cells)]
+
+
+def pair_table(pairs: Sequence[tuple[int, int]]) -> list[Row]:
+    """The step of each pair before and after, in ns, and their ratio; the newest on top."""
+    rows = [row((f"{'pair':>6}{'before':>12}{'after':>12}{'ratio':>9}", "bold"))]
+    for number, (before, after) in reversed(list(enumerate(pairs, 1))):
+        ratio = f"{before / after:.2f}x" if after else "?"
+        rows.append(row(f"{number:>6}{format_ns(before):>12}{format_ns(after):>12}{ratio:>9}"))
+    return rows
+
+
+def worker_rows(state: TrialState, cells: int) -> list[Row]:
+    """What a step takes with several numbers of workers, where that was measured."""
+    from perftui.report.trial import workers_text
+
+    progress = state.progress
+    if progress is None or not progress.workers:
+        return []
+    step = state.recorded_step_ns
+    before = f"; it took {fmt.duration(step)} in the recorded run" if step is not None else ""
+    return wrap(f"a step {workers_text(progress)}{before}", cells, "dim")
+
+
+def _basis(state: TrialState, cells: int) -> list[Row]:
+    """What the pairs rest on: whether the change is in force, and what the machine does alone."""
+    from perftui.report.trial import noise_text
+
+    progress = state.progress
+    if progress is None:
+        return []
+    said = [f"in force: {', '.join(progress.changes)}"] if progress.changes else []
+    said += progress.costs.sentences
+    if progress.losses.agreement is not Agreement.NOT_CHECKED:
+        said.append(progress.losses.sentence)
+    if progress.noise is not None:
+        said.append(noise_text(progress))
+    lines = [line for text in said for line in wrap(text, cells, "dim")]
+    return [*worker_rows(state, cells), *lines]
+
 
 USUAL_CELLS = 62
 """Fits a terminal of 80 columns, and every headline."""
@@ -114,3 +275,36 @@ def _first(state: TrialState) -> str:
         f"Runs of {state.steps:,} steps alternate, with the fix and without it. The first run does "
         "not count: files and caches are still cold."
     )
+
+
+def proof_rows(proof: Proof, cells: int) -> list[Row]:
+    """The change and its gain, the interval on an axis, then each pair, the newest on top."""
+    from perftui.report.trial import CONFIDENCE_TEXT
+
+    rows = wrap(proof.title, cells, "bold")
+    rows += wrap(proof.headline, cells, STYLES.get(proof.outcome.value, "bold"))
+    if proof.ratio is not None and proof.low is not None and proof.high is not None:
+        ratios = [pair.before_ns / pair.after_ns for pair in proof.pairs if pair.after_ns]
+        interval = (proof.low, proof.ratio, proof.high)
+        rows += interval_rows(ratios, interval, min(BAR_CELLS, cells))
+        rows += wrap(CONFIDENCE_TEXT, cells, "dim")
+    rows.append(row((f"measured {date_and_time(proof.measured_ns)}", "dim")))
+    for note in proof.notes:
+        rows += wrap(note, cells, "warn")
+    return [*rows, (), *pair_table([(one.before_ns, one.after_ns) for one in proof.pairs])]
+
+
+def earlier_rows(proofs: Mapping[str, Proof], cells: int) -> list[Row]:
+    """What all trials but the newest came to, a row for each, the newer first; empty without."""
+    newer_first = sorted(proofs.values(), key=lambda one: -one.measured_ns)[1:]
+    rows = [row(("Earlier trials of this run", "bold"))] if newer_first else []
+    for proof in newer_first:
+        result = (proof.headline, STYLES.get(proof.outcome.value, "warn"))
+        said = row(f"{date_and_time(proof.measured_ns)}  {proof.title}   ", result)
+        rows += fold(said, cells)
+    return rows
+
+
+def newest(proofs: Mapping[str, Proof]) -> Proof | None:
+    """The proof that was measured last; None where there is none."""
+    return max(proofs.values(), key=lambda one: one.measured_ns, default=None)

@@ -6,11 +6,17 @@ from perftui import format as fmt
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.format import elapsed
 from perftui_tui.look.rows import Row, Span, crop, fit, row, width, with_fitting, wrap
-from perftui_tui.panes.pairs import STYLES, bar_rows, figures, pair_rows, worker_rows
-from perftui_tui.panes.status_line import stage_words, status_line
-from perftui_tui.panes.trial import USUAL_CELLS
-from perftui_tui.reading.experiment_state import Stage
-from perftui_tui.reading.tuning_state import TuningState
+from perftui_tui.panes.trial import (
+    STYLES,
+    USUAL_CELLS,
+    bar_rows,
+    figures,
+    pair_rows,
+    stage_words,
+    status_line,
+    worker_rows,
+)
+from perftui_tui.reading.experiment_state import Stage, TuningState
 
 INDENT = 9
 """Cells before the titles of the ladder."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perftui.facts.ranks.rank_table import RankTable
     from perftui.facts.ranks.traced_ranks import TracedRank
     from perftui.trace.nsys.report import Exporting
-    from perftui_tui.reading.output_tail import Output
+    from perftui_tui.reading.output import Output
     from perftui_tui.reading.snapshot import Snapshot
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from perftui_tui.reading.messages import OutputReceived, SourceFailed
-from perftui_tui.reading.output_tail import OutputTail
+from perftui_tui.reading.output import OutputTail
 from perftui_tui.reading.thread import Post, ReadingThread
 
 POLL_SECONDS = 0.25

@@ -10,8 +10,8 @@ from textual.reactive import reactive
 
 from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
 from perftui_tui.reading import messages
+from perftui_tui.reading.output import Output
 from perftui_tui.reading.output_source import OutputSource
-from perftui_tui.reading.output_tail import Output
 from perftui_tui.reading.run_source import RunSource
 from perftui_tui.reading.running_script import running_script
 from perftui_tui.reading.snapshot import Snapshot

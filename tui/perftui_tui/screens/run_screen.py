@@ -18,7 +18,7 @@ from perftui_tui.dialogs.too_small import NEEDED
 from perftui_tui.keys.keymap import useless_actions
 from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.panes.verdict import verdict_line
-from perftui_tui.reading.output_tail import Output
+from perftui_tui.reading.output import Output
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.experiment_line import ExperimentLine
 from perftui_tui.screens.playback_bar import PlaybackBar

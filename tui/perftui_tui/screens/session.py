@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perftui_tui.actions.rank_traces import RankTraces
     from perftui_tui.actions.source_fixes import SourceFixes
     from perftui_tui.actions.trials import Trials
-    from perftui_tui.reading.output_tail import Output
+    from perftui_tui.reading.output import Output
 
 
 class Session(Host, Protocol):

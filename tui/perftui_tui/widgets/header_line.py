@@ -13,8 +13,7 @@ from perftui_tui.keys.table import LONG_NAMES, SCREENS, SHORT_NAMES
 from perftui_tui.look.format import elapsed
 from perftui_tui.look.rows import Row, Span, row, spread, width
 from perftui_tui.reading.snapshot import Phase, Snapshot
-from perftui_tui.widgets.loading import loading
-from perftui_tui.widgets.row_view import RowView
+from perftui_tui.widgets.row_view import RowView, loading
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.report import Exporting

@@ -1,18 +1,48 @@
-"""Notifications in the footer, which may be drawn late, on a busy machine."""
+"""Messages of some seconds, and the row of what stays to be noticed."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from textual import on
+from textual import events, on
 from textual.app import App, ScreenStackError
 from textual.content import Content
+from textual.message import Message
 from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen, SystemModalScreen
+from textual.widgets import Static
 
 from perftui_tui.keys.keymap import hint
 from perftui_tui.widgets.keys_footer import SILENT, KeysFooter
-from perftui_tui.widgets.notice_line import NoticeLine
+
+
+class NoticeLine(Static):
+    """One message, over as many rows as it needs; what is above makes room, and nothing is covered.
+
+    It never has the focus.
+    """
+
+    DEFAULT_CSS = """
+    NoticeLine {
+        dock: bottom; height: auto; max-height: 4; padding: 0 1;
+        background: $panel; color: $foreground; text-style: bold; pointer: pointer;
+        &.-warning { color: $text-warning; }
+        &.-error { color: $text-error; }
+    }
+    """
+    ALLOW_SELECT = False
+
+    class Closed(Message):
+        """The message was clicked, to be gone."""
+
+    def __init__(self) -> None:
+        super().__init__(markup=False)
+
+    def on_click(self, event: events.Click) -> None:
+        """Close it."""
+        event.stop()
+        self.post_message(self.Closed())
+
 
 LEAST = 0.05
 """Seconds that one stays whose time is over when it is drawn."""

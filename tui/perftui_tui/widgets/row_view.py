@@ -1,8 +1,9 @@
-"""The widget of every pane: rows of text, of which only those that changed are repainted."""
+"""Rows on the screen, and what stands there while they are read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from textual.geometry import Region, Size
@@ -10,8 +11,12 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from perftui_tui.look.format import exported, percent
 from perftui_tui.look.palette import palette
-from perftui_tui.look.rows import Row, fit, safe
+from perftui_tui.look.rows import Row, Span, fit, row, safe, width
+
+if TYPE_CHECKING:
+    from perftui.trace.nsys.report import Exporting
 
 
 class RowView(ScrollView, can_focus=False):
@@ -95,3 +100,31 @@ class RowView(ScrollView, can_focus=False):
             for text, style in fit(safe(line), self.scrollable_content_region.width)
         ]
         return Strip(segments)
+
+
+LABEL_WIDTH = 12
+LONGEST_BAR = 40
+SHORTEST_BAR = 4
+
+
+def loading(name: str, done: float | Exporting) -> str:
+    """What is being done with a file that cannot be shown yet."""
+    if not isinstance(done, float):
+        return exported(name, done.seconds, done.written)
+    return f"reading {name} {percent(100 * done)}" if done < 1 else f"analysing {name}"
+
+
+def loading_rows(name: str, done: float | Exporting, cells: int) -> list[Row]:
+    """The progress with a bar, and what can be done meanwhile."""
+    text = f" {loading(name, done)}"
+    room = min(LONGEST_BAR, cells - LABEL_WIDTH - width(row(text)) - 2)
+    bar: tuple[Span, ...] = ()
+    # How far another program has come is not known as a share.
+    if isinstance(done, float) and room >= SHORTEST_BAR:
+        filled = round(done * room)
+        bar = (("━" * filled, "accent"), ("─" * (room - filled), "dim"))
+    tracks = " shows the tracks read so far, "
+    return [
+        row((" READING".ljust(LABEL_WIDTH), "accent"), (text, "bold"), "  ", *bar),
+        row((" NEXT".ljust(LABEL_WIDTH), "dim"), " ", ("2", "key"), tracks, ("q", "key"), " quits"),
+    ]

@@ -17,7 +17,7 @@ from perftui.trace.text import printable
 from perftui_tui.look.format import per_second
 from perftui_tui.look.rows import Row, crop, fold, row, wrap
 from perftui_tui.look.units import format_ns
-from perftui_tui.panes.findings import proof_style
+from perftui_tui.panes.verdict import proof_style
 
 if TYPE_CHECKING:
     from perftui.experiments.proof import Proof

@@ -15,8 +15,8 @@ from perftui.facts.fact import Facts
 from perftui.facts.step.trace_steps import trace_steps
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.look.rows import Row, row, wrap
-from perftui_tui.panes.proof import earlier_rows, newest, proof_rows
 from perftui_tui.panes.step_bar import breakdown_bar
+from perftui_tui.panes.trial import earlier_rows, newest, proof_rows
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.step_breakdown import DrawnStep, of_trace
 from perftui_tui.screens.compare.figures import comparison

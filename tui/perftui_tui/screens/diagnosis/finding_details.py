@@ -16,7 +16,7 @@ from perftui.fixes.model import FixOption
 from perftui_tui.look.format import quantity, share
 from perftui_tui.look.rows import Row, crop, row, wrap
 from perftui_tui.look.units import format_ns
-from perftui_tui.panes.findings import headlines
+from perftui_tui.panes.verdict import headlines
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.diagnosis.fix_details import fix_rows
 

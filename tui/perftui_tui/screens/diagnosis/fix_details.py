@@ -14,7 +14,7 @@ from perftui_tui.dialogs.fix import diff_rows, risk
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.format import date_and_time
 from perftui_tui.look.rows import Row, Span, crop, fold, row, with_fitting, wrap
-from perftui_tui.panes.findings import proof_style
+from perftui_tui.panes.verdict import proof_style
 from perftui_tui.reading.snapshot import Snapshot
 
 if TYPE_CHECKING:

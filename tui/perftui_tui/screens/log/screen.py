@@ -10,7 +10,7 @@ from textual.widgets import Input
 
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.look.rows import row
-from perftui_tui.reading.output_tail import Output
+from perftui_tui.reading.output import Output
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.log_view import LogStatus, LogView, nothing_printed

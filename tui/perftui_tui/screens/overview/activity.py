@@ -11,7 +11,7 @@ from perftui_tui.look.rows import Row, Span, fit, row, width
 from perftui_tui.look.units import format_count, format_ns
 from perftui_tui.panes.gpu import busy_word
 from perftui_tui.panes.meter import NAME_WIDTH, READING_WIDTH, STYLES, draw_line
-from perftui_tui.panes.step_time import step_time
+from perftui_tui.panes.meters import step_time
 from perftui_tui.reading.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -10,15 +10,14 @@ from textual.widget import Widget
 
 from perftui_tui.look.rows import Row
 from perftui_tui.panes import gpu_cards
-from perftui_tui.panes.cores import busy_of_cores, cores
 from perftui_tui.panes.gpu import gpu
-from perftui_tui.panes.last_step import last_step, last_step_title
-from perftui_tui.panes.machine import disk, moves, network
+from perftui_tui.panes.loader import worker_count, workers
+from perftui_tui.panes.machine import busy_of_cores, cores, disk, moves, network
 from perftui_tui.panes.meter import Meter
 from perftui_tui.panes.meters import METERS, draw_at, draw_meter, gpu_place
 from perftui_tui.panes.snapshot_pane import Draw, SnapshotPane
+from perftui_tui.panes.step_bar import last_step, last_step_title
 from perftui_tui.panes.top_ops import operators
-from perftui_tui.panes.workers import worker_count, workers
 from perftui_tui.reading.snapshot import Snapshot
 
 MOST_CARDS = 8

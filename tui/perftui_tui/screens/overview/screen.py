@@ -11,20 +11,20 @@ from textual.widget import Widget
 
 from perftui_tui.dialogs.too_small import NEEDED, NEEDED_FOR_STRIP, is_too_small
 from perftui_tui.keys.keymap import bindings, hint
-from perftui_tui.panes.findings import findings
 from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.panes.step_bar import bar_alone, step_bar
 from perftui_tui.panes.top_ops import kernels, operators, top_ops
+from perftui_tui.panes.verdict import findings
 from perftui_tui.reading.next_thing import next_thing, next_try
-from perftui_tui.reading.output_tail import Output
+from perftui_tui.reading.output import Output
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.overview.activity import activity
 from perftui_tui.screens.overview.dashboard import Dashboard
 from perftui_tui.screens.overview.gap_list import GapList
 from perftui_tui.screens.overview.headline import headline
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.widgets.loading import loading_rows
 from perftui_tui.widgets.log_view import LogTail, nothing_printed
+from perftui_tui.widgets.row_view import loading_rows
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.report import Exporting

@@ -4,14 +4,13 @@ found."""
 from __future__ import annotations
 
 from perftui_tui.look.rows import Row, row, wrap
-from perftui_tui.panes.findings import headlines
 from perftui_tui.panes.gpu_cards import gpu_cards
 from perftui_tui.panes.loader import loader
 from perftui_tui.panes.machine import cpu, disk, memory
 from perftui_tui.panes.meter import draw_chart, draw_line
+from perftui_tui.panes.meters import step_time
 from perftui_tui.panes.step_bar import step_bar
-from perftui_tui.panes.step_time import step_time
-from perftui_tui.panes.verdict import LABEL_WIDTH, verdict
+from perftui_tui.panes.verdict import LABEL_WIDTH, headlines, verdict
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
 

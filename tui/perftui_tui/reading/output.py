@@ -1,12 +1,17 @@
-"""A terminal's idea of lines, for progress bars: a small screen without colours or wrapping.
-
-Understood: newline, carriage return, backspace, tab, and the CSI sequences for cursor up, down,
-right, left, column, and erase in line. Every other escape sequence is dropped whole.
-"""
+"""The script's output: its tail, cut into lines as a terminal would show them."""
 
 from __future__ import annotations
 
+import codecs
 import re
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from perftui.run.files import open_regular
+
+# Understood: newline, carriage return, backspace, tab, and the CSI sequences for cursor up, down,
+# right, left, column, and erase in line. Every other escape sequence is dropped whole.
 
 SCREEN_ROWS = 50
 """How far up a progress bar may reach; lines above are finished."""
@@ -134,3 +139,64 @@ class LineBuffer:
             self._lines[self._row] = " " * min(at + 1, len(line)) + line[at + 1 :]
         elif mode == 2:
             self._lines[self._row] = ""
+
+
+LINES_KEPT = 20_000
+"""Lines in memory; the file has them all."""
+
+READ_LIMIT = 4 * 1024 * 1024
+"""Bytes read at once, and how far before its end a longer file is entered."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the script has printed so far, or the newest part of it."""
+
+    lines: tuple[str, ...] = ()
+    """Oldest first; the last may still change: a progress bar has no newline yet."""
+    dropped: int = 0
+    """Lines before these that are not kept."""
+    skipped_bytes: int = 0
+    """Bytes at the beginning of the file that were not read, so that opening it is quick."""
+
+
+class OutputTail:
+    """Tails the file at ``path``, which may not exist yet."""
+
+    def __init__(self, path: Path, lines_kept: int = LINES_KEPT) -> None:
+        self._path = path
+        self._offset = 0
+        self._skipped = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._buffer = LineBuffer()
+        self._ring: deque[str] = deque(maxlen=lines_kept)
+        self._finished = 0
+
+    def poll(self) -> bool:
+        """Read what was added, at most ``READ_LIMIT`` bytes; whether there was anything.
+
+        Raises:
+            OSError: the file is there but cannot be read.
+        """
+        try:
+            with open_regular(self._path) as file:
+                size = file.seek(0, 2)
+                if not self._offset and size > READ_LIMIT:
+                    self._offset = self._skipped = size - READ_LIMIT
+                file.seek(self._offset)
+                data = file.read(READ_LIMIT)
+        except FileNotFoundError:
+            return False
+        self._offset += len(data)
+        finished = self._buffer.feed(self._decoder.decode(data))
+        self._finished += len(finished)
+        self._ring.extend(finished)
+        return bool(data)
+
+    def view(self) -> Output:
+        """What is kept, as a value that later polls do not change."""
+        screen = self._buffer.lines
+        if screen and not screen[-1]:
+            screen = screen[:-1]
+        dropped = self._finished - len(self._ring)
+        return Output((*self._ring, *screen), dropped, self._skipped)

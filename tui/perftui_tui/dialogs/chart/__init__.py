@@ -1,1 +1,0 @@
-"""A chart that fills the screen."""

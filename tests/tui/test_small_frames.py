@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from perftui_tui.app import PerftuiApp
-from perftui_tui.commands import line
+from perftui_tui.commands.table import OPTIONS
 from perftui_tui.keys.table import SCREENS
 from perftui_tui.look.themes import THEMES
 from perftui_tui.widgets.row_view import RowView
@@ -63,7 +63,9 @@ async def test_a_changed_row_is_painted_alone() -> None:
 
 def test_every_theme_can_be_asked_for_by_its_name() -> None:
     # The command line names them itself: a headless run does not wait for Textual.
-    assert [f"perftui-{name}" for name in line.WORDS["theme"]] == [theme.name for theme in THEMES]
+    assert [f"perftui-{name}" for name in OPTIONS["theme"].words] == [
+        theme.name for theme in THEMES
+    ]
 
 
 @pytest.mark.slow

@@ -14,12 +14,12 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (1191, 119_706), "tests": (805, 103_649)}
+MOST = {"core and tui": (829, 116_589), "tests": (790, 103_550)}
 """Files and lines."""
 
 ROOMS = {"core and tui": ("core", "tui"), "tests": ("tests",)}
 
-MOST_IN_A_FOLDER = 53
+MOST_IN_A_FOLDER = 41
 """Files of core or tui."""
 
 

@@ -259,6 +259,9 @@ def unpack(
 
 _MAGIC = b"perftui\1"
 _START = struct.Struct(f"<8s{SIZE}s{SIZE}sQQI")
+"""Magic, key, digest of the header, its length, the size of the file, and the checksum of all that
+follows the header. Then come the header (JSON), and the arrays as they are in memory, each at a
+multiple of 64 bytes."""
 _ALIGN = 64
 _PIECE = 256 * 1024
 """Bytes that are read at once: what fits a core's cache is summed twice as fast."""

@@ -14,7 +14,7 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (829, 116_592), "tests": (790, 103_550)}
+MOST = {"core and tui": (829, 116_559), "tests": (790, 103_550)}
 """Files and lines."""
 
 ROOMS = {"core and tui": ("core", "tui"), "tests": ("tests",)}

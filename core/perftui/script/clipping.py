@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from perftui.script.local_values import assigned_name
 from perftui.script.names import bindings_of
 from perftui.script.parameter_loop import ParameterLoop, refuse_read_later, taken_apart
 from perftui.script.program import PatchRefusedError, Program, assigned_value, called_name
@@ -63,7 +64,7 @@ def clipped_by_hand(program: Program, loop: ast.For) -> Clipped | None:
     if ast.unparse(norm.value) not in [root.format(total) for root in _ROOTS]:
         return None
     name, rest = norm.targets[0].id, following[1:3]
-    factor = _factor_name(rest[0]) if rest else None
+    factor = assigned_name(rest[0]) if rest else None
     scaling = rest[1] if factor is not None and len(rest) > 1 else rest[0] if rest else None
     given = rest[0] if factor is not None else None
     limit = _limit(program, loop, scaling, name, given)
@@ -157,14 +158,6 @@ def _zero(program: Program, loop: ast.For, total: str) -> list[ast.stmt]:
     return []
 
 
-def _factor_name(statement: ast.stmt) -> str | None:
-    """The name of ``factor = limit / (norm + 1e-6)``; None where the statement is another."""
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-        return None
-    target = statement.targets[0]
-    return target.id if isinstance(target, ast.Name) else None
-
-
 def _limit(
     program: Program, loop: ast.For, scaling: ast.stmt | None, norm: str, given: ast.stmt | None
 ) -> str | None:
@@ -182,7 +175,7 @@ def _limit(
         return None
     factor = value = _scaled_by(program, scale)
     if isinstance(factor, ast.Name):
-        is_given = given is not None and _factor_name(given) == factor.id
+        is_given = given is not None and assigned_name(given) == factor.id
         value = given.value if is_given and isinstance(given, ast.Assign) else None
     if factor is None or value is None:
         return None

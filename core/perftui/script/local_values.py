@@ -44,7 +44,7 @@ class LocalValues:
             return None
         for statement in reversed(self._block[: self._number(node)]):
             if self._binds(statement, node.id):
-                is_it = isinstance(statement, ast.Assign) and _target(statement) == node.id
+                is_it = isinstance(statement, ast.Assign) and assigned_name(statement) == node.id
                 return statement if isinstance(statement, ast.Assign) and is_it else None
         return None
 
@@ -56,14 +56,14 @@ class LocalValues:
         """
         chosen = list(dict.fromkeys(self._used))
         inside = {node for one in (*chosen, self._end) for node in ast.walk(one)}
-        for name in {_target(one) for one in chosen}:
+        for name in {assigned_name(one) for one in chosen}:
             for use in self._program.loads(name or ""):
                 if use in inside or not self._is_here(use):
                     continue
                 # What is read behind a new value is that one, and before the first another one.
-                if _target(self._last) == name and use.lineno > self._last.lineno:
+                if assigned_name(self._last) == name and use.lineno > self._last.lineno:
                     continue
-                first = min(one.lineno for one in chosen if _target(one) == name)
+                first = min(one.lineno for one in chosen if assigned_name(one) == name)
                 if use.lineno < first and self._block is self._function.body:
                     continue
                 raise PatchRefusedError(f"line {use.lineno} reads {name}, too")
@@ -75,7 +75,7 @@ class LocalValues:
         Raises:
             PatchRefusedError: one would have another value, or none, without them.
         """
-        names = {_target(one) for one in self._used}
+        names = {assigned_name(one) for one in self._used}
         for part in (one for one in parts if one is not None):
             for node in ast.walk(part):
                 if isinstance(node, ast.Name) and node.id in names:
@@ -119,8 +119,8 @@ class LocalValues:
         return self._function in set(self._program.ancestors(use))
 
 
-def _target(statement: ast.stmt) -> str | None:
-    """``x`` of ``x = ...``."""
+def assigned_name(statement: ast.stmt) -> str | None:
+    """``x`` of ``x = ...``; None where ``statement`` is another."""
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     target = statement.targets[0]

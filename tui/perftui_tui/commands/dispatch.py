@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from perftui_tui.commands import usage
 from perftui_tui.commands.output import log
-from perftui_tui.commands.table import COMMANDS
+from perftui_tui.commands.table import COMMANDS, COMPLETE
 
 if TYPE_CHECKING:
     from perftui_tui.commands.line import CommandLine
@@ -21,7 +21,7 @@ def dispatch(arguments: Sequence[str]) -> int:
 
     2 is an error of ours, with one line on stderr; otherwise the code is the script's.
     """
-    if list(arguments) in ([], ["-h"], ["--help"]) and "_PERFTUI_COMPLETE" not in os.environ:
+    if list(arguments) in ([], ["-h"], ["--help"]) and COMPLETE not in os.environ:
         print(usage.overview())
         return 0
     # Help starts without the parser.
@@ -54,11 +54,7 @@ def _dispatch(line: CommandLine) -> int:
         log(f"perftui: {line.note}")
     if line.action == "printed":
         return 0
-    return _command(line)
-
-
-def _command(line: CommandLine) -> int:
-    """Each command is a function in the file of its name, which imports what is heavy itself."""
+    # Each command is a function in the file of its name, which imports what is heavy itself.
     name = line.action if line.action in COMMANDS else "run"
     name = "diagnose" if line.reports else name
     # Some words for commands cannot be names in Python.

@@ -13,7 +13,7 @@ import click
 from perftui_tui.commands import usage
 from perftui_tui.commands.output import UsageError as UsageError
 from perftui_tui.commands.quantities import bytes_in, seconds_in, share_in
-from perftui_tui.commands.table import COMMANDS, OPTIONS, RUN, Command, owners
+from perftui_tui.commands.table import COMMANDS, COMPLETE, OPTIONS, RUN, Command, owners
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -25,8 +25,6 @@ AGAIN = "again"
 BEHIND = "-"
 """Stands in the words of ``compare`` for ``--``, which a parser takes for itself; behind it are the
 runs of the other side."""
-COMPLETE = "_PERFTUI_COMPLETE"
-"""The variable by which a shell asks what can follow."""
 FORMS = ("html", "markdown", "csv", "folded", "perfetto")
 """What a report is written as in place of text; ``report`` and ``diagnose`` write one."""
 NUMBERS = ("window", "max-steps", "top", "keep")

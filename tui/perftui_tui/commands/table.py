@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+COMPLETE = "_PERFTUI_COMPLETE"
+"""The variable by which a shell asks what can follow."""
+
 
 class Option(NamedTuple):
     """An option: a flag, or one that takes a value."""

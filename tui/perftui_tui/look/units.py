@@ -7,9 +7,6 @@ import math
 MISSING = "–"
 """Shown for a value that was not measured."""
 
-ASCII_TEXT = str.maketrans("…µ", "~u")
-"""For ``str.translate``: figures and cut names where only ASCII is safe."""
-
 _TIME_UNITS = ((1, "ns"), (10**3, "µs"), (10**6, "ms"), (10**9, "s"))
 _BYTE_UNITS = tuple((1024**power, unit) for power, unit in enumerate(("B", "KiB", "MiB", "GiB")))
 _COUNT_UNITS = ((10**6, "M"), (10**9, "G"), (10**12, "T"))

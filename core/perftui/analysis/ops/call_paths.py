@@ -9,7 +9,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.intervals import sums
-from perftui.analysis.ops.call_tree import call_times, callers_of, innermost
+from perftui.analysis.ops.call_tree import call_times, callers_of, innermost, levels
 from perftui.analysis.ops.calls import Calls
 from perftui.trace.model import NONE, PYTHON, Int32, Int64, Mask, Trace
 
@@ -178,7 +178,7 @@ def _numbered(
     stacks: list[tuple[int, int, int]] = []
     # At the top the track stands for what is around.
     around = np.where(callers == NONE, -1 - trace.track.astype(np.int64), 0)
-    for level in _levels(trace, rows):
+    for level in levels(trace, rows):
         inner = level[callers[level] != NONE]
         around[inner] = stack[callers[inner]]
         keys = around[level] * len(trace.names) + trace.name[level]
@@ -188,12 +188,3 @@ def _numbered(
             at = int(around[row])
             stacks.append((int(trace.track[row]), max(at, NONE), int(trace.name[row])))
     return stack, stacks
-
-
-def _levels(trace: Trace, rows: Int64) -> Iterator[Int64]:
-    """``rows`` by depth, callers before what they call."""
-    depth = trace.depth[rows]
-    order = np.argsort(depth, kind="stable")
-    for level in np.split(rows[order], np.flatnonzero(np.diff(depth[order])) + 1):
-        if len(level):
-            yield level

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ def innermost(trace: Trace, wanted: Mask) -> Int32:
     if compiled:
         return native.innermost(compiled, trace.parent, wanted)
     found = np.where(wanted, np.arange(len(trace), dtype=np.int32), np.int32(NONE))
-    for level in _levels(trace):
+    for level in levels(trace, np.arange(len(trace))):
         open_rows = level[(found[level] == NONE) & (trace.parent[level] != NONE)]
         found[open_rows] = found[trace.parent[open_rows]]
     return found
@@ -118,16 +119,14 @@ def call_times(trace: Trace, rows: Int64, callers: Int32, device: Int64) -> Call
     """Times of ``rows``; ``device`` is the device time that each row launched itself."""
     end, lasting = trace.end, np.zeros(len(trace), dtype=np.int64)
     own, under = lasting.copy(), device.copy()
-    chosen = np.zeros(len(trace), dtype=bool)
-    chosen[rows] = True
-    levels = [level[chosen[level]] for level in _levels(trace)]
-    for level in levels:
+    by_depth = tuple(levels(trace, rows))
+    for level in by_depth:
         called = level[callers[level] != NONE]
         by = callers[called]
         end[called] = np.maximum(trace.start[called], np.minimum(end[called], end[by]))
         lasting[level] = own[level] = end[level] - trace.start[level]
         np.subtract.at(own, by, lasting[called])
-    for level in reversed(levels):
+    for level in reversed(by_depth):
         called = level[callers[level] != NONE]
         np.add.at(under, callers[called], under[called])
     return CallTimes(lasting, own, under)
@@ -138,9 +137,10 @@ def _longest(trace: Trace, rows: Int64) -> Int64:
     return np.where(found == NONE, 0, rows[found]) if len(rows) else np.zeros_like(found)
 
 
-def _levels(trace: Trace) -> list[Int64]:
-    """Rows of each depth, callers before what they call."""
-    order = np.argsort(trace.depth, kind="stable")
-    deepest = int(trace.depth.max(initial=0))
-    edges = np.searchsorted(trace.depth[order], np.arange(1, deepest + 1))
-    return [level.astype(np.int64) for level in np.split(order, edges)]
+def levels(trace: Trace, rows: Int64) -> Iterator[Int64]:
+    """``rows`` by depth, callers before what they call."""
+    depth = trace.depth[rows]
+    order = np.argsort(depth, kind="stable")
+    for level in np.split(rows[order], np.flatnonzero(np.diff(depth[order])) + 1):
+        if len(level):
+            yield level

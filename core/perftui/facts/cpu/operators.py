@@ -66,6 +66,11 @@ class Operators:
         """``top`` of all threads, by start."""
         return self.top[np.argsort(self.trace.start[self.rows[self.top]], kind="stable")]
 
+    def marks(self, phase: str) -> Int64:
+        """Rows of the trace that mark ``phase`` within the steps, by start."""
+        rows = np.flatnonzero(kinds.marked(self.trace, phase) & self.steps.inside)
+        return rows[np.argsort(self.trace.start[rows], kind="stable")]
+
     @cached_property
     def _by_start(self) -> tuple[Int64, Int64]:
         """Positions of all operators in order of their starts, and those."""

@@ -35,9 +35,6 @@ _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _OPAQUE = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+-]{24,}={0,2}")
 """Long words of letters and digits, as keys are."""
 
-HIDDEN = "value"
-"""The kind of what stands for a secret."""
-
 
 def secrets_of(command: Sequence[str]) -> tuple[str, ...]:
     """The values in ``command`` that may be secret: of variables that are set before a program, of

@@ -97,7 +97,7 @@ def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
         UnknownError: the trace does not number the nodes.
     """
     found = operators(analysis)
-    trace, marks = found.trace, _marks(found, BACKWARD)
+    trace, marks = found.trace, found.marks(BACKWARD)
     updates = np.sort(trace.start[kinds.optimizer_steps(trace) & found.steps.inside])
     turn_of = np.searchsorted(updates, trace.ends_of(marks))
     sums = found.named((NODE + KEEPS_GRADIENT).__eq__)
@@ -127,15 +127,9 @@ def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
     return NotDetached(Work(by_phase, round(work.calls * all_of_them)), most)
 
 
-def _marks(found: Operators, phase: str) -> Int64:
-    """Rows that mark a phase within the steps, by start."""
-    rows = np.flatnonzero(kinds.marked(found.trace, phase) & found.steps.inside)
-    return rows[np.argsort(found.trace.start[rows], kind="stable")]
-
-
 def _first_numbers(found: Operators, until: int) -> Int64:
     """The lowest number that was given in each call of a model before ``until``, ascending."""
-    trace, marks = found.trace, _marks(found, FORWARD)
+    trace, marks = found.trace, found.marks(FORWARD)
     marks = marks[trace.start[marks] < until]
     calls = zip(trace.start[marks].tolist(), trace.ends_of(marks).tolist(), strict=True)
     begun = [found.begun(*call)[:FIRST_OPERATORS].tolist() for call in calls]

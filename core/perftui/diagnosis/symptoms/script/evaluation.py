@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD
 from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost, Rule
 from perftui.facts.cpu.model_passes import WEIGHTED, WEIGHTED_NODE
-from perftui.facts.cpu.operators import PHASES, Operators, in_step, operators
+from perftui.facts.cpu.operators import PHASES, in_step, operators
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.script.evaluation import Evaluation, evaluation
 from perftui.facts.source.lines import LineShare
@@ -48,7 +47,7 @@ def passes_alone(analysis: TraceAnalysis) -> PassesAlone | None:
     found = operators(analysis)
     weighted = np.count_nonzero(found.named(WEIGHTED.match) & found.in_phase(FORWARD))
     nodes = np.count_nonzero(found.named(WEIGHTED_NODE.match))
-    passes, backward = _marks(found, FORWARD), _marks(found, BACKWARD)
+    passes, backward = found.marks(FORWARD), found.marks(BACKWARD)
     if not nodes or weighted < MANY * nodes or len(passes) < MANY * len(backward):
         return None
     trace = found.trace
@@ -57,12 +56,6 @@ def passes_alone(analysis: TraceAnalysis) -> PassesAlone | None:
     taken = np.zeros(len(PHASES), dtype=np.int64)
     taken[PHASES.index(FORWARD)] = int((trace.ends_of(alone) - trace.start[alone]).sum())
     return PassesAlone(taken, len(alone) / found.steps.steps)
-
-
-def _marks(found: Operators, phase: str) -> Int64:
-    """Rows that mark a phase within the steps, by start."""
-    rows = np.flatnonzero(kinds.marked(found.trace, phase) & found.steps.inside)
-    return rows[np.argsort(found.trace.start[rows], kind="stable")]
 
 
 MOSTLY_WAITS = 0.5

@@ -6,9 +6,8 @@ import re
 import typing
 from collections.abc import Iterator
 
-from perftui.diagnosis.catalogue import BY_NAME
-from perftui.diagnosis.limits import Limits
-from perftui.diagnosis.rule import Claim, Rule, Verdict
+from perftui.diagnosis.rule import Claim, Limits, Rule, Verdict
+from perftui.diagnosis.rules import BY_NAME
 from perftui.fixes.catalogue import CATALOGUE, FIXES
 from perftui.fixes.change import CallChange, LineChange
 from perftui.fixes.fix import EnvironmentChange, Fix

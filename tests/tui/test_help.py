@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.diagnosis.symptoms.data_loader.data import BOUND
+from perftui.diagnosis.symptoms.data_loader.input_wait import BOUND
 from perftui_tui.dialogs.choice import Prose
 from perftui_tui.dialogs.help import metric_rows
 from perftui_tui.keys.help_texts import BY_SCREEN, PANES

@@ -1,17 +1,97 @@
-"""Asks every rule, and the ladder below them."""
+"""Asks every rule and the ladder below them, and ranks what they find."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from perftui import format as fmt
+from perftui.analysis.model import GapCause
 from perftui.diagnosis.claims import without_repeats
-from perftui.diagnosis.judge import judge
-from perftui.diagnosis.ladder import LADDER
-from perftui.diagnosis.model import Abstention, Diagnosis, Finding
-from perftui.diagnosis.ranking import ranked
-from perftui.diagnosis.rules import RULES
+from perftui.diagnosis.ladder import LADDER, LARGEST_PART
+from perftui.diagnosis.model import Abstention, Diagnosis, Finding, Severity
+from perftui.diagnosis.rule import judge
+from perftui.diagnosis.rules import BY_ID, RULES
+from perftui.diagnosis.symptoms.gpu_idle.host_bound import LAUNCH
+from perftui.diagnosis.symptoms.ranks.straggler import EXPOSED, STRAGGLER
+from perftui.diagnosis.symptoms.step.recording import INITIALISATION
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
 from perftui.facts.step.trace_steps import trace_steps
+
+COMPARABLE = 1 / 3
+"""Share of the cost of launching in general from which on what delays launches for a reason of its
+own stands before it: without that reason, what is left of launching is at most twice as much. The
+same of exposed communication and who is late to it."""
+
+
+_GAP_CAUSES = frozenset(cause.value for cause in GapCause)
+
+
+def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Healthy first (nothing above info stands beside it), then first uses that are most of what
+    was recorded beside the judged steps, then by cost, then by severity.
+
+    Costs are compared as shares, since profiled steps are longer than others. What delays launches
+    for a reason of its own stands before launching in general where it is comparable to it, or
+    slows each launch: what answers launching (CUDA graphs, compiling) holds only once the host
+    neither waits nor makes anything itself. So does a rank that the others wait for before exposed
+    communication, which is their waiting. What slows every operator stands before operators that
+    cost as much only for its sake.
+    """
+    launching = max((one.share for one in findings if _is_launching(one)), default=0.0)
+    waiting = max((one.share for one in findings if one.rule == EXPOSED.id), default=0.0)
+    has_steps = any(one.steps for one in findings)
+    slowing = [one for one in findings if _slows_launches(one)]
+
+    def rank(finding: Finding) -> tuple[bool, bool, float, bool, float, int, str]:
+        share = finding.share * _without(slowing, finding)
+        delays = (
+            not _is_launching(finding)
+            and finding.severity >= Severity.WARNING
+            and GapCause.LAUNCH.value in finding.parts
+            and (share >= COMPARABLE * launching or _slows_launches(finding))
+        )
+        is_late = (
+            finding.rule == STRAGGLER.id
+            and finding.severity >= Severity.WARNING
+            and share >= COMPARABLE * waiting
+        )
+        general = launching if delays else waiting if is_late else 0.0
+        return (
+            finding.severity is not Severity.HEALTHY,
+            not (has_steps and finding.rule == INITIALISATION.id and not finding.steps),
+            -max(share, general),
+            not (delays or is_late),
+            -share,
+            -finding.severity,
+            finding.rule,
+        )
+
+    return tuple(sorted(findings, key=rank))
+
+
+def _without(slowing: Sequence[Finding], finding: Finding) -> float:
+    """What is left of the cost of ``finding``, as a share, once nothing slows its operators."""
+    slowed = (one.share for one in slowing if one is not finding and _in_phases(one, finding))
+    return 1 - max(slowed, default=0.0)
+
+
+def _in_phases(one: Finding, other: Finding) -> bool:
+    """Whether both take time of the same phases of the training thread."""
+    return bool(set(one.parts) & set(other.parts) - _GAP_CAUSES)
+
+
+def _slows_launches(finding: Finding) -> bool:
+    """Whether each launch takes longer for what ``finding`` is about."""
+    rule = BY_ID.get(finding.rule)
+    return rule is not None and rule.slows_launches
+
+
+def _is_launching(finding: Finding) -> bool:
+    """Whether ``finding`` is about launching in general."""
+    if finding.rule == LARGEST_PART.id:
+        return GapCause.LAUNCH.value in finding.parts
+    return finding.rule == LAUNCH.id
 
 
 @fact

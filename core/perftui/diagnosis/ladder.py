@@ -2,10 +2,478 @@
 
 from __future__ import annotations
 
-from perftui.diagnosis.compute_bound import COMPUTE_BOUND
-from perftui.diagnosis.healthy import HEALTHY
-from perftui.diagnosis.largest_part import LARGEST_PART
-from perftui.diagnosis.rule import Verdict
+from collections.abc import Mapping, Sequence
+
+from perftui import format as fmt
+from perftui.analysis.model import GapCause
+from perftui.analysis.steps import EXPOSED_COMMUNICATION, EXPOSED_COPIES, OPERATORS, OTHER
+from perftui.diagnosis.model import (
+    COMPUTE_BOUND_ID,
+    Abstention,
+    Confidence,
+    Figure,
+    Finding,
+    Severity,
+)
+from perftui.diagnosis.rule import Limits, Verdict, confidence, more_steps, severity
+from perftui.facts.cpu.machine import without_core_wait
+from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.gpu.card import trace_card
+from perftui.facts.gpu.idle import idle_place
+from perftui.facts.kernel.roofline import RoofedCall, longest_call
+from perftui.facts.kernel.step_kernels import step_kernels, time_by_category
+from perftui.facts.place import Place
+from perftui.facts.source.lines import LinesByTime, LineShare
+from perftui.facts.source.operator_lines import forward_lines, part_lines
+from perftui.facts.step.judged_step import PYTHON_IN, READING, JudgedStep, Part, judged_step
+from perftui.facts.step.other_steps import other_steps
+from perftui.facts.step.steps import FEWEST_STEPS
+from perftui.facts.step.trace_steps import longest_activity, trace_steps
+from perftui.run.columns import phase_name
+
+_SHOWN = 3
+"""Kinds of kernels in the sentence."""
+
+COMPUTE_BOUND_SHARE = 0.80
+"""Share of the step; gpu-idle calls a GPU that is busy so much of the time well used."""
+
+
+LISTED = 3
+"""Operators that are listed."""
+
+TOLD_FROM = 0.05
+"""Share of an operator from which on the sentence names it."""
+
+LINE_FROM = 0.10
+"""Share of the forward pass from which on the sentence names a line."""
+
+PLACE_FROM = 0.5
+"""Share of the forward pass from which on a line is where the finding is."""
+
+
+def computes(facts: Facts) -> JudgedStep:
+    """The judged step, where it computes for most of the time.
+
+    Raises:
+        UnknownError: it does not, or that is not known.
+    """
+    judged = judged_step(facts)
+    share = judged.computing / judged.of.mean
+    if not judged.sees_operators:
+        raise UnknownError("no profiled step shows the operators")
+    if share < COMPUTE_BOUND_SHARE:
+        raise UnknownError(f"{_who(judged)} {fmt.percent(share)} of the time")
+    return judged
+
+
+def _who(judged: JudgedStep) -> str:
+    return "the GPU computes" if judged.on_device else "the model's operators run"
+
+
+def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | None:
+    """The verdict beside findings about kernels and operators, and where health is not proven."""
+    if any(finding.severity is Severity.HEALTHY for finding in findings):
+        # That finding is the same.
+        return None
+    try:
+        judged = computes(facts)
+    except UnknownError:
+        return None
+    step, share = judged.of, judged.computing / judged.of.mean
+    subject = "The GPU computes" if judged.on_device else "The model's operators take"
+    of = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
+    operators, lines = _operators(facts, judged), _forward_shares(facts, judged)
+    parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
+    return Finding(
+        COMPUTE_BOUND.id,
+        Severity.INFO,
+        f"{subject} {of(judged.computing, step.mean)}: only computing less, or faster, "
+        f"helps.{_kernels(facts)}{_longest(operators)}{_longest_lines(lines)}",
+        (
+            Figure.share("computing", share, COMPUTE_BOUND_SHARE),
+            *parts,
+            *_categories(facts),
+            *(
+                Figure.share(f"of operators in {name}", share, place=Place(operator=name))
+                for name, share in operators.items()
+            ),
+            *(
+                Figure.share(f"of forward at {line.short}", share, place=facts.at(line))
+                for line, share in lines.items()
+            ),
+        ),
+        step_ns=step.mean,
+        confidence=confidence(step.count, of_run=step.of_run),
+        place=next((facts.at(one) for one, of in lines.items() if of >= PLACE_FROM), None),
+        would_raise_confidence=more_steps(step.count),
+        steps=step.count,
+    )
+
+
+def _kernels(facts: Facts) -> str:
+    """Which kernels those are, and how near the longest call comes to what the card can do."""
+    times = list((time_by_category.or_none(facts) or {}).items())[:_SHOWN]
+    if not times:
+        return ""
+    whole = step_kernels(facts).time
+    shares = ", ".join(f"{kind.value} {fmt.percent(time / whole)}" for kind, time in times)
+    call = longest_call.or_none(facts)
+    roof = ""
+    if call is not None:
+        reached = _reached(call, is_measured=trace_card(facts).is_measured)
+        roof = f" {call.operator} of {call.sizes} reaches {reached}."
+    return f" Of its kernels' time: {shares}.{roof}"
+
+
+def _reached(call: RoofedCall, *, is_measured: bool) -> str:
+    """``62 % of the card's arithmetic rate``, and of the measured one where there is one."""
+    limit = "memory" if call.is_memory_bound else "arithmetic"
+    share = fmt.percent(call.reached)
+    if is_measured:
+        return f"{share} of the {limit} rate that perftui probe measured"
+    of_measured = call.reached_of_measured
+    beside = "" if of_measured is None else f", {fmt.percent(of_measured)} of the measured one"
+    return f"{share} of the card's {limit} rate{beside}"
+
+
+def _categories(facts: Facts) -> tuple[Figure, ...]:
+    times = time_by_category.or_none(facts) or {}
+    return tuple(Figure(kind.value, time, "ns") for kind, time in times.items())
+
+
+def _operators(facts: Facts, judged: JudgedStep) -> dict[str, float]:
+    """The operators that take longest on the CPU, as shares of the time of all."""
+    if judged.on_device or facts.analysis is None:
+        return {}
+    table = facts.analysis.ops
+    whole = max(int(table.cpu_self.sum()), 1)
+    longest = zip(table.names[:LISTED], table.cpu_self[:LISTED].tolist(), strict=True)
+    return {name: own / whole for name, own in longest}
+
+
+def _forward_shares(facts: Facts, judged: JudgedStep) -> dict[LineShare, float]:
+    """Where the forward pass computes on the CPU, as shares of it; on a GPU samples show only where
+    it is launched."""
+    found = None if judged.on_device else forward_lines.or_none(facts)
+    listed = [line for line in found.listed[:LISTED] if line.file] if found else []
+    return {line: found.share(line) for line in listed} if found else {}
+
+
+def _longest_lines(lines: Mapping[LineShare, float]) -> str:
+    told = [
+        f"{fmt.percent(share)} at {line.short}"
+        for line, share in lines.items()
+        if share >= LINE_FROM
+    ]
+    return f" Of the forward pass: {', '.join(told)}." if told else ""
+
+
+def _longest(operators: Mapping[str, float]) -> str:
+    told = [f"{name} {fmt.percent(of)}" for name, of in operators.items() if of >= TOLD_FROM]
+    return f" Of their time: {', '.join(told)}." if told else ""
+
+
+COMPUTE_BOUND = Verdict(
+    id=COMPUTE_BOUND_ID,
+    when="the GPU, or the operators if there is none, is busy for most of the step",
+    explanation=(
+        "Little time is lost to waiting. To go faster, compute less or compute faster: lower "
+        "precision, fused operators, torch.compile, fewer operations. Start with the longest "
+        "kernels and operators."
+    ),
+    answer="the longest kernels and operators: precision, fusion, fewer of them",
+    judge=_compute_bound,
+    limits=Limits(
+        COMPUTE_BOUND_SHARE,
+        1.0,
+        "gpu-idle calls a GPU that is busy this much of the time well used.",
+    ),
+)
+
+
+MOST_UNEVEN = 1.5
+"""Mean over median, from which on a few steps hold so much time that they are the question; TraceML
+and nsys-ai call a step slow from 1.5 times the median."""
+
+MOST_OF_ONE = 0.5
+"""Share of a single step, or of a trace without steps, that one kernel may take."""
+
+MOST_LOST = 0.1
+"""Share of the step that a part which does not compute may take: from there on it is named."""
+
+MOST_ELSE = 0.2
+"""Share of the time of all steps that other kinds of steps may take."""
+
+
+def _healthy(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | None:
+    if any(finding.severity > Severity.INFO for finding in findings):
+        return None
+    try:
+        judged = computes(facts)
+        _check_device(judged)
+        _check_parts(judged)
+        _check_kernels(facts)
+        _check_even(judged)
+        _check_kinds(facts)
+    except UnknownError as error:
+        return Abstention(HEALTHY.id, str(error))
+    return _finding(judged)
+
+
+def _check_device(judged: JudgedStep) -> None:
+    if not judged.on_device:
+        raise UnknownError(
+            "operators that run all the time can still be slow or unnecessary, and what this CPU "
+            "could achieve is not known"
+        )
+
+
+def _check_even(judged: JudgedStep) -> None:
+    step = judged.of
+    if step.count and step.mean > MOST_UNEVEN * step.p50:
+        raise UnknownError(
+            f"the mean step of {fmt.duration(step.mean)} is {step.mean / max(step.p50, 1):.1f} "
+            "times the median: a few steps take most of the time"
+        )
+
+
+def _check_parts(judged: JudgedStep) -> None:
+    lost = judged.of.mean - judged.computing
+    if not judged.of.count and lost >= MOST_LOST * judged.of.mean:
+        idle = fmt.percent(lost / judged.of.mean)
+        raise UnknownError(f"nothing computes for {idle} of a trace that marks no steps")
+    for part in judged.parts:
+        share = part.ns / judged.of.mean
+        if not part.computes and share >= MOST_LOST:
+            raise UnknownError(f"{phase_name(part.name)} takes {fmt.percent(share)} of the step")
+
+
+def _check_kernels(facts: Facts) -> None:
+    """A kernel that outlasts two steps is no step's work, and one that is most of all that was
+    recorded shows no training: be it that its duration is wrong, or that it hangs."""
+    steps = trace_steps.or_none(facts)
+    if steps is None:
+        return
+    longest, most = longest_activity(facts), 2.0 if steps.steps > 1 else MOST_OF_ONE
+    if longest > most * steps.step_ns:
+        raise UnknownError(f"a single kernel or copy lasts {fmt.duration(longest)}")
+
+
+def _check_kinds(facts: Facts) -> None:
+    other = other_steps(facts)
+    if other is not None and other.share >= MOST_ELSE:
+        raise UnknownError(
+            f"{fmt.percent(other.share)} of the time of all steps is spent in steps that "
+            "do not train"
+        )
+
+
+def _finding(judged: JudgedStep) -> Finding:
+    step = judged.of
+    of = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
+    parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
+    return Finding(
+        HEALTHY.id,
+        Severity.HEALTHY,
+        f"No bottleneck found: the GPU computes {of(judged.computing, step.mean)}.",
+        (*parts, Figure("mean step", step.mean, "ns"), Figure("steady steps", step.count, "count")),
+        step_ns=step.mean,
+        confidence=confidence(step.count, of_run=step.of_run),
+        would_raise_confidence=more_steps(step.count),
+        steps=step.count,
+    )
+
+
+HEALTHY = Verdict(
+    id="healthy",
+    when="none of these was found, and the numbers leave no room for one",
+    explanation=(
+        "The GPU computes for at least four fifths of the step, no other part takes a tenth of it "
+        "(nor all other parts together, where the trace marks no steps), no rule reports "
+        "anything, step times are even, and evaluation takes less than a fifth of the run. It is "
+        "never reported without a GPU: nothing shows what the CPU could have computed in that "
+        "time."
+    ),
+    answer="",
+    judge=_healthy,
+)
+
+
+LIMITS = Limits(
+    0.15,
+    0.25,
+    "nsys-ai and TraceLens warn of unexplained idle time from 15 %; the TensorBoard plugin "
+    "reports parts of a step from 10 %.",
+    info=0.10,
+)
+
+MOSTLY = 0.5
+"""Share of a part from which on the costs of findings explain all of it: costs could be won."""
+
+LEAST_NAMED = 0.25
+"""Share of a part that a line must have to be named in the sentence."""
+
+_IDLE = {
+    GapCause.INPUT_WAIT.value: "while the training waits for data",
+    GapCause.SYNCHRONISATION.value: "because the host waited for it first",
+    GapCause.LAUNCH.value: "while the host launches kernels",
+    GapCause.PYTHON.value: "while the host runs Python, with nothing queued",
+    GapCause.ALLOCATION.value: "while the host allocates or frees memory in the driver",
+    GapCause.CPU_OPERATORS.value: "while an operator works on the CPU",
+    GapCause.COMPILATION.value: "while kernels are compiled",
+    GapCause.INITIALISATION.value: "while the driver and libraries load code",
+    GapCause.QUEUED.value: "with work queued: it waits for something that is not in the trace",
+    GapCause.PROFILER.value: "while the profiler works",
+    GapCause.UNEXPLAINED.value: "and nothing in the recording shows why",
+}
+
+_HOST_CALLS = (
+    GapCause.CPU_OPERATORS.value,
+    GapCause.ALLOCATION.value,
+    GapCause.COMPILATION.value,
+    GapCause.INITIALISATION.value,
+)
+"""Idle time that a single operator or call may explain."""
+
+
+def _largest_part(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | None:
+    try:
+        judged = judged_step(facts)
+    except UnknownError as error:
+        return Abstention(LARGEST_PART.id, str(error))
+    known = [part for part in judged.parts if part.name != OTHER or not judged.hides_forward]
+    unnamed = [(part, _unnamed(part, judged, findings)) for part in known]
+    part, left = max(
+        ((part, left) for part, left in unnamed if not part.computes),
+        key=lambda one: one[1],
+        default=(None, 0),
+    )
+    found = severity(_share_lost(facts, judged, left), LIMITS) if judged.of.mean else None
+    if part is None or found is None:
+        return None
+    return _finding_of_part(facts, judged, part, left, found)
+
+
+def _share_lost(facts: Facts, judged: JudgedStep, ns: int) -> float:
+    """``ns`` as a share of the step: on the CPU without the time in which the training waited for
+    a core, which is that of other programs."""
+    mean = judged.of.mean
+    return ns / mean if judged.on_device else without_core_wait(facts, ns, mean)
+
+
+def _unnamed(part: Part, judged: JudgedStep, findings: Sequence[Finding]) -> int:
+    """Time of ``part`` that no finding is about, ns: none where findings explain most of it."""
+    about = {part.name, part.name.removeprefix(PYTHON_IN)}
+    named = sum(finding.share for finding in findings if about & set(finding.parts))
+    left = part.ns - round(named * judged.of.mean)
+    return left if left > (1 - MOSTLY) * part.ns else 0
+
+
+def _finding_of_part(
+    facts: Facts, judged: JudgedStep, part: Part, left: int, found: Severity
+) -> Finding:
+    thread, step = part_lines(facts, part.name), judged.of
+    line = thread.lines[0] if thread and thread.lines else None
+    place, at = None, ""
+    if thread and line and line.file and thread.share(line) >= LEAST_NAMED:
+        place = facts.at(line)
+        at = _at(thread)
+    elif judged.on_device and part.name in _HOST_CALLS:
+        place = _call(facts, GapCause(part.name))
+        at = f", mainly in {place.operator}" if place else ""
+    sure = confidence(step.count, of_run=step.of_run)
+    figures = [Figure.share(_label(part, judged), left / step.mean, LIMITS.warning, place)]
+    figures += _lines(thread, facts)
+    figures += [Figure("mean step", step.mean, "ns"), Figure("steady steps", step.count, "count")]
+    return Finding(
+        LARGEST_PART.id,
+        found if step.count >= FEWEST_STEPS else min(found, Severity.WARNING),
+        f"{_sentence(part, left, judged)}{at}.",
+        tuple(figures),
+        left,
+        step.mean,
+        Confidence.MEDIUM if sure is Confidence.HIGH else sure,
+        place=place,
+        parts=(part.name,),
+        would_raise_confidence=more_steps(step.count),
+        steps=step.count,
+    )
+
+
+def _label(part: Part, judged: JudgedStep) -> str:
+    is_idle = judged.on_device and part.name in _IDLE
+    return f"device idle, {part.name}" if is_idle else phase_name(part.name)
+
+
+def _lines(thread: LinesByTime | None, facts: Facts) -> list[Figure]:
+    """Lines of the user's code in which that time is spent, as shares of it."""
+    if thread is None:
+        return []
+    return [
+        Figure.share(
+            f"at {line.short}",
+            thread.share(line),
+            place=facts.at(line),
+        )
+        for line in thread.listed[:3]
+        if line.file
+    ]
+
+
+def _call(facts: Facts, cause: GapCause) -> Place | None:
+    """The operator or call that takes most of such idle time, where the trace shows it."""
+    steps = trace_steps(facts)
+    place = idle_place(facts, cause, steps) if steps is not None else None
+    return place if place and place.operator else None
+
+
+def _sentence(part: Part, left: int, judged: JudgedStep) -> str:
+    step = judged.of
+    describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
+    return _what(part, judged, describe(left, step.mean))
+
+
+def _at(thread: LinesByTime) -> str:
+    line = thread.lines[0]
+    within = f" in {line.function}" if line.function else ""
+    return f", {fmt.percent(thread.share(line))} of it at {line.short}{within}"
+
+
+def _what(part: Part, judged: JudgedStep, of: str) -> str:
+    if judged.on_device and part.name in _IDLE:
+        return f"The GPU idles {of} {_IDLE[part.name]}"
+    if part.name == EXPOSED_COMMUNICATION:
+        who = "The GPU" if judged.on_device else "The training"
+        return (
+            f"{who} spends {of} in collectives with other ranks, with no computation to hide them"
+        )
+    if part.name == READING:
+        return f"The training waits {of} to read single values, as item() does"
+    if part.name == EXPOSED_COPIES:
+        return f"The GPU copies {of} without computing"
+    if part.name.startswith(PYTHON_IN):
+        phase = part.name.removeprefix(PYTHON_IN)
+        return f"The training spends {of} in Python within {phase}, outside operators"
+    if part.name == OTHER and judged.part(OPERATORS):
+        return f"The training spends {of} outside operators, in Python or calls not recorded"
+    if part.name == OTHER:
+        return f"The script's own code takes {of}, outside forward, backward and optimizer"
+    return f"The training spends {of} in {phase_name(part.name)}"
+
+
+LARGEST_PART = Verdict(
+    id="largest-part",
+    when="the largest part of the step that computes nothing, if no rule knows the cause",
+    explanation=(
+        "At least a tenth of the step goes to something other than the model's own computation, "
+        "and no other rule names the cause. The finding names that part of the step and, where "
+        "stack samples show it, the line of your code. Look there first."
+    ),
+    answer="look at the line; if none is named, record more steps or --stacks",
+    judge=_largest_part,
+    limits=LIMITS,
+)
+
 
 LADDER: tuple[Verdict, ...] = (LARGEST_PART, HEALTHY, COMPUTE_BOUND)
 """In the order they are asked, each with what those before it found."""

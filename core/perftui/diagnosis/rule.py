@@ -1,19 +1,47 @@
-"""What a rule is: a row of what it needs, when it fires, and which time it is about."""
+"""What a rule is, from which share of the step on it warns, and how what it has found is judged."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from perftui.diagnosis.limits import Limits
-from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
-from perftui.facts.fact import Facts
+from perftui import format as fmt
+from perftui.diagnosis.model import Abstention, Confidence, Figure, Finding, Severity
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.place import Place
 from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.steps import FEWEST_STEPS, MANY_STEPS
 
 if TYPE_CHECKING:
     from perftui.analysis.model import GapCause
+
+MOST_OF_HINT = 0.99
+"""Share that a rule which never warns does not come to."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Shares, 0 to 1, from which on a finding is a warning and critical."""
+
+    warning: float
+    critical: float
+    source: str
+    """Why these: what other tools use, or what was measured."""
+    of: str = "of the step"
+    """What they are shares of, as it ends a sentence."""
+    info: float | None = None
+    """From which on it is worth a word though no warning; None where it is not."""
+
+    @classmethod
+    def of_hint(cls, info: float, source: str, of: str = "of the step") -> Limits:
+        """Limits of a rule that never warns: its shares stay below ``MOST_OF_HINT``."""
+        return cls(MOST_OF_HINT, 1.0, source, of, info)
+
+    @property
+    def is_hint(self) -> bool:
+        """Whether the rule never warns."""
+        return self.warning >= MOST_OF_HINT
 
 
 @dataclass(frozen=True)
@@ -112,3 +140,81 @@ class Rule:
     """What to do, in one line of a table."""
     slows_launches: bool = False
     """Whether every launch takes longer for it, so that launching is reported only without it."""
+
+
+def judge(rule: Rule, facts: Facts) -> Finding | Abstention | None:
+    """The finding of ``rule``: None where it found nothing, an abstention where it could not be
+    judged."""
+    try:
+        lost = rule.lost(facts)
+    except NotApplicableError:
+        return None
+    except UnknownError as error:
+        return Abstention(rule.id, str(error))
+    found = severity(lost.part, rule.limits) if lost else None
+    if lost is None or found is None:
+        return None
+    if lost.doubt:
+        return Abstention(rule.id, lost.doubt)
+    return _finding(rule, lost, min(found, lost.worst))
+
+
+def cost_of(rule: Rule, facts: Facts) -> int:
+    """ns of a step that the finding of ``rule`` costs; 0 where it finds nothing."""
+    found = judge(rule, facts)
+    return found.cost_ns if isinstance(found, Finding) else 0
+
+
+def severity(share: float, limits: Limits) -> Severity | None:
+    """Severity of a cost of ``share`` of the step; None below the lowest limit."""
+    if share >= limits.critical:
+        return Severity.CRITICAL
+    if share >= limits.warning:
+        return Severity.WARNING
+    return Severity.INFO if limits.info is not None and share >= limits.info else None
+
+
+def confidence(steps: int, *, of_run: bool = True) -> Confidence:
+    """High from ``MANY_STEPS`` on, low below ``FEWEST_STEPS``.
+
+    A trace of fewer than many is judged whole, so it is one degree less sure.
+    """
+    if steps >= MANY_STEPS:
+        return Confidence.HIGH
+    return Confidence.MEDIUM if of_run and steps >= FEWEST_STEPS else Confidence.LOW
+
+
+def more_steps(steps: int) -> str:
+    """What would raise the confidence, empty where it is high already."""
+    missing = MANY_STEPS - steps
+    return fmt.several(missing, "more steady step") if missing > 0 else ""
+
+
+def _finding(rule: Rule, lost: Lost, found: Severity) -> Finding:
+    """A critical finding is a warning where too few steps stand behind it: a run has to come to
+    ``MANY_STEPS``; a trace that marks no steps, or two, is judged whole."""
+    finding = Finding(
+        rule.id,
+        found,
+        lost.sentence,
+        lost.figures,
+        lost.cost_ns,
+        confidence=Confidence.HIGH,
+        place=lost.place,
+        parts=lost.parts or rule.claims.parts,
+        fixes=rule.fixes if lost.fixes is None else lost.fixes,
+        is_least=lost.is_least,
+    )
+    if lost.of is None:
+        return finding
+    steps, of_run = lost.of.count, lost.of.of_run
+    enough = steps >= MANY_STEPS if of_run else steps == 0 or steps >= FEWEST_STEPS
+    sure = confidence(steps, of_run=of_run)
+    return replace(
+        finding,
+        severity=found if enough else min(found, Severity.WARNING),
+        step_ns=lost.of.mean,
+        confidence=Confidence.MEDIUM if lost.unproven and sure is Confidence.HIGH else sure,
+        would_raise_confidence=lost.unproven or more_steps(steps),
+        steps=steps,
+    )

@@ -2,84 +2,65 @@
 
 from __future__ import annotations
 
-from perftui.diagnosis.rule import Rule
-from perftui.diagnosis.symptoms.data_loader import (
-    data,
-    data_pattern,
-    data_workers,
-    loader_start,
-    padding,
-    workers_died,
-)
+from perftui.diagnosis.ladder import LADDER
+from perftui.diagnosis.rule import Rule, Verdict
+from perftui.diagnosis.symptoms.data_loader import input_wait, loader_start, padding, workers
 from perftui.diagnosis.symptoms.gpu_idle import allocator, copies, host_bound
 from perftui.diagnosis.symptoms.machine import cores, machine, memory
 from perftui.diagnosis.symptoms.operators import (
     attention,
-    backward_passes,
     convolutions,
     costly_operators,
     elementwise,
     gradients,
     loops,
     optimizer,
+    passes,
     precision,
-    repeated_work,
 )
-from perftui.diagnosis.symptoms.ranks import (
-    buckets,
-    collectives,
-    network,
-    parallelism,
-    straggler,
-    uneven,
-)
+from perftui.diagnosis.symptoms.ranks import collectives, parallelism, straggler
 from perftui.diagnosis.symptoms.script import (
-    compile_costs,
-    debug_flags,
+    debugging,
     evaluation,
-    gc_pauses,
-    gil,
-    graph_breaks,
+    interpreter,
     library_says,
-    profiler_overhead,
-    python_in_model,
-    recompiles,
-    script_python,
+    python_bound,
+    torch_compile,
 )
-from perftui.diagnosis.symptoms.step import growth, no_progress, recording, slow_steps, slower
+from perftui.diagnosis.symptoms.step import growth, no_progress, recording, slow_steps
 
 RULES: tuple[Rule, ...] = (
-    data.MAIN_THREAD,
-    data_workers.OVERSUBSCRIBED,
-    data_pattern.HANDOVER,
-    data_pattern.UNEVEN,
-    data_pattern.BURSTY,
-    data_workers.COMPUTING_WORKERS,
-    data_workers.DISK,
-    data.BOUND,
+    input_wait.MAIN_THREAD,
+    workers.OVERSUBSCRIBED,
+    workers.HANDOVER,
+    workers.UNEVEN,
+    workers.BURSTY,
+    workers.COMPUTING_WORKERS,
+    workers.DISK,
+    input_wait.BOUND,
     loader_start.LOADER_START,
-    workers_died.WORKERS_DIED,
+    workers.WORKERS_DIED,
     optimizer.SINGLE_TENSOR,
     parallelism.EACH_MICRO_BATCH,
     collectives.SYNC_BATCH_NORM,
     collectives.MANY_SMALL,
-    buckets.SINGLE_BUCKET,
-    buckets.BUCKET_COPIES,
-    network.SLOW_NETWORK,
+    collectives.SINGLE_BUCKET,
+    collectives.BUCKET_COPIES,
+    collectives.SLOW_NETWORK,
     straggler.STRAGGLER,
-    uneven.CHANGING,
+    straggler.CHANGING,
     straggler.EXPOSED,
     parallelism.DATA_PARALLEL,
     parallelism.UNUSED_PARAMETERS,
-    recompiles.RECOMPILES,
-    gc_pauses.PAUSES,
+    torch_compile.RECOMPILES,
+    interpreter.PAUSES,
     slow_steps.SLOW,
     slow_steps.CHECKPOINT,
     evaluation.EVALUATION,
     growth.GROWING,
     growth.KEPT,
-    profiler_overhead.OVERHEAD,
-    debug_flags.FLAGS,
+    debugging.OVERHEAD,
+    debugging.FLAGS,
     allocator.CHURN,
     copies.CREATED,
     copies.PAGEABLE,
@@ -87,7 +68,7 @@ RULES: tuple[Rule, ...] = (
     copies.MANY,
     loops.PER_PARAMETER,
     host_bound.SYNC,
-    script_python.PYTHON,
+    python_bound.PYTHON,
     host_bound.LAUNCH,
     recording.INITIALISATION,
     recording.TRACE_INCOMPLETE,
@@ -103,7 +84,7 @@ RULES: tuple[Rule, ...] = (
     cores.AFFINITY,
     cores.THREADS,
     cores.ONEDNN,
-    gil.CONTENTION,
+    interpreter.CONTENTION,
     machine.WRONG_BUILD,
     cores.OWN_PROCESS,
     cores.BUSY_HOST,
@@ -112,38 +93,38 @@ RULES: tuple[Rule, ...] = (
     memory.SMALL_BATCH,
     machine.SWAPPING,
     convolutions.CONV_BIAS,
-    backward_passes.RECOMPUTE,
+    passes.RECOMPUTE,
     gradients.ZERO_GRAD,
     memory.PRESSURE,
     no_progress.NO_PROGRESS,
     convolutions.UNTRIED,
     machine.GPUS_UNUSED,
     machine.SLOW_START,
-    compile_costs.UNPAID,
-    slower.SLOWER,
+    torch_compile.UNPAID,
+    slow_steps.SLOWER,
     library_says.LIBRARY_SAYS,
-    graph_breaks.GRAPH_BREAKS,
+    torch_compile.GRAPH_BREAKS,
     loops.PER_PARAMETER_ON_CPU,
     loops.INDEXING,
     padding.PADDING,
     gradients.DENSE,
     costly_operators.DROPPED,
     gradients.UNUSED,
-    backward_passes.MANY,
-    repeated_work.REPEATED,
-    repeated_work.BACKWARD_AGAIN,
-    backward_passes.RECOMPUTE_ON_CPU,
+    passes.MANY,
+    passes.REPEATED,
+    passes.BACKWARD_AGAIN,
+    passes.RECOMPUTE_ON_CPU,
     attention.UNFUSED_ON_CPU,
     elementwise.DTYPE_CHURN_ON_CPU,
     elementwise.COPIES,
     elementwise.ELEMENTWISE_ON_CPU,
     costly_operators.ONE_OPERATOR,
-    python_in_model.PYTHON_IN_MODEL,
+    python_bound.PYTHON_IN_MODEL,
     growth.MEMORY_GROWTH,
     memory.GROWTH,
     memory.FRAGMENTATION,
     memory.HEADROOM,
-    uneven.UNEVEN_MEMORY,
+    straggler.UNEVEN_MEMORY,
     machine.HELD,
     machine.SHARED,
     machine.LINK,
@@ -152,3 +133,17 @@ RULES: tuple[Rule, ...] = (
 of one symptom, of trainings on a GPU and on the CPU."""
 
 BY_ID = {rule.id: rule for rule in RULES}
+
+
+BY_NAME: dict[str, Rule | Verdict] = {
+    # Of two forms of one symptom the first.
+    **{rule.id: rule for rule in (*RULES, *reversed(RULES))},
+    **{rung.id: rung for rung in LADDER},
+}
+"""In the order they are asked."""
+
+
+def answer_to(rule: str) -> str:
+    """What to do about a finding of that rule, in one line; empty where nothing is to be done."""
+    found = BY_NAME.get(rule)
+    return found.answer if found else ""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from perftui.diagnosis.symptoms.ranks.buckets import BUCKET
+from perftui.diagnosis.symptoms.ranks.collectives import BUCKET
 from perftui.fixes.change import place_or_script, script_with_finding
 from perftui.fixes.fix import line_fix
 from perftui.fixes.model import Risk

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator
 
 from perftui import format as fmt
-from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Finding, Severity
+from perftui.diagnosis.rules import answer_to
 from perftui.facts.step.steps import step_breakdown
 from perftui.report.as_json import SCHEMA, encode_object
 from perftui.report.finding_json import finding_key, severity_name

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from perftui import format as fmt
 from perftui.analysis.model import StepParts, TraceAnalysis
-from perftui.diagnosis.catalogue import answer_to
+from perftui.diagnosis.rules import answer_to
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.idle import counts_all
 from perftui.facts.step.steady import Mask

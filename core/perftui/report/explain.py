@@ -7,9 +7,8 @@ from typing import Annotated, TypedDict
 
 from msgspec import Meta
 
-from perftui.diagnosis.catalogue import BY_NAME
 from perftui.diagnosis.rule import Rule, Verdict
-from perftui.diagnosis.rules import RULES
+from perftui.diagnosis.rules import BY_NAME, RULES
 from perftui.fixes.catalogue import CATALOGUE
 from perftui.report.as_json import SCHEMA, encode_object
 from perftui.report.output_text import wrapped

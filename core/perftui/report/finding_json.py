@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import msgspec
 
-from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
+from perftui.diagnosis.rules import answer_to
 from perftui.facts.source.source_search import LARGEST
 from perftui.fixes.model import FixOption
 from perftui.report.next_command import confidence_command, next_of

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from perftui import format as fmt
-from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Figure, Finding, Severity
+from perftui.diagnosis.rules import answer_to
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.fixes.model import FixOption
 from perftui.report.output_text import joined, printable

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from perftui.diagnosis.judge import more_steps
 from perftui.diagnosis.model import Finding
+from perftui.diagnosis.rule import more_steps
 from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
 from perftui.fixes.change import edited_since
 from perftui.fixes.model import FixOption

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from perftui import format as fmt
 from perftui.analysis.kernels.names import short_names
-from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Figure, Finding, Severity
+from perftui.diagnosis.rules import answer_to
 from perftui.facts.gpu import memory
 from perftui.facts.gpu.device_phases import device_phases
 from perftui.facts.gpu.sync_calls import syncs

@@ -10,7 +10,7 @@ import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
-from perftui.diagnosis.symptoms.script.python_in_model import python_in_model, without_profiler
+from perftui.diagnosis.symptoms.script.python_bound import python_in_model, without_profiler
 from perftui.facts.fact import Facts
 from perftui.facts.source.moments import waiting
 from perftui.run.stack_samples import LOCK_COLUMNS, STACK_COLUMNS, STACK_TEXT

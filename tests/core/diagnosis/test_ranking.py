@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from perftui.diagnosis.diagnose import ranked
 from perftui.diagnosis.model import Finding, Severity
-from perftui.diagnosis.ranking import ranked
 
 STEP = 10_000_000
 

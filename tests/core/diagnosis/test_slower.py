@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.diagnosis.earlier_runs import _ended_before
 from perftui.diagnosis.model import Finding, Severity
 from perftui.diagnosis.store import write_findings
+from perftui.diagnosis.symptoms.step.slow_steps import _ended_before
 from perftui.facts.fact import Facts
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Override, Status, write_manifest

@@ -85,7 +85,7 @@ def rule_rows(screen: str) -> list[Row | Prose]:
     """What the rules look for, on the screen that shows their findings."""
     if screen != "diagnosis":
         return []
-    from perftui.diagnosis.catalogue import BY_NAME
+    from perftui.diagnosis.rules import BY_NAME
 
     title: list[Row | Prose] = [(), row(("What it looks for", "bold"))]
     for rule in BY_NAME.values():

@@ -76,7 +76,7 @@ def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
 
 
 def _word(share: float) -> str:
-    from perftui.diagnosis.symptoms.data_loader.wait_limits import WAIT_LIMITS
+    from perftui.diagnosis.symptoms.data_loader.input_wait import WAIT_LIMITS
 
     return "HIGH" if share >= WAIT_LIMITS.warning else "OK"
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from perftui import format as fmt
-from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
+from perftui.diagnosis.rules import answer_to
 from perftui.experiments.comparison import Comparison, Verdict, compare
 from perftui.experiments.history import FEWEST_RUNS, History, Place, earlier_runs_of
 from perftui.facts.fact import Facts

@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 
 from perftui import __version__
 from perftui import format as fmt
-from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
+from perftui.diagnosis.rules import answer_to
 from perftui.facts.place import Place
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.fixes.model import FixOption

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from perftui import format as fmt
-from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Figure, Finding
+from perftui.diagnosis.rules import answer_to
 from perftui.facts.data_loader.worker_lines import loader_lines
 from perftui.facts.gpu.gaps import gap_lines
 from perftui.facts.gpu.sync_calls import syncs

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from perftui import format as fmt
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Lost, Rule
-from perftui.diagnosis.symptoms.data_loader.data_figures import workers
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.symptoms.data_loader.input_wait import worker_figures
 from perftui.facts.data_loader.batch_place import asking_place, asks_loader, loader_place
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.data_loader.loader_work import loader_starts
@@ -70,7 +69,7 @@ def _lost(facts: Facts) -> Lost | None:
             Figure("starts after the first", again.count, "count"),
             Figure("mean step", step.mean, "ns"),
             Figure("steady steps", step.count, "count"),
-            *workers(facts),
+            *worker_figures(facts),
         ),
         parts=("loader_start", "other") if ending else (),
         place=asking_place(facts) if each_step or not _starts_anew(feeds) else loader_place(facts),

@@ -9,9 +9,8 @@ from typing import Any
 
 from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.batch_place import batch_place
 from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, trace_fact

@@ -12,9 +12,8 @@ from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.intervals import union
 from perftui.analysis.model import GapCause, TraceAnalysis
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Lost, Rule
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
 from perftui.facts.gpu.gpu import device_steps
 from perftui.facts.gpu.host_waits import distinct, gaps_of, host_waits

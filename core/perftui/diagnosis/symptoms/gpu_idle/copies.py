@@ -15,9 +15,8 @@ from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import Intervals, intersect, subtract, union, unite
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import EXPOSED_COPIES
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.gpu import device_steps

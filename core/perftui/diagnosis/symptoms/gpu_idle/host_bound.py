@@ -9,9 +9,8 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis.model import Gap, GapCause
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Claim, Lost, Rule
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gaps import most_common, place_of
 from perftui.facts.gpu.gpu import idle_steps

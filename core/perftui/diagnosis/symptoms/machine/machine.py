@@ -8,9 +8,8 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.kernel_work import step_figures
 from perftui.facts.cpu.machine import machine_use, ranks_here
 from perftui.facts.events import notes_of

@@ -10,9 +10,8 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import TraceAnalysis
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.kernel_work import PARTS, kernel_work
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact

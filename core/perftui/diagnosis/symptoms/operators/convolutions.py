@@ -12,9 +12,8 @@ from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.kernel.step_kernels import StepKernels, callers, is_named

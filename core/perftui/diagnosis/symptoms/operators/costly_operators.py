@@ -12,9 +12,8 @@ from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Lost, Rule
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.elementwise import (
     _POINTWISE_CALL,
     _POINTWISE_NODE,

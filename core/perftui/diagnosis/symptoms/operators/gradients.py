@@ -13,9 +13,8 @@ from perftui.analysis import kinds
 from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.kernel_work import PARTS, kernel_work, step_figures
 from perftui.facts.cpu.model_passes import KEEPS_GRADIENT, NODE
 from perftui.facts.cpu.operators import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import COMPUTE
-from perftui.diagnosis.compute_bound import COMPUTE_BOUND_SHARE
+from perftui.diagnosis.ladder import COMPUTE_BOUND_SHARE
 from perftui.diagnosis.model import Figure
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import device_steps

@@ -14,9 +14,8 @@ from perftui.analysis.intervals import Intervals, intersect, subtract, union, un
 from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import BACKWARD, OPERATORS, OPTIMIZER, OTHER, find_phases
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.kernel_work import kernel_work, step_figures
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows, time_in
 from perftui.facts.cpu.operators import cpu_operators

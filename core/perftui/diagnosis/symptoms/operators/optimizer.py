@@ -12,9 +12,8 @@ from perftui.analysis import kinds
 from perftui.analysis.kernels.category import Category, category_of
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import OPTIMIZER
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Lost, Rule
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.kernel_work import step_figures
 from perftui.facts.cpu.optimizer import is_of_torch, optimizer_calls, single_tensor_optimizer
 from perftui.facts.fact import Facts, UnknownError, trace_fact

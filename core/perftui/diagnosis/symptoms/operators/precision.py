@@ -10,9 +10,8 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.kernels.category import ON_TENSOR_CORES, Category, Precision, precision_of
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Lost, Rule
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.kernel_work import (
     PARTS,
     kernel_work,

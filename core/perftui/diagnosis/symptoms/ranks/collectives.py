@@ -1,30 +1,215 @@
-"""Many small collectives in each step: what they take is the time to begin one, over and over."""
+"""Collectives that take longer than they need to: too small, too large, copied, on a slow link."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.steps import EXPOSED_COMMUNICATION
-from perftui.diagnosis.limits import Limits
-from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Lost, Rule
-from perftui.facts.fact import Facts
+from perftui.analysis import kinds
+from perftui.analysis.intervals import subtract, union
+from perftui.analysis.kernels.limits import CardLink, link_of
+from perftui.analysis.links import link
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.steps import BACKWARD, COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
+from perftui.diagnosis.model import Figure, Severity
+from perftui.diagnosis.rule import Limits, Lost, Rule, cost_of
+from perftui.diagnosis.symptoms.ranks.parallelism import wrapper
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
+from perftui.facts.gpu.card import trace_card
+from perftui.facts.kernel.step_kernels import step_kernels
 from perftui.facts.ranks.collective_calls import CollectiveCalls, collective_calls
-from perftui.facts.ranks.collective_sizes import ALL_REDUCE
+from perftui.facts.ranks.collective_sizes import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER
+from perftui.facts.ranks.slow_rank import slow_rank
 from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steady import Mask
+from perftui.facts.step.trace_steps import trace_steps
+from perftui.trace.model import DEVICE_ACTIVITY, MEMCPY, NONE, Int64
+
+COPIES_BACK = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
+"""The range around one gradient's copy out of its bucket. The copy into the bucket divides as well,
+and is needed whether or not gradients lie there."""
+
+_LEVELS = 4
+"""Operators of the copy within that range at most."""
+
+
+@dataclass(frozen=True)
+class BucketCopies:
+    """Means over the steady steps."""
+
+    per_step: float
+    """Gradients that are copied back."""
+    time: int
+    """ns in which the device does nothing else, or without one the host copies."""
+    part: str
+    """The part of the step in which most of that lies."""
+
+
+@trace_fact
+def bucket_copies(analysis: TraceAnalysis) -> BucketCopies:
+    """What DistributedDataParallel copies from its buckets to the gradients.
+
+    Raises:
+        NotApplicableError: there are none: nothing is wrapped, or gradients lie in the buckets.
+    """
+    trace, steps = analysis.trace, trace_steps(analysis)
+    if COPIES_BACK not in trace.names or steps is None:
+        raise NotApplicableError
+    ranges = kinds.named(trace, COPIES_BACK.__eq__)
+    count = max(steps.steps, 1)
+    if not steps.has_gpu:
+        rows = np.flatnonzero(ranges & steps.inside)
+        whole = union(trace.start[rows], trace.ends_of(rows)).total
+        return BucketCopies(len(rows) / count, whole // count, "backward")
+    links = link(trace)
+    found = np.zeros(len(links.activity), dtype=bool)
+    above: Int64 = links.operator.astype(np.int64)
+    for _ in range(_LEVELS):
+        found |= ranges[above] & (above != NONE)
+        above = np.where(above == NONE, NONE, trace.parent[above]).astype(np.int64)
+    mine = np.zeros(len(trace), dtype=bool)
+    mine[links.activity[found]] = True
+    mine &= steps.on_device & steps.inside
+    others = trace.in_category(*DEVICE_ACTIVITY) & steps.on_device & ~mine
+    copying = union(trace.start[mine], trace.ends_of(mine))
+    alone = subtract(copying, union(trace.start[others], trace.ends_of(others)))
+    by_engine = int(trace.duration[mine & trace.in_category(MEMCPY)].sum())
+    part = EXPOSED_COPIES if 2 * by_engine >= int(trace.duration[mine].sum()) else COMPUTE
+    return BucketCopies(int(mine.sum()) / count, alone.total // count, part)
+
+
+BUCKET = 25 << 20
+"""Bytes that DDP collects for one all-reduce by default (bucket_cap_mb=25)."""
+
+ALL = 0.9
+"""Share of the bytes of a step in one bucket, from which on the others do not matter."""
+
+_DDP = "DistributedDataParallel"
+
+
+def _copies(facts: Facts) -> Lost | None:
+    copies = bucket_copies(facts)
+    known = wrapper(facts, _DDP)
+    if known is not None and known.arguments.get("gradient_as_bucket_view") is True:
+        return None
+    judged = judged_step(facts)
+    step, cost = judged.of, min(copies.time, judged.part(copies.part))
+    return Lost(
+        cost,
+        step,
+        f"{_DDP} copies each of {copies.per_step:.0f} gradients out of the bucket in which it was "
+        f"reduced: {fmt.part_of_step(cost, step.mean)}.",
+        (
+            Figure.share("copying them", cost / step.mean, BUCKET_COPIES.limits.warning),
+            Figure("gradients copied a step", round(copies.per_step, 1)),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=place_in_part(facts, BACKWARD),
+        parts=(copies.part,),
+    )
+
+
+def _single(facts: Facts) -> Lost | None:
+    """One bucket is reduced when the last gradient is there, with nothing left to compute. What is
+    won by smaller ones is all but the last of them, as far as backward lasts meanwhile."""
+    calls = collective_calls(facts)
+    chosen = calls.are(ALL_REDUCE) & ~calls.of_norm & (calls.size > 0)
+    if not chosen.any() or not _wraps(facts) or _has_usual_buckets(facts):
+        return None
+    largest = int(calls.size[chosen].max())
+    whole = int(calls.size[chosen].sum()) / calls.steps
+    alike = chosen & (calls.size == largest)
+    if largest < 2 * BUCKET or largest < ALL * whole or int(alike.sum()) > calls.steps:
+        return None
+    judged, least = judged_step(facts), int(calls.duration[alike].min())
+    exposed = min(calls.exposed(alike), judged.part(EXPOSED_COMMUNICATION), least)
+    cost = min(round(exposed * (1 - BUCKET / largest)), _backward(facts, calls))
+    step = judged.of
+    return Lost(
+        cost,
+        step,
+        f"All gradients, {fmt.size(largest)}, are reduced at once after backward: smaller buckets "
+        f"would hide {fmt.part_of_step(cost, step.mean)} behind it.",
+        (
+            Figure.share("could be hidden", cost / step.mean, SINGLE_BUCKET.limits.warning),
+            Figure("bytes of the bucket", largest, "B", 2 * BUCKET),
+            Figure("shortest of its all-reduces", least, "ns"),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=place_in_part(facts, EXPOSED_COMMUNICATION),
+        parts=(EXPOSED_COMMUNICATION,),
+    )
+
+
+def _wraps(facts: Facts) -> bool:
+    """Whether DistributedDataParallel reduces the gradients, by the run or by marks of a trace."""
+    if wrapper(facts, _DDP) is not None:
+        return True
+    analysis: TraceAnalysis | None = facts.analysis
+    names = analysis.trace.names if analysis else ()
+    return COPIES_BACK in names or any(name.startswith(_DDP) for name in names)
+
+
+def _has_usual_buckets(facts: Facts) -> bool:
+    """Whether the run asked for no larger ones: one parameter with most of the bytes, such as an
+    embedding, has a bucket of its own then."""
+    known = wrapper(facts, _DDP)
+    cap = known.arguments.get("bucket_bytes_cap") if known else None
+    return isinstance(cap, int) and cap <= BUCKET
+
+
+def _backward(facts: Facts, calls: CollectiveCalls) -> int:
+    """What the GPU computes of a backward pass, behind which reducing could hide, ns."""
+    kernels = step_kernels(facts)
+    computing = ~np.isin(kernels.rows, calls.rows)
+    return kernels.where(kernels.in_phase(BACKWARD) & computing).time
+
+
+BUCKET_COPIES = Rule(
+    id="bucket-copies",
+    when="DistributedDataParallel copies gradients out of its reduction buckets",
+    explanation=(
+        "Gradients are reduced in buckets, and by default each is copied back out of its bucket. "
+        "With gradient_as_bucket_view=True a gradient is a view of its bucket: that saves the "
+        "copy and the memory of one set of gradients."
+    ),
+    lost=_copies,
+    limits=Limits(0.05, 0.20, "TraceLens reports exposed copies from 5 %.", info=0.02),
+    fixes=("ddp-bucket-view",),
+    answer="DistributedDataParallel(..., gradient_as_bucket_view=True)",
+)
+
+SINGLE_BUCKET = Rule(
+    id="single-bucket",
+    when="DistributedDataParallel reduces all gradients in one bucket, after backward",
+    explanation=(
+        "A bucket is reduced while backward computes the gradients of the next one. A single "
+        "bucket is complete only after backward, and nothing hides its reduction. Leave "
+        "bucket_cap_mb at 25, or lower it. The cost is the time that would then be hidden."
+    ),
+    lost=_single,
+    limits=Limits(
+        0.05,
+        0.20,
+        "TraceLens reports exposed communication from 5 %; reported only above 50 MiB, twice the "
+        "size of a bucket.",
+        info=0.02,
+    ),
+    fixes=("ddp-buckets",),
+    answer="remove bucket_cap_mb, or lower it to 25",
+)
+
 
 SMALL = 1 << 20
 """Bytes of a collective below which it takes as long as one of a few: DDP's first bucket."""
 
-BUCKET = 25 << 20
-"""Bytes that DDP collects for one all-reduce (bucket_cap_mb=25)."""
-
-FEWEST = 10
+FEWEST_SMALL = 10
 """Small all-reduces of a step from which on their number is the question."""
 
 STORM = 20
@@ -37,7 +222,7 @@ def _small(facts: Facts) -> Lost | None:
     calls = collective_calls(facts)
     chosen = calls.are(ALL_REDUCE) & ~calls.of_norm & (calls.size > 0)
     count = int(chosen.sum()) // calls.steps
-    if count < FEWEST or np.median(calls.size[chosen]) >= SMALL:
+    if count < FEWEST_SMALL or np.median(calls.size[chosen]) >= SMALL:
         return None
     small = chosen & (calls.size < SMALL)
     sizes, each = calls.size[small], int(calls.duration[small].min())
@@ -131,4 +316,141 @@ MANY_SMALL = Rule(
         info=0.02,
     ),
     answer="larger buckets (bucket_cap_mb), one all-reduce of a flat tensor",
+)
+
+
+LARGE = 16 << 20
+"""Bytes from which on a collective comes near the rate of its link, as nccl-tests draws it."""
+
+FEWEST_LARGE = 3
+"""Large collectives of which the fastest is believed to wait for no other rank."""
+
+ONE_MACHINE = 8
+"""Ranks that one machine holds at most; of more the link between machines decides."""
+
+_TRIPS = {ALL_REDUCE: 2, ALL_GATHER: 1, REDUCE_SCATTER: 1}
+"""Times (n - 1) / n that each byte crosses the link: the bus bandwidth of nccl-tests."""
+
+
+@dataclass(frozen=True)
+class BusBandwidth:
+    """Rates in GB/s."""
+
+    reached: float
+    """Of the fastest call."""
+    link: CardLink
+    ranks: int
+    calls: int
+    transfer: int
+    """What the large calls of a step take at that rate, ns."""
+    exposed: int
+    """Time of a step in which only they were under way, ns."""
+
+    @property
+    def share(self) -> float:
+        """What is reached of the link's rate, 0 to 1."""
+        return self.reached / self.link.rate
+
+
+@trace_fact
+def bus_bandwidth(analysis: TraceAnalysis) -> BusBandwidth:
+    """By the fastest of the large collectives among the cards of one machine.
+
+    Raises:
+        NotApplicableError: no such collectives are in the trace.
+        UnknownError: the trace has no sizes, or the card's link is not listed.
+    """
+    calls = collective_calls(analysis)
+    if not (calls.size > 0).any():
+        raise UnknownError("the trace does not record how many bytes its collectives move")
+    trips = np.array([_TRIPS.get(kind, 0) for kind in calls.kind])
+    chosen = (calls.size >= LARGE) & (trips > 0) & (calls.duration > 0)
+    chosen &= (calls.ranks > 1) & (calls.ranks <= ONE_MACHINE)
+    if int(chosen.sum()) < FEWEST_LARGE:
+        raise NotApplicableError
+    card = trace_card(analysis).name
+    link = link_of(card)
+    if link is None:
+        raise UnknownError(
+            f"the bandwidth of the link between cards of type {card} is not listed"
+            if card
+            else "the trace does not name the card, so its link is not known"
+        )
+    ranks = calls.ranks[chosen]
+    crossing = calls.size[chosen] * trips[chosen] * (ranks - 1) / ranks
+    reached = float((crossing / calls.duration[chosen]).max())
+    return BusBandwidth(
+        reached,
+        link,
+        int(ranks.max()),
+        int(chosen.sum()),
+        round(float(crossing.sum()) / reached / calls.steps),
+        calls.exposed(chosen),
+    )
+
+
+LOW = 0.2
+"""Share of the link's rate below which it is slow; nsys-ai."""
+
+USUAL = 0.6
+"""Share of it that large collectives reach where nothing is wrong; nccl-tests reach 0.7 to 0.85."""
+
+
+def _slow(facts: Facts) -> Lost | None:
+    """What is won where large collectives come to the usual rate, of the time in which nothing
+    hides them and none waits for another."""
+    judged = judged_step(facts)
+    step, exposed = judged.of, judged.part(EXPOSED_COMMUNICATION)
+    if exposed < SLOW_NETWORK.limits.warning * step.mean or _is_of_hosts(facts):
+        raise NotApplicableError
+    found = bus_bandwidth(facts)
+    if found.share >= LOW or slow_rank.or_none(facts) is not None:
+        return None
+    left = min(exposed, found.exposed, found.transfer) - cost_of(SINGLE_BUCKET, facts)
+    cost = max(round(left * (1 - found.share / USUAL)), 0)
+    return Lost(
+        cost,
+        step,
+        f"Large collectives of {found.ranks} ranks come to {found.reached:.3g} GB/s, "
+        f"{fmt.percent(found.share)} of what {found.link.name} carries: "
+        f"{fmt.part_of_step(cost, step.mean)} more than usual.",
+        (
+            Figure.share("lost to the slow link", cost / step.mean, SLOW_NETWORK.limits.warning),
+            Figure.share("reached of the link", found.share, LOW),
+            Figure("GB/s on the bus", round(found.reached, 1)),
+            Figure(f"GB/s of {found.link.name}, each way", found.link.rate),
+            Figure("large collectives", found.calls, "count"),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=place_in_part(facts, EXPOSED_COMMUNICATION),
+        parts=(EXPOSED_COMMUNICATION,),
+        # In a trace alone nothing shows whether the ranks share a machine, or one comes late.
+        worst=Severity.CRITICAL if facts.run else Severity.INFO,
+        unproven="the bandwidth that nccl-tests measures on this machine",
+    )
+
+
+def _is_of_hosts(facts: Facts) -> bool:
+    """Whether the ranks of the run are on several machines, between which no rate is known."""
+    return facts.run is not None and len({rank.host for rank in facts.run.ranks}) > 1
+
+
+SLOW_NETWORK = Rule(
+    id="slow-network",
+    when="large collectives reach a small part of the bandwidth of the link between the cards",
+    explanation=(
+        "Compares the bus bandwidth of the fastest large collective, as nccl-tests counts it, "
+        "with the bandwidth of the card's link. If it is low, data takes another path: host "
+        "memory, another socket, or a network. NCCL_DEBUG=INFO prints the path; check nvidia-smi "
+        "topo -m, NCCL_P2P_DISABLE, NCCL_SHM_DISABLE, and ACS or the IOMMU in virtual machines."
+    ),
+    lost=_slow,
+    limits=Limits(
+        0.10,
+        0.30,
+        "nsys-ai reports collectives below a fifth of the peak; the TensorBoard plugin reports "
+        "parts of a step from 10 %.",
+    ),
+    answer="the path that NCCL takes: nvidia-smi topo -m, NCCL_DEBUG=INFO, NCCL_P2P_DISABLE unset",
 )

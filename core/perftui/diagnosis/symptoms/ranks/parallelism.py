@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from perftui import format as fmt
 from perftui.analysis.steps import EXPOSED_COMMUNICATION
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.ranks.backward_passes import backward_passes
 from perftui.facts.settings import Wrapper, settings

@@ -1,30 +1,229 @@
-"""A training of several processes: one holds up the others, or all wait for their data."""
+"""Ranks that wait for one another: for one, for a different one each time, or for the link."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from perftui import format as fmt
 from perftui.analysis.steps import EXPOSED_COMMUNICATION, OTHER
-from perftui.diagnosis.judge import cost_of
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Lost, Rule
-from perftui.diagnosis.symptoms.ranks.buckets import SINGLE_BUCKET
-from perftui.diagnosis.symptoms.ranks.collectives import MANY_SMALL, SYNC_BATCH_NORM
-from perftui.diagnosis.symptoms.ranks.late_rank import collective_figures, late_rank
-from perftui.diagnosis.symptoms.ranks.network import SLOW_NETWORK
-from perftui.diagnosis.symptoms.ranks.uneven import CHANGING
-from perftui.facts.fact import Facts
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, cost_of, severity
+from perftui.diagnosis.symptoms.ranks.collectives import (
+    MANY_SMALL,
+    SINGLE_BUCKET,
+    SLOW_NETWORK,
+    SYNC_BATCH_NORM,
+)
+from perftui.facts.cpu.machine import machine_use
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
+from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.place import Place
 from perftui.facts.ranks.backward_passes import backward_passes
-from perftui.facts.ranks.communication import collective_time, collectives_a_step
+from perftui.facts.ranks.communication import MOST_RANKS, collective_time, collectives_a_step
+from perftui.facts.ranks.late_ranks import late_ranks
+from perftui.facts.ranks.rank_table import WAITS_IN, some_ranks
 from perftui.facts.ranks.slow_rank import SlowRank, slow_line, slow_rank
-from perftui.facts.ranks.traced_ranks import traced_ranks
+from perftui.facts.ranks.trace_straggler import straggler_place
+from perftui.facts.ranks.traced_ranks import traced_ranks, waits_of_ranks
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.steps import steady_step
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.columns import phase_name
+
+_SHOWN_RANKS = 8
+"""Ranks listed with their time in collectives."""
+
+
+def late_rank(facts: Facts, slow: SlowRank, limits: Limits) -> Lost:
+    """The waits for ``slow`` of the rank whose trace is open; of ``slow`` itself those of each of
+    the others."""
+    step, traced, place = judged_step(facts).of, traced_ranks(facts), straggler_place(facts)
+    cost = min(slow.lag, step.mean)
+    own = slow.rank == traced.shown
+    describe = fmt.part_of_step if step.count else fmt.part_of_trace
+    whom = "each of the others" if own else f"rank {traced.shown}"
+    return Lost(
+        cost,
+        step,
+        f"Rank {slow.rank} arrives late at collectives and makes {whom} wait "
+        f"{describe(cost, step.mean)}{_longest_part(slow, place)}.",
+        (
+            Figure.share("waiting for that rank", cost / step.mean, limits.warning, place),
+            *_sums(facts, slow),
+            *collective_figures(slow),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=place,
+        parts=(slow.part,) if own else (EXPOSED_COMMUNICATION,),
+        unproven=f"the trace of rank {some_ranks(traced.missing)}" if traced.missing else "",
+    )
+
+
+def _longest_part(slow: SlowRank, place: Place) -> str:
+    if not slow.part:
+        return "; no single part of its own step explains even half of that"
+    where = place.short or place.operator
+    at = f" ({where})" if where else ""
+    return f": there {phase_name(slow.part)} takes {fmt.duration(slow.part_lag)} longer{at}"
+
+
+def _sums(facts: Facts, slow: SlowRank) -> tuple[Figure, Figure]:
+    waits = waits_of_ranks(facts)
+    every = sum(waits.waited(rank) for rank in waits.compared)
+    return (
+        Figure(f"waits for rank {slow.rank}, all ranks", waits.caused(slow.rank), "ns"),
+        Figure("waits for any rank, all ranks", every, "ns"),
+    )
+
+
+def collective_figures(slow: SlowRank) -> list[Figure]:
+    """The time in collectives of the first ranks."""
+    shown = list(slow.collectives.items())[:_SHOWN_RANKS]
+    return [
+        Figure(f"rank {rank}, in collectives", time, "ns", place=Place(rank=rank))
+        for rank, time in shown
+    ]
+
+
+@dataclass(frozen=True)
+class MemoryOfRanks:
+    """The rank whose tensors took most at any time, and the one whose took least, in bytes."""
+
+    most: int
+    most_bytes: int
+    least: int
+    least_bytes: int
+    share: float | None
+    """What PyTorch held on the fullest rank, of its GPU, 0 to 1; None where no sample shows how
+    much memory that has."""
+
+    @property
+    def skew(self) -> float:
+        """By which share the emptiest rank holds less than the fullest."""
+        return 1 - self.least_bytes / self.most_bytes if self.most_bytes else 0.0
+
+
+@fact
+def memory_of_ranks(facts: Facts) -> MemoryOfRanks:
+    """Peaks as PyTorch counts them.
+
+    Raises:
+        NotApplicableError: one process trains, or the ranks use no GPU.
+    """
+    run = facts.run
+    if run is None or run.world < 2:
+        raise NotApplicableError
+    places = sorted({one.place for one in run.ranks})[:MOST_RANKS]
+    found = {place: gpu_memory(facts.of_rank(place)) for place in places}
+    known = {place: used for place, used in found.items() if used and used.peak_allocated > 0}
+    if len(known) < 2:
+        raise NotApplicableError
+    peaks = {place: used.peak_allocated for place, used in known.items()}
+    most, least = max(peaks, key=lambda p: (peaks[p], -p)), min(peaks, key=lambda p: (peaks[p], p))
+    cards = machine_use(facts.of_rank(most)).memory
+    held = max(known[most].peak_reserved, peaks[most])
+    share = held / max(card.total for card in cards) if cards else None
+    return MemoryOfRanks(most, peaks[most], least, peaks[least], share)
+
+
+ALWAYS = 0.6
+"""Share of the steps in which one rank is last, from which on it is that rank; gpuprof."""
+
+FULL = 0.8
+"""Share of its GPU's memory from which on the fullest rank is short of it; TraceML."""
+
+
+def _changing(facts: Facts) -> Lost | None:
+    late, step = late_ranks(facts), steady_step(facts)
+    if late.often_share >= ALWAYS or 2 * late.apart > late.lost:
+        return None
+    cost = min(late.lost, step.mean)
+    part = "their own code outside the model" if late.part == OTHER else phase_name(late.part)
+    return Lost(
+        cost,
+        step,
+        f"The ranks wait for each other {fmt.part_of_step(cost, step.mean)}, for a different one "
+        f"each time: none is last in more than {fmt.percent(late.often_share)} of the steps. The "
+        f"last rank spends longer in {part}.",
+        (
+            Figure.share("waiting for each other", cost / step.mean, CHANGING.limits.warning),
+            Figure.share(f"last most often, rank {late.often}", late.often_share, ALWAYS),
+            Figure(f"{phase_name(late.part)}, longer on the last", late.part_lag, "ns"),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steps of all ranks", late.steps, "count"),
+        ),
+        place=place_in_part(facts, late.part),
+        parts=(EXPOSED_COMMUNICATION, WAITS_IN),
+    )
+
+
+def _memory(facts: Facts) -> Lost | None:
+    held = memory_of_ranks(facts)
+    if severity(held.skew, UNEVEN_MEMORY.limits) is None:
+        return None
+    if held.share is None:
+        raise UnknownError("GPU memory was not sampled")
+    if held.share < FULL:
+        return None
+    return Lost(
+        0,
+        None,
+        f"Rank {held.most} holds up to {fmt.size(held.most_bytes)} of GPU memory, rank "
+        f"{held.least} {fmt.size(held.least_bytes)}: the fullest ({fmt.percent(held.share)} of its "
+        "GPU) limits the batch size of all.",
+        (
+            Figure.share("less on the emptiest", held.skew, UNEVEN_MEMORY.limits.info),
+            Figure.share("of its GPU on the fullest", held.share, FULL, Place(rank=held.most)),
+            Figure(f"rank {held.most}, peak", held.most_bytes, "B", place=Place(rank=held.most)),
+            Figure(f"rank {held.least}, peak", held.least_bytes, "B", place=Place(rank=held.least)),
+        ),
+        place=Place(rank=held.most),
+        share=held.skew,
+    )
+
+
+CHANGING = Rule(
+    id="uneven-ranks",
+    when="ranks wait for each other, for a different one each time",
+    explanation=(
+        "Every step takes as long as its slowest rank. If that is a different one each time, no "
+        "card or host is at fault, but a loader that sometimes has no batch ready, Python's "
+        "garbage collector, or batches of different sizes. Longer queues and gc.freeze() help "
+        "with the first two; sorting samples by length, so that all ranks get equal work, helps "
+        "with the last. The cost is how much shorter a step would be if every rank always took "
+        "its mean time."
+    ),
+    lost=_changing,
+    limits=Limits(
+        0.10,
+        0.20,
+        "The same as for a straggler: TraceML warns from 10 % of the step, critical from 20 %.",
+        info=0.05,
+    ),
+    answer="prefetch_factor, gc.freeze(), batches of the same size on all ranks",
+)
+
+UNEVEN_MEMORY = Rule(
+    id="uneven-memory",
+    when="one rank holds much more GPU memory than another, and is nearly full",
+    explanation=(
+        "The fullest rank limits the batch size of all ranks. A rank that holds more has more of "
+        "the model, longer samples, or something extra: tensors that all ranks load to the first "
+        "GPU (map_location), results gathered on one rank, or a larger pipeline stage."
+    ),
+    lost=_memory,
+    limits=Limits.of_hint(
+        0.20,
+        "TraceML reports a fifth less memory if the fullest is at 80 %. The cost is not measured.",
+        of="of the fullest rank's memory",
+    ),
+    answer="map_location, gathering on the CPU, equal stages, batches of the same size",
+)
+
 
 MANY = 10
 """Collectives of a step from which on their number is reported."""

@@ -9,9 +9,8 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cpu.model_passes import WEIGHTED, WEIGHTED_NODE
 from perftui.facts.cpu.operators import PHASES, in_step, operators
 from perftui.facts.fact import Facts, trace_fact

@@ -8,9 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from perftui import format as fmt
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.place import Place
 from perftui.run.files import open_regular

@@ -11,9 +11,8 @@ import numpy.typing as npt
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import BACKWARD, FORWARD
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.source_calls import line_that_keeps_graph

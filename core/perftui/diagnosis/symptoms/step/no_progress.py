@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui import format as fmt
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, fact
 from perftui.facts.samples import samples
 from perftui.facts.source.lines import LineShare, lines_by_time, stack_samples

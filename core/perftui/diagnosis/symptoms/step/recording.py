@@ -13,9 +13,8 @@ from perftui.analysis.gpu_idle.causes import SETS_UP
 from perftui.analysis.intervals import intersect, union
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import step_source
-from perftui.diagnosis.limits import Limits
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Claim, Lost, Rule
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.gpu.gaps import place_of
 from perftui.facts.gpu.gpu import idle_steps

@@ -1,15 +1,20 @@
-"""``slow-steps`` and ``checkpoint``: a few steps, or what is written to the disk, hold the time."""
+"""Steps that take longer than others: than the other steps, or than those of earlier runs."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import EXPOSED_COPIES, OTHER
-from perftui.diagnosis.limits import Limits
-from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.model import Diagnosis, Figure, Severity
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.store import read_findings
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.place import Place
@@ -18,11 +23,15 @@ from perftui.facts.script.python_lock import python_lock
 from perftui.facts.source.lines import LinesByTime
 from perftui.facts.source.moments import FEWEST_MOMENTS, MOSTLY_OTHERS, Moments, moments
 from perftui.facts.step.judged_step import HOST_AT_WORK, judged_step
-from perftui.facts.step.steady import Mask
-from perftui.facts.step.steps import steady_step
+from perftui.facts.step.steady import Mask, median
+from perftui.facts.step.steps import MANY_STEPS, run_is_over, steady_step
 from perftui.facts.step.uneven_steps import SlowSteps, slow_steps
 from perftui.run.columns import phase_name
+from perftui.run.files import UnreadableError
+from perftui.run.layout import RunLayout
+from perftui.run.manifest import Manifest, ManifestError, read_manifest
 from perftui.run.stack_samples import SAVE
+from perftui.trace.text import printable
 
 LEAST_NAMED = 0.4
 """Share of the time of slow steps that a line must have to be named."""
@@ -226,4 +235,142 @@ CHECKPOINT = Rule(
     limits=Limits(0.05, 0.20, "As certainly avoidable as a wait for data."),
     fixes=("less-often",),
     answer="less often, smaller, or asynchronously",
+)
+
+
+MOST_READ = 50
+"""Directories before this one that are looked at, the newest first: 0.2 ms each."""
+
+
+@dataclass(frozen=True)
+class EarlierRun:
+    """A run of the same command on the same machine."""
+
+    manifest: Manifest
+    step_ns: int
+    """Its mean steady step."""
+
+
+def earlier_runs(root: Path, manifest: Manifest) -> tuple[EarlierRun, ...]:
+    """Runs beside ``root`` that ended before it began, newest first, as far as they were judged on
+    enough steps; without those that were made differently for a trial."""
+    found = _ended_before(root, manifest.started_ns, manifest.command, manifest.cwd, manifest.host)
+    made = (manifest.overrides, manifest.patched)
+    return tuple(one for one in found if (one.manifest.overrides, one.manifest.patched) == made)
+
+
+@lru_cache(maxsize=8)
+def _ended_before(
+    root: Path, started_ns: int, command: tuple[str, ...], cwd: str, host: str
+) -> tuple[EarlierRun, ...]:
+    """Asked for once for each run: what ended before it does not change."""
+    return tuple(_read(root, started_ns, (command, cwd, host)))
+
+
+def _read(
+    root: Path, started_ns: int, ran: tuple[tuple[str, ...], str, str]
+) -> Iterator[EarlierRun]:
+    try:
+        beside = sorted(
+            (one for one in root.parent.iterdir() if one.name < root.name), reverse=True
+        )
+    except OSError:
+        return
+    for path in beside[:MOST_READ]:
+        layout = RunLayout(path)
+        try:
+            found = read_manifest(layout.manifest)
+            if (found.command, found.cwd, found.host) != ran:
+                continue
+            step = _step_of(read_findings(layout.findings))
+        except (ManifestError, UnreadableError, OSError):
+            continue
+        if step and found.ended_ns is not None and found.ended_ns <= started_ns:
+            yield EarlierRun(found, step)
+
+
+def _step_of(diagnosis: Diagnosis) -> int:
+    """The mean step that findings of the whole run were measured against; 0 where none was."""
+    if diagnosis.steady_steps < MANY_STEPS:
+        return 0
+    whole = (one for one in diagnosis.findings if one.steps == diagnosis.steady_steps)
+    return next((one.step_ns for one in whole if one.step_ns), 0)
+
+
+FEWEST_RUNS = 2
+"""Earlier runs below which a difference may be chance."""
+
+_CHANGES = {
+    "git_commit": "the git commit",
+    "git_dirty": "uncommitted changes",
+    "torch_version": "PyTorch's version",
+    "python_version": "Python's version",
+    "interpreter": "the interpreter",
+    "gpus": "the GPUs",
+    "cpu_count": "the usable cores",
+}
+"""Fields of the manifest that may explain it."""
+
+
+def _slower(facts: Facts) -> Lost | None:
+    """Why is not known, so the cost is 0."""
+    if facts.run is None or not run_is_over(facts):
+        raise NotApplicableError
+    run = facts.run
+    earlier = earlier_runs(run.root, run.manifest)
+    if len(earlier) < FEWEST_RUNS:
+        raise NotApplicableError
+    step = steady_step(facts)
+    if step.count < MANY_STEPS:
+        return None
+    usual = round(median(np.array([one.step_ns for one in earlier])))
+    changed = _changed(earlier[0].manifest, run.manifest)
+    return Lost(
+        0,
+        None,
+        f"The mean step takes {fmt.duration(step.mean)}, against {fmt.duration(usual)} in "
+        f"{len(earlier)} earlier runs of the same command: {_why(changed)}.",
+        (
+            Figure("mean step", step.mean, "ns"),
+            Figure("median of the mean steps of earlier runs", usual, "ns"),
+            *(Figure(f"before: {what}", value) for what, value in changed.items()),
+        ),
+        share=step.mean / usual - 1,
+        worst=Severity.INFO,
+    )
+
+
+def _changed(before: Manifest, now: Manifest) -> dict[str, str]:
+    """What the newest earlier run had instead, by what it is, where both are known."""
+    pairs = ((what, getattr(before, name), getattr(now, name)) for name, what in _CHANGES.items())
+    known = ((what, old) for what, old, new in pairs if old not in (None, "", ()) and old != new)
+    return {what: printable(_text(old)) for what, old in known}
+
+
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _why(changed: dict[str, str]) -> str:
+    if not changed:
+        return "nothing on record has changed since the last of them"
+    return f"changed since the last of them: {' and '.join(changed)}"
+
+
+SLOWER = Rule(
+    id="slower-than-before",
+    when="steps take longer than in earlier runs of the same command",
+    explanation=(
+        "Earlier runs of the same command on the same machine, in the same directory, had shorter "
+        "steps. The code, a library or the data may have changed, or the machine is doing other "
+        "work. perftui compare shows two of them side by side."
+    ),
+    lost=_slower,
+    limits=Limits.of_hint(
+        0.10,
+        "gpuprof reports 10 % above the median of at least two earlier runs; runs on a shared "
+        "machine differ by a few per cent.",
+        of="above earlier runs",
+    ),
+    answer="find what changed since then",
 )

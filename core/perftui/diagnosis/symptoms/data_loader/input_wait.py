@@ -1,0 +1,360 @@
+"""The training waits for data: fetched by itself, or by workers that do not keep up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perftui import format as fmt
+from perftui.analysis.model import GapCause
+from perftui.diagnosis.model import Figure, Severity
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.facts.cpu.machine import busy_host, machine_use
+from perftui.facts.data_loader.batch_place import batch_lines, batch_place, loader_place
+from perftui.facts.data_loader.files_read import is_first_reading
+from perftui.facts.data_loader.input_wait import InputWait, fetches_in_main_thread, input_wait
+from perftui.facts.data_loader.loader import LoaderFacts, training_loader
+from perftui.facts.data_loader.loader_work import LoaderWork, fetch_cpu, fetch_demand, loader_work
+from perftui.facts.data_loader.wait_pattern import wait_pattern
+from perftui.facts.data_loader.without_workers import better_without_workers
+from perftui.facts.data_loader.worker_lines import loader_lines
+from perftui.facts.fact import Facts
+from perftui.facts.gpu.gpu import has_gpu
+from perftui.facts.place import Place
+from perftui.facts.source.lines import LinesByTime, main_batches
+from perftui.facts.step.steps import batches_ready, wait_p95
+
+WAIT_LIMITS = Limits(
+    0.10,
+    0.20,
+    "TraceML warns at 10 %, xprof at 5 %; both call 20 % input-bound.",
+)
+
+
+MOST_LINES = 3
+"""Lines that a finding lists; all are below it."""
+
+LEAST_NAMED = 0.25
+"""Share of making batches that a line must have to be named in the sentence of a finding."""
+
+
+def wait_figures(found: InputWait, facts: Facts, limits: Limits) -> list[Figure]:
+    """The wait itself, and what making batches takes."""
+    share = found.wait / found.of.mean if found.of.mean else 0.0
+    figures = [
+        Figure.share("data loader wait", share, limits.warning),
+        Figure("mean wait", found.wait, "ns"),
+        Figure("mean step", found.of.mean, "ns"),
+        Figure("steady steps", found.of.count, "count"),
+    ]
+    if found.host:
+        figures.insert(2, Figure("of the training thread", found.host, "ns"))
+    if not found.of.of_run:
+        return figures
+    cpu, made, p95 = fetch_cpu(facts), loader_work(facts), wait_p95(facts)
+    if cpu is not None:
+        figures.append(Figure.share("CPU use while fetching", cpu))
+    if made is not None:
+        figures += _work(made)
+    if p95 is not None:
+        figures.append(Figure("95 % of waits are below", p95, "ns"))
+    return figures
+
+
+def _work(made: LoaderWork) -> list[Figure]:
+    figures = [
+        Figure("fetching a batch", made.fetch, "ns"),
+        Figure("collating a batch", made.collate, "ns"),
+    ]
+    if made.busy is not None:
+        figures.append(Figure.share("workers busy", made.busy))
+    if made.batch_bytes:
+        figures.append(Figure("tensors of a batch", made.batch_bytes, "B"))
+    return figures
+
+
+def loader_in_main(facts: Facts) -> list[Figure]:
+    """A loader without workers: its lines, and where it is made."""
+    feeds = training_loader(facts)
+    figures = [*worker_figures(facts), *_lines(main_batches(facts), facts)]
+    if feeds and feeds.dataset:
+        figures.append(Figure("dataset", feeds.dataset))
+    if feeds and feeds.source:
+        figures.append(Figure("loader made at", feeds.source, place=_made_at(feeds, facts)))
+    return [*figures, *_cores(facts)]
+
+
+def loader_of_workers(facts: Facts) -> list[Figure]:
+    """A loader with workers: their lines, its queue, and what they take of the machine."""
+    figures = worker_figures(facts)
+    lines, ready, host = loader_lines(facts), batches_ready(facts), machine_use(facts)
+    if lines is not None:
+        figures += _lines(lines.making, facts)
+    if ready is not None:
+        figures.append(Figure("batches ready, median", ready, "count"))
+    if host.workers_cores is not None:
+        figures.append(Figure("cores used by workers", round(host.workers_cores, 1)))
+    if host.workers_read is not None:
+        figures.append(Figure("read by workers in a second", round(host.workers_read), "B"))
+    if host.tree_cores is not None:
+        figures.append(Figure("cores used by the training", round(host.tree_cores, 1)))
+    return [*figures, *_cores(facts)]
+
+
+def worker_figures(facts: Facts) -> list[Figure]:
+    """The loader's number of workers, where it is known, at the line that makes the loader."""
+    feeds = training_loader(facts)
+    if feeds is None or feeds.num_workers is None:
+        return []
+    return [Figure("num_workers", feeds.num_workers, "count", place=_made_at(feeds, facts))]
+
+
+def named_line(lines: LinesByTime | None) -> str:
+    """``71 % of it at train.py:6``, empty where no line of the user's stands out."""
+    first = lines.lines[0] if lines and lines.lines else None
+    if lines is None or first is None or not first.file or lines.share(first) < LEAST_NAMED:
+        return ""
+    return f"{fmt.percent(lines.share(first))} of it at {first.short}"
+
+
+def _made_at(feeds: LoaderFacts, facts: Facts) -> Place:
+    return facts.at(feeds)
+
+
+def _lines(lines: LinesByTime | None, facts: Facts) -> list[Figure]:
+    """The lines of the user's code that making batches takes longest at, as shares of that."""
+    if lines is None:
+        return []
+    own = [line for line in lines.listed if line.file][:MOST_LINES]
+    places = [facts.at(line) for line in own]
+    return [
+        Figure.share("making batches", lines.share(line), place=place)
+        for line, place in zip(own, places, strict=True)
+    ]
+
+
+def _cores(facts: Facts) -> list[Figure]:
+    """The cores the training may use, where they are known."""
+    cores = machine_use(facts).cores
+    return [] if cores is None else [Figure("cores", cores, "count")]
+
+
+WAIT = Claim(idle=GapCause.INPUT_WAIT, phase="input_wait")
+
+FIRST_READING = "files were read for the first time: the latest third of the steps hardly waits"
+"""Why a wait is no fault of the training's."""
+
+SATURATED = 0.8
+"""Share of their time from which on workers make all the batches they can."""
+
+WORKERS_IDLE = 0.5
+"""Share of their time below which workers are idle enough for more of them to be of no use.
+Measured: 0.78 with workers that held up the training, 0.44 with workers that kept up."""
+
+
+AT_EPOCHS = 0.5
+"""Share of all waiting from which on it is the beginning of epochs that waits."""
+
+
+def waits_for_workers(facts: Facts) -> InputWait | None:
+    """The wait of a run, where it is worth a warning and a loader with workers causes it."""
+    wait, feeds = input_wait.or_none(facts), training_loader(facts)
+    if wait is None or feeds is None or not feeds.num_workers or not wait.of.of_run:
+        return None
+    return wait if wait.wait >= WAIT_LIMITS.warning * wait.of.mean else None
+
+
+def workers(facts: Facts) -> int:
+    """Workers of the training loader, 0 where that has none or is not known."""
+    feeds = training_loader(facts)
+    return (feeds.num_workers or 0) if feeds else 0
+
+
+def busy(facts: Facts) -> float | None:
+    """Share of their time in which the workers make batches; None where it is not known."""
+    made = loader_work(facts)
+    return made.busy if made else None
+
+
+def lost_to_workers(
+    facts: Facts,
+    wait: InputWait,
+    because: str,
+    more: Sequence[Figure] = (),
+    fixes: tuple[str, ...] | None = None,
+) -> Lost:
+    """All of ``wait``, with ``because`` after the colon, and the figures of the loader."""
+    return Lost(
+        wait.wait,
+        wait.of,
+        f"{wait.sentence}: {because}.",
+        (*wait_figures(wait, facts, WAIT_LIMITS), *more, *loader_of_workers(facts)),
+        place=batch_place(facts),
+        fixes=data_fixes(wait, facts) if fixes is None else fixes,
+        unproven=unproven(wait),
+    )
+
+
+def unproven(wait: InputWait) -> str:
+    """What would prove that the device waits too."""
+    if wait.exposed or not wait.of.of_run:
+        return ""
+    return "a profiled window that shows whether the GPU idles during the wait"
+
+
+def data_fixes(wait: InputWait, facts: Facts) -> tuple[str, ...]:
+    """What answers a wait for data: a known loader of a run can be changed, a trace's cannot."""
+    feeds = training_loader(facts)
+    if feeds is None or not wait.of.of_run:
+        return ()
+    return ("loader-workers", *pin(feeds, facts))
+
+
+def pin(feeds: LoaderFacts, facts: Facts) -> tuple[str, ...]:
+    """Pinned memory, where there is a GPU to copy to and the loader does not pin."""
+    return ("loader-pin",) if has_gpu(facts) and feeds.pin_memory is False else ()
+
+
+RARE = 0.5
+"""Where 95 % of the waits are below this part of the mean, few steps hold most of the wait. Workers
+that are too slow make most steps wait: then the two are alike."""
+
+MOSTLY_WAITS = 0.5
+"""CPU use while fetching below which a training thread waits for a disk or a network instead."""
+
+
+def _in_main_thread(facts: Facts) -> Lost | None:
+    in_main = fetches_in_main_thread(facts)
+    if in_main is False:
+        return None
+    wait, cpu = input_wait(facts), fetch_demand(facts)
+    if wait.wait < MAIN_THREAD.limits.warning * wait.of.mean:
+        return None
+    lines = batch_lines(facts)
+    named = f", {lines.named}" if lines and lines.named else ""
+    blocked = ""
+    if cpu is not None and cpu < MOSTLY_WAITS:
+        blocked = f" and waits for files or a network for {fmt.percent(1 - cpu)} of that"
+    return Lost(
+        wait.wait,
+        wait.of,
+        f"{wait.sentence}: the loader runs in the main thread (num_workers=0){blocked}{named}.",
+        (*wait_figures(wait, facts, MAIN_THREAD.limits), *loader_in_main(facts)),
+        place=batch_place(facts),
+        fixes=data_fixes(wait, facts),
+        doubt="the loader's num_workers was not recorded" if in_main is None else "",
+        unproven=unproven(wait),
+    )
+
+
+def _bound(facts: Facts) -> Lost | None:
+    wait = input_wait(facts)
+    if wait.wait < WAIT_LIMITS.warning * wait.of.mean:
+        return None
+    cold = is_first_reading(facts)
+    none_better = "" if _is_rare(facts, wait) else better_without_workers(facts)
+    return Lost(
+        wait.wait,
+        wait.of,
+        f"{wait.sentence}{_because(facts, wait)}{none_better}.",
+        (*wait_figures(wait, facts, WAIT_LIMITS), *loader_of_workers(facts)),
+        place=loader_place(facts) if none_better else batch_place(facts),
+        fixes=_fixes_of_workers(facts, wait),
+        worst=Severity.INFO if _are_idle(facts) and busy_host(facts) else Severity.CRITICAL,
+        doubt=FIRST_READING if cold else "",
+        unproven=unproven(wait),
+    )
+
+
+def _fixes_of_workers(facts: Facts, wait: InputWait) -> tuple[str, ...]:
+    if _is_rare(facts, wait):
+        return ()
+    if better_without_workers(facts):
+        return ("loader-no-workers",)
+    useless = {"loader-workers"} if wait.of.of_run and _are_idle(facts) else set()
+    return tuple(fix for fix in data_fixes(wait, facts) if fix not in useless)
+
+
+def _is_rare(facts: Facts, wait: InputWait) -> bool:
+    """Whether a few steps do nearly all of the waiting: more workers would not shorten it."""
+    p95 = wait_p95(facts)
+    return wait.of.of_run and p95 is not None and p95 < RARE * wait.wait
+
+
+def _are_idle(facts: Facts) -> bool:
+    """Whether the workers do nothing for most of the time: more of them would do nothing either."""
+    share = busy(facts)
+    return share is not None and share < WORKERS_IDLE
+
+
+def _because(facts: Facts, wait: InputWait) -> str:
+    """The part of the cause that is certain: how many workers could not keep up."""
+    feeds, count = training_loader(facts), workers(facts)
+    if count and _is_rare(facts, wait):
+        return f", nearly all of it in fewer than one step in twenty{_when(facts)}"
+    if feeds is None or feeds.num_workers is None:
+        return ""
+    if not count:
+        return ": the loader runs in the main thread (num_workers=0)"
+    return _how_busy(facts, count)
+
+
+def _when(facts: Facts) -> str:
+    """Which steps wait, to end a sentence; empty if unknown."""
+    feeds, pattern = training_loader(facts), wait_pattern(facts)
+    if feeds is not None and feeds.persistent_workers is False:
+        return (
+            ": workers restart with each epoch and its first step waits for them, unless "
+            "persistent_workers=True keeps them"
+        )
+    at_epochs = pattern is not None and pattern.at_epochs >= AT_EPOCHS
+    return ": those that begin an epoch, when the queue is empty" if at_epochs else ""
+
+
+def _how_busy(facts: Facts, count: int) -> str:
+    made, several = loader_work(facts), fmt.several(count, "worker")
+    is_one = count == 1
+    if made is not None and made.busy is not None and _are_idle(facts):
+        verb, host = "makes" if is_one else "make", busy_host(facts)
+        elsewhere = f", and {host}" if host else ""
+        share = fmt.percent(made.busy)
+        return f", though {several} {verb} batches in only {share} of the time{elsewhere}"
+    slow = f": {several} {'does' if is_one else 'do'} not keep up"
+    if made is None or made.busy is None:
+        return slow
+    lines = loader_lines(facts)
+    named = named_line(lines.making) if lines else ""
+    return f"{slow}, mostly {made.mostly}" + (f" ({named})" if named else "")
+
+
+MAIN_THREAD = Rule(
+    id="input-in-main-thread",
+    when="the training thread makes each batch itself, between steps",
+    explanation=(
+        "With num_workers=0 the training thread fetches and collates each batch while the model "
+        "waits. Workers do that in separate processes while the step runs."
+    ),
+    lost=_in_main_thread,
+    limits=Limits(
+        0.05,
+        WAIT_LIMITS.critical,
+        "The wait is certainly avoidable, hence a low limit; the TensorBoard plugin reports the "
+        "data loader from 5 %, TraceML and xprof from 20 %.",
+    ),
+    claims=WAIT,
+    fixes=("loader-workers", "loader-pin"),
+    answer="make batches in worker processes (num_workers)",
+)
+
+BOUND = Rule(
+    id="input-bound",
+    when="the training waits for data, whatever the cause",
+    explanation=(
+        "The next batch is not ready when the step needs it. Check how busy the workers are, the "
+        "lines where they spend their time, and the disk."
+    ),
+    lost=_bound,
+    limits=WAIT_LIMITS,
+    claims=WAIT,
+    fixes=("loader-workers", "loader-pin", "loader-no-workers"),
+    answer="more workers, pinned memory, cheaper transforms",
+)

@@ -1,0 +1,405 @@
+"""Workers of the data loader: too slow by what they do, by how their batches come, or dead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.symptoms.data_loader.input_wait import (
+    AT_EPOCHS,
+    FIRST_READING,
+    SATURATED,
+    WAIT,
+    WAIT_LIMITS,
+    WORKERS_IDLE,
+    busy,
+    lost_to_workers,
+    waits_for_workers,
+    workers,
+)
+from perftui.facts.cpu.machine import busy_host, machine_use, ranks_here
+from perftui.facts.data_loader.batch_place import batch_lines, loader_place
+from perftui.facts.data_loader.files_read import is_first_reading, reading
+from perftui.facts.data_loader.input_wait import InputWait
+from perftui.facts.data_loader.loader_use import WorkerUse, unevenness, worker_use
+from perftui.facts.data_loader.loader_work import wait_cpu
+from perftui.facts.data_loader.wait_pattern import wait_pattern
+from perftui.facts.data_loader.without_workers import better_without_workers
+from perftui.facts.data_loader.worker_deaths import worker_death
+from perftui.facts.fact import Facts, NotApplicableError
+from perftui.facts.settings import settings
+from perftui.facts.step.judged_step import judged_step
+
+UNPACKING = 0.5
+"""Share of the wait in which the training thread computes, from which on it is its own work."""
+
+LEAST_MAKING = 0.5
+"""Share of the wait in which some worker makes batches, where workers are waited for."""
+
+OF_TIME = 3.0
+"""A moment of making falls into a batch so many times the mean one: few hold most of the time."""
+
+SLOW_WORKER = 2.0
+"""A slow worker takes so many times as long for a batch as the others; gpuprof has 2.5."""
+
+
+def _handover(facts: Facts) -> Lost | None:
+    wait = waits_for_workers(facts)
+    if wait is None:
+        return None
+    unpacks, use, count = wait_cpu(facts), worker_use.or_none(facts), workers(facts)
+    figures = [] if unpacks is None else [Figure.share("CPU use while waiting", unpacks)]
+    packs = use is not None and not use.has_threads and use.others >= use.cpu + use.blocked
+    if packs and use is not None:
+        figures.append(Figure("cores used to hand over", round(use.others, 2)))
+    if unpacks is not None and unpacks >= UNPACKING:
+        because = (
+            f"for {fmt.percent(unpacks)} of that it unpacks what {fmt.several(count, 'worker')} "
+            f"hand{'s' if count == 1 else ''} over"
+        )
+    elif packs:
+        which = "a worker" if count > 1 else "the worker"
+        because = f"{which} takes longer to hand over a batch than to make it"
+    elif not _are_making(facts, wait):
+        verb = "makes" if count == 1 else "make"
+        because = (
+            f"{fmt.several(count, 'worker')} {verb} batches in only "
+            f"{fmt.percent(busy(facts) or 0)} of the time, and the rest is handing them over"
+        )
+    else:
+        return None
+    none_better = better_without_workers(facts)
+    lost = lost_to_workers(facts, wait, because + none_better, figures, HANDOVER.fixes)
+    # Where none are better, it is their number that is wrong, not the line that makes batches.
+    return replace(lost, place=loader_place(facts)) if none_better else lost
+
+
+def _are_making(facts: Facts, wait: InputWait) -> bool:
+    """Whether workers make batches while the training waits, as far as is known; where other
+    programs take the cores, either side may wait for one instead."""
+    share = busy(facts)
+    if share is None or busy_host(facts):
+        return True
+    return _least_making(share, facts, wait)
+
+
+def _least_making(share: float, facts: Facts, wait: InputWait) -> bool:
+    return share * workers(facts) >= LEAST_MAKING * wait.wait / wait.of.mean
+
+
+def _uneven(facts: Facts) -> Lost | None:
+    wait, pattern = _unsaturated(facts), wait_pattern(facts)
+    if wait is None or (pattern and pattern.at_epochs >= AT_EPOCHS):
+        # The first batches of an epoch are waited for, however even they are.
+        return None
+    found, fixes = unevenness(facts), UNEVEN.fixes
+    if found.worker is not None and found.times >= SLOW_WORKER:
+        # However long its queue is, it falls behind.
+        fixes = ()
+        because = (
+            f"worker {found.worker} takes {found.times:.1f} times as long for a batch as the others"
+        )
+    elif found.of_time >= OF_TIME:
+        because = (
+            f"a few batches take most of the time, {found.of_time:.1f} times as long as the mean "
+            "one, and the others wait for them"
+        )
+    else:
+        return None
+    return lost_to_workers(facts, wait, because, fixes=fixes)
+
+
+def _bursty(facts: Facts) -> Lost | None:
+    wait, pattern = _unsaturated(facts), wait_pattern(facts)
+    if wait is None or pattern is None or not pattern.is_bursty or pattern.is_rare:
+        return None
+    many = f"every {pattern.every:.0f} steps" if pattern.is_regular else "now and then"
+    because = (
+        f"batches come in bursts: {many} it waits long, and hardly at all in between (95 % of "
+        f"waits are below {fmt.duration(pattern.p95)}, half of them below "
+        f"{fmt.duration(pattern.p50)})"
+    )
+    lost = lost_to_workers(facts, wait, because, fixes=BURSTY.fixes)
+    # Whoever waits for a core makes or takes batches in bursts, too.
+    return replace(lost, doubt=busy_host(facts))
+
+
+def _unsaturated(facts: Facts) -> InputWait | None:
+    """The wait for workers that make batches, and have time left."""
+    share, wait = busy(facts), waits_for_workers(facts)
+    if wait is None or share is None or share >= SATURATED:
+        return None
+    return wait if _least_making(share, facts, wait) else None
+
+
+HANDOVER = Rule(
+    id="input-handover",
+    when="handing batches from the workers to the training takes longer than making them",
+    explanation=(
+        "Each tensor of a batch is put into shared memory, sent through a queue and opened by the "
+        "training process: tens of microseconds each, plus the copy. A few large tensors cost "
+        "little; thousands of small ones, or very large batches, cost a lot. Stack tensors in the "
+        "collate function, or use num_workers=0 if the data is already in memory."
+    ),
+    lost=_handover,
+    limits=WAIT_LIMITS,
+    claims=WAIT,
+    fixes=("loader-no-workers",),
+    answer="stack tensors in collate; num_workers=0 for data in memory",
+)
+
+UNEVEN = Rule(
+    id="input-uneven",
+    when="one worker, or one batch in many, takes most of the time",
+    explanation=(
+        "Batches are delivered in order, so a slow one holds up the ready ones behind it and the "
+        "other workers run out of work. Split long samples, sort or shard them evenly, raise "
+        "prefetch_factor, or pass in_order=False."
+    ),
+    lost=_uneven,
+    limits=WAIT_LIMITS,
+    claims=WAIT,
+    fixes=("loader-prefetch",),
+    answer="even samples, prefetch_factor, in_order=False",
+)
+
+BURSTY = Rule(
+    id="input-bursty",
+    when="batches come in bursts: most steps do not wait, some wait long",
+    explanation=(
+        "Workers have time to spare, but batches become ready only now and then, for example once "
+        "a shard has been read. A deeper queue (prefetch_factor) bridges the gaps."
+    ),
+    lost=_bursty,
+    limits=WAIT_LIMITS,
+    claims=WAIT,
+    fixes=("loader-prefetch",),
+    answer="prefetch_factor, smaller shards",
+)
+
+
+COMPUTING = 0.85
+"""Share of computing in the time of making batches, without the waits for a core, from which on
+workers are bound by the processor."""
+
+BLOCKED = 0.5
+"""Share of that time from which on workers mostly wait for something else than a core."""
+
+DELAYED = 0.2
+"""Share of the time of making batches from which on waiting for a core is worth a word."""
+
+TOO_MANY = 1.2
+"""Times the cores that workers and training ask for, from which on they are in each other's way."""
+
+
+def _busy_use(facts: Facts, least: float) -> tuple[InputWait, WorkerUse] | None:
+    """The wait, and what workers use that are busy for so much of their time."""
+    wait, share = waits_for_workers(facts), busy(facts)
+    if wait is None or share is None or share < least:
+        return None
+    return wait, worker_use(facts)
+
+
+def _oversubscribed(facts: Facts) -> Lost | None:
+    found, cores = _busy_use(facts, WORKERS_IDLE), machine_use(facts).cores
+    if found is None or not cores:
+        return None
+    wait, use = found
+    asked = _asked(facts, wait, use)
+    if asked < TOO_MANY * cores or use.delayed < DELAYED:
+        return None
+    if not use.has_threads and busy_host(facts):
+        # They may wait for cores that other programs take.
+        return None
+    count, plus = workers(facts) * max(ranks_here(facts), 1), ""
+    fixes: tuple[str, ...] = ()
+    if use.has_threads:
+        fixes = ("worker-threads",)
+        plus = f", each with {use.computing_threads:.0f} threads,"
+    none_better = better_without_workers(facts)
+    if none_better:
+        fixes = (*fixes, "loader-no-workers")
+    because = (
+        f"{fmt.several(count, 'worker')}{plus} and the training want {asked:.1f} of "
+        f"{fmt.several(cores, 'core')}, and a worker waits {fmt.percent(use.delayed)} of its time "
+        f"for a core{none_better}"
+    )
+    lost = lost_to_workers(facts, wait, because, _use_figures(use), fixes)
+    return _with_training(facts, lost, machine_use(facts).delayed or 0.0)
+
+
+def _with_training(facts: Facts, lost: Lost, delayed: float) -> Lost:
+    """``lost`` with the time in which the training, too, waits for a core that workers take."""
+    judged = judged_step(facts)
+    waits = min(round(delayed * judged.of.mean), judged.computing)
+    if judged.on_device or not waits:
+        return lost
+    computing = tuple(part.name for part in judged.parts if part.computes)
+    return replace(
+        lost,
+        cost_ns=lost.cost_ns + waits,
+        sentence=(
+            f"{lost.sentence.removesuffix('.')}; the training waits for a core "
+            f"{fmt.part_of_step(waits, judged.of.mean)}."
+        ),
+        parts=("input_wait", *computing),
+    )
+
+
+def _asked(facts: Facts, wait: InputWait, use: WorkerUse) -> float:
+    """Cores that the workers and the training could keep busy, as they are used now."""
+    each = use.cpu + use.delayed
+    # A thread that waits for a core as long as the others is there all the time.
+    each *= use.computing_threads
+    ranks, known = max(ranks_here(facts), 1), settings(facts)
+    threads = (known.threads.intra_op if known and known.threads else None) or 1
+    computes = 1 - wait.wait / wait.of.mean
+    return ranks * (workers(facts) * (busy(facts) or 0.0) * each + threads * computes)
+
+
+def _computing(facts: Facts) -> Lost | None:
+    found = _busy_use(facts, WORKERS_IDLE)
+    if found is None:
+        return None
+    wait, use = found
+    if use.computing < COMPUTING:
+        return None
+    count = workers(facts)
+    verb = "computes" if count == 1 else "compute"
+    late = f" ({fmt.percent(use.delayed)} waiting for a core)" if use.delayed >= DELAYED else ""
+    because = (
+        f"{fmt.several(count, 'worker')} {verb} all the time while making batches{late}{_at(facts)}"
+    )
+    return lost_to_workers(facts, wait, because, _use_figures(use))
+
+
+def _disk(facts: Facts) -> Lost | None:
+    found = _busy_use(facts, WORKERS_IDLE)
+    if found is None:
+        return None
+    wait, use = found
+    if use.computing > 1 - BLOCKED:
+        return None
+    count = workers(facts)
+    verb = "waits" if count == 1 else "wait"
+    what = reading(facts)
+    because = (
+        f"while making batches, {fmt.several(count, 'worker')} {verb} "
+        f"{fmt.percent(use.blocked)} of the time {what}{_at(facts)}"
+    )
+    lost = lost_to_workers(facts, wait, because, (*_use_figures(use), *_read_figures(use)))
+    return replace(lost, doubt=FIRST_READING if is_first_reading(facts) else "")
+
+
+def _at(facts: Facts) -> str:
+    found = batch_lines(facts)
+    return f", {found.named}" if found and found.named else ""
+
+
+def _use_figures(use: WorkerUse) -> list[Figure]:
+    return [
+        Figure.share("of making batches, workers compute", use.cpu),
+        Figure.share("wait for a core", use.delayed),
+        Figure.share("wait for anything else", use.blocked),
+        Figure("cores of a worker's other threads", round(use.others, 2)),
+        Figure("threads of a worker", round(use.threads, 1)),
+    ]
+
+
+def _read_figures(use: WorkerUse) -> list[Figure]:
+    figures = [
+        Figure("read from storage in a second", round(use.read), "B"),
+        Figure("reads in a second", round(use.reads), "count"),
+        Figure("page faults in a second", round(use.faults), "count"),
+    ]
+    if use.mean_read is not None:
+        figures.insert(2, Figure("mean read", round(use.mean_read), "B"))
+    return figures
+
+
+OVERSUBSCRIBED = Rule(
+    id="workers-oversubscribed",
+    when="workers and the training want more cores than there are",
+    explanation=(
+        "The workers, their threads and the training's threads share the cores and wait for each "
+        "other. Fewer workers, or one thread per worker (torch.set_num_threads(1), "
+        "cv2.setNumThreads(0) in worker_init_fn), make the same batches with less waiting."
+    ),
+    lost=_oversubscribed,
+    limits=WAIT_LIMITS,
+    claims=WAIT,
+    fixes=("worker-threads", "loader-no-workers"),
+    answer="one thread per worker, fewer workers",
+)
+
+COMPUTING_WORKERS = Rule(
+    id="input-worker-bound",
+    when="workers compute all the time and cannot keep up",
+    explanation=(
+        "The workers are limited by the CPU, not by the disk: the transform needs more cores than "
+        "they have. More workers help if cores are free; otherwise make the named line cheaper, "
+        "or do that work once before the training."
+    ),
+    lost=_computing,
+    limits=WAIT_LIMITS,
+    claims=WAIT,
+    fixes=("loader-workers", "loader-pin"),
+    answer="more workers up to the free cores, then a cheaper transform",
+)
+
+DISK = Rule(
+    id="input-disk-bound",
+    when="workers mostly wait for a disk or a network",
+    explanation=(
+        "While making a batch the worker hardly computes: it waits for files. A local copy, "
+        "larger files with many samples each, or more workers waiting in parallel shorten the "
+        "wait."
+    ),
+    lost=_disk,
+    limits=WAIT_LIMITS,
+    claims=WAIT,
+    fixes=("loader-workers", "loader-pin"),
+    answer="a local copy, larger files, more workers waiting in parallel",
+)
+
+
+_WHY = {
+    "shared memory": "it ran out of shared memory, through which workers hand over batches",
+    "open files": "each tensor handed over takes an open file, and the limit is reached",
+    "killed": "a signal killed it, as when the machine runs out of memory",
+    "ended": "it exited by itself; its own error is further up in the output",
+}
+
+
+def _died(facts: Facts) -> Lost | None:
+    """What it costs is not known: mostly it is the run."""
+    death = worker_death.or_none(facts)
+    if facts.run is None:
+        raise NotApplicableError
+    if death is None:
+        return None
+    return Lost(
+        0,
+        None,
+        f'A worker of the data loader failed ("{death.message}"): {_WHY[death.cause]}.',
+        (Figure("messages of this kind", death.messages, "count"),),
+        share=WORKERS_DIED.limits.info,
+    )
+
+
+WORKERS_DIED = Rule(
+    id="workers-died",
+    when="workers of the data loader die, or run out of shared memory",
+    explanation=(
+        "Workers hand over batches in shared memory (/dev/shm). A container has 64 MB of it "
+        "unless started with more: docker run --shm-size=8g, or --ipc=host. Fewer workers and a "
+        "lower prefetch_factor need less. If the machine runs out of memory, the kernel kills a "
+        "worker; if too many files are open, ulimit -n or "
+        "torch.multiprocessing.set_sharing_strategy('file_system') helps."
+    ),
+    lost=_died,
+    limits=Limits.of_hint(0.5, "Any death is a fault, but its cost is not part of a step."),
+    answer="more shared memory (--shm-size), fewer workers, a lower prefetch_factor",
+)

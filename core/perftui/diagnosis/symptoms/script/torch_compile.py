@@ -1,0 +1,299 @@
+"""torch.compile: at work after the warm-up, not paid for, or broken by Python in the model."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui import format as fmt
+from perftui.analysis.intervals import union
+from perftui.analysis.model import GapCause
+from perftui.diagnosis.model import Figure, Severity
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.facts.events import events_of, notes_of
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
+from perftui.facts.place import Place
+from perftui.facts.script.pauses import Compilations, compilations
+from perftui.facts.source.moments import FEWEST_MOMENTS, MOSTLY_OTHERS, moments
+from perftui.facts.source.source_search import matching_line
+from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
+from perftui.facts.step.steps import run_is_over, steady_rows, steady_step, step_count
+from perftui.run.stack_samples import COMPILE
+from perftui.trace.model import Int64
+from perftui.trace.text import printable
+
+USUAL_GAIN = 0.43
+"""How much longer a step mostly takes without it; PyTorch's mean of 163 models on an A100."""
+
+
+@dataclass(frozen=True)
+class FirstCompiling:
+    """Compiling in the warm-up; times in ns."""
+
+    time: int
+    run: int
+    """From the start of the command to the last step."""
+    steps: int
+    """All steps of the run."""
+    mean: int
+    """The mean steady step."""
+
+    @property
+    def paid_from(self) -> int:
+        """Steps from which on it pays, where it gains as much as usual."""
+        return round(self.time / (USUAL_GAIN * self.mean))
+
+    @property
+    def needed(self) -> int:
+        """How much longer each step would have to be without it to have paid."""
+        return self.time // max(self.steps, 1)
+
+
+@fact
+def first_compiling(facts: Facts) -> FirstCompiling:
+    """Compiling before the first steady step, as torch itself reports.
+
+    Raises:
+        NotApplicableError: the run is not over, or compiled nothing then.
+        UnknownError: too few steps are steady.
+    """
+    manifest, found = facts.manifest, events_of(facts.events, "compile")
+    if manifest is None or not run_is_over(facts) or not len(found):
+        raise NotApplicableError
+    step, rows = steady_step(facts), steady_rows(facts)
+    if not len(rows):
+        raise NotApplicableError
+    begins: Int64 = np.array(
+        [data.get("start") or -1 if isinstance(data, dict) else -1 for data in found["data"]],
+        dtype=np.int64,
+    )
+    first = int(rows["start"][0])
+    early = (begins >= 0) & (begins < first)
+    if not early.any():
+        raise NotApplicableError
+    start = begins[early]
+    # One within another, such as backward's within a step's, takes no time of its own.
+    time = union(start, np.minimum(start + found["duration"][early], first)).total
+    last = int((facts.steps["start"] + facts.steps["duration"]).max())
+    return FirstCompiling(time, max(last - manifest.started_ns, 1), step_count(facts), step.mean)
+
+
+def _unpaid(facts: Facts) -> Lost | None:
+    """It is no part of a step, and how long steps are without it is not known."""
+    found = first_compiling(facts)
+    if found.steps >= found.paid_from:
+        return None
+    share = min(found.time / found.run, 0.9)
+    return Lost(
+        0,
+        None,
+        f"torch.compile took {fmt.duration(found.time)}, {fmt.percent(share)} of the run: with the "
+        f"usual gain that pays off after {fmt.several(found.paid_from, 'step')}, and this run "
+        f"had {found.steps:,}.",
+        (
+            Figure.share("compiling, of the run", share, UNPAID.limits.info),
+            Figure("steps", found.steps, "count"),
+            Figure("mean step", found.mean, "ns"),
+            Figure("step without it at which it pays off", found.mean + found.needed, "ns"),
+        ),
+        share=share,
+    )
+
+
+UNPAID = Rule(
+    id="compile-not-paid",
+    when="torch.compile takes longer than it saves in so short a run",
+    explanation=(
+        "Compiling takes seconds to minutes at the start and makes each step shorter. It pays off "
+        "in a long run. In a short one, such as a test, leave it out, or keep the compile cache "
+        "between runs (TORCHINDUCTOR_CACHE_DIR). The number of steps assumes that a step takes "
+        "1.43 times as long without torch.compile, PyTorch's mean over 163 models."
+    ),
+    lost=_unpaid,
+    limits=Limits.of_hint(
+        0.20, "It is not part of a step, and a longer run makes up for it.", of="of the run"
+    ),
+    answer="leave it out of short runs, or keep its cache",
+)
+
+
+FEWEST_AGAIN = 3
+"""Compiled again fewer times it is warm-up: a second shape makes sizes dynamic, and evaluation is
+compiled when it first comes."""
+
+_PHASES = ("forward", "backward", "other")
+
+_ON_HOST = (*_PHASES, *(f"{PYTHON_IN}{each}" for each in _PHASES))
+
+
+def _lost(facts: Facts) -> Lost | None:
+    """Compiling as torch reports it; by samples where it does not, or where they find much more."""
+    if facts.run is None:
+        raise NotApplicableError
+    step, noted, found = steady_step(facts), compilations(facts), moments(facts)
+    if found is None and noted is None:
+        raise UnknownError("too few stack samples")
+    cost, first = (noted.per_step if noted else 0), None
+    is_exact = True
+    if found is not None:
+        compiling = found.stage == COMPILE
+        if found.count(compiling) >= FEWEST_MOMENTS:
+            sampled = round(found.share(compiling) * step.mean)
+            is_exact = noted is not None and sampled <= MOSTLY_OTHERS * cost
+            cost = cost if is_exact else sampled
+            first = found.lines(compiling).first_own
+    cost = min(cost, step.mean)
+    if not cost:
+        return None
+    place = facts.at(first) if first else None
+    if place is None and noted is not None and noted.file:
+        place = facts.at(noted)
+    at = f" for {place.short}" if place else ""
+    made = matching_line(facts, r"\btorch\.compile\b", only=True)
+    if made is not None:
+        place = Place(rank=facts.rank_number, file=made[0], line=made[1])
+    exact = noted if is_exact else None
+    within = exact.steps if exact else _steps_within(facts)
+    judged = judged_step.or_none(facts)
+    return Lost(
+        cost,
+        step,
+        f"torch.compile takes {fmt.part_of_step(cost, step.mean)} after the warm-up: it "
+        f"recompiles{at} in {within} of {fmt.several(step.count, 'step')}{_why(exact)}.",
+        (
+            Figure.share("compiling", cost / step.mean, RECOMPILES.limits.warning),
+            Figure("steps seen compiling", within, "count"),
+            *_figures(exact),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=place,
+        parts=HOST_AT_WORK if judged is not None and judged.on_device else _ON_HOST,
+        worst=Severity.INFO if exact and exact.again < FEWEST_AGAIN else Severity.CRITICAL,
+    )
+
+
+def _why(exact: Compilations | None) -> str:
+    if exact is None:
+        return ", according to stack samples"
+    return f', last because of "{exact.reason}"' if exact.reason else ""
+
+
+def _figures(exact: Compilations | None) -> list[Figure]:
+    if exact is None:
+        return []
+    figures = [Figure("compiled", exact.count, "count"), Figure("again", exact.again, "count")]
+    if exact.function:
+        figures.append(Figure("function", exact.function))
+    return figures
+
+
+def _steps_within(facts: Facts) -> int:
+    """Steps in which a sample found the compiler at work."""
+    found, rows = moments(facts), steady_rows(facts)
+    if found is None or not len(rows):
+        return 0
+    times = found.time[found.stage == COMPILE]
+    at = np.searchsorted(rows["start"], times, side="right") - 1
+    return len(np.unique(at[at >= 0]))
+
+
+RECOMPILES = Rule(
+    id="recompiles",
+    when="torch.compile recompiles after the warm-up",
+    explanation=(
+        "Compiled code is valid for the shapes, types and values it was compiled for. Others "
+        "cause a recompilation, which takes seconds. dynamic=True or mark_dynamic compile once "
+        "for all sizes; padding to a few lengths keeps the number of shapes small. "
+        "TORCH_LOGS=recompiles prints the guard that failed."
+    ),
+    lost=_lost,
+    limits=Limits(0.05, 0.20, "As certainly avoidable as a wait for data."),
+    claims=Claim(idle=GapCause.LAUNCH),
+    fixes=("compile-dynamic",),
+    answer="dynamic=True, fixed or padded shapes",
+)
+
+
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)")
+"""What the compiler calls the rest of a function behind the line at which it had to stop."""
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    """One line of the script at which compiled code goes back to Python, in each call."""
+
+    function: str
+    file: str
+    line: int
+    compiled: int
+    """How often what follows was compiled."""
+
+
+@fact
+def graph_breaks(facts: Facts) -> tuple[GraphBreak, ...]:
+    """In the order in which they were met; lines of installed packages are left out."""
+    notes = notes_of(facts.events, "compile")
+    met = Counter(place for note in notes if (place := _place(note)) is not None)
+    return tuple(GraphBreak(*place, compiled=count) for place, count in met.items())
+
+
+def _place(note: Mapping[str, object]) -> tuple[str, str, int] | None:
+    """Function, file and line."""
+    if note.get("forward") is False:
+        return None
+    resumed, file = _RESUMED.match(str(note.get("function"))), str(note.get("file") or "")
+    if resumed is None or not file or "-packages/" in file:
+        return None
+    return printable(resumed[1]), printable(file), int(resumed[2])
+
+
+_NAMED = 3
+"""Lines in the sentence."""
+
+
+def _broken(facts: Facts) -> Lost | None:
+    """Graph breaks cost 0: the real cost depends on what could have been fused across them."""
+    if facts.run is None:
+        raise NotApplicableError
+    breaks = graph_breaks(facts)
+    if not breaks:
+        return None
+    named = ", ".join(_at(facts, each).short for each in breaks[:_NAMED])
+    more = f" and {len(breaks) - _NAMED} more" if len(breaks) > _NAMED else ""
+    return Lost(
+        0,
+        None,
+        f"torch.compile breaks the graph at {fmt.several(len(breaks), 'line')}: {named}{more}.",
+        tuple(
+            Figure(
+                f"graph break in {each.function}", each.compiled, "count", place=_at(facts, each)
+            )
+            for each in breaks
+        ),
+        place=_at(facts, breaks[0]),
+        share=GRAPH_BREAKS.limits.info,
+    )
+
+
+def _at(facts: Facts, each: GraphBreak) -> Place:
+    return facts.at(each)
+
+
+GRAPH_BREAKS = Rule(
+    id="graph-breaks",
+    when="torch.compile cannot capture the model as one graph",
+    explanation=(
+        "At a graph break compiled code returns to Python and a new graph begins: nothing is "
+        "fused across it, and CUDA graphs are split. The usual reasons are reading a value "
+        "(.item(), an if on a tensor), printing, and calls that the compiler does not support. "
+        "TORCH_LOGS=graph_breaks prints them, fullgraph=True stops at the first."
+    ),
+    lost=_broken,
+    limits=Limits.of_hint(0.5, "What could have been fused across a break is not known."),
+    answer="move the line out of the compiled function, or keep the value a tensor",
+)

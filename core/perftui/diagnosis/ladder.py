@@ -15,7 +15,7 @@ from perftui.diagnosis.model import (
     Finding,
     Severity,
 )
-from perftui.diagnosis.rule import Limits, Verdict, confidence, more_steps, severity
+from perftui.diagnosis.rule import Limits, Verdict, confidence, more_steps, severity, step_figures
 from perftui.facts.cpu.machine import without_core_wait
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.card import trace_card
@@ -81,13 +81,12 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         return None
     step, share = judged.of, judged.computing / judged.of.mean
     subject = "The GPU computes" if judged.on_device else "The model's operators take"
-    of = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
     operators, lines = _operators(facts, judged), _forward_shares(facts, judged)
     parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
     return Finding(
         COMPUTE_BOUND.id,
         Severity.INFO,
-        f"{subject} {of(judged.computing, step.mean)}: only computing less, or faster, "
+        f"{subject} {step.part_of(judged.computing)}: only computing less, or faster, "
         f"helps.{_kernels(facts)}{_longest(operators)}{_longest_lines(lines)}",
         (
             Figure.share("computing", share, COMPUTE_BOUND_SHARE),
@@ -270,13 +269,12 @@ def _check_kinds(facts: Facts) -> None:
 
 def _finding(judged: JudgedStep) -> Finding:
     step = judged.of
-    of = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
     parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
     return Finding(
         HEALTHY.id,
         Severity.HEALTHY,
-        f"No bottleneck found: the GPU computes {of(judged.computing, step.mean)}.",
-        (*parts, Figure("mean step", step.mean, "ns"), Figure("steady steps", step.count, "count")),
+        f"No bottleneck found: the GPU computes {step.part_of(judged.computing)}.",
+        (*parts, *step_figures(step)),
         step_ns=step.mean,
         confidence=confidence(step.count, of_run=step.of_run),
         would_raise_confidence=more_steps(step.count),
@@ -384,7 +382,7 @@ def _finding_of_part(
     sure = confidence(step.count, of_run=step.of_run)
     figures = [Figure.share(_label(part, judged), left / step.mean, LIMITS.warning, place)]
     figures += _lines(thread, facts)
-    figures += [Figure("mean step", step.mean, "ns"), Figure("steady steps", step.count, "count")]
+    figures += [*step_figures(step)]
     return Finding(
         LARGEST_PART.id,
         found if step.count >= FEWEST_STEPS else min(found, Severity.WARNING),
@@ -429,8 +427,7 @@ def _call(facts: Facts, cause: GapCause) -> Place | None:
 
 def _sentence(part: Part, left: int, judged: JudgedStep) -> str:
     step = judged.of
-    describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
-    return _what(part, judged, describe(left, step.mean))
+    return _what(part, judged, step.part_of(left))
 
 
 def _at(thread: LinesByTime) -> str:

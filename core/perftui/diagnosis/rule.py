@@ -78,7 +78,9 @@ class Lost:
     """The mean step that it is part of; None where no time is lost by itself."""
     sentence: str
     """For a person, with the numbers, without the fix."""
-    figures: tuple[Figure, ...]
+    figures: tuple[Figure, ...] = ()
+    """What else it rests on. The judge puts ``part`` before them, where it has a ``label``, and the
+    step behind them, where none of them says which steps they are about."""
     place: Place | None = None
     """Where to look first: the line of the user's code, or the operator or kernel."""
     parts: tuple[str, ...] = ()
@@ -96,6 +98,10 @@ class Lost:
     """Whether more than ``cost_ns`` may be lost: it counts what was seen, which is not all."""
     unproven: str = ""
     """What would have to be known for more than medium confidence; empty where nothing is."""
+    label: str = ""
+    """What the figure of ``part`` is called."""
+    shows_step: bool = True
+    """Whether the judge may add the step to the figures."""
 
     @property
     def part(self) -> float:
@@ -190,6 +196,26 @@ def more_steps(steps: int) -> str:
     return fmt.several(missing, "more steady step") if missing > 0 else ""
 
 
+OF_STEPS = frozenset({"mean step", "mean training step", "steady steps", "profiled steps"})
+"""Figures that say which steps a finding is about."""
+
+
+def step_figures(step: StepBreakdown) -> tuple[Figure, Figure]:
+    """The mean step, and how many steps it is the mean of."""
+    return Figure("mean step", step.mean, "ns"), Figure("steady steps", step.count, "count")
+
+
+def _figures(rule: Rule, lost: Lost) -> tuple[Figure, ...]:
+    figures = lost.figures
+    if lost.of is None:
+        return figures
+    if lost.label:
+        figures = (Figure.share(lost.label, lost.part, rule.limits.warning), *figures)
+    if not lost.shows_step or any(figure.label in OF_STEPS for figure in figures):
+        return figures
+    return (*figures, *step_figures(lost.of))
+
+
 def _finding(rule: Rule, lost: Lost, found: Severity) -> Finding:
     """A critical finding is a warning where too few steps stand behind it: a run has to come to
     ``MANY_STEPS``; a trace that marks no steps, or two, is judged whole."""
@@ -197,7 +223,7 @@ def _finding(rule: Rule, lost: Lost, found: Severity) -> Finding:
         rule.id,
         found,
         lost.sentence,
-        lost.figures,
+        _figures(rule, lost),
         lost.cost_ns,
         confidence=Confidence.HIGH,
         place=lost.place,

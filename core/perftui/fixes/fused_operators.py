@@ -206,7 +206,7 @@ def _direct(call: ast.Call) -> str:
 
 def _checkpoint(facts: Facts, rule: str) -> NamedLine | None:
     found = matching_line(facts, r"\bcheckpoint\(") if has_finding(facts, rule) else None
-    return NamedLine(*found) if found else None
+    return NamedLine(found.file, found.line) if found else None
 
 
 RECOMPUTE = line_fix(

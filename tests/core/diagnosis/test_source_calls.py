@@ -196,7 +196,7 @@ def test_modules_beside_the_script_are_searched_too(script: Script, tmp_path: Pa
     (tmp_path / "settings.py").write_text('import os\nos.environ["OMP_NUM_THREADS"] = "1"\n')
     (tmp_path / "unused.py").write_text('OMP_NUM_THREADS = "1"\n')
     facts = script("import json\nfrom settings import SEED\n")
-    assert matching_line(facts, "OMP_NUM_THREADS") == (str(tmp_path / "settings.py"), 2)
+    assert matching_line(facts, "OMP_NUM_THREADS") == LineShare(str(tmp_path / "settings.py"), 2)
     assert matching_line(script("import json\n"), "OMP_NUM_THREADS") is None
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.facts.data_loader.loader import training_loader
@@ -39,9 +38,7 @@ class InputWait:
     @property
     def sentence(self) -> str:
         """``The training waits 21 ms of each 35 ms step (60 %) for data``."""
-        is_step = self.of.of_run or self.of.count
-        part = (fmt.part_of_step if is_step else fmt.part_of_trace)(self.wait, self.of.mean)
-        return f"{self.subject} spends {part} waiting for data"
+        return f"{self.subject} spends {self.of.part_of(self.wait)} waiting for data"
 
 
 @fact

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from perftui import format as fmt
 from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.model import Gap, GapCause
 from perftui.facts.fact import Facts, fact
@@ -81,8 +80,8 @@ def idle_place(facts: Facts, cause: GapCause, steps: TraceSteps) -> Place | None
         # A window is short: a single sample may stand for all of it.
         threads.reverse()
     for thread in threads:
-        line = thread.lines[0] if thread and thread.lines else None
-        if thread and line and line.file and thread.share(line) >= LEAST_NAMED:
+        line = thread.standing_out(LEAST_NAMED) if thread else None
+        if line is not None:
             return facts.at(line)
     gaps = steps.gaps(cause)[:LOOKED_AT]
     places = [place_of(gap, steps) for gap in gaps]
@@ -125,11 +124,6 @@ def window_step(facts: Facts) -> StepBreakdown:
     """
     judged, steps = judged_step(facts), trace_steps(facts)
     return replace(judged.of, count=steps.steps if steps else 0, of_run=False)
-
-
-def part_of(step: StepBreakdown, cost: int) -> str:
-    """``cost`` with the step, or the trace without steps, that it is part of, in words."""
-    return (fmt.part_of_step if step.count else fmt.part_of_trace)(cost, step.mean)
 
 
 def per_step(facts: Facts, idle_ns: int) -> int:

@@ -44,11 +44,11 @@ class LineShare:
     file: str
     """Empty where no line of the user's own was on the stack; made safe to show, like the rest."""
     line: int
-    function: str
-    inner: str
+    function: str = ""
+    inner: str = ""
     """The innermost frame there most of the time."""
-    held: int
-    """Time in ns."""
+    held: int = 0
+    """Time in ns; 0 where no sample was there, and only the text of the line shows it."""
 
     @property
     def source(self) -> str:
@@ -80,6 +80,11 @@ class LinesByTime:
     def first_own(self) -> LineShare | None:
         """The longest that is a line of the user's own code."""
         return next((line for line in self.lines if line.file), None)
+
+    def standing_out(self, least: float) -> LineShare | None:
+        """The longest line, where it is the user's own and has that share of the time."""
+        line = self.lines[0] if self.lines else None
+        return line if line and line.file and self.share(line) >= least else None
 
     @property
     def suffices(self) -> bool:

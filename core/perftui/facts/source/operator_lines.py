@@ -184,7 +184,7 @@ def line_with(facts: Facts, names: frozenset[str]) -> LineShare | None:
     for path, changed in own_files(facts):
         line = _first_use(path, changed, names)
         if line:
-            return LineShare(str(path), line, "", "", 0)
+            return LineShare(str(path), line)
     return None
 
 
@@ -246,7 +246,7 @@ def made_where(facts: Facts, place: Place) -> Place:
     if made is None:
         return place
     if place.file is not None and place.line is not None:
-        text = text_of(LineShare(place.file, place.line, "", "", 0))
+        text = text_of(LineShare(place.file, place.line))
         if not re.search(rf"(?<![\w.]){re.escape(made.function)}\(", text):
             return place
     return replace(place, rank=facts.rank_number, file=made.file, line=made.line)
@@ -259,7 +259,7 @@ def second_call(facts: Facts) -> LineShare | None:
     if made is None:
         return None
     lines = in_own_files(facts, lambda path, changed: _calls(path, changed, made.function))
-    return LineShare(*lines[1], "", "", 0) if len(lines) == 2 else None
+    return LineShare(*lines[1]) if len(lines) == 2 else None
 
 
 @lru_cache(maxsize=64)

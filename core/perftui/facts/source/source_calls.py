@@ -108,7 +108,7 @@ def same_call(facts: Facts) -> LineShare | None:
 def only_line(found: Iterable[tuple[str, int]]) -> LineShare | None:
     """The line that is ``found``, by file and number; None where several are, or none is."""
     lines = set(found)
-    return LineShare(*lines.pop(), "", "", 0) if len(lines) == 1 else None
+    return LineShare(*lines.pop()) if len(lines) == 1 else None
 
 
 def _name_of(operator: str) -> str:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, fact
-from perftui.facts.source.lines import stack_samples
+from perftui.facts.source.lines import LineShare, stack_samples
 from perftui.run.files import read_regular
 from perftui.script.program import tree_of
 
@@ -23,12 +23,12 @@ LARGEST = 1 << 18
 """Bytes of a file that is read: some 6000 lines, which Python parses in 0.1 s, once."""
 
 
-def matching_line(facts: Facts, pattern: str, *, only: bool = False) -> tuple[str, int] | None:
-    """File and line of the first line that matches ``pattern``, comments and docstrings aside: in
+def matching_line(facts: Facts, pattern: str, *, only: bool = False) -> LineShare | None:
+    """The first line that matches ``pattern``, comments and docstrings aside: in
     the script that was run, then in the files that samples of its stack name. None where none does,
     with ``only`` where several do, and where the files are not as they were when the run began."""
     found = in_own_files(facts, lambda path, changed: _lines(path, changed, pattern))
-    return None if not found or (only and len(found) > 1) else found[0]
+    return None if not found or (only and len(found) > 1) else LineShare(*found[0])
 
 
 def in_own_files(facts: Facts, read: Callable[[Path, int], Iterable[_T]]) -> list[tuple[str, _T]]:

@@ -91,6 +91,10 @@ class JudgedStep:
         """Time of the part of that name, ns; 0 where there is none."""
         return next((part.ns for part in self.parts if part.name == name), 0)
 
+    def names(self, *, computes: bool) -> tuple[str, ...]:
+        """Names of the parts that compute, or of those that do not."""
+        return tuple(part.name for part in self.parts if part.computes == computes)
+
 
 @fact
 def judged_step(facts: Facts) -> JudgedStep:

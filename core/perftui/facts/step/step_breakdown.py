@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perftui import format as fmt
 from perftui.facts.rounding import whole_quotients
 from perftui.facts.step.steady import Mask
 from perftui.run.aggregates import NO_AGGREGATES, Aggregates, Weighed, consistent_rows
@@ -45,6 +46,11 @@ class StepBreakdown:
     def part(self, name: str) -> int:
         """Mean time in the part ``name``, 0 where there is no such part."""
         return dict(self.parts).get(name, 0)
+
+    def part_of(self, ns: int) -> str:
+        """``21 ms of each 35 ms step (60 %)``, or of what a trace without steps has recorded."""
+        describe = fmt.part_of_step if self.of_run or self.count else fmt.part_of_trace
+        return describe(ns, self.mean)
 
     @property
     def steps_per_second(self) -> float:

@@ -43,8 +43,6 @@ def wait_figures(found: InputWait, facts: Facts, limits: Limits) -> list[Figure]
     figures = [
         Figure.share("data loader wait", share, limits.warning),
         Figure("mean wait", found.wait, "ns"),
-        Figure("mean step", found.of.mean, "ns"),
-        Figure("steady steps", found.of.count, "count"),
     ]
     if found.host:
         figures.insert(2, Figure("of the training thread", found.host, "ns"))

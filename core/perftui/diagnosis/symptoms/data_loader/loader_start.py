@@ -61,14 +61,11 @@ def _lost(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"{what} takes {fmt.part_of_step(cost, step.mean)}{_because(feeds, each_step)}"
-        f"{none_better}.",
+        f"{what} takes {step.part_of(cost)}{_because(feeds, each_step)}{none_better}.",
         (
             Figure.share("starting the loader again", share, LOADER_START.limits.warning),
             Figure("mean start", again.mean, "ns"),
             Figure("starts after the first", again.count, "count"),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
             *worker_figures(facts),
         ),
         parts=("loader_start", "other") if ending else (),

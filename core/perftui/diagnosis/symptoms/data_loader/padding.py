@@ -14,7 +14,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.batch_place import batch_place
 from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, trace_fact
-from perftui.facts.place import Place
+from perftui.facts.source.operator_lines import place_of
 from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.judged_step import judged_step
 
@@ -119,18 +119,11 @@ def _padded(facts: Facts) -> Lost | None:
             ),
             Figure("batches checked", found.batches, "count"),
             Figure("computing", judged.computing, "ns"),
-            Figure("mean step", mean, "ns"),
-            Figure("steady steps", judged.of.count, "count"),
         ),
-        place=batch_place(facts) or _place_by_text(facts),
+        place=batch_place(facts) or place_of(facts, matching_line(facts, _PADS, only=True)),
         parts=tuple(part.name for part in judged.parts if part.computes),
         unproven="whether the model computes padding",
     )
-
-
-def _place_by_text(facts: Facts) -> Place | None:
-    line = matching_line(facts, _PADS, only=True)
-    return Place(rank=facts.rank_number, file=line[0], line=line[1]) if line else None
 
 
 PADDING = Rule(

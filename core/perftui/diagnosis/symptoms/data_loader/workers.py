@@ -242,7 +242,7 @@ def _with_training(facts: Facts, lost: Lost, delayed: float) -> Lost:
         cost_ns=lost.cost_ns + waits,
         sentence=(
             f"{lost.sentence.removesuffix('.')}; the training waits for a core "
-            f"{fmt.part_of_step(waits, judged.of.mean)}."
+            f"{judged.of.part_of(waits)}."
         ),
         parts=("input_wait", *computing),
     )

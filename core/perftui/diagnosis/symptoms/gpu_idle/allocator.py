@@ -17,7 +17,7 @@ from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
 from perftui.facts.gpu.gpu import device_steps
 from perftui.facts.gpu.host_waits import distinct, gaps_of, host_waits
-from perftui.facts.gpu.idle import part_of, window_step
+from perftui.facts.gpu.idle import window_step
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.place import Place
 from perftui.facts.source.host_lines import place_of_rows
@@ -121,7 +121,7 @@ def _churning(facts: Facts) -> Lost | None:
         cost,
         step,
         "Allocating memory in the driver takes "
-        f"{part_of(step, cost)}{f', after {why}' if why else at}: {how}.",
+        f"{step.part_of(cost)}{f', after {why}' if why else at}: {how}.",
         (
             Figure.share("in calls of the driver", cost / step.mean, CHURN.limits.warning, place),
             Figure("calls that allocate", found.gets, "count"),

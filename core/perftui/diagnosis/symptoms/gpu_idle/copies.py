@@ -28,7 +28,7 @@ from perftui.facts.gpu.host_waits import (
     host_waits,
     idle_of_host,
 )
-from perftui.facts.gpu.idle import part_of, per_step, window_step
+from perftui.facts.gpu.idle import per_step, window_step
 from perftui.facts.place import Place
 from perftui.facts.source.host_lines import place_of_rows
 from perftui.facts.source.operator_lines import with_line
@@ -329,7 +329,7 @@ def _pageable(facts: Facts) -> Lost | None:
         step,
         f"Batches are copied to the GPU from pageable memory{_at(_place(facts, found))}: "
         f"{fmt.size(found.size / count)}{' a step' if step.count else ''}, for which the "
-        f"{'step' if step.count else 'training'} waits {part_of(step, cost)}.",
+        f"{'step' if step.count else 'training'} waits {step.part_of(cost)}.",
         (
             Figure.share("pageable copies", _share(cost, step), PAGEABLE.limits.warning),
             Figure("copied a step", found.size // count, "B"),
@@ -364,7 +364,7 @@ def _exposed(facts: Facts) -> Lost | None:
     return Lost(
         min(total, step.mean),
         step,
-        f"The GPU copies for {part_of(step, total)} without computing, mostly "
+        f"The GPU copies for {step.part_of(total)} without computing, mostly "
         f"{fmt.size(most.size / count)} {way}{_at(place)}.",
         (
             Figure.share("exposed copies", _share(total, step), EXPOSED.limits.warning),
@@ -398,7 +398,7 @@ def _made(facts: Facts) -> Lost | None:
         step,
         f"{fmt.several(each, 'tensor')}{' of each step' if step.count else ''} "
         f"{'is' if each == 1 else 'are'} created on the CPU and then copied to the GPU "
-        f"({place.operator}{_at(place)}): this takes {part_of(step, cost)}.",
+        f"({place.operator}{_at(place)}): this takes {step.part_of(cost)}.",
         (
             Figure.share("made on the CPU", _share(cost, step), CREATED.limits.warning),
             Figure("tensors a step", each, "count"),
@@ -426,7 +426,7 @@ def _many(facts: Facts) -> Lost | None:
         cost,
         step,
         f"{each} copies of less than {fmt.size(LITTLE)} in each step{_at(place)} take "
-        f"{part_of(step, cost)}.",
+        f"{step.part_of(cost)}.",
         (
             Figure.share("small copies", _share(cost, step), MANY.limits.warning),
             Figure("small copies a step", each, "count", MANY_COPIES),

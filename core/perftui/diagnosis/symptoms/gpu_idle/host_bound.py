@@ -15,7 +15,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.gpu.gaps import most_common, place_of
 from perftui.facts.gpu.gpu import idle_steps
 from perftui.facts.gpu.host_waits import HostWaits, WaitKind, host_waits
-from perftui.facts.gpu.idle import idle_place, part_of, per_step, window_step
+from perftui.facts.gpu.idle import idle_place, per_step, window_step
 from perftui.facts.gpu.sync_calls import SyncCalls, syncs
 from perftui.facts.kernel.step_kernels import Launches, launches
 from perftui.facts.place import Place
@@ -53,13 +53,12 @@ def _launching(facts: Facts) -> Lost | None:
     found = launches(trace.analysis)
     if found is None or idle < LEAST * step.mean:
         return None
-    describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
     which = "a step" if trace.steps else "in all"
     half = "half of them no longer than" if found.kernels_per_step > 1 else "of"
     return Lost(
         idle,
         step,
-        f"The GPU idles {describe(idle, step.mean)} between launches: "
+        f"The GPU idles {step.part_of(idle)} between launches: "
         f"{fmt.several(found.kernels_per_step, 'kernel')} {which}, "
         f"{half} {fmt.duration(found.median_ns)}.",
         tuple(_figures(found, idle / step.mean, which, trace.steps)),
@@ -166,7 +165,7 @@ def _synchronising(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"The GPU idles {part_of(step, cost)} because the host "
+        f"The GPU idles {step.part_of(cost)} because the host "
         f"waited for it first{f' ({named}{often})' if named else often}.",
         (
             Figure.share("device idle after synchronising", share, SYNC.limits.warning),

@@ -13,7 +13,6 @@ from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.kernel_work import step_figures
 from perftui.facts.cpu.machine import (
     BUSY_SHARE,
     THREAD_VARIABLES,
@@ -137,7 +136,6 @@ def _lost_to_cores(judged: JudgedStep, lost: float, cores: CpuShare) -> Lost:
         Figure("cores it may use", cores.allowed, "count"),
         Figure("cores of the machine", cores.installed, "count"),
         Figure("idle cores", round(cores.idle, 1)),
-        *step_figures(step),
     )
     return Lost(cost, step, "", figures, parts=_computing(judged))
 
@@ -148,8 +146,7 @@ def _place(facts: Facts, *names: str) -> Place | None:
     place = known.place(*names) if known else None
     if place is not None:
         return replace(place, rank=facts.rank_number)
-    found = matching_line(facts, "|".join(map(re.escape, names)))
-    return Place(facts.rank_number, file=found[0], line=found[1]) if found else None
+    return place_of(facts, matching_line(facts, "|".join(map(re.escape, names))))
 
 
 def _threads(facts: Facts) -> Lost | None:
@@ -168,7 +165,7 @@ def _threads(facts: Facts) -> Lost | None:
         found,
         sentence=f"Operators run on {fmt.several(cores.threads, 'thread')}{_why(facts)} while "
         f"{cores.idle:.1f} of {fmt.several(cores.allowed, 'core')} idle: more threads could save "
-        f"up to {fmt.part_of_step(found.cost_ns, judged.of.mean)}.",
+        f"up to {judged.of.part_of(found.cost_ns)}.",
         place=_place(facts, "set_num_threads", *THREAD_VARIABLES),
     )
 
@@ -182,7 +179,7 @@ def _too_many(facts: Facts, judged: JudgedStep, cores: CpuShare) -> Lost:
         sentence=(
             f"Operators run on {fmt.several(cores.threads, 'thread')}{each}{_why(facts)}, on "
             f"{fmt.several(cores.allowed, 'core')}: they wait for each other, for up to "
-            f"{fmt.part_of_step(found.cost_ns, judged.of.mean)}."
+            f"{judged.of.part_of(found.cost_ns)}."
         ),
         place=_place(facts, "set_num_threads", *THREAD_VARIABLES),
     )
@@ -216,7 +213,7 @@ def _affinity(facts: Facts) -> Lost | None:
         sentence=f"The training may run on {cores.allowed} of "
         f"{fmt.several(cores.installed, 'core')} and uses {cores.used:.1f} of them, while "
         f"{cores.idle_outside:.1f} others idle: with those it could save up to "
-        f"{fmt.part_of_step(cost, judged.of.mean)}.",
+        f"{judged.of.part_of(cost)}.",
         place=_place(facts, "sched_setaffinity", "cpu_affinity"),
     )
 
@@ -233,16 +230,12 @@ def _onednn_unused(facts: Facts) -> Lost | None:
     share, step = older_convolutions(facts.analysis), judged.of
     if share < MUCH_CONVOLVING:
         return None
-    describe = fmt.part_of_step if step.count else fmt.part_of_trace
     return Lost(
         min(round(share * step.mean / 2), judged.computing),
         step,
-        f"Convolutions take {describe(round(share * step.mean), step.mean)}, none of them in "
+        f"Convolutions take {step.part_of(round(share * step.mean))}, none of them in "
         "oneDNN: it is disabled, this build of torch lacks it, or the data is float64.",
-        (
-            Figure.share("convolutions", share, MUCH_CONVOLVING),
-            *step_figures(step),
-        ),
+        (Figure.share("convolutions", share, MUCH_CONVOLVING),),
         parts=_computing(judged),
         unproven="why oneDNN is not used",
     )
@@ -260,11 +253,8 @@ def _onednn_noted(facts: Facts) -> Lost | None:
         cost,
         step,
         "oneDNN is disabled (torch.backends.mkldnn.enabled), and convolutions and recurrent "
-        f"layers take {fmt.part_of_step(round(share * step.mean), step.mean)}.",
-        (
-            Figure.share("convolutions and recurrent layers", share),
-            *step_figures(step),
-        ),
+        f"layers take {step.part_of(round(share * step.mean))}.",
+        (Figure.share("convolutions and recurrent layers", share),),
         place=_place(facts, "mkldnn.enabled"),
         parts=_computing(judged),
     )
@@ -377,13 +367,12 @@ def _busy(facts: Facts) -> Lost | None:
         Figure("cores", use.cores, "count"),
         Figure.share("waiting for a core", use.delayed or 0.0),
         *(Figure.share(f"{each.label}, of a core", each.cores) for each in programs),
-        *step_figures(judged.of),
     ]
     return Lost(
         cost,
         judged.of,
         f"Other programs take {others:.1f} of {fmt.several(use.cores, 'core')}{_named(programs)}: "
-        f"the training waits for a core {fmt.part_of_step(cost, judged.of.mean)}.",
+        f"the training waits for a core {judged.of.part_of(cost)}.",
         tuple(figures),
         parts=tuple(part.name for part in judged.parts if part.computes != judged.on_device),
         unproven="" if seen else "the names of those programs, which are outside the container",
@@ -437,14 +426,13 @@ def _own_process(facts: Facts) -> Lost | None:
         judged.of,
         f"Other processes that the script started{started} take "
         f"{use.rest_cores:.1f} of {fmt.several(use.cores, 'core')}: the training waits for a core "
-        f"{fmt.part_of_step(cost, judged.of.mean)}.",
+        f"{judged.of.part_of(cost)}.",
         (
             Figure(
                 "those processes, cores", round(use.rest_cores, 1), threshold=BUSY_SHARE * use.cores
             ),
             Figure("cores", use.cores, "count"),
             Figure.share("waiting for a core", use.delayed or 0.0),
-            *step_figures(judged.of),
         ),
         place=place_of(facts, line),
         parts=tuple(part.name for part in judged.parts if part.computes != judged.on_device),

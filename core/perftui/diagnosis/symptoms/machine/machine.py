@@ -10,7 +10,6 @@ from perftui import format as fmt
 from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.kernel_work import step_figures
 from perftui.facts.cpu.machine import machine_use, ranks_here
 from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
@@ -80,7 +79,7 @@ def _wrong_build(facts: Facts) -> Lost | None:
         return None
     judged = judged_step(facts)
     cost = judged.computing * (FASTER - 1) // FASTER
-    computing = fmt.part_of_step(judged.computing, judged.of.mean)
+    computing = judged.of.part_of(judged.computing)
     return Lost(
         cost,
         judged.of,
@@ -89,7 +88,6 @@ def _wrong_build(facts: Facts) -> Lost | None:
         (
             Figure("GPUs", len(manifest.gpus), "count"),
             Figure("computing on the CPU", judged.computing, "ns"),
-            *step_figures(judged.of),
         ),
         parts=tuple(part.name for part in judged.parts if part.computes),
     )
@@ -203,11 +201,10 @@ def _swapping(facts: Facts) -> Lost | None:
         cost,
         judged.of,
         f"The machine is short of memory and reads {fmt.size(use.swapped_in)}/s back from swap: "
-        f"tasks wait for memory {fmt.part_of_step(cost, judged.of.mean)}.",
+        f"tasks wait for memory {judged.of.part_of(cost)}.",
         (
             Figure("read from swap", f"{fmt.size(use.swapped_in)}/s"),
             Figure.share("waiting for memory", use.memory_pressure / 100),
-            *step_figures(judged.of),
         ),
         parts=tuple(part.name for part in judged.parts),
     )
@@ -316,6 +313,7 @@ def _held_down(facts: Facts) -> Lost | None:
             *((Figure("hottest", worst.temperature, "°C"),) if worst.temperature else ()),
         ),
         parts=(COMPUTE,),
+        shows_step=False,
     )
 
 
@@ -378,6 +376,7 @@ def _slow_link(facts: Facts) -> Lost | None:
             f"{card.most_width:.0f} lanes.",
             (Figure.share("of the link's speed", speed),),
             parts=(EXPOSED_COPIES,),
+            shows_step=False,
         )
     return None
 

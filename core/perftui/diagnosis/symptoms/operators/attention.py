@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from perftui import format as fmt
 from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import FORWARD, OPERATORS
@@ -18,7 +17,6 @@ from perftui.diagnosis.symptoms.operators.kernel_work import (
     KernelWork,
     kernel_work,
     listed,
-    step_figures,
 )
 from perftui.facts.cpu.operators import Operators, Work, cpu_operators, in_step, operators, work_of
 from perftui.facts.fact import Facts, trace_fact
@@ -112,11 +110,10 @@ def _unfused_on_cpu(facts: Facts) -> Lost | None:
         time.ns // 2,
         judged.of,
         "Attention written out as two matrix products with a softmax in between takes "
-        f"{fmt.part_of_step(time.ns, mean)}{at(line)}.",
+        f"{judged.of.part_of(time.ns)}{at(line)}.",
         (
             Figure.share("attention", time.ns / mean, UNFUSED_ON_CPU.limits.warning),
             Figure("operators of attention in forward", work.calls, "count"),
-            *step_figures(judged.of),
         ),
         place=place_of(facts, line, "aten::softmax"),
         parts=time.parts,

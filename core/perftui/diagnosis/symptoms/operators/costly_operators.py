@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
@@ -23,7 +22,6 @@ from perftui.diagnosis.symptoms.operators.kernel_work import (
     PARTS,
     kernel_work,
     listed,
-    step_figures,
 )
 from perftui.facts.cpu.operators import (
     PHASES,
@@ -167,8 +165,7 @@ def _one_operator(facts: Facts) -> Lost | None:
 
 def _part_of(judged: JudgedStep, ns: int) -> str:
     step = judged.of
-    describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
-    return describe(ns, step.mean)
+    return step.part_of(ns)
 
 
 ONE_OPERATOR = Rule(
@@ -366,11 +363,10 @@ def _dropped(facts: Facts) -> Lost | None:
         time.ns // 2,
         judged.of,
         f"A matrix product{at(line)} is computed in full, but only part of its result is used: "
-        f"{fmt.part_of_step(time.ns, mean)}, backward pass included.",
+        f"{judged.of.part_of(time.ns)}, backward pass included.",
         (
             Figure.share("the product", time.ns / mean, DROPPED.limits.warning),
             Figure("such products in a step", work.calls, "count"),
-            *step_figures(judged.of),
         ),
         place=place_of(facts, line, "aten::linear"),
         parts=time.parts,

@@ -16,7 +16,6 @@ from perftui.diagnosis.symptoms.operators.kernel_work import (
     PARTS,
     kernel_work,
     listed,
-    step_figures,
 )
 from perftui.facts.cpu.operator_loops import loops
 from perftui.facts.cpu.operators import PHASES, Work, cpu_operators, in_step, operators, work_of
@@ -122,7 +121,7 @@ def _churn_on_cpu(facts: Facts) -> Lost | None:
     return Lost(
         time.ns,
         judged.of,
-        f"Casts to another data type take {fmt.part_of_step(time.ns, judged.of.mean)}, "
+        f"Casts to another data type take {judged.of.part_of(time.ns)}, "
         f"{work.calls} of them in a step{at(line)}.",
         _figures("casts", time.ns, work.calls, judged, DTYPE_CHURN_ON_CPU),
         place=place_of(facts, line, "aten::_to_copy"),
@@ -141,7 +140,7 @@ def _copies(facts: Facts) -> Lost | None:
         time.ns,
         judged.of,
         "Copies of tensors into another memory layout take "
-        f"{fmt.part_of_step(time.ns, judged.of.mean)}, {work.calls} of them in a step{at(line)}.",
+        f"{judged.of.part_of(time.ns)}, {work.calls} of them in a step{at(line)}.",
         _figures("copies", time.ns, work.calls, judged, COPIES),
         place=place_of(facts, line, "aten::copy_"),
         parts=time.parts,
@@ -163,7 +162,7 @@ def _elementwise_on_cpu(facts: Facts) -> Lost | None:
         # One pass over memory in place of a chain of them.
         time.ns // 2,
         judged.of,
-        f"Element-wise operators {which} take {fmt.part_of_step(time.ns, mean)}{count}{at(line)}: "
+        f"Element-wise operators {which} take {judged.of.part_of(time.ns)}{count}{at(line)}: "
         "each makes its own pass through memory.",
         _figures("element-wise operators", time.ns, work.calls, judged, ELEMENTWISE_ON_CPU),
         place=place_of(facts, line),
@@ -177,7 +176,6 @@ def _figures(what: str, ns: int, calls: int, judged: JudgedStep, rule: Rule) -> 
     return (
         Figure.share(what, ns / mean, rule.limits.warning),
         Figure("calls in a step", calls, "count"),
-        *step_figures(judged.of),
     )
 
 

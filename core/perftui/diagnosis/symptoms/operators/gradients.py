@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.kernel_work import PARTS, kernel_work, step_figures
+from perftui.diagnosis.symptoms.operators.kernel_work import PARTS, kernel_work
 from perftui.facts.cpu.model_passes import KEEPS_GRADIENT, NODE
 from perftui.facts.cpu.operators import (
     Operators,
@@ -198,16 +197,14 @@ def _unused(facts: Facts) -> Lost | None:
     # Of each layer's backward pass half is for its weights; what lies before it comes on top.
     cost = round(back.ns * elements / max(sum(one.elements for one in rows), 1) / 2)
     line = line_of(facts, BACKWARD)
-    mean = judged.of.mean
     return Lost(
         cost,
         judged.of,
         f"Gradients of {tensors} of {with_gradient} parameters are computed but never used, "
-        f"because no optimizer holds them: at least {fmt.part_of_step(cost, mean)}{at(line)}.",
+        f"because no optimizer holds them: at least {judged.of.part_of(cost)}{at(line)}.",
         (
             Figure("parameters in no optimizer", tensors, "count"),
             Figure("backward", back.ns, "ns"),
-            *step_figures(judged.of),
         ),
         place=place_of(facts, line),
         parts=back.parts,
@@ -229,11 +226,10 @@ def _thrown_away(facts: Facts) -> Lost | None:
         time.ns,
         judged.of,
         "Backward continues into a model that another optimizer trains, and those gradients are "
-        f"thrown away: {fmt.part_of_step(time.ns, judged.of.mean)}{at(line)}; detach() its output.",
+        f"thrown away: {judged.of.part_of(time.ns)}{at(line)}; detach() its output.",
         (
             Figure.share("thrown away", time.ns / judged.of.mean, UNUSED.limits.warning),
             Figure("nodes of that model in a step", beyond.work.calls, "count"),
-            *step_figures(judged.of),
         ),
         place=place_of(facts, line),
         parts=time.parts,
@@ -256,17 +252,15 @@ def _dense(facts: Facts) -> Lost | None:
     cost = gradient.ns + round(share * update.ns)
     line = line_with(facts, _TABLES) or line_of(facts, OPTIMIZER)
     place = place_of(facts, line, "aten::embedding_dense_backward")
-    mean = judged.of.mean
     return Lost(
         cost,
         judged.of,
         f"An embedding table of {largest / 1e6:.1f} million numbers{at(line)} gets a dense "
-        f"gradient, and the optimizer updates every row: {fmt.part_of_step(cost, mean)}.",
+        f"gradient, and the optimizer updates every row: {judged.of.part_of(cost)}.",
         (
             Figure("dense gradient of embeddings", gradient.ns, "ns"),
             Figure("optimizer", update.ns, "ns"),
             Figure.share("of all elements in one tensor", share, LARGE_TABLE),
-            *step_figures(judged.of),
         ),
         place=place,
         parts=(*gradient.parts, *update.parts),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import COMPUTE
 from perftui.diagnosis.ladder import COMPUTE_BOUND_SHARE
@@ -30,8 +29,7 @@ class KernelWork:
 
     def of_step(self, ns: int) -> str:
         """``ns`` of such work as part of the step or of the trace, for a sentence."""
-        describe = fmt.part_of_step if self.of.of_run or self.of.count else fmt.part_of_trace
-        return describe(self.within(ns), self.of.mean)
+        return self.of.part_of(self.within(ns))
 
     def within(self, ns: int) -> int:
         """No more than the step: where it is cut on the host's clock the device may take longer."""
@@ -59,11 +57,6 @@ def kernel_work(facts: Facts) -> KernelWork:
     steps = device_steps(facts)
     begun = from_first_kernel(steps) if facts.run is None else None
     return KernelWork(step_kernels(facts), begun or judged_step(facts).of)
-
-
-def step_figures(of: StepBreakdown) -> tuple[Figure, ...]:
-    """The mean step that a cost is part of, and how many steps it rests on."""
-    return Figure("mean step", of.mean, "ns"), Figure("steady steps", of.count, "count")
 
 
 def listed(kernels: StepKernels) -> tuple[Figure, ...]:

@@ -16,7 +16,7 @@ from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import BACKWARD, OPERATORS, OPTIMIZER, OTHER, find_phases
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.kernel_work import kernel_work, step_figures
+from perftui.diagnosis.symptoms.operators.kernel_work import kernel_work
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows, time_in
 from perftui.facts.cpu.operators import cpu_operators
 from perftui.facts.fact import Fact, Facts, UnknownError, trace_fact
@@ -218,7 +218,7 @@ def _lost(facts: Facts, rule: Rule, chosen: Sequence[Loop]) -> Lost | None:
     text = _INDEXING_TEXT if pieces else ""
     line = line_of(facts, longest.phase, text, only=pieces)
     line = line or loop_of(facts, longest.names, pieces=pieces) or line_of(facts, longest.phase)
-    of = fmt.part_of_step(time.ns, judged.of.mean)
+    of = judged.of.part_of(time.ns)
     return Lost(
         time.ns,
         judged.of,
@@ -231,7 +231,6 @@ def _lost(facts: Facts, rule: Rule, chosen: Sequence[Loop]) -> Lost | None:
                 "count",
             ),
             Figure("operators of a step", len(found.rows) // found.steps.steps, "count"),
-            *step_figures(judged.of),
         ),
         place=place_of(facts, line, longest.names[0]),
         parts=time.parts,

@@ -14,7 +14,6 @@ from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.kernel_work import step_figures
 from perftui.facts.cpu.optimizer import is_of_torch, optimizer_calls, single_tensor_optimizer
 from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.gpu import has_gpu
@@ -107,7 +106,6 @@ def _on_gpu(facts: Facts, loop: OptimizerLoop) -> Lost | None:
     span = loop.span if facts.run is None else min(loop.span, steady_step(facts).part("optimizer"))
     waits = max(span - loop.kernels.time, 0)
     made = single_tensor_optimizer(facts)
-    describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
     line = call_of(facts, loop.name) if loop.name else None
     if made is not None:
         place: Place | None = facts.at(made)
@@ -118,7 +116,7 @@ def _on_gpu(facts: Facts, loop: OptimizerLoop) -> Lost | None:
     return Lost(
         min(round(waits * _SAVED_WAITS) + loop.kernels.time // 2, step.mean),
         step,
-        f"The optimizer occupies the GPU for {describe(min(span, step.mean), step.mean)}: "
+        f"The optimizer occupies the GPU for {step.part_of(min(span, step.mean))}: "
         f"{loop.name or 'it'} launches {loop.launches} kernels, one parameter at a time.",
         (
             Figure("kernels of the optimizer", loop.launches, "count", MANY_LAUNCHES),
@@ -153,12 +151,11 @@ def _on_cpu(facts: Facts) -> Lost | None:
         # Fused kernels take a half to a fifth of the time.
         max(part // 2, min(optimizer_calls(facts), part)),
         step,
-        f"The optimizer takes {fmt.part_of_step(part, step.mean)}: {made.class_name}{at} updates "
+        f"The optimizer takes {step.part_of(part)}: {made.class_name}{at} updates "
         f"{tensors} one at a time.",
         (
             Figure.share("optimizer", share, SINGLE_TENSOR.limits.warning, place),
             Figure("mean optimizer", part, "ns", place=place),
-            *step_figures(step),
         ),
         place=place,
         parts=("optimizer", f"{PYTHON_IN}optimizer"),

@@ -19,7 +19,6 @@ from perftui.diagnosis.symptoms.operators.kernel_work import (
     PARTS,
     kernel_work,
     listed,
-    step_figures,
 )
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.cpu.model_passes import (
@@ -141,13 +140,12 @@ def _recompute_on_cpu(facts: Facts) -> Lost | None:
         time.ns,
         judged.of,
         "Activation checkpointing recomputes the forward pass during backward, for "
-        f"{fmt.part_of_step(time.ns, mean)}{at(line)}.",
+        f"{judged.of.part_of(time.ns)}{at(line)}.",
         (
             Figure.share(
                 "forward within backward", time.ns / mean, RECOMPUTE_ON_CPU.limits.warning
             ),
             *(Figure(name, judged.part(name), "ns") for name in (FORWARD, BACKWARD)),
-            *step_figures(judged.of),
         ),
         place=place_of(facts, line),
         parts=time.parts,
@@ -218,19 +216,17 @@ def _many(facts: Facts) -> Lost | None:
     python = sum(judged.part(f"{PYTHON_IN}{phase}") for phase in (FORWARD, BACKWARD))
     mean = judged.of.mean
     cost = round(min(calls.ns + python, mean) * (1 - 1 / passes.per_step))
-    rows = matching_line(facts, _ROWS, only=True)
-    line = LineShare(*rows, "", "", 0) if rows else line_of(facts, BACKWARD)
+    line = matching_line(facts, _ROWS, only=True) or line_of(facts, BACKWARD)
     return Lost(
         cost,
         judged.of,
         f"Each step runs {passes.per_step:.0f} backward passes{at(line)}: Python and short "
-        f"operator calls take {fmt.part_of_step(cost, mean)} more than a single pass would.",
+        f"operator calls take {judged.of.part_of(cost)} more than a single pass would.",
         (
             Figure.share("lost to their number", cost / mean, MANY.limits.warning),
             Figure("backward passes of a step", round(passes.per_step, 1)),
             Figure("short calls of operators", calls.ns, "ns"),
             Figure("Python in forward and backward", python, "ns"),
-            *step_figures(judged.of),
         ),
         place=place_of(facts, line),
         parts=tuple(
@@ -428,11 +424,10 @@ def _lost(
     return Lost(
         time.ns,
         judged.of,
-        say(fmt.part_of_step(time.ns, mean)),
+        say(judged.of.part_of(time.ns)),
         (
             Figure.share(label, time.ns / mean, _LIMITS.warning),
             *more,
-            *step_figures(judged.of),
         ),
         place=place_of(facts, line),
         parts=time.parts,

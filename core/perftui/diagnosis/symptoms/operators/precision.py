@@ -7,7 +7,6 @@ import re
 
 import numpy as np
 
-from perftui import format as fmt
 from perftui.analysis.kernels.category import ON_TENSOR_CORES, Category, Precision, precision_of
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
@@ -16,7 +15,6 @@ from perftui.diagnosis.symptoms.operators.kernel_work import (
     PARTS,
     kernel_work,
     listed,
-    step_figures,
 )
 from perftui.facts.cpu.operators import cpu_operators, in_step, of_phases
 from perftui.facts.fact import Facts, UnknownError
@@ -24,7 +22,6 @@ from perftui.facts.gpu.card import TraceCard, trace_card
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.kernel.step_kernels import StepKernels
 from perftui.facts.settings import settings
-from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import (
     at,
     forward_lines,
@@ -201,6 +198,7 @@ TENSOR_CORES = Rule(
 _NAMES = frozenset({"double", "float64", "DoubleTensor"})
 
 _ADOPTING = (r"\.to\([^)]*\bdtype\b", r"\b(from_numpy|as_tensor)\(")
+"""Text that takes over the data type of something else: NumPy's is float64."""
 
 
 def float64_on_cpu(facts: Facts) -> Lost | None:
@@ -219,28 +217,19 @@ def float64_on_cpu(facts: Facts) -> Lost | None:
         return None
     share = double / max(elements, 1)
     time = in_step(found, judged, of_phases(found, FORWARD, BACKWARD, OPTIMIZER))
-    line = line_with(facts, _NAMES) or _adopting(facts) or line_of(facts, FORWARD)
+    adopting = (matching_line(facts, pattern, only=True) for pattern in _ADOPTING)
+    line = line_with(facts, _NAMES) or next(filter(None, adopting), None) or line_of(facts, FORWARD)
     taken = round(share * time.ns)
     return Lost(
         # Half the bytes to move, and twice as many numbers in a register.
         taken // 2,
         judged.of,
-        f"Operators compute in float64 for {fmt.part_of_step(taken, judged.of.mean)}{at(line)}: "
+        f"Operators compute in float64 for {judged.of.part_of(taken)}{at(line)}: "
         "float32 takes half of that or less.",
-        (
-            Figure.share("of the parameters' elements in float64", share),
-            *step_figures(judged.of),
-        ),
+        (Figure.share("of the parameters' elements in float64", share),),
         place=place_of(facts, line),
         parts=time.parts,
     )
-
-
-def _adopting(facts: Facts) -> LineShare | None:
-    """The only line that takes over the data type of something else: NumPy's is float64."""
-    found = (matching_line(facts, pattern, only=True) for pattern in _ADOPTING)
-    known = next(filter(None, found), None)
-    return LineShare(*known, "", "", 0) if known else None
 
 
 _FLOAT64 = re.compile(

@@ -102,12 +102,10 @@ def _copies(facts: Facts) -> Lost | None:
         cost,
         step,
         f"{_DDP} copies each of {copies.per_step:.0f} gradients out of the bucket in which it was "
-        f"reduced: {fmt.part_of_step(cost, step.mean)}.",
+        f"reduced: {step.part_of(cost)}.",
         (
             Figure.share("copying them", cost / step.mean, BUCKET_COPIES.limits.warning),
             Figure("gradients copied a step", round(copies.per_step, 1)),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
         ),
         place=place_in_part(facts, BACKWARD),
         parts=(copies.part,),
@@ -134,13 +132,11 @@ def _single(facts: Facts) -> Lost | None:
         cost,
         step,
         f"All gradients, {fmt.size(largest)}, are reduced at once after backward: smaller buckets "
-        f"would hide {fmt.part_of_step(cost, step.mean)} behind it.",
+        f"would hide {step.part_of(cost)} behind it.",
         (
             Figure.share("could be hidden", cost / step.mean, SINGLE_BUCKET.limits.warning),
             Figure("bytes of the bucket", largest, "B", 2 * BUCKET),
             Figure("shortest of its all-reduces", least, "ns"),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
         ),
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
@@ -235,14 +231,12 @@ def _small(facts: Facts) -> Lost | None:
         cost,
         step,
         f"Each step reduces {len(sizes) // calls.steps} tensors of {fmt.size(usual)} (median) one "
-        f"by one: {fmt.part_of_step(cost, step.mean)} more than in {fmt.several(fewer, 'piece')}.",
+        f"by one: {step.part_of(cost)} more than in {fmt.several(fewer, 'piece')}.",
         (
             Figure.share("lost to their number", cost / step.mean, MANY_SMALL.limits.warning),
             Figure("small all-reduces a step", round(len(sizes) / calls.steps, 1)),
             Figure("bytes of one (median)", usual, "B", SMALL),
             Figure("shortest of them", each, "ns"),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
         ),
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
@@ -259,12 +253,10 @@ def _batch_norm(facts: Facts) -> Lost | None:
         cost,
         step,
         f"Batch normalisation exchanges its statistics {count:.0f} times a step, and the GPU waits "
-        f"{fmt.part_of_step(cost, step.mean)} for that.",
+        f"{step.part_of(cost)} for that.",
         (
             Figure.share("waiting for them", cost / step.mean, SYNC_BATCH_NORM.limits.warning),
             Figure("their collectives a step", round(count, 1), "", STORM),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
         ),
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
@@ -413,15 +405,13 @@ def _slow(facts: Facts) -> Lost | None:
         step,
         f"Large collectives of {found.ranks} ranks come to {found.reached:.3g} GB/s, "
         f"{fmt.percent(found.share)} of what {found.link.name} carries: "
-        f"{fmt.part_of_step(cost, step.mean)} more than usual.",
+        f"{step.part_of(cost)} more than usual.",
         (
             Figure.share("lost to the slow link", cost / step.mean, SLOW_NETWORK.limits.warning),
             Figure.share("reached of the link", found.share, LOW),
             Figure("GB/s on the bus", round(found.reached, 1)),
             Figure(f"GB/s of {found.link.name}, each way", found.link.rate),
             Figure("large collectives", found.calls, "count"),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
         ),
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),

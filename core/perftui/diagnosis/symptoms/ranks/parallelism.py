@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from perftui import format as fmt
 from perftui.analysis.steps import EXPOSED_COMMUNICATION
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
@@ -34,13 +33,11 @@ def _each_micro_batch(facts: Facts) -> Lost | None:
         cost,
         step,
         f"Gradients are reduced in {passes.reducing:.0f} backward passes of each step, where "
-        f"one would do: {fmt.part_of_step(cost, step.mean)} in collectives.",
+        f"one would do: {step.part_of(cost)} in collectives.",
         (
             Figure("backward passes a step", round(passes.per_step, 1)),
             Figure("of them with collectives", round(passes.reducing, 1)),
             Figure.share("lost to them", cost / step.mean, EACH_MICRO_BATCH.limits.warning),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
         ),
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),

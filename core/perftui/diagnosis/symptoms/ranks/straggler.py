@@ -43,19 +43,16 @@ def late_rank(facts: Facts, slow: SlowRank, limits: Limits) -> Lost:
     step, traced, place = judged_step(facts).of, traced_ranks(facts), straggler_place(facts)
     cost = min(slow.lag, step.mean)
     own = slow.rank == traced.shown
-    describe = fmt.part_of_step if step.count else fmt.part_of_trace
     whom = "each of the others" if own else f"rank {traced.shown}"
     return Lost(
         cost,
         step,
         f"Rank {slow.rank} arrives late at collectives and makes {whom} wait "
-        f"{describe(cost, step.mean)}{_longest_part(slow, place)}.",
+        f"{step.part_of(cost)}{_longest_part(slow, place)}.",
         (
             Figure.share("waiting for that rank", cost / step.mean, limits.warning, place),
             *_sums(facts, slow),
             *collective_figures(slow),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
         ),
         place=place,
         parts=(slow.part,) if own else (EXPOSED_COMMUNICATION,),
@@ -146,7 +143,7 @@ def _changing(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"The ranks wait for each other {fmt.part_of_step(cost, step.mean)}, for a different one "
+        f"The ranks wait for each other {step.part_of(cost)}, for a different one "
         f"each time: none is last in more than {fmt.percent(late.often_share)} of the steps. The "
         f"last rank spends longer in {part}.",
         (
@@ -257,8 +254,7 @@ def _straggling(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"Rank {slow.rank} holds up the others for "
-        f"{fmt.part_of_step(cost, step.mean)}{_most_of_it(slow, line)}.",
+        f"Rank {slow.rank} holds up the others for {step.part_of(cost)}{_most_of_it(slow, line)}.",
         (behind, *collective_figures(slow), *_steps(step)),
         place=place,
         parts=(EXPOSED_COMMUNICATION, "backward", slow.part),
@@ -296,7 +292,6 @@ def _exposed(facts: Facts) -> Lost | None:
     if slow and facts.run is None and waited:
         exposed, beside = exposed - waited, f" besides the wait for rank {slow.rank}"
     step, hidden = judged.of, _hidden(facts)
-    describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
     who = "The GPU" if judged.on_device else "The training"
     figures = [Figure.share("exposed communication", exposed / step.mean, EXPOSED.limits.warning)]
     low = ""
@@ -307,7 +302,7 @@ def _exposed(facts: Facts) -> Lost | None:
     return Lost(
         exposed,
         step,
-        f"{who} spends {describe(exposed, step.mean)} in {_collectives(facts)}{beside}, with no "
+        f"{who} spends {step.part_of(exposed)} in {_collectives(facts)}{beside}, with no "
         f"computation to hide them{low}.",
         (*figures, *_steps(step)),
         place=place_in_part(facts, EXPOSED_COMMUNICATION),

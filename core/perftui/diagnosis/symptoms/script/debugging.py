@@ -22,6 +22,7 @@ from perftui.facts.script.anomaly_checks import AnomalyChecks, anomaly_checks, s
 from perftui.facts.script.own_profiler import profiler_lines, runs_own_profiler
 from perftui.facts.settings import Settings, settings
 from perftui.facts.source.host_lines import place_of_rows
+from perftui.facts.source.operator_lines import place_of
 from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.judged_step import PYTHON_IN, JudgedStep, judged_step
 from perftui.facts.step.steps import steady_step
@@ -139,7 +140,7 @@ def _left_on(facts: Facts) -> Lost | None:
     costs = ""
     if worst.cost and judged:
         least = "at least " if worst.is_least else ""
-        costs = f", which takes {least}{fmt.part_of_step(worst.cost, judged.of.mean)}"
+        costs = f", which takes {least}{judged.of.part_of(worst.cost)}"
     figures = [Figure("on", flag.name) for flag in found]
     if worst.cost and judged:
         share = worst.cost / judged.of.mean
@@ -152,6 +153,7 @@ def _left_on(facts: Facts) -> Lost | None:
         place=place,
         parts=worst.parts,
         is_least=worst.is_least,
+        shows_step=False,
     )
 
 
@@ -160,8 +162,7 @@ def _set_at(facts: Facts, known: Settings | None, flag: _Flag) -> Place | None:
     noted = known.place(*flag.set_by) if known else None
     if noted is not None:
         return replace(noted, rank=facts.rank_number)
-    found = matching_line(facts, flag.pattern) if flag.pattern else None
-    return Place(facts.rank_number, file=found[0], line=found[1]) if found else None
+    return place_of(facts, matching_line(facts, flag.pattern)) if flag.pattern else None
 
 
 def _anomaly(facts: Facts, known: Settings | None) -> _Flag | None:
@@ -293,20 +294,15 @@ def _profiling(facts: Facts) -> Lost | None:
     step, found = steady_step(facts), profiler_lines(facts)
     share = sum(line.held for line in found.lines) / found.covered if found else 0.0
     cost = round(share * step.mean)
-    made, where = matching_line(facts, _MADE), found.lines[0] if found else None
-    file, line = made or ((where.file or None, where.line) if where else (None, None))
-    place = Place(rank=facts.rank_number, file=file, line=line)
+    line = matching_line(facts, _MADE) or (found.lines[0] if found else None)
+    place = facts.at(line) if line and line.file else Place(rank=facts.rank_number)
     at = f" at {place.short}" if place.source else ""
-    takes = f", which takes {fmt.part_of_step(cost, step.mean)}" if cost else ""
+    takes = f", which takes {step.part_of(cost)}" if cost else ""
     return Lost(
         cost,
         step,
         f"The script runs its own profiler{at}{takes}: perftui cannot profile a window meanwhile.",
-        (
-            Figure.share("in the profiler", share, OVERHEAD.limits.warning, place),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
-        ),
+        (Figure.share("in the profiler", share, OVERHEAD.limits.warning, place),),
         place=place,
         parts=(OTHER, f"{PYTHON_IN}{OTHER}", GapCause.PROFILER.value, GapCause.PYTHON.value),
     )

@@ -100,7 +100,7 @@ def _in_each_step(facts: Facts) -> Lost | None:
         time.ns,
         judged.of,
         f"Each step calls the model {alone.per_step:.0f} times more than it trains it: those "
-        f"forward passes take {fmt.part_of_step(time.ns, mean)}{at(line)}.",
+        f"forward passes take {judged.of.part_of(time.ns)}{at(line)}.",
         (
             Figure.share("evaluation", time.ns / mean, EVALUATION.limits.warning),
             Figure("forward passes without backward in a step", round(alone.per_step), "count"),
@@ -121,9 +121,9 @@ def _line(facts: Facts, found: Evaluation) -> LineShare | None:
     if found.lines is not None and found.lines.first_own is not None:
         return found.lines.first_own
     for pattern in (r"\.eval\(\)", r"\b(no_grad|inference_mode)\b"):
-        found_line = matching_line(facts, pattern, only=True)
-        if found_line is not None:
-            return LineShare(*found_line, "", "", 0)
+        line = matching_line(facts, pattern, only=True)
+        if line is not None:
+            return line
     return None
 
 
@@ -138,7 +138,7 @@ def _sentence(found: Evaluation, step: StepBreakdown, where: str) -> str:
         missing = ", with gradients recorded: torch.no_grad() is missing"
         missing = missing if found.lacks_no_grad else ""
         return (
-            f"Evaluation takes {fmt.part_of_step(found.per_step, step.mean)}: "
+            f"Evaluation takes {step.part_of(found.per_step)}: "
             f"{fmt.several(found.count, 'step')} call the model many times per backward "
             f"pass{missing}{where}."
         )

@@ -46,7 +46,7 @@ def _lost(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"Python's garbage collector takes {fmt.part_of_step(cost, step.mean)}: "
+        f"Python's garbage collector takes {step.part_of(cost)}: "
         f"{_what(pauses, step.count)}{_where(pauses, place)}.",
         (*_figures(pauses, facts, cost / step.mean), Figure("mean step", step.mean, "ns")),
         place=place,
@@ -153,7 +153,7 @@ def _contention(facts: Facts) -> Lost | None:
         cost,
         step,
         f"Another thread{at} holds the GIL {fmt.percent(lock.held)} of the time: the training "
-        f"thread waits for it for up to {fmt.part_of_step(cost, step.mean)}.",
+        f"thread waits for it for up to {step.part_of(cost)}.",
         tuple(figures),
         place=place,
         parts=parts,

@@ -257,12 +257,10 @@ def _lost(facts: Facts) -> Lost | None:
     return Lost(
         found.ns,
         step,
-        f"{who} {fmt.part_of_step(found.ns, step.mean)}{while_}{_named(at)}.",
+        f"{who} {step.part_of(found.ns)}{while_}{_named(at)}.",
         (
             Figure.share("the script's own Python", found.ns / step.mean, PYTHON.limits.warning),
             *_lines(found, facts),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
         ),
         place=_place(at, facts),
         parts=found.parts,
@@ -287,7 +285,7 @@ def _doubt(judged: JudgedStep, found: ScriptPython, at: ScriptFunction | None) -
         return ""
     where = f"what {at.line.short} does" if at else "which line of the script it is"
     return (
-        f"the GPU idles {fmt.part_of_step(found.ns, judged.of.mean)} while the script runs Python, "
+        f"the GPU idles {judged.of.part_of(found.ns)} while the script runs Python, "
         f"but {where} is not known, and copies take as long"
     )
 
@@ -381,14 +379,12 @@ def python_in_model(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         judged.of,
-        f"Python in the model and its optimizer takes {fmt.part_of_step(cost, mean)}, most of it "
+        f"Python in the model and its optimizer takes {judged.of.part_of(cost)}, most of it "
         f"in {phase}{at(line)}: a step calls {calls} operators.",
         (
             Figure.share("Python between operators", cost / mean, PYTHON_IN_MODEL.limits.warning),
             *(Figure(f"{PYTHON_IN}{name}", ns, "ns") for name, ns in python.items()),
             Figure("operators of a step", calls, "count"),
-            Figure("mean step", mean, "ns"),
-            Figure("steady steps", judged.of.count, "count"),
         ),
         place=place_of(facts, line),
         parts=tuple(f"{PYTHON_IN}{name}" for name in python),

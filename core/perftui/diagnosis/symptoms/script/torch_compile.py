@@ -155,21 +155,19 @@ def _lost(facts: Facts) -> Lost | None:
     at = f" for {place.short}" if place else ""
     made = matching_line(facts, r"\btorch\.compile\b", only=True)
     if made is not None:
-        place = Place(rank=facts.rank_number, file=made[0], line=made[1])
+        place = facts.at(made)
     exact = noted if is_exact else None
     within = exact.steps if exact else _steps_within(facts)
     judged = judged_step.or_none(facts)
     return Lost(
         cost,
         step,
-        f"torch.compile takes {fmt.part_of_step(cost, step.mean)} after the warm-up: it "
+        f"torch.compile takes {step.part_of(cost)} after the warm-up: it "
         f"recompiles{at} in {within} of {fmt.several(step.count, 'step')}{_why(exact)}.",
         (
             Figure.share("compiling", cost / step.mean, RECOMPILES.limits.warning),
             Figure("steps seen compiling", within, "count"),
             *_figures(exact),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
         ),
         place=place,
         parts=HOST_AT_WORK if judged is not None and judged.on_device else _ON_HOST,

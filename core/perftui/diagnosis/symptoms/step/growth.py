@@ -103,8 +103,6 @@ def _steps(facts: Facts) -> Lost | None:
             Figure("first steps", round(found.step.first), "ns"),
             Figure("last steps", round(found.step.last), "ns"),
             *_rss(found.rss),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
         ),
         place=place,
         parts=_parts(facts, (found.phase,) if found.is_alone else PHASES),
@@ -158,13 +156,11 @@ def _kept(facts: Facts) -> Lost | None:
         step,
         f"Backward grows from {fmt.duration(found.shortest)} to {fmt.duration(found.longest)} and "
         f"starts over, because {found.line.short} keeps the graphs of earlier steps: "
-        f"{fmt.part_of_step(found.cost, step.mean)}.",
+        f"{step.part_of(found.cost)}.",
         (
             Figure.share("above the shortest", found.cost / step.mean, KEPT.limits.warning),
             Figure("shortest backward passes", found.shortest, "ns"),
             Figure("longest backward passes", found.longest, "ns"),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
         ),
         place=facts.at(found.line),
         parts=_parts(facts, (BACKWARD,)),

@@ -157,11 +157,10 @@ def _before_steps(facts: Facts, found: StartUp) -> Lost:
 def _unseen(cold: FirstCalls) -> Lost:
     """By the host alone, where the GPU was not recorded."""
     step = cold.steps.breakdown
-    describe = fmt.part_of_step if step.count else fmt.part_of_trace
     return Lost(
         cold.time,
         step,
-        f"First calls of operators take {describe(cold.time, step.mean)}, far longer than later "
+        f"First calls of operators take {step.part_of(cold.time)}, far longer than later "
         f"ones, mainly {cold.operator}: the recording shows first calls, not steady steps.",
         (
             Figure.share("in first calls", cold.time / step.mean, 0.10),
@@ -176,7 +175,6 @@ def _seen(facts: Facts) -> Lost | None:
     idle, step = judged.part(GapCause.INITIALISATION.value), judged.of
     if idle < INITIALISATION.limits.warning * step.mean:
         return None
-    describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
     longest = [place_of(gap, trace) for gap in trace.gaps(GapCause.INITIALISATION)[:_SHOWN]]
     gaps = (
         Figure(place.operator or "gap", place.end - place.start, "ns", place=place)
@@ -186,7 +184,7 @@ def _seen(facts: Facts) -> Lost | None:
     return Lost(
         idle,
         step,
-        f"The GPU idles {describe(idle, step.mean)} while the driver and libraries load code and "
+        f"The GPU idles {step.part_of(idle)} while the driver and libraries load code and "
         "initialize: the recording shows first calls, not steady steps.",
         (
             Figure.share("device idle, initialisation", idle / step.mean, 0.10),

@@ -67,15 +67,13 @@ def _slow(facts: Facts) -> Lost | None:
         found.excess,
         step,
         f"{_who(found)} {fmt.duration(found.typical)} instead of {fmt.duration(found.median)}, "
-        f"{fmt.part_of_step(found.excess, step.mean)} on average: {_because(found, place)}.",
+        f"{step.part_of(found.excess)} on average: {_because(found, place)}.",
         (
             Figure.share("above the median", found.excess / step.mean, SLOW.limits.warning),
             Figure("slow steps", found.count, "count"),
             Figure("median step", found.median, "ns"),
             Figure("slow step", found.typical, "ns"),
             *_lines(found.lines, facts),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
         ),
         place=place,
         parts=_parts(facts, found.phase),
@@ -145,13 +143,11 @@ def _checkpoint(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"Writing checkpoints takes {fmt.part_of_step(cost, step.mean)}: {_calls(called)}.",
+        f"Writing checkpoints takes {step.part_of(cost)}: {_calls(called)}.",
         (
             replace(share, place=called.place),
             Figure("calls of torch.save", called.count, "count"),
             Figure("each takes", called.each, "ns"),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
         ),
         place=called.place,
         parts=_parts(facts, OTHER),
@@ -186,12 +182,10 @@ def _sampled_checkpoint(facts: Facts, found: Moments, cost: int) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"Writing checkpoints takes {fmt.part_of_step(cost, step.mean)}{at}.",
+        f"Writing checkpoints takes {step.part_of(cost)}{at}.",
         (
             Figure.share("writing checkpoints", cost / step.mean, CHECKPOINT.limits.warning),
             *_lines(lines, facts),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
         ),
         place=place,
         parts=_parts(facts, OTHER),

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import perftui.agent
-from perftui.recorder.journals.steps import StepAssembler
-from perftui.recorder.spool.ring import RingReader
+from perftui.recorder.rank_journals import StepAssembler
+from perftui.recorder.spool import RingReader
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.history import list_runs
 from perftui.run.reader import RunReader, RunSnapshot

@@ -9,7 +9,7 @@ from pathlib import Path
 from perftui.doctor import gpu, interpreter, machine
 from perftui.doctor.interpreter import COMPILED, AskError, Interpreter, ask
 from perftui.doctor.row import ROOT, Row, unknown, worst_first
-from perftui.recorder.stacks.pyspy import find_pyspy
+from perftui.recorder.pyspy import find_pyspy
 
 
 def examine(python: str, runs: Path, more: tuple[Row, ...] = ()) -> tuple[Row, ...]:

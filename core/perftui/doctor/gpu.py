@@ -24,7 +24,7 @@ from perftui.doctor.row import (
     unknown,
     warn,
 )
-from perftui.recorder.nsys.training import NsysError, find_nsys
+from perftui.recorder.nsys import NsysError, find_nsys
 from perftui.telemetry.gpu.nvml import NoGpuError, answer, driver_version, open_nvml
 
 NVIDIA = "0x10de"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from perftui import format as fmt
 from perftui.doctor.row import ROOT, Row, fails, ok, read, unknown, warn
-from perftui.recorder.spool.directory import ROOM
+from perftui.recorder.spool import ROOM
 from perftui.telemetry.files import MEMORY, NETWORK, mount_of
 from perftui.telemetry.limits import (
     affinity,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from perftui.fixes.apply import check_unchanged, patch_store
 from perftui.fixes.model import FixOption, Patch
+from perftui.recorder.environment import options_of
 from perftui.recorder.launch import Launch
-from perftui.recorder.options import options_of
 from perftui.run.files import replace_file
 from perftui.run.manifest import Expected, Override
 from perftui.run.origin import check_run

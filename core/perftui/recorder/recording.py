@@ -10,18 +10,22 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from perftui.recorder.faults import FaultLog, Repeating
-from perftui.recorder.journals.sink import LiveManifest
-from perftui.recorder.multi_host.machine_sampling import Heartbeat, MachineSampling
-from perftui.recorder.nsys.training import below_nsys
-from perftui.recorder.options import options_of
-from perftui.recorder.process.environment import (
+from perftui.recorder.drain import SpoolDrain
+from perftui.recorder.environment import (
     git_state,
+    options_of,
     patched_command,
     start_diagnosis,
     training_environment,
 )
-from perftui.recorder.process.training import (
+from perftui.recorder.faults import FaultLog, Repeating
+from perftui.recorder.machine_sampling import Heartbeat, MachineSampling
+from perftui.recorder.nsys import below_nsys
+from perftui.recorder.pyspy import CHECK_SECONDS, StackSampling, tracer
+from perftui.recorder.relay import OutputLog
+from perftui.recorder.sink import LiveManifest
+from perftui.recorder.spool import Note, SpoolDirectory
+from perftui.recorder.training import (
     Command,
     Silence,
     StartError,
@@ -30,11 +34,6 @@ from perftui.recorder.process.training import (
     living,
     no_start,
 )
-from perftui.recorder.spool.directory import Note, SpoolDirectory
-from perftui.recorder.spool.drain import SpoolDrain
-from perftui.recorder.stacks.pyspy import tracer
-from perftui.recorder.stacks.sampling import CHECK_SECONDS, StackSampling
-from perftui.recorder.terminal.relay import OutputLog
 from perftui.run.heartbeat import BEAT_SECONDS
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status, StopReason, read_manifest, recorded_by_this_process

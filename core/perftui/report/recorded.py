@@ -12,7 +12,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.gpu.device_phases import DeviceShare
 from perftui.facts.gpu.memory import MemoryUse
 from perftui.facts.step.own_cost import OwnCost, cost_text, overhead_budget, recording_cost
-from perftui.recorder.options import options_of
+from perftui.recorder.environment import options_of
 from perftui.report.output_text import printable
 from perftui.run.columns import MEMORY_SNAPSHOT, NSYS_RANGE
 from perftui.run.layout import RunLayout

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import perftui.agent
-from perftui.recorder.spool.ring import Record, RingReader
+from perftui.recorder.spool import Record, RingReader
 from perftui.wire.ring import EVAL_FLAG, INFER_FLAG, PROFILED_FLAG
 from perftui.wire.spool import OPTIONS_VARIABLE, OVERRIDES_VARIABLE, SPOOL_VARIABLE, Spool
 from tests.core.agent.warm_start import WarmStart

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import perftui.agent
-from perftui.recorder.process.environment import training_environment
+from perftui.recorder.environment import training_environment
 from perftui.wire.spool import AgentOptions
 
 pytestmark = pytest.mark.subprocess

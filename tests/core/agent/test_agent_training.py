@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perftui.agent.overhead.meter import ALWAYS_UNTIL
-from perftui.recorder.spool.ring import RingReader
+from perftui.recorder.spool import RingReader
 from perftui.wire.ring import EVAL_FLAG, INFER_FLAG
 
 pytestmark = pytest.mark.subprocess

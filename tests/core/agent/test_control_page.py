@@ -24,7 +24,7 @@ while True:
 REQUESTS = """
 import sys
 from pathlib import Path
-from perftui.recorder.spool.directory import SpoolDirectory
+from perftui.recorder.spool import SpoolDirectory
 directory = SpoolDirectory(Path(sys.argv[1]))
 print(directory.spool.root, flush=True)
 while True:

@@ -9,7 +9,7 @@ import pytest
 from perftui.agent.gpu.device import LEAST_PAUSE_NS, MOST_PAUSE_NS, SHARE, Device
 from perftui.agent.output import ring as rings
 from perftui.agent.overhead.meter import Meter
-from perftui.recorder.spool.ring import RingReader
+from perftui.recorder.spool import RingReader
 from perftui.wire.ring import FORWARD
 from tests.core.agent.test_device_phases import Torch
 

@@ -18,7 +18,7 @@ from perftui.agent.output import ring as rings
 from perftui.agent.overhead.meter import Meter
 from perftui.agent.recording.recording import Recording
 from perftui.agent.steps.detection import TRAIN, Boundary, StepMachine
-from perftui.recorder.spool.ring import RingReader
+from perftui.recorder.spool import RingReader
 from perftui.wire.ring import BACKWARD, DEVICE_FLAG, FORWARD, INPUT_WAIT, OPTIMIZER
 
 

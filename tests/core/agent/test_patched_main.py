@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from perftui.recorder.process.environment import PATCHED_MAIN
+from perftui.recorder.environment import PATCHED_MAIN
 
 pytestmark = pytest.mark.subprocess
 

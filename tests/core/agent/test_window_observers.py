@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perftui.recorder.spool.windows import SpoolFileError, take_samples
+from perftui.recorder.windows import SpoolFileError, take_samples
 from perftui.wire.control_page import SIZE
 from perftui.wire.spool import Spool
 from tests.core.agent.conftest import Run, Train

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perftui.recorder.spool.loader_workers import PageHeader, WorkerCounts, WorkerPageReader
+from perftui.recorder.loader_workers import PageHeader, WorkerCounts, WorkerPageReader
 from perftui.wire.worker_page import IDLE
 
 pytestmark = pytest.mark.subprocess

@@ -13,7 +13,7 @@ import pytest
 
 from perftui.agent.dataloader.worker_page import WorkerPage
 from perftui.agent.dataloader.worker_times import LOADER, WorkerTimes, _watch_fetcher
-from perftui.recorder.spool.loader_workers import WorkerCounts, WorkerPageReader
+from perftui.recorder.loader_workers import WorkerCounts, WorkerPageReader
 from perftui.wire.spool import Spool
 from perftui.wire.worker_page import FETCH, IDLE
 from tests.core.agent.interrupts import interrupted_at_call

@@ -23,7 +23,7 @@ from perftui.doctor.interpreter import (
     try_pyspy,
 )
 from perftui.doctor.row import SYS_PTRACE, State
-from perftui.recorder.stacks.pyspy import find_pyspy
+from perftui.recorder.pyspy import find_pyspy
 from tests.core.doctor.trees import GOOD, capable, tree
 
 

@@ -17,9 +17,8 @@ from typing import Any
 import psutil
 import pytest
 
-from perftui.recorder import launch
+from perftui.recorder import environment, launch
 from perftui.recorder.launch import Launch
-from perftui.recorder.process import environment
 from perftui.run.manifest import Override, Status, StopReason, read_manifest
 from perftui.run.requests import request
 

@@ -311,7 +311,7 @@ raise SystemExit(7)
     ("broken", "said"),
     [
         (
-            "from perftui.recorder.spool.drain import SpoolDrain as Broken\n"
+            "from perftui.recorder.drain import SpoolDrain as Broken\n"
             "Broken.finish = lambda self: 1 / 0\n",
             "ZeroDivisionError",
         ),
@@ -355,7 +355,7 @@ def test_error_of_ours_changes_neither_output_nor_code(
 
 
 def test_last_records_that_cannot_be_written_are_said_in_the_run(tmp_path: Path) -> None:
-    broken = "from perftui.recorder.spool.drain import SpoolDrain as Broken\n"
+    broken = "from perftui.recorder.drain import SpoolDrain as Broken\n"
     subprocess.run(_broken(tmp_path, broken + "Broken.finish = lambda self: 1 / 0\n"), check=True)
     (note,) = _manifest(tmp_path).notes
     assert note.startswith("the last records could not be written: ZeroDivisionError")
@@ -393,7 +393,7 @@ def test_output_of_processes_left_behind_arrives(tmp_path: Path, lines: int, pau
 
 ENDING_SLOWLY = (
     "import sys, time\n"
-    "from perftui.recorder.spool.drain import SpoolDrain\n"
+    "from perftui.recorder.drain import SpoolDrain\n"
     "def slow(self):\n"
     "    sys.stderr.write('ending\\n')\n"
     "    time.sleep(0.5)\n"

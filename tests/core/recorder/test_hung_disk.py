@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 import perftui.recorder.recording as recording
 import perftui.run.journal
-from perftui.recorder.terminal.relay import OutputLog
+from perftui.recorder.relay import OutputLog
 
 released = Path(sys.argv.pop(1))
 write = os.write

@@ -15,16 +15,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from perftui.recorder import machine_sampling as election
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.sink import LiveManifest
-from perftui.recorder.multi_host import machine_sampling as election
-from perftui.recorder.multi_host.machine_sampling import (
+from perftui.recorder.machine_sampling import (
     FRESH_SECONDS,
     Heartbeat,
     LeaderElection,
     MachineSampling,
     others_here,
 )
+from perftui.recorder.sink import LiveManifest
 from perftui.run.heartbeat import Beat, write_beat
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RunLayout, create_run_directory
@@ -42,7 +42,7 @@ from tests.core.telemetry.fake_nvml import Card, Driver, nvml_of
 HOLD = """\
 import sys
 from pathlib import Path
-from perftui.recorder.multi_host.machine_sampling import LeaderElection
+from perftui.recorder.machine_sampling import LeaderElection
 from perftui.recorder.faults import FaultLog
 from perftui.run.layout import RunLayout
 
@@ -157,9 +157,7 @@ def test_one_journal_of_the_machine_counts_the_trainings_of_all(
 ) -> None:
     monkeypatch.setattr(election, "HEAD_START", 0.0)
     monkeypatch.setattr(election, "RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(
-        "perftui.recorder.multi_host.machine_sampling.socket.gethostname", lambda: "h"
-    )
+    monkeypatch.setattr("perftui.recorder.machine_sampling.socket.gethostname", lambda: "h")
     trainings = [
         subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in "ab"
     ]
@@ -233,7 +231,7 @@ def test_what_is_found_of_the_gpus_is_in_the_manifest(
 ) -> None:
     driver = Driver(Card(uuid="GPU-1", gpm={}), Card(is_lost=True))
     looks = partial(look_around, nvml=nvml_of(driver))
-    monkeypatch.setattr("perftui.recorder.multi_host.machine_sampling.look_around", looks)
+    monkeypatch.setattr("perftui.recorder.machine_sampling.look_around", looks)
     monkeypatch.setattr("socket.gethostname", lambda: "h")
     faults = FaultLog(tmp_path / "log")
     manifest = LiveManifest(run.manifest, Manifest("r", (), "/w", 5, "h"), faults)

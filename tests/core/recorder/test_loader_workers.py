@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from perftui.agent.dataloader.worker_page import PageFile
 from perftui.agent.native.plain import PlainPage
+from perftui.recorder import loader_workers
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.spool import loader_workers
-from perftui.recorder.spool.directory import Note
-from perftui.recorder.spool.loader_workers import LoaderWorkers
+from perftui.recorder.loader_workers import LoaderWorkers
+from perftui.recorder.spool import Note
 from perftui.run.columns import WORKER_COLUMNS
 from perftui.run.journal import JournalReader
 from perftui.run.journal_table import KEPT_STEPS, JournalTable
@@ -142,7 +142,7 @@ def test_rows_sum_to_what_was_counted(
 def test_a_long_run_keeps_its_first_and_its_newest_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perftui.recorder.journals.sink.SEGMENT_BYTES", 2000)
+    monkeypatch.setattr("perftui.recorder.sink.SEGMENT_BYTES", 2000)
     followed = Followed(tmp_path / "spool", Clock(monkeypatch))
     page = followed.page()
     for _ in range(500):

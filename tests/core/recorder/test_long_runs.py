@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.recorder import rank_journals as rank_journals
+from perftui.recorder import sink as thinning
+from perftui.recorder import spool
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals import rank as rank_journals
-from perftui.recorder.journals import sink as thinning
-from perftui.recorder.journals.rank import ONE_BY_ONE, SHARED_ROW_NS, Pauses, RankJournals
-from perftui.recorder.spool import directory
-from perftui.recorder.spool.ring import Record
-from perftui.recorder.spool.windows import limit_windows
+from perftui.recorder.rank_journals import ONE_BY_ONE, SHARED_ROW_NS, Pauses, RankJournals
+from perftui.recorder.spool import Record
+from perftui.recorder.windows import limit_windows
 from perftui.run.aggregates import Group, aggregates_of
 from perftui.run.columns import PHASES
 from perftui.run.journal_table import Kept
@@ -138,7 +138,7 @@ def test_a_week_through_the_ring_takes_little_room_and_loses_nothing(
     """With pieces of a fiftieth of their size, and a step every half minute."""
     monkeypatch.setattr(thinning, "SEGMENT_BYTES", 160_000)
     monkeypatch.setattr(rank_journals, "SHARED_ROW_NS", 36_000 * SECOND)
-    monkeypatch.setattr(directory, "MOST_BYTES", 4000)
+    monkeypatch.setattr(spool, "MOST_BYTES", 4000)
     monkeypatch.setattr("perftui.run.reader.KEPT_STEPS", Kept(64, 1000))
     monkeypatch.setattr("perftui.run.reader.KEPT_SAMPLES", Kept(64, 1000))
     count = 20_000

@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from perftui.recorder import machine_sampling
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.sink import LiveManifest
-from perftui.recorder.multi_host import machine_sampling
-from perftui.recorder.multi_host.machine_sampling import MachineSampling
+from perftui.recorder.machine_sampling import MachineSampling
+from perftui.recorder.sink import LiveManifest
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import (

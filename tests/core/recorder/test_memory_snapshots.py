@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.rank import RankJournals
-from perftui.recorder.spool.directory import Note
+from perftui.recorder.rank_journals import RankJournals
+from perftui.recorder.spool import Note
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal_table import JournalTable
 from perftui.run.layout import RankLayout

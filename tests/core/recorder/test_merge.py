@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.recorder.launch import Launch, prepare
-from perftui.recorder.multi_host import merge as joining
-from perftui.recorder.multi_host.merge import JOIN_VARIABLE, make_or_merge, merge_key
+from perftui.recorder import launch as joining
+from perftui.recorder.launch import JOIN_VARIABLE, Launch, make_or_merge, merge_key, prepare
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.heartbeat import SILENT_SECONDS, Beat, write_beat
 from perftui.run.history import list_runs

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.agent.output.notes import Notes
-from perftui.recorder.spool.directory import NotesTail
+from perftui.recorder.spool import NotesTail
 
 MOST = 2000
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from perftui.recorder.nsys.training import NsysError, find_nsys
+from perftui.recorder.nsys import NsysError, find_nsys
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status, read_manifest
 from perftui.wire.spool import AgentOptions

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from perftui.agent.output.ring import create_ring
+from perftui.recorder.drain import REPLACED_UNREAD, SpoolDrain
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.rank import RankJournals
-from perftui.recorder.spool.directory import Note
-from perftui.recorder.spool.drain import REPLACED_UNREAD, SpoolDrain
-from perftui.recorder.spool.loader_workers import LoaderWorkers
+from perftui.recorder.loader_workers import LoaderWorkers
+from perftui.recorder.rank_journals import RankJournals
+from perftui.recorder.spool import Note
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RunLayout
 from perftui.wire import ring as rings
@@ -105,7 +105,7 @@ def test_a_rank_whose_journals_cannot_be_begun_is_tried_again(
 ) -> None:
     trains(spool, 101, 1)()
     with monkeypatch.context() as patched:
-        patched.setattr("perftui.recorder.spool.drain.LoaderWorkers", lambda *_: 1 / 0)
+        patched.setattr("perftui.recorder.drain.LoaderWorkers", lambda *_: 1 / 0)
         drain.poll()
     drain.poll()
     drain.finish()

@@ -15,14 +15,13 @@ from pathlib import Path
 import pytest
 
 from perftui.agent.output.ring import create_ring
+from perftui.recorder.drain import NOTES_LOST, SpoolDrain
+from perftui.recorder.environment import INJECT, LINKED, git_state, options_of, training_environment
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.launch import new_run_id
-from perftui.recorder.options import options_of
-from perftui.recorder.process.environment import INJECT, LINKED, git_state, training_environment
-from perftui.recorder.process.supervise import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
-from perftui.recorder.spool.directory import Note, NotesTail, SpoolDirectory
-from perftui.recorder.spool.drain import NOTES_LOST, SpoolDrain
-from perftui.recorder.spool.windows import SpoolFileError, keep_window
+from perftui.recorder.spool import Note, NotesTail, SpoolDirectory
+from perftui.recorder.supervise import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
+from perftui.recorder.windows import SpoolFileError, keep_window
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RankLayout, RunLayout
 from perftui.wire.spool import AgentOptions, Spool
@@ -269,7 +268,7 @@ def test_diagnosis_is_started_without_a_word_about_it(tmp_path: Path) -> None:
     source = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from perftui.recorder.process.environment import start_diagnosis\n"
+        "from perftui.recorder.environment import start_diagnosis\n"
         "from perftui.run.layout import RunLayout\n"
         "start_diagnosis(RunLayout(Path(sys.argv[1])))\n"
     )

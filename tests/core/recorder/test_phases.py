@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.recorder.journals.steps import Interval, exclusive_times
+from perftui.recorder.rank_journals import Interval, exclusive_times
 from perftui.run.columns import PHASES
 
 KINDS = PHASES[:-1]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.recorder.spool.loader_workers import process_use
+from perftui.recorder.loader_workers import process_use
 
 STAT = "7 (a) b) S " + " ".join(str(number) for number in range(4, 53))
 

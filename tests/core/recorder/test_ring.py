@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.recorder.spool.ring import RingError, RingReader
+from perftui.recorder.spool import RingError, RingReader
 from perftui.wire.ring import KINDS, RECORD
 
 SLOT = struct.Struct("<QqqqqIBBxx")

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from perftui.facts.notes import problems
-from perftui.recorder.process import training
-from perftui.recorder.process.training import Silence, blocking_option
+from perftui.recorder import training
+from perftui.recorder.training import Silence, blocking_option
 from perftui.run.reader import RunReader
 from perftui.wire.spool import SPOOL_VARIABLE
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.recorder.stacks.places import (
+from perftui.recorder.stacks import (
     LONGEST_TEXT,
     OURS,
     Frame,
@@ -204,8 +204,8 @@ sys.path.insert(0, sys.argv[1])
 if sys.argv[2] == "plain":
     sys.modules["perftui.agent.native._compiled"] = None
 from perftui.agent.hooks.around import put_around
-from perftui.recorder.stacks.places import Frame
-from perftui.recorder.stacks.places import main_place
+from perftui.recorder.stacks import Frame
+from perftui.recorder.stacks import main_place
 
 def here():
     frame, stack = sys._getframe(1), []

@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
+from perftui.recorder import pyspy, sink
+from perftui.recorder import pyspy as looking
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals import sink
-from perftui.recorder.stacks import pyspy
-from perftui.recorder.stacks import pyspy as looking
-from perftui.recorder.stacks.sampling import (
+from perftui.recorder.pyspy import (
     ABSENT,
     FAILED,
     NOT_ALLOWED,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.recorder.journals import steps
-from perftui.recorder.journals.steps import DEVICE_HOLD_NS, HOLD_NS, StepAssembler
-from perftui.recorder.spool.ring import Record
+from perftui.recorder import rank_journals
+from perftui.recorder.rank_journals import DEVICE_HOLD_NS, HOLD_NS, StepAssembler
+from perftui.recorder.spool import Record
 from perftui.run.columns import PHASES, STEP_COLUMNS
 from perftui.wire.ring import DEVICE_FLAG, EVAL_FLAG, INFER_FLAG, PROFILED_FLAG
 
@@ -142,7 +142,7 @@ def test_step_waits_for_the_next_one_or_for_a_while() -> None:
 
 
 def test_loop_that_never_ends_a_step_fills_no_memory(monkeypatch: Any) -> None:
-    monkeypatch.setattr(steps, "MAX_INTERVALS", 10)
+    monkeypatch.setattr(rank_journals, "MAX_INTERVALS", 10)
     assembler = StepAssembler()
     for n in range(25):
         assembler.add(record("forward", n, 1), now=0)

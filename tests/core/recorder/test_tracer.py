@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perftui.agent.startup.process import PR_SET_PTRACER, declare
-from perftui.recorder.stacks import pyspy as tracers
+from perftui.recorder import pyspy as tracers
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.rank import RankJournals
-from perftui.recorder.spool.directory import Note
-from perftui.recorder.spool.windows import SOME, TAKEN, WindowKernels, count_kernels
+from perftui.recorder.rank_journals import RankJournals
+from perftui.recorder.spool import Note
+from perftui.recorder.windows import SOME, TAKEN, WindowKernels, count_kernels
 from perftui.run.journal import JournalReader
 from perftui.run.layout import create_run_directory
 from perftui.wire.spool import Spool

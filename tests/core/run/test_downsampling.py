@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perftui.facts.step.step_breakdown import run_breakdown
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.sink import KEPT_SEGMENTS, DownsamplingSink
+from perftui.recorder.sink import KEPT_SEGMENTS, DownsamplingSink
 from perftui.run.aggregates import Aggregates, Group, Weighed, added, aggregates_of, histogram
 from perftui.run.columns import PHASES, STEP_COLUMNS, STEP_TEXT
 from perftui.run.files import NewerError
@@ -252,7 +252,7 @@ def test_sums_that_cannot_be_written_cost_no_piece(
     sink = small_sink(path, 500)
     rows = [step(index, "train", 7, False, False) for index in range(100)]
     with monkeypatch.context() as patched:
-        patched.setattr("perftui.recorder.journals.sink.replace_file", full)
+        patched.setattr("perftui.recorder.sink.replace_file", full)
         for row in rows[:60]:
             sink.append([row])
     assert reader_of(path).poll()["index"].tolist() == list(range(60))

@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.sink import DownsamplingSink
+from perftui.recorder.sink import DownsamplingSink
 from perftui.telemetry.host_sources import look_around
 from perftui.telemetry.processes.usage import Roles
 from perftui.telemetry.source import Sampler, Source

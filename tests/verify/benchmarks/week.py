@@ -7,9 +7,9 @@ from pathlib import Path
 
 from perftui.agent.output.notes import Notes
 from perftui.agent.output.ring import create_ring
+from perftui.recorder.drain import SpoolDrain
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.sink import DownsamplingSink
-from perftui.recorder.spool.drain import SpoolDrain
+from perftui.recorder.sink import DownsamplingSink
 from perftui.run.layout import create_run_directory
 from perftui.run.manifest import Manifest, write_manifest
 from perftui.telemetry.processes.usage import PROCESS_COLUMNS

@@ -152,7 +152,7 @@ def _check_options(line: CommandLine, first_step: int | None) -> None:
 
 
 def _check_nsys() -> None:
-    from perftui.recorder.nsys.training import NsysError, find_nsys
+    from perftui.recorder.nsys import NsysError, find_nsys
 
     try:
         find_nsys()

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
-from perftui.recorder.process.environment import our_module
+from perftui.recorder.environment import our_module
 
 Told = Callable[[str], Awaitable[None]]
 """Is called with each line that the command prints on stderr, and with the last one again while

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from perftui.recorder.spool.directory import Note
-from perftui.recorder.stacks.places import Frame, StackInterval, main_place, stays
+from perftui.recorder.spool import Note
+from perftui.recorder.stacks import Frame, StackInterval, main_place, stays
 from perftui.run.files import DAMAGE
 from perftui.run.layout import PRIVATE_MODE, RankLayout
 from perftui.wire.spool import Spool

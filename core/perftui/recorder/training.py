@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from perftui.recorder.terminal.keyboard import Terminal
+from perftui.recorder.terminal import Terminal
 from perftui.wire.spool import SPOOL_VARIABLE
 
 PR_SET_PDEATHSIG = 1

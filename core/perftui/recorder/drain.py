@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.rank import RankJournals
-from perftui.recorder.spool.directory import Note, NotesTail
-from perftui.recorder.spool.loader_workers import LoaderWorkers
-from perftui.recorder.spool.ring import RingError, RingHeader, RingReader
+from perftui.recorder.loader_workers import LoaderWorkers
+from perftui.recorder.rank_journals import RankJournals
+from perftui.recorder.spool import Note, NotesTail, RingError, RingHeader, RingReader
 from perftui.run.layout import RankLayout, RunLayout
 from perftui.run.manifest import is_alive
 from perftui.wire.spool import Spool

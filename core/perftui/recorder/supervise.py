@@ -1,17 +1,23 @@
-"""Waits for the training to end, serves signals and what viewers ask for, and ends it if asked."""
+"""Waits for the training to end, serves signals and what viewers ask for, and ends it if asked.
+
+Run as a module it records a training on a terminal of its own, with nobody watching."""
 
 from __future__ import annotations
 
 import math
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from perftui.recorder.process.training import Training
 from perftui.recorder.recording import Recording
-from perftui.recorder.terminal.keyboard import Terminal
+from perftui.recorder.relay import Relay
+from perftui.recorder.terminal import Terminal
+from perftui.recorder.training import StartError, Training, no_start, start_as_job
+from perftui.run.layout import RunLayout
 from perftui.run.requests import CAPTURE, RESIZE, STOP, Request, take_requests
 
 POLL = 0.02
@@ -163,3 +169,49 @@ def supervise(
         stopper.tick()
         _serve_requests(recording, stopper, terminal)
     return returncode
+
+
+def record(root: Path, rows: int, columns: int) -> None:
+    """Start and record the run that is prepared in ``root``, to its end.
+
+    The calling process must lead a session without a terminal. It ignores SIGHUP and SIGINT;
+    SIGTERM stops the training. It stays until no process of the run holds the terminal, since
+    closing it would hang up on them.
+    """
+    signals = SignalQueue([signal.SIGTERM], ignored=[signal.SIGHUP, signal.SIGINT])
+    try:
+        recording = Recording(RunLayout(root))
+    except StartError:
+        # Noted in the manifest, which is where whoever started us looks.
+        return
+    try:
+        with no_start("no terminal can be made for the script"):
+            terminal = Terminal(rows, columns)
+        training = start_as_job(recording.command(signals.restore_default), terminal)
+    except StartError as error:
+        recording.fail(str(error))
+        return
+    terminal.forget_script_side()
+    relay = Relay(terminal.reader(), recording.output)
+    recording.begin(training.pid)
+    returncode = supervise(recording, training, terminal, signals, _on_signal)
+    relay.settle()
+    relay.settled.wait()
+    recording.end(returncode, training.failure)
+    relay.join()
+    recording.output.close()
+
+
+def _on_signal(received: Received, stopper: Stopper) -> None:
+    if received.number == signal.SIGTERM:
+        stopper.terminate()
+
+
+def main() -> None:
+    """Record the run in the directory given, on a terminal of as many rows and columns."""
+    root, rows, columns = sys.argv[1:]
+    record(Path(root), int(rows), int(columns))
+
+
+if __name__ == "__main__":
+    main()

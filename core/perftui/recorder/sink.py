@@ -1,6 +1,6 @@
 """Journals that survive a full disk, and stay small however long the run lasts.
 
-Rows that cannot be written are counted, not raised. ``run.segments`` explains how one stays small.
+Rows that cannot be written are counted, not raised; ``run.journal_table`` explains the segments.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import msgspec
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.sink import DownsamplingSink
-from perftui.recorder.spool.directory import Note
+from perftui.recorder.sink import DownsamplingSink
+from perftui.recorder.spool import Note
 from perftui.run.columns import WORKER_COLUMNS
 from perftui.run.files import DAMAGE
 from perftui.run.manifest import is_alive

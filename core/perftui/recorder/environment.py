@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -179,3 +180,14 @@ def _answer(process: subprocess.Popen[bytes]) -> bytes | None:
         return process.communicate(timeout=POLL_SECONDS)[0]
     except subprocess.TimeoutExpired:
         return None
+
+
+def options_of(profile: Mapping[str, Any]) -> AgentOptions:
+    """The options among the ``profile`` facts of a manifest; what is not there has its default.
+
+    All have their defaults where another version wrote them in another form.
+    """
+    try:
+        return msgspec.convert(profile, AgentOptions)
+    except msgspec.ValidationError:
+        return AgentOptions()

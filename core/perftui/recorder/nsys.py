@@ -16,8 +16,8 @@ from typing import TypeVar
 import msgspec
 import psutil
 
-from perftui.recorder.nsys import under_nsys
-from perftui.recorder.process.training import Command, StartError, Training, no_start
+from perftui.recorder import under_nsys
+from perftui.recorder.training import Command, StartError, Training, no_start
 from perftui.run.layout import PRIVATE_MODE, RunLayout
 
 OLDEST = 2021

@@ -1,1 +1,0 @@
-"""The journals of a run that the recorder writes."""

@@ -1,1 +1,0 @@
-"""Several recorders of one run, on one host or many."""

@@ -1,1 +1,0 @@
-"""Trainings below Nsight Systems."""

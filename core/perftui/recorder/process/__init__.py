@@ -1,1 +1,0 @@
-"""The processes of a training: starting, watching and ending them."""

@@ -1,1 +1,0 @@
-"""The spool of a run, through which its agents hand over data."""

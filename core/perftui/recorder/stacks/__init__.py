@@ -1,1 +1,0 @@
-"""Stack samples of the training and its data-loader workers."""

@@ -1,1 +1,0 @@
-"""Terminals, the keyboard and the script's output."""

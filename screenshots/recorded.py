@@ -17,10 +17,10 @@ from perftui.experiments.rerun import rerun_launch
 from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import options
 from perftui.recorder.launch import Launch, start
+from perftui.run.columns import STACK_RATE
+from perftui.run.control import STOP, request
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader, RunSnapshot
-from perftui.run.requests import STOP, request
-from perftui.run.stack_samples import STACK_RATE
 from perftui.wire.spool import AgentOptions
 from perftui_tui import demo
 

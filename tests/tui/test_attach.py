@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from perftui.recorder.launch import Launch, start
+from perftui.run.control import STOP, request
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status, wait_until_over
 from perftui.run.reader import RunReader
-from perftui.run.requests import STOP, request
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
 from tests.terminal import Terminal

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from perftui.run.columns import STACK_RATE
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import read_manifest, write_manifest
-from perftui.run.stack_samples import STACK_RATE
 from perftui.trace.ncu import KernelMetrics
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main

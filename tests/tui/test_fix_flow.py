@@ -10,9 +10,9 @@ from textual.pilot import Pilot
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.fixes.model import FixOption
 from perftui.recorder.launch import Launch
+from perftui.run.control import take_requests
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Override, Status
-from perftui.run.requests import take_requests
 from perftui_tui.app import PerftuiApp
 from perftui_tui.dialogs.fix import NOT_MEASURED
 from perftui_tui.look.rows import CONTINUED, plain, width

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from textual.binding import Binding
 
+from perftui.run.control import take_requests
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status, StopReason
-from perftui.run.requests import take_requests
 from perftui_tui.app import PerftuiApp
 from perftui_tui.dialogs.help import help_rows
 from perftui_tui.keys.keymap import bindings, keys_of, keys_on

@@ -12,9 +12,9 @@ from perftui.experiments.proof import keep_proof, read_proof
 from perftui.experiments.trial_runs import TrialError
 from perftui.facts.fact import Facts, UnknownError
 from perftui.fixes.workers import with_workers
+from perftui.run.control import take_requests
 from perftui.run.layout import RunLayout, trials_of
 from perftui.run.reader import RunReader
-from perftui.run.requests import take_requests
 from perftui_tui.app import PerftuiApp
 from perftui_tui.commands.achieved import achieved
 from perftui_tui.look.rows import plain

@@ -9,9 +9,9 @@ import pytest
 from textual.pilot import Pilot
 
 from perftui.recorder.launch import Launch
+from perftui.run.control import take_requests
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import read_manifest, write_manifest
-from perftui.run.requests import take_requests
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import ENDED, write_run
 

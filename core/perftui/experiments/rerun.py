@@ -12,11 +12,11 @@ from perftui.fixes.apply import check_unchanged, patch_store
 from perftui.fixes.model import FixOption, Patch
 from perftui.recorder.environment import options_of
 from perftui.recorder.launch import Launch
+from perftui.run.columns import stack_rate_of
 from perftui.run.files import replace_file
 from perftui.run.manifest import Expected, Override
 from perftui.run.origin import check_run
 from perftui.run.reader import RunSnapshot
-from perftui.run.stack_samples import stack_rate_of
 
 
 def source_override(run: RunSnapshot, option: FixOption) -> Override:

@@ -21,10 +21,10 @@ from perftui.facts.gpu.cards import Card, cards
 from perftui.facts.peak_memory import PeakMemory, peak_memory
 from perftui.facts.step.steps import steady_rows, steady_span, steady_step
 from perftui.recorder.launch import Launch, start
+from perftui.run.control import STOP, request
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, Status, StopReason, run_state, wait_until_over
 from perftui.run.reader import RunReader, RunSnapshot
-from perftui.run.requests import STOP, request
 
 RUN_SECONDS = 5.0
 """Steady time of each run, where the training is long enough."""

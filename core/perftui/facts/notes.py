@@ -12,8 +12,8 @@ from perftui.facts.step.own_cost import cost_text, over_budget, overhead_budget,
 from perftui.facts.step.steps import TRAIN, activity, step_breakdown, step_kind
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.facts.step.unprofiled import DISAGREES
+from perftui.run.columns import NO_STACKS
 from perftui.run.reader import RankSnapshot, RunSnapshot
-from perftui.run.stack_samples import NO_STACKS
 
 MOST_MESSAGES = 20
 """Messages that are passed on: a fault in every step would repeat the same for ever."""

@@ -24,7 +24,8 @@ import psutil
 
 import perftui
 from perftui.recorder.environment import reap, start_in_run
-from perftui.run.heartbeat import SILENT_SECONDS, silent_seconds
+from perftui.run.columns import STACK_RATE_KEY
+from perftui.run.control import SILENT_SECONDS, STOP, request, silent_seconds
 from perftui.run.layout import PRIVATE_MODE, RunLayout, create_run_directory
 from perftui.run.manifest import (
     Expected,
@@ -38,8 +39,6 @@ from perftui.run.manifest import (
     write_manifest,
 )
 from perftui.run.origin import sign_run
-from perftui.run.requests import STOP, request
-from perftui.run.stack_samples import STACK_RATE_KEY
 from perftui.telemetry.cpu import cpu_governor, cpu_name
 from perftui.telemetry.gpu.nvml import driver_version
 from perftui.telemetry.limits import usable_cores, usable_memory

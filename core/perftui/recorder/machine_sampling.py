@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.sink import DownsamplingSink, LiveManifest
-from perftui.run.heartbeat import BEAT_SECONDS, Beat, read_beat, write_beat
+from perftui.run.control import BEAT_SECONDS, Beat, read_beat, write_beat
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import DATA_DISK, GPU_DEVICES, GPU_PROCESSES, NOT_SAMPLED, OTHER_PROGRAMS
-from perftui.telemetry.disk.data_disk import DataDisk
-from perftui.telemetry.gpu.processes import OtherProcesses
+from perftui.telemetry.data_disk import DataDisk
+from perftui.telemetry.gpu.nvml import OtherProcesses
 from perftui.telemetry.host_sources import Machine, look_around
-from perftui.telemetry.processes.usage import Roles
+from perftui.telemetry.processes import Roles
 from perftui.telemetry.source import Pace, Sampler
 from perftui.wire.spool import Spool
 

@@ -27,9 +27,9 @@ from perftui.recorder.stacks import (
     stays,
     worker_place,
 )
+from perftui.run.columns import LOCK_COLUMNS, STACK_COLUMNS, WORKER_STACK_COLUMNS
 from perftui.run.journal import Column
 from perftui.run.layout import RankLayout
-from perftui.run.stack_samples import LOCK_COLUMNS, STACK_COLUMNS, WORKER_STACK_COLUMNS
 
 GRACE = 10.0
 """Seconds beyond what was asked for after which it hangs: samples come at random moments."""

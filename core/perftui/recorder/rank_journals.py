@@ -19,9 +19,15 @@ from perftui.recorder.windows import (
     limit_windows,
     take_samples,
 )
-from perftui.run.columns import EVENT_COLUMNS, MEMORY_SNAPSHOT, PHASES, STEP_COLUMNS, STEP_TEXT
+from perftui.run.columns import (
+    EVENT_COLUMNS,
+    MEMORY_SNAPSHOT,
+    PHASES,
+    STACK_COLUMNS,
+    STEP_COLUMNS,
+    STEP_TEXT,
+)
 from perftui.run.layout import RankLayout
-from perftui.run.stack_samples import STACK_COLUMNS
 from perftui.wire.ring import DEVICE_FLAG, EVAL_FLAG, INFER_FLAG, PROFILED_FLAG
 from perftui.wire.spool import Spool
 

@@ -34,10 +34,10 @@ from perftui.recorder.training import (
     living,
     no_start,
 )
-from perftui.run.heartbeat import BEAT_SECONDS
+from perftui.run.columns import INNER_EVERY, NO_STACKS, stack_rate_of
+from perftui.run.control import BEAT_SECONDS
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status, StopReason, read_manifest, recorded_by_this_process
-from perftui.run.stack_samples import INNER_EVERY, NO_STACKS, stack_rate_of
 
 DRAIN_SECONDS = 0.25
 """Between two reads of the rings: with the second a step may wait for its last records, a

@@ -16,11 +16,11 @@ import msgspec
 
 from perftui.recorder.faults import FaultLog
 from perftui.run.aggregates import Aggregates, aggregates_of
+from perftui.run.columns import STACK_TEXT
 from perftui.run.files import replace_file
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.journal_table import Downsampled, Segments
 from perftui.run.manifest import Manifest, overwrite_manifest, write_manifest
-from perftui.run.stack_samples import STACK_TEXT
 from perftui.run.table import GrowingTable
 
 SEGMENT_BYTES = 8 * 1024 * 1024

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 import perftui
-from perftui.run.stack_samples import (
+from perftui.run.columns import (
     BACKWARD,
     COLLATE,
     COMPILE,

@@ -17,8 +17,8 @@ from perftui.recorder.recording import Recording
 from perftui.recorder.relay import Relay
 from perftui.recorder.terminal import Terminal
 from perftui.recorder.training import StartError, Training, no_start, start_as_job
+from perftui.run.control import CAPTURE, RESIZE, STOP, Request, take_requests
 from perftui.run.layout import RunLayout
-from perftui.run.requests import CAPTURE, RESIZE, STOP, Request, take_requests
 
 POLL = 0.02
 """Seconds between two checks where the platform cannot wait for signals with a limit (macOS)."""

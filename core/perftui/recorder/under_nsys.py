@@ -19,7 +19,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-
 STREAMS, STARTED, ENDED = "streams.json", "started.json", "ended.json"
 """Where the streams are, the command's process, and how it ended (negative for a signal)."""
 

@@ -16,7 +16,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.source.lines import stack_samples
 from perftui.report.output_text import printable
 from perftui.report.report import Report
-from perftui.run.stack_samples import STACK_RATE
+from perftui.run.columns import STACK_RATE
 from perftui.run.table import Table
 from perftui.trace.model import Trace
 

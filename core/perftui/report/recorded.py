@@ -14,10 +14,9 @@ from perftui.facts.gpu.memory import MemoryUse
 from perftui.facts.step.own_cost import OwnCost, cost_text, overhead_budget, recording_cost
 from perftui.recorder.environment import options_of
 from perftui.report.output_text import printable
-from perftui.run.columns import MEMORY_SNAPSHOT, NSYS_RANGE
+from perftui.run.columns import MEMORY_SNAPSHOT, NSYS_RANGE, stack_rate_of
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RankSnapshot, RunSnapshot
-from perftui.run.stack_samples import stack_rate_of
 
 REASONS = {
     "warm": "after the warm-up",

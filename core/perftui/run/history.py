@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from perftui.run.heartbeat import heard_label, is_elsewhere, silent_seconds
+from perftui.run.control import heard_label, is_elsewhere, silent_seconds
 from perftui.run.layout import RUNS_DIRECTORY, RunLayout, is_run_directory
 from perftui.run.manifest import Manifest, ManifestError, named, read_manifest, with_liveness
 

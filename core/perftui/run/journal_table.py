@@ -153,6 +153,9 @@ some 40 ms; a run of fewer steps than both together is judged from every one of 
 KEPT_SAMPLES = Kept(512, 7680)
 """Over an hour of newest samples, two a second: 13 MB at most for 100 columns."""
 
+KEPT_STACKS = Kept(4096, 32768)
+"""Over an hour of newest stacks at ten a second."""
+
 
 class JournalTable:
     """Follows the journal at ``path``. Without ``kept`` all its rows stay as they are.

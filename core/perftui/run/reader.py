@@ -1,27 +1,41 @@
-"""Reads a run directory that may still be growing, may be cut off, or may be old."""
+"""Reads a run directory that may still be growing, may be cut off, or may be old.
+
+What several recorders of one run wrote is merged into one snapshot.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
 from perftui.run.aggregates import NO_AGGREGATES, Aggregates
-from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS, STEP_TEXT, WORKER_COLUMNS
-from perftui.run.files import NewerError
-from perftui.run.heartbeat import Hearing, is_elsewhere, silence_note
-from perftui.run.journal import Column
-from perftui.run.journal_table import KEPT_SAMPLES, KEPT_STEPS, JournalTable
-from perftui.run.layout import RankLayout, RunLayout
-from perftui.run.manifest import Manifest, ManifestError, named, read_manifest, with_liveness
-from perftui.run.merge import merged
-from perftui.run.stack_samples import (
-    KEPT_STACKS,
+from perftui.run.columns import (
+    EVENT_COLUMNS,
     LOCK_COLUMNS,
     STACK_COLUMNS,
     STACK_TEXT,
+    STEP_COLUMNS,
+    STEP_TEXT,
+    WORKER_COLUMNS,
     WORKER_STACK_COLUMNS,
+)
+from perftui.run.control import Hearing, is_elsewhere, silence_note
+from perftui.run.files import NewerError
+from perftui.run.journal import Column
+from perftui.run.journal_table import KEPT_SAMPLES, KEPT_STACKS, KEPT_STEPS, JournalTable
+from perftui.run.layout import RankLayout, RunLayout
+from perftui.run.manifest import (
+    BY_HOST,
+    Manifest,
+    ManifestError,
+    Status,
+    named,
+    read_manifest,
+    with_liveness,
 )
 from perftui.run.table import Table
 
@@ -204,3 +218,105 @@ class RunReader:
 
 def _stack_table(path: Path, columns: Sequence[Column]) -> JournalTable:
     return JournalTable(path, columns, text=STACK_TEXT, kept=KEPT_STACKS)
+
+
+def merged(own: RunSnapshot, parts: Sequence[RunSnapshot]) -> RunSnapshot:
+    """The run that ``own`` began and ``parts`` joined: all ranks, and the machine of each host.
+
+    Of a host with several recorders the machine is sampled by one at a time; where it was sampled
+    by more, each moment counts once.
+    """
+    if not parts:
+        return own
+    every = (own, *parts)
+    ranks, notes = _ranks(every)
+    machines = {host: _samples(host, every) for host in {h for run in every for h in run.telemetry}}
+    return replace(
+        own,
+        manifest=_manifest(own.manifest, [part.manifest for part in parts], notes),
+        ranks=ranks,
+        telemetry={host: table for host, (table, _) in machines.items()},
+        downsampled={host: sums for host, (_, sums) in machines.items()},
+        skipped_lines=sum(run.skipped_lines for run in every),
+    )
+
+
+_Samples = tuple[Table, Aggregates]
+"""Samples of one machine: row by row, and summed."""
+
+
+def _samples(host: str, runs: Sequence[RunSnapshot]) -> _Samples:
+    """What the recorders on ``host`` have sampled one after the other."""
+    all_of_it = [
+        (run.telemetry[host], run.downsampled.get(host, NO_AGGREGATES))
+        for run in runs
+        if host in run.telemetry
+    ]
+    begun = [(table, sums) for table, sums in all_of_it if len(table)]
+    if not begun:
+        return all_of_it[0]
+    first, *later = sorted(begun, key=lambda one: float(one[0]["time"][0]))
+    return reduce(_followed, later, first)
+
+
+def _followed(before: _Samples, after: _Samples) -> _Samples:
+    """``before`` and what ``after`` has sampled later than that."""
+    (rows, sums), (later_rows, later_sums) = before, after
+    fresh = later_rows["time"] > rows["time"][-1]
+    if not fresh.any():
+        return before
+    # What overlaps is no longer there row by row, or is known already.
+    downsampled = sums.plus(later_sums) if fresh.all() else sums
+    return rows.then(later_rows.where(fresh)), downsampled
+
+
+def _ranks(runs: Sequence[RunSnapshot]) -> tuple[tuple[RankSnapshot, ...], list[str]]:
+    """All ranks by their numbers; where two recorders use one number, the later are counted on."""
+    found: dict[int, RankSnapshot] = {}
+    notes = []
+    for run in runs:
+        numbers = {one.rank for one in run.ranks}
+        shift = max(found) + 1 if numbers & found.keys() else 0
+        if shift:
+            notes.append(
+                f"{run.manifest.host}: rank {min(numbers)} is also used by another recorder; "
+                f"renumbered to {min(numbers) + shift}"
+            )
+        for one in run.ranks:
+            number = one.rank + shift
+            found[number] = replace(one, rank=number, shift=shift, host=run.manifest.host)
+    return tuple(found[number] for number in sorted(found)), notes
+
+
+def _manifest(own: Manifest, parts: Sequence[Manifest], notes: Sequence[str]) -> Manifest:
+    """The manifest of the first recorder with the notes of all: a run is over once all are."""
+    every_note = (*own.notes, *notes, *(note for part in parts for note in _notes_of(part)))
+    every = (own, *parts)
+    own = replace(own, profile={**own.profile, **_of_hosts(every)})
+    if own.status.is_over and not all(one.status.is_over for one in every):
+        return replace(own, status=Status.RUNNING, ended_ns=None, exit_code=None, notes=every_note)
+    ends = [one.ended_ns for one in every if one.ended_ns is not None]
+    ended = max(ends) if own.status.is_over and ends else own.ended_ns
+    return replace(own, ended_ns=ended, notes=every_note)
+
+
+def _of_hosts(every: Sequence[Manifest]) -> dict[str, dict[str, Any]]:
+    """What was noted of each host; where several recorders did, what the first of them noted."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in BY_HOST:
+        noted = [one.profile.get(name) for one in reversed(every)]
+        hosts = {host: what for one in noted if isinstance(one, dict) for host, what in one.items()}
+        if hosts:
+            found[name] = hosts
+    return found
+
+
+def _notes_of(part: Manifest) -> Iterator[str]:
+    for note in part.notes:
+        yield f"{part.host}: {note}"
+    if part.message:
+        yield f"{part.host}: could not be started: {part.message}"
+    elif part.status is Status.LOST:
+        yield f"{part.host}: its recorder died"
+    elif part.exit_code:
+        yield f"{part.host}: ended with exit code {part.exit_code}"

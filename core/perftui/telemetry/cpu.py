@@ -13,7 +13,7 @@ import psutil
 from perftui.run.journal import Column
 from perftui.telemetry.files import PROC, SYS, fields, names_in, number, numbers, read_or_empty
 from perftui.telemetry.limits import CGROUP_ROOT, OWN_CGROUP, cpu_groups, quota_of
-from perftui.telemetry.processes.usage import Roles
+from perftui.telemetry.processes import Roles
 from perftui.telemetry.source import Pace
 
 _STAT = "/proc/stat"

@@ -9,17 +9,13 @@ from types import ModuleType
 from typing import NamedTuple
 
 from perftui.run.journal import Column
-from perftui.telemetry import cpu, memory, network, pressure
-from perftui.telemetry.disk import data_disk, disks
-from perftui.telemetry.disk.data_disk import DataDiskSource, DataPlace
+from perftui.telemetry import contention, cpu, data_disk, disks, memory, network, processes
+from perftui.telemetry.contention import ContentionSource, PressureSource
+from perftui.telemetry.data_disk import DataDiskSource, DataPlace
 from perftui.telemetry.gpu.find import find_gpus, gpu_columns
 from perftui.telemetry.gpu.names import Gpu
-from perftui.telemetry.gpu.processes import ProcessSource
-from perftui.telemetry.pressure import PressureSource
-from perftui.telemetry.processes import contention
-from perftui.telemetry.processes import usage as processes
-from perftui.telemetry.processes.contention import ContentionSource
-from perftui.telemetry.processes.usage import ProcessTreeSource, Roles
+from perftui.telemetry.gpu.nvml import ProcessSource
+from perftui.telemetry.processes import ProcessTreeSource, Roles
 from perftui.telemetry.source import PartialSource, Source
 
 
@@ -32,9 +28,9 @@ class OfRun:
         self.pid = pid
         self.roles = roles
         self.processes = ProcessTreeSource(pid, roles, others)
-        self.contention = contention.ContentionSource(roles, self.processes.pids)
+        self.contention = ContentionSource(roles, self.processes.pids)
         self.place = DataPlace(pid, roles)
-        self.data_disk = data_disk.DataDiskSource(self.place)
+        self.data_disk = DataDiskSource(self.place)
 
 
 class HostSource(NamedTuple):
@@ -54,7 +50,7 @@ HOST_SOURCES: dict[str, tuple[HostSource, ...]] = {
         ),
         HostSource(cpu.FREQUENCY_COLUMNS, lambda _: cpu.FrequencySource()),
         HostSource(cpu.QUOTA_COLUMNS, lambda run: cpu.QuotaSource(run.pid, run.roles)),
-        HostSource((pressure.COLUMNS["cpu"],), lambda _: PressureSource("cpu")),
+        HostSource((contention.PRESSURE_COLUMNS["cpu"],), lambda _: PressureSource("cpu")),
     ),
     "Processes of the run": (
         HostSource(processes.PROCESS_COLUMNS, lambda run: run.processes),
@@ -68,13 +64,13 @@ HOST_SOURCES: dict[str, tuple[HostSource, ...]] = {
             lambda _: memory.MemorySource(),
         ),
         HostSource(memory.SHARED_COLUMNS, lambda _: memory.SharedMemorySource()),
-        HostSource((pressure.COLUMNS["memory"],), lambda _: PressureSource("memory")),
+        HostSource((contention.PRESSURE_COLUMNS["memory"],), lambda _: PressureSource("memory")),
     ),
     "Disk": (
         HostSource(disks.DISK_COLUMNS, lambda _: disks.DiskSource()),
         HostSource(data_disk.DATA_DISK_COLUMNS, lambda run: run.data_disk),
         HostSource(data_disk.NFS_COLUMNS, lambda run: data_disk.NfsSource(run.place)),
-        HostSource((pressure.COLUMNS["io"],), lambda _: PressureSource("io")),
+        HostSource((contention.PRESSURE_COLUMNS["io"],), lambda _: PressureSource("io")),
     ),
     "Network": (
         HostSource(

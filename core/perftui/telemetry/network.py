@@ -5,7 +5,7 @@ from __future__ import annotations
 import psutil
 
 from perftui.run.journal import Column
-from perftui.telemetry.disk.disks import RealDevices
+from perftui.telemetry.disks import RealDevices
 from perftui.telemetry.files import PROC, SYS, names_in, number, read_or_empty
 from perftui.telemetry.source import Pace, Rate, Rates
 

@@ -9,7 +9,7 @@ from typing import Any
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
-from perftui.run.stack_samples import STACK_COLUMNS, STACK_TEXT
+from perftui.run.columns import STACK_COLUMNS, STACK_TEXT
 from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import MS, event_table, make_run
 from tests.core.diagnosis.stories import found

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Finding
 from perftui.facts.fact import Facts
-from perftui.run.columns import EVENT_COLUMNS
+from perftui.run.columns import EVENT_COLUMNS, STACK_COLUMNS, STACK_TEXT
 from perftui.run.reader import RunSnapshot
-from perftui.run.stack_samples import STACK_COLUMNS, STACK_TEXT
 from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import MS, make_run
 

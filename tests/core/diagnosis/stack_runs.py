@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from perftui.run.columns import STACK_COLUMNS, STACK_TEXT
 from perftui.run.reader import RunSnapshot
-from perftui.run.stack_samples import STACK_COLUMNS, STACK_TEXT
 from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import MS, make_run, step_table
 

@@ -12,7 +12,7 @@ import pytest
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Facts
-from perftui.run.stack_samples import STACK_COLUMNS, STACK_TEXT
+from perftui.run.columns import STACK_COLUMNS, STACK_TEXT
 from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import MS, ON_GPU, joined, make_run, step_table
 from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, found, training

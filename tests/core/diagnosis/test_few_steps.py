@@ -8,8 +8,8 @@ from perftui.facts.notes import notes
 from perftui.report.report import make_report
 from perftui.report.subject import Subject
 from perftui.report.text import render
+from perftui.run.columns import BACKWARD
 from perftui.run.manifest import Status
-from perftui.run.stack_samples import BACKWARD
 from tests.core.diagnosis.runs import MS, make_run, step_table
 from tests.core.diagnosis.script_runs import Seen, judged, reason, run_of, source_of, told
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from perftui.diagnosis.model import Severity
 from perftui.facts.step.growth import trend
-from perftui.run.columns import PHASES, STEP_COLUMNS
+from perftui.run.columns import FORWARD, PHASES, STEP_COLUMNS
 from perftui.run.journal import Column
-from perftui.run.stack_samples import FORWARD
 from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import MS, step_table
 from tests.core.diagnosis.script_runs import Seen, reason, run_of, said, source_of, told

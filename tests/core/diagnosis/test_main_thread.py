@@ -26,7 +26,7 @@ from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject
 from perftui.report.text import render
-from perftui.run.stack_samples import NO_STACKS
+from perftui.run.columns import NO_STACKS
 from perftui.trace.model import NONE, Int64
 from tests.core.diagnosis.runs import MS
 from tests.core.diagnosis.stack_runs import ORIGIN, RATE, at_wall, run_with, stack_table

@@ -9,8 +9,8 @@ from perftui.diagnosis.model import Confidence, Finding, Severity
 from perftui.facts.fact import Facts
 from perftui.facts.source.line_words import saves, words_of
 from perftui.facts.step.judged_step import judged_step
+from perftui.run.columns import FORWARD, OPTIMIZER
 from perftui.run.reader import RunSnapshot
-from perftui.run.stack_samples import FORWARD, OPTIMIZER
 from tests.core.diagnosis.runs import MS, step_table
 from tests.core.diagnosis.script_runs import Seen, judged, reason, run_of, said, source_of, told
 from tests.core.diagnosis.stories import training

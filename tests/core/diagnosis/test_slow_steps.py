@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from perftui.diagnosis.model import Severity
-from perftui.run.columns import EVENT_COLUMNS
+from perftui.run.columns import COMPILE, EVENT_COLUMNS, FORWARD, SAVE
 from perftui.run.reader import RunSnapshot
-from perftui.run.stack_samples import COMPILE, FORWARD, SAVE
 from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import MS, event_table, joined, step_table, telemetry_table
 from tests.core.diagnosis.script_runs import (

@@ -8,7 +8,7 @@ from perftui.diagnosis.model import Confidence, Severity
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.step.phase_shares import phase_shares
 from perftui.facts.step.trace_steps import trace_steps
-from perftui.run.stack_samples import BACKWARD, FORWARD
+from perftui.run.columns import BACKWARD, FORWARD
 from tests.core.diagnosis.runs import MS, ON_GPU, make_run, step_table, telemetry_table
 from tests.core.diagnosis.script_runs import Seen, run_of
 from tests.core.diagnosis.stories import (

@@ -19,8 +19,8 @@ from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject
 from perftui.report.text import render
+from perftui.run.columns import STACK_COLUMNS, STACK_TEXT, WORKER_STACK_COLUMNS
 from perftui.run.reader import RunSnapshot
-from perftui.run.stack_samples import STACK_COLUMNS, STACK_TEXT, WORKER_STACK_COLUMNS
 from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import MS, event_table, facts_of, make_run, step_table, worker_table
 from tests.described import described

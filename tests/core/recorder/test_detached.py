@@ -19,8 +19,8 @@ import pytest
 
 from perftui.recorder import environment, launch
 from perftui.recorder.launch import Launch
+from perftui.run.control import request
 from perftui.run.manifest import Override, Status, StopReason, read_manifest
-from perftui.run.requests import request
 
 Starter = Any
 """``Starter`` of this directory's conftest, which cannot be imported by name."""

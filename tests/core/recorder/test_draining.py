@@ -16,8 +16,8 @@ import pytest
 from perftui.facts.fact import Facts
 from perftui.facts.notes import notes, problems
 from perftui.run.columns import PHASES
+from perftui.run.control import request
 from perftui.run.reader import RunReader, RunSnapshot
-from perftui.run.requests import request
 
 Starter = Any
 """``Starter`` of this directory's conftest, which cannot be imported by name."""

@@ -25,7 +25,7 @@ from perftui.recorder.machine_sampling import (
     others_here,
 )
 from perftui.recorder.sink import LiveManifest
-from perftui.run.heartbeat import Beat, write_beat
+from perftui.run.control import Beat, write_beat
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import (

@@ -15,7 +15,15 @@ import pytest
 from perftui.recorder import launch as joining
 from perftui.recorder.launch import JOIN_VARIABLE, Launch, make_or_merge, merge_key, prepare
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.heartbeat import SILENT_SECONDS, Beat, write_beat
+from perftui.run.control import (
+    CAPTURE,
+    RESIZE,
+    SILENT_SECONDS,
+    Beat,
+    request,
+    take_requests,
+    write_beat,
+)
 from perftui.run.history import list_runs
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory
@@ -28,7 +36,6 @@ from perftui.run.manifest import (
     write_manifest,
 )
 from perftui.run.reader import RunReader
-from perftui.run.requests import CAPTURE, RESIZE, request, take_requests
 
 AGENT = Path(__file__).with_name("fake_agent.py")
 SLURM = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"}

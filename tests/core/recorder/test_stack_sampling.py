@@ -24,10 +24,10 @@ from perftui.recorder.pyspy import (
     TrainingOrder,
     WorkerOrder,
 )
+from perftui.run.columns import STACK_COLUMNS, STACK_TEXT
 from perftui.run.journal import JournalReader
 from perftui.run.journal_table import JournalTable, Segments
 from perftui.run.layout import RankLayout
-from perftui.run.stack_samples import STACK_COLUMNS, STACK_TEXT
 
 pytestmark = pytest.mark.subprocess
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from perftui.report.folded_stacks import NoStacksError, folded_text, frame, render
 from perftui.report.report import make_report
 from perftui.report.subject import Subject, load_subject
+from perftui.run.columns import STACK_COLUMNS, WORKER_STACK_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout
-from perftui.run.stack_samples import STACK_COLUMNS, WORKER_STACK_COLUMNS
 from tests.core.report.test_report import write_run
 from tests.traces.builder import TraceBuilder, ms, us
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from perftui.run.control import LARGEST, Request, request, take_requests
 from perftui.run.layout import RunLayout, create_run_directory
-from perftui.run.requests import LARGEST, Request, request, take_requests
 
 
 @pytest.fixture

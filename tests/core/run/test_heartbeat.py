@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from perftui.run import heartbeat
-from perftui.run.heartbeat import Beat, Hearing, heard_label, read_beat, silent_seconds, write_beat
+from perftui.run import control
+from perftui.run.control import Beat, Hearing, heard_label, read_beat, silent_seconds, write_beat
 from perftui.run.history import entry_of, list_runs, recorded_where
 from perftui.run.layout import create_run_directory
 from perftui.run.manifest import Manifest, Status, write_manifest
@@ -66,7 +66,7 @@ def test_who_follows_a_run_goes_by_his_own_clock(
     path = tmp_path / "heartbeat.json"
     ours = iter([100.0, 160.0, 200.0, 260.0])
     clocks = SimpleNamespace(monotonic=lambda: next(ours), time_ns=lambda: NOW)
-    monkeypatch.setattr(heartbeat, "time", clocks)
+    monkeypatch.setattr(control, "time", clocks)
     hearing = Hearing(path)
     hearing.poll()
     assert hearing.silent is None

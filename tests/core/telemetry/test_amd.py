@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from perftui.telemetry.gpu.amd import AMD_FIELDS
-from perftui.telemetry.gpu.find import Gpus, find_gpus, other_vendors
-from perftui.telemetry.gpu.metrics import METRICS
+from perftui.telemetry.gpu.find import AMD_FIELDS, Gpus, find_gpus, other_vendors
+from perftui.telemetry.gpu.names import METRICS
 from tests.core.telemetry.fake_nvml import Driver, nvml_of
 
 pytestmark = pytest.mark.usefixtures("quick")

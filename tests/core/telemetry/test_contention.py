@@ -6,8 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-from perftui.telemetry.processes.contention import ContentionSource
-from perftui.telemetry.processes.usage import Roles
+from perftui.telemetry.contention import ContentionSource
+from perftui.telemetry.processes import Roles
 
 SECOND = 1_000_000_000
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from perftui.telemetry import cpu, limits
 from perftui.telemetry.cpu import CpuSource, FrequencySource, QuotaSource
-from perftui.telemetry.processes.usage import Roles
+from perftui.telemetry.processes import Roles
 from tests.telemetry_given import ASLEEP, names_of, running, sampled, write
 
 Times = namedtuple("Times", "user system idle")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.telemetry.disk.data_disk import (
+from perftui.telemetry.data_disk import (
     DATA_DISK_COLUMNS,
     DIRECTORY,
     OPEN_FILES,
@@ -21,7 +21,7 @@ from perftui.telemetry.disk.data_disk import (
     files_read,
 )
 from perftui.telemetry.files import Mount, mount_holding, mounts_in
-from perftui.telemetry.processes.usage import Roles
+from perftui.telemetry.processes import Roles
 from tests.telemetry_given import names_of, running, sampled, write
 
 MOUNTS = (

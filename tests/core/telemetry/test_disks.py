@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.telemetry.disk.data_disk import counted_disk
-from perftui.telemetry.disk.disks import (
+from perftui.telemetry.data_disk import counted_disk
+from perftui.telemetry.disks import (
     COUNTED,
     DISK_COLUMNS,
     DiskCounters,

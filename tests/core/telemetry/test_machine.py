@@ -9,7 +9,7 @@ import time
 import pytest
 
 from perftui.telemetry.host_sources import host_columns, look_around
-from perftui.telemetry.processes.usage import Roles
+from perftui.telemetry.processes import Roles
 from perftui.telemetry.source import Sampler
 
 

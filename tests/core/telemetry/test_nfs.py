@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.telemetry.disk.data_disk import (
+from perftui.telemetry.data_disk import (
     OPEN_FILES,
     DataPlace,
     NfsCounters,

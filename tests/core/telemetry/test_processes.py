@@ -15,8 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.telemetry.processes.reading import Portable, Proc, ProcessReading, has_process_lists
-from perftui.telemetry.processes.usage import PROCESS_COLUMNS, ROLES, ProcessTreeSource, Roles
+from perftui.telemetry.processes import (
+    PROCESS_COLUMNS,
+    ROLES,
+    Portable,
+    Proc,
+    ProcessReading,
+    ProcessTreeSource,
+    Roles,
+    has_process_lists,
+)
 from tests.telemetry_given import ASLEEP, BUSY, names_of, running, sampled, stat_line, write
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -68,8 +76,8 @@ def test_counters_of_a_process(tmp_path: Path) -> None:
 def test_any_line_is_read_as_a_process_or_as_none(content: bytes) -> None:
     with pytest.MonkeyPatch.context() as patched:
         for name in ("read_or_empty", "record"):
-            patched.setattr(f"perftui.telemetry.processes.reading.{name}", lambda _path: content)
-        patched.setattr("perftui.telemetry.processes.reading.names_in", lambda _path: ["8"])
+            patched.setattr(f"perftui.telemetry.processes.{name}", lambda _path: content)
+        patched.setattr("perftui.telemetry.processes.names_in", lambda _path: ["8"])
         reading = Proc().read(8)
         assert 8 not in Proc().below(8)
     assert reading is None or reading.cpu >= 0

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.run.journal import Column
-from perftui.telemetry.pressure import PressureSource
+from perftui.telemetry.contention import PressureSource
 from perftui.telemetry.source import Rate, Sampler
 
 

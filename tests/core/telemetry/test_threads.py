@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.telemetry.processes.contention import THREAD_COLUMNS, ThreadSource
-from perftui.telemetry.processes.usage import ProcessTreeSource, Roles
+from perftui.telemetry.contention import THREAD_COLUMNS, ThreadSource
+from perftui.telemetry.processes import ProcessTreeSource, Roles
 from tests.telemetry_given import BUSY, names_of, running, sampled, write
 
 MS = 1_000_000
@@ -89,7 +89,7 @@ def test_threads_that_end_or_whose_number_is_used_again_make_no_jump(tmp_path: P
 def test_any_file_is_read_as_a_thread_or_as_none(before: bytes, after: bytes) -> None:
     contents = {"/p/10/task/10/schedstat": before}
     with pytest.MonkeyPatch.context() as patched:
-        module = "perftui.telemetry.processes.contention"
+        module = "perftui.telemetry.contention"
         patched.setattr(f"{module}.record", lambda path: contents.get(path, b""))
         patched.setattr(f"{module}.why_unreadable", lambda _path: "")
         source = ThreadSource(lambda: Roles(frozenset([10])), "/p")

@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.sink import DownsamplingSink
 from perftui.telemetry.host_sources import look_around
-from perftui.telemetry.processes.usage import Roles
+from perftui.telemetry.processes import Roles
 from perftui.telemetry.source import Sampler, Source
 
 WORKER = "import time; held = bytearray(50_000_000); print('up', flush=True); time.sleep(1e6)"

@@ -12,7 +12,7 @@ from perftui.recorder.faults import FaultLog
 from perftui.recorder.sink import DownsamplingSink
 from perftui.run.layout import create_run_directory
 from perftui.run.manifest import Manifest, write_manifest
-from perftui.telemetry.processes.usage import PROCESS_COLUMNS
+from perftui.telemetry.processes import PROCESS_COLUMNS
 from perftui.telemetry.source import TIME
 from perftui.wire import ring as rings
 from perftui.wire.spool import Spool

@@ -30,7 +30,7 @@ class RecorderRequests:
 
     def capture(self, snapshot: Snapshot) -> None:
         """Ask for a window."""
-        from perftui.run.requests import CAPTURE
+        from perftui.run.control import CAPTURE
 
         if self._request(CAPTURE):
             self._windows_awaited = _window_count(snapshot)
@@ -40,8 +40,8 @@ class RecorderRequests:
 
     def stop(self) -> None:
         """Ask for an interrupt of the training that is our own, whichever is on screen."""
+        from perftui.run.control import STOP
         from perftui.run.manifest import StopReason
-        from perftui.run.requests import STOP
 
         self._request(STOP, self._app.own, reason=StopReason.USER)
 
@@ -57,7 +57,7 @@ class RecorderRequests:
         self._send_size()
 
     def _send_size(self) -> None:
-        from perftui.run.requests import RESIZE
+        from perftui.run.control import RESIZE
 
         size, newest = self._size, self._app.newest
         if size is None or size == self._sent_size or newest is None or newest.run is None:
@@ -68,8 +68,8 @@ class RecorderRequests:
 
     def _request(self, kind: str, root: Path | None = None, **data: int | str) -> bool:
         """Write a request for the recorder; False, with a warning, where that fails."""
+        from perftui.run.control import request
         from perftui.run.layout import RunLayout
-        from perftui.run.requests import request
 
         try:
             request(RunLayout(root or self._app.target), kind, **data)

@@ -9,10 +9,10 @@ from pathlib import Path
 from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
 from perftui.fixes.model import FixOption
 from perftui.recorder.launch import start
+from perftui.run.control import STOP, request
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import StopReason, run_state, wait_until_over
 from perftui.run.reader import RunSnapshot
-from perftui.run.requests import STOP, request
 
 STOP_SECONDS = 60.0
 """How long a training may take to stop: it may be saving a checkpoint."""

@@ -289,9 +289,9 @@ class Trials:
 
     def _leave_running(self, root: Path) -> None:
         """The app was left while the run was being started: what is printed on exit is about it."""
+        from perftui.run.control import STOP, request
         from perftui.run.layout import RunLayout
         from perftui.run.manifest import StopReason
-        from perftui.run.requests import STOP, request
 
         self._app.target = self._app.own = root
         if self._app.is_stopping:

@@ -28,9 +28,9 @@ def diagnose(line: CommandLine) -> int:
         UsageError: it cannot be started.
     """
     from perftui.recorder.launch import start
+    from perftui.run.control import STOP, request
     from perftui.run.layout import RunLayout
     from perftui.run.manifest import StopReason, wait_until_over
-    from perftui.run.requests import STOP, request
 
     launch = launch_again(line) if line.action == AGAIN else launch_of(line)
     try:

@@ -72,8 +72,8 @@ def launch_of(line: CommandLine) -> Launch:
         UsageError: the script, the interpreter or the command is not there.
     """
     from perftui.recorder.launch import Launch
+    from perftui.run.columns import STACK_RATE
     from perftui.run.layout import RUNS_DIRECTORY
-    from perftui.run.stack_samples import STACK_RATE
 
     here = Path.cwd()
     if line.action == "command":

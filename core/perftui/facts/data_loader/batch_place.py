@@ -21,7 +21,7 @@ from perftui.facts.source.lines import (
 )
 from perftui.facts.step.steady import Mask
 from perftui.facts.step.steps import steady_span
-from perftui.run.stack_samples import COLLATE, FETCH
+from perftui.run.columns import COLLATE, FETCH
 from perftui.run.table import Table
 from perftui.trace.model import Int64
 from perftui.trace.text import printable

@@ -10,7 +10,7 @@ from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, fact
 from perftui.facts.source.lines import FEWEST_SAMPLES, LinesByTime, lines_by_time
 from perftui.facts.step.steps import steady_span
-from perftui.run.stack_samples import COLLATE, FETCH, WAIT
+from perftui.run.columns import COLLATE, FETCH, WAIT
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from perftui.facts.source.moments import moments_of
 from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.steps import EVAL, TRAIN, count_of, step_kind
 from perftui.facts.step.uneven_steps import EVALUATING, slow_steps
-from perftui.run.stack_samples import FORWARD
+from perftui.run.columns import FORWARD
 from perftui.run.table import Table
 
 FEWEST_INSIDE = 2

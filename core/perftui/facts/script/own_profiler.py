@@ -16,7 +16,7 @@ from perftui.facts.source.lines import (
     steady_held,
 )
 from perftui.facts.source.moments import FEWEST_MOMENTS
-from perftui.run.stack_samples import PROFILE
+from perftui.run.columns import PROFILE
 
 _PROFILES = re.compile(
     r"torch/profiler/\w+\.py:|torch/autograd/profiler\.py:\d+ (profile|Kineto)\b"

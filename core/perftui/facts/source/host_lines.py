@@ -13,7 +13,7 @@ from perftui.facts.gpu.gaps import certain, source_line
 from perftui.facts.place import Place
 from perftui.facts.source.lines import LineShare, lines_by_time, stack_samples
 from perftui.facts.step.steps import steady_rows
-from perftui.run.stack_samples import COLLATE, FETCH
+from perftui.run.columns import COLLATE, FETCH
 from perftui.run.table import Table
 from perftui.trace.model import Int64, Mask, Trace
 

@@ -15,7 +15,7 @@ import numpy as np
 from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import run_is_over, steady_rows, steady_step, step_kind
-from perftui.run.stack_samples import COLLATE, FETCH, stack_rate_of
+from perftui.run.columns import COLLATE, FETCH, stack_rate_of
 from perftui.run.table import Table
 from perftui.trace.model import Int64
 from perftui.trace.text import printable

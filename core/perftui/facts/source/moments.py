@@ -22,7 +22,7 @@ from perftui.facts.source.lines import (
     steady_held,
 )
 from perftui.facts.step.steady import Mask
-from perftui.run.stack_samples import BACKWARD, COMPILE, FORWARD, OPTIMIZER, PROFILE, SAVE
+from perftui.run.columns import BACKWARD, COMPILE, FORWARD, OPTIMIZER, PROFILE, SAVE
 from perftui.run.table import Table
 from perftui.trace.model import Int64
 

@@ -41,9 +41,9 @@ from perftui.facts.source.source_search import in_own_files, own_files
 from perftui.facts.step.judged_step import PYTHON_IN, STAGES, judged_step
 from perftui.facts.step.steady import Mask
 from perftui.facts.step.trace_steps import trace_steps
-from perftui.run.stack_samples import BACKWARD as BACKWARD_SAMPLE
-from perftui.run.stack_samples import FORWARD, OPTIMIZER
-from perftui.run.stack_samples import STAGES as SAMPLED_STAGES
+from perftui.run.columns import BACKWARD as BACKWARD_SAMPLE
+from perftui.run.columns import FORWARD, OPTIMIZER
+from perftui.run.columns import STAGES as SAMPLED_STAGES
 from perftui.run.table import Table
 from perftui.script.program import tree_of
 from perftui.script.training import trained_variables

@@ -16,7 +16,7 @@ from perftui.facts.step.steps import LONG_RUN_NS, steady_step, step_breakdown
 from perftui.facts.step.trace_complete import complete, drives_device, no_kernels
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.facts.step.unprofiled import unprofiled
-from perftui.run.stack_samples import BACKWARD, COLLATE, FETCH, FORWARD, OPTIMIZER
+from perftui.run.columns import BACKWARD, COLLATE, FETCH, FORWARD, OPTIMIZER
 
 MUCH_IDLE = 0.1
 """Share of the step from which on idle time is the question, and has to be known."""

@@ -13,8 +13,7 @@ from perftui.facts.source.lines import LinesByTime
 from perftui.facts.source.moments import moments
 from perftui.facts.step.steady import Mask, median, usual_distance
 from perftui.facts.step.steps import MANY_STEPS, steady_rows
-from perftui.run.columns import PHASES
-from perftui.run.stack_samples import COMPILE, PROFILE, SAVE
+from perftui.run.columns import COMPILE, PHASES, PROFILE, SAVE
 from perftui.run.table import Table
 from perftui.trace.model import Int64
 

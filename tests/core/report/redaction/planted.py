@@ -11,10 +11,9 @@ from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
 from perftui.facts.place import Place
 from perftui.report.report import Report, make_report
 from perftui.report.subject import load_subject
-from perftui.run.columns import EVENT_COLUMNS
+from perftui.run.columns import EVENT_COLUMNS, STACK_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout
-from perftui.run.stack_samples import STACK_COLUMNS
 from tests.traces.builder import TraceBuilder, ms
 from tests.tui.recorded import ENDED, SECOND, START, write_run
 

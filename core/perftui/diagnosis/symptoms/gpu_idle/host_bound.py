@@ -26,7 +26,7 @@ from perftui.facts.source.moments import moments
 from perftui.facts.source.operator_lines import forward_lines, with_line
 from perftui.facts.step.judged_step import JudgedStep, judged_step
 from perftui.facts.step.trace_steps import TraceSteps
-from perftui.run.stack_samples import FORWARD
+from perftui.run.columns import FORWARD
 from perftui.trace.model import Int64
 
 MANY_KERNELS = 100

@@ -40,7 +40,7 @@ from perftui.facts.step.phase_shares import phase_shares, unmarked_operators
 from perftui.facts.step.steady import Mask
 from perftui.facts.step.steps import steady_step
 from perftui.facts.step.uneven_steps import slow_steps
-from perftui.run.stack_samples import COMPILE, PROFILE, SAVE
+from perftui.run.columns import COMPILE, PROFILE, SAVE
 from perftui.trace.model import NONE
 
 NOT_OWN = (COMPILE, SAVE, PROFILE)

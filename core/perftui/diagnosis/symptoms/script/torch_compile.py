@@ -22,7 +22,7 @@ from perftui.facts.source.moments import FEWEST_MOMENTS, MOSTLY_OTHERS, moments
 from perftui.facts.source.source_search import matching_line
 from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
 from perftui.facts.step.steps import run_is_over, steady_rows, steady_step, step_count
-from perftui.run.stack_samples import COMPILE
+from perftui.run.columns import COMPILE
 from perftui.trace.model import Int64
 from perftui.trace.text import printable
 

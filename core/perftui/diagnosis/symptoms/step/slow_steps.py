@@ -26,11 +26,10 @@ from perftui.facts.step.judged_step import HOST_AT_WORK, judged_step
 from perftui.facts.step.steady import Mask, median
 from perftui.facts.step.steps import MANY_STEPS, run_is_over, steady_step
 from perftui.facts.step.uneven_steps import SlowSteps, slow_steps
-from perftui.run.columns import phase_name
+from perftui.run.columns import SAVE, phase_name
 from perftui.run.files import UnreadableError
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, ManifestError, read_manifest
-from perftui.run.stack_samples import SAVE
 from perftui.trace.text import printable
 
 LEAST_NAMED = 0.4

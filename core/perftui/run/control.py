@@ -1,23 +1,101 @@
-"""A sign of life of a recorder, for readers on other hosts, who cannot ask for its process.
+"""What viewers and the recorder tell each other through files of the run.
 
-Clocks of hosts differ and network disks show a file late, so no age is exact: whoever follows a run
-goes by when the count changed on his own clock, whoever looks once by the more recent of the time
-in the file and the time of the file, which are of two clocks as a rule.
-"""
+Requests go from a viewer to the recorder, one small file each. Signs of life are for readers on
+other hosts, who cannot ask for the recorder's process: clocks of hosts differ and network disks
+show a file late, so no age is exact. Whoever follows a run goes by when the count changed on his
+own clock, whoever looks once by the more recent of the time in the file and the time of the file,
+which are of two clocks as a rule."""
 
 from __future__ import annotations
 
 import os
 import socket
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from perftui.run.files import UnreadableError, decode_versioned, read_regular
+from perftui.run.files import (
+    DAMAGE,
+    UnreadableError,
+    decode_versioned,
+    open_regular,
+    read_regular,
+    replace_file,
+)
+from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest
 
-SCHEMA = 1
+CAPTURE = "capture"
+"""Profile a window now."""
+
+STOP = "stop"
+"""End the training: SIGINT, then SIGTERM, then SIGKILL. Asking again goes on at once. ``reason`` is
+the value of a ``StopReason``."""
+
+RESIZE = "resize"
+"""Give the script's terminal ``rows`` and ``columns``."""
+
+KINDS = (CAPTURE, STOP, RESIZE)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a viewer asks for."""
+
+    kind: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+def request(layout: RunLayout, kind: str, **data: Any) -> Path:
+    """Ask the recorder of a run for something; returns at once, the recorder serves it soon.
+
+    A window or the end is asked of all recorders of the run.
+
+    Raises:
+        ValueError: there is no request of that kind.
+        OSError: the run directory cannot be written.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"no request is called {kind!r}; there are {', '.join(KINDS)}")
+    # Names sort by time, so that requests are served in the order in which they were made.
+    if kind in (CAPTURE, STOP):
+        for part in layout.parts():
+            request(part, kind, **data)
+    path = layout.control / f"{time.time_ns():020d}-{os.getpid()}-{kind}.json"
+    replace_file(path, msgspec.json.encode(Request(kind, data)))
+    return path
+
+
+LARGEST = 1024 * 1024
+"""Bytes of a request; what is larger is damaged."""
+
+
+def take_requests(layout: RunLayout) -> list[Request]:
+    """Remove and return what was asked for, oldest first; damaged files are only removed.
+
+    A file that cannot be read or removed is passed over.
+
+    Raises:
+        OSError: the directory cannot be listed; what was asked for stays there.
+    """
+    paths = sorted(layout.control.glob("*.json"))
+    return [request for path in paths if (request := _take(path)) is not None]
+
+
+def _take(path: Path) -> Request | None:
+    try:
+        with open_regular(path) as file:
+            content = file.read(LARGEST)
+        path.unlink()
+        return msgspec.json.decode(content, type=Request)
+    except (OSError, *DAMAGE):
+        return None
+
+
+BEAT_SCHEMA = 1
 
 BEAT_SECONDS = 5.0
 """Between two signs of life: each is one small write to what may be a slow network disk."""
@@ -45,7 +123,7 @@ class Beat(msgspec.Struct, frozen=True):
     """The training it records; None once that has ended."""
     spool: str = ""
     """Where its agents hand over what they record, on its host."""
-    schema: int = SCHEMA
+    schema: int = BEAT_SCHEMA
 
 
 def write_beat(path: Path, beat: Beat) -> None:
@@ -68,7 +146,7 @@ def write_beat(path: Path, beat: Beat) -> None:
 def read_beat(path: Path) -> Beat | None:
     """The newest sign of life; None where there is none, or none that can be read now."""
     try:
-        return decode_versioned(read_regular(path), Beat, SCHEMA, "a sign of life")
+        return decode_versioned(read_regular(path), Beat, BEAT_SCHEMA, "a sign of life")
     except (OSError, UnreadableError):
         return None
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from perftui.run.journal import Column
-from perftui.telemetry.disk.disks import DiskCounters, read_disks, use
+from perftui.telemetry.disks import DiskCounters, read_disks, use
 from perftui.telemetry.files import (
     NFS,
     PROC,
@@ -24,7 +24,7 @@ from perftui.telemetry.files import (
     read_or_empty,
     unescaped,
 )
-from perftui.telemetry.processes.usage import Roles
+from perftui.telemetry.processes import Roles
 from perftui.telemetry.source import Pace, Rate
 
 _SYSTEM = ("/proc/", "/sys/", "/dev/", "/run/", "/etc/")

@@ -1,1 +1,0 @@
-"""Disks of the machine, and the device or NFS mount that holds the data set."""

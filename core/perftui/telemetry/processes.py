@@ -1,0 +1,499 @@
+"""What the processes of a run use, all together and by what they do, by /proc or psutil."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter, itemgetter
+from typing import NamedTuple, Protocol
+
+import psutil
+
+from perftui.run.journal import Column
+from perftui.telemetry.files import (
+    PROC,
+    count_of,
+    exists,
+    names_in,
+    numbers,
+    read_or_empty,
+    record,
+    why_unreadable,
+)
+from perftui.telemetry.source import Pace
+
+
+class ProcessReading(NamedTuple):
+    """Counters of a process so far; None where the platform does not count or does not report.
+
+    No data class: hundreds are made for each sample, and making one takes five times as long.
+    """
+
+    pid: int
+    started: float
+    """When it began, in any unit: a pid alone may be that of an earlier process."""
+    cpu: float
+    """Seconds of user and system time."""
+    rss: float
+    threads: float
+    voluntary: float | None
+    """Context switches of the main thread."""
+    involuntary: float | None
+    read: float | None
+    """Bytes from storage."""
+    written: float | None
+    major_faults: float | None
+    """Pages that had to be read from a disk, of all threads."""
+
+    @property
+    def identity(self) -> tuple[int, float]:
+        """The process, and no other that is given its number later."""
+        return self.pid, self.started
+
+
+class ProcessTable(Protocol):
+    """The processes of this machine."""
+
+    def read(self, pid: int) -> ProcessReading | None:
+        """Counters of ``pid``; None where it has ended or may not be read."""
+
+    def below(self, pid: int) -> Sequence[int]:
+        """Its descendants that live, without itself; none where it is gone."""
+
+
+Pair = tuple[ProcessReading, ProcessReading]
+"""One process in two samples running."""
+
+Counter = Callable[[ProcessReading], float | None]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happened between two samples."""
+
+    after: Sequence[ProcessReading]
+    """All processes that live."""
+    pairs: Sequence[Pair]
+    """Those of them that were there before."""
+    by_role: dict[str, list[Pair]]
+    seconds: float
+    is_new: bool
+    """Whether the main process, or all that it has started, was not there before."""
+    resident: Mapping[str, float]
+    """Resident memory by role, bytes; those of ``after`` sum to it."""
+
+    def rate(self, counter: Counter, role: str = "") -> float | None:
+        """Summed change per second, of all or of one of ``ROLES``; None where nothing is known."""
+        rates = self.rates(counter, role)
+        return sum(rates) if rates else None
+
+    def rates(self, counter: Counter, role: str = "") -> list[float]:
+        """The change per second of each process."""
+        if self.seconds <= 0:
+            return []
+        pairs = self.by_role[role] if role else self.pairs
+        values = ((counter(before), counter(after)) for before, after in pairs)
+        return [
+            (new - old) / self.seconds for old, new in values if old is not None and new is not None
+        ]
+
+
+class Portable:
+    """The processes of any platform that psutil knows."""
+
+    def read(self, pid: int) -> ProcessReading | None:
+        """Counters of ``pid``; None where it has ended or belongs to another user."""
+        try:
+            process = psutil.Process(pid)
+            with process.oneshot():
+                times = process.cpu_times()
+                switches = process.num_ctx_switches()
+                return ProcessReading(
+                    pid,
+                    process.create_time(),
+                    times.user + times.system,
+                    process.memory_info().rss,
+                    process.num_threads(),
+                    switches.voluntary,
+                    switches.involuntary,
+                    *_transferred(process),
+                    major_faults=None,
+                )
+        except psutil.Error:
+            return None
+
+    def below(self, pid: int) -> list[int]:
+        """Its descendants, by a walk over all processes."""
+        try:
+            return [process.pid for process in psutil.Process(pid).children(recursive=True)]
+        except psutil.Error:
+            return []
+
+
+def _transferred(process: psutil.Process) -> tuple[float | None, float | None]:
+    """Bytes from and to storage so far. macOS has no such counter; a container may forbid it."""
+    if not hasattr(process, "io_counters"):
+        return None, None
+    try:
+        counters = process.io_counters()
+    except psutil.AccessDenied:
+        return None, None
+    return counters.read_bytes, counters.write_bytes
+
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+_STATE, _MAJOR_FAULTS, _USER, _SYSTEM, _THREADS, _STARTED, _RSS = 0, 9, 11, 12, 17, 19, 21
+"""Places of ``/proc/<pid>/stat`` after the name, which may hold anything (proc_pid_stat(5))."""
+
+_COUNTS = itemgetter(_MAJOR_FAULTS, _USER, _SYSTEM, _THREADS, _STARTED, _RSS)
+
+_ENDED = (b"Z", b"X", b"x")
+
+
+class Proc:
+    """The processes below ``root``."""
+
+    def __init__(self, root: str = PROC) -> None:
+        self._root = root
+
+    def read(self, pid: int) -> ProcessReading | None:
+        """Counters of ``pid``; None where it has ended."""
+        place = f"{self._root}/{pid}"
+        words = record(f"{place}/stat").rpartition(b")")[2].split()
+        if len(words) <= _RSS or words[_STATE] in _ENDED:
+            return None
+        found = numbers(_COUNTS(words))
+        if found is None:
+            return None
+        faults, user, system, threads, started, pages = found
+        status, io = record(f"{place}/status"), record(f"{place}/io")
+        return ProcessReading(
+            pid,
+            started,
+            (user + system) / _TICKS,
+            pages * _PAGE,
+            threads,
+            count_of(b"\nvoluntary_ctxt_switches:", status),
+            count_of(b"\nnonvoluntary_ctxt_switches:", status),
+            count_of(b"\nread_bytes:", io),
+            count_of(b"\nwrite_bytes:", io),
+            faults,
+        )
+
+    def below(self, pid: int) -> list[int]:
+        """By the kernel's own lists: these cost by the size of the tree, while a walk over all
+        processes costs by the size of the machine (17 us against 1 ms and more)."""
+        found = {pid: None}
+        waiting = [pid]
+        while waiting:
+            # A number may be given to another while this goes on.
+            children = [one for one in self._children(waiting.pop()) if one not in found]
+            found.update(dict.fromkeys(children))
+            waiting += children
+        return [*found][1:]
+
+    def _children(self, pid: int) -> list[int]:
+        """Processes that any thread of ``pid`` has started."""
+        place = f"{self._root}/{pid}/task"
+        lists = (read_or_empty(f"{place}/{task}/children").split() for task in names_in(place))
+        return [child for words in lists for child in numbers(words) or ()]
+
+
+def has_process_lists(root: str = PROC) -> bool:
+    """Whether the kernel lists the children of a thread (built in since Linux 4.2, mostly)."""
+    pid = os.getpid()
+    return exists(f"{root}/{pid}/task/{pid}/children")
+
+
+MOST_SHARE = 0.001
+"""Of a core, for searches for processes that have been started meanwhile: with every sample in a
+small run, as workers may live for seconds only."""
+
+
+class ProcessTree:
+    """The process ``pid``, those that ``others`` names, and all their descendants.
+
+    ``pid`` is gone for good once it has ended, also if its number is used again.
+    """
+
+    def __init__(self, table: ProcessTable, pid: int, others: Callable[[], Sequence[int]]) -> None:
+        self._table = table
+        self._others = others
+        self._pace = Pace(0.0, MOST_SHARE)
+        self._pids: list[int] = []
+        self.main = table.read(pid)
+        """The first reading of ``pid``, None where it was gone by then or has ended since."""
+
+    def readings(self, now: float) -> list[ProcessReading]:
+        """Counters of all that live."""
+        if self._pace.is_due(now):
+            self._find(now)
+        found = self._read()
+        if self.main and all(one.identity != self.main.identity for one in found):
+            # What it had started is not known any more.
+            self.main = None
+            self._find(now)
+            found = self._read()
+        return found
+
+    def _read(self) -> list[ProcessReading]:
+        found = map(self._table.read, self._pids)
+        return [reading for reading in found if reading is not None]
+
+    def _find(self, now: float) -> None:
+        with self._pace.reading(now):
+            mains = [*([self.main.pid] if self.main else []), *self._others()]
+            trees = ([main, *self._table.below(main)] for main in mains)
+            # One of them may have started another.
+            self._pids = [*dict.fromkeys(pid for tree in trees for pid in tree)]
+
+
+ROLES = {
+    "ranks": "the processes that train",
+    "workers": "data loader workers",
+    "rest": "other processes of the run",
+}
+"""``rest``: launchers, compilers, and whatever else the training has started."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which processes do what, by number; those in neither are the rest."""
+
+    ranks: frozenset[int] = frozenset()
+    workers: frozenset[int] = frozenset()
+
+    def of(self, pid: int) -> str:
+        """The role of process ``pid``, one of ``ROLES``."""
+        if pid in self.ranks:
+            return "ranks"
+        return "workers" if pid in self.workers else "rest"
+
+
+Value = Callable[[Change], float | None]
+
+_CPU: Counter = attrgetter("cpu")
+_READ: Counter = attrgetter("read")
+_WRITTEN: Counter = attrgetter("written")
+_VOLUNTARY: Counter = attrgetter("voluntary")
+_INVOLUNTARY: Counter = attrgetter("involuntary")
+_FAULTS: Counter = attrgetter("major_faults")
+
+_STAT, _STATUS, _IO = (f"/proc/<pid>/{name}" for name in ("stat", "status", "io"))
+
+_CORE = "100 % is one core."
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One column, and how its value follows from a change."""
+
+    column: Column
+    value: Value
+    needs: Counter = _CPU
+    """What a process must report for it."""
+
+
+def _rate(counter: Counter, role: str = "", factor: float = 1.0) -> Value:
+    """The rate of ``counter`` times ``factor``."""
+
+    def value(change: Change) -> float | None:
+        rate = change.rate(counter, role)
+        return None if rate is None else factor * rate
+
+    return value
+
+
+def _cpu(change: Change) -> float | None:
+    return None if change.is_new else _rate(_CPU, factor=100.0)(change)
+
+
+def _busiest_worker(change: Change) -> float | None:
+    return max((100.0 * rate for rate in change.rates(_CPU, "workers")), default=None)
+
+
+def _of_roles() -> Iterable[Metric]:
+    """CPU time and storage of each of ``ROLES``."""
+    for role, who in ROLES.items():
+        column = Column(
+            *(f"processes.{role}_cpu", "%", f"CPU of {who}", _STAT),
+            f"CPU time of {who}; {_CORE}",
+        )
+        yield Metric(column, _rate(_CPU, role, 100.0))
+    for role, who in ROLES.items():
+        column = Column(
+            *(f"processes.{role}_read", "B/s", f"read from storage by {who}", _IO),
+            f"Bytes a second that {who} read from storage.",
+        )
+        yield Metric(column, _rate(_READ, role), _READ)
+    for role, who in ROLES.items():
+        column = Column(
+            *(f"processes.{role}_write", "B/s", f"written by {who}", _IO),
+            f"Bytes a second that {who} wrote to storage.",
+        )
+        yield Metric(column, _rate(_WRITTEN, role), _WRITTEN)
+
+
+def _resident_of(role: str) -> Metric:
+    column = Column(
+        *(f"processes.{role}_rss", "B", f"resident memory of {ROLES[role]}", _STAT),
+        f"Memory of {ROLES[role]}; a shared page counts once per process.",
+    )
+    return Metric(column, lambda change: change.resident[role])
+
+
+def _preemptions_of(role: str) -> Metric:
+    column = Column(
+        *(f"processes.{role}_involuntary", "1/s", f"preemptions of {ROLES[role]}", _STATUS),
+        f"Times a second that main threads of {ROLES[role]} had to give up a core.",
+    )
+    return Metric(column, _rate(_INVOLUNTARY, role), _INVOLUNTARY)
+
+
+METRICS = (
+    Metric(
+        Column(
+            *("processes.cpu", "%", "CPU of the run", _STAT),
+            f"CPU time of all processes of the run; {_CORE}",
+        ),
+        _cpu,
+    ),
+    *_of_roles(),
+    Metric(
+        Column(
+            *("processes.worker_cpu_max", "%", "CPU of the busiest data loader worker", _STAT),
+            f"CPU time of the busiest data loader worker; {_CORE}",
+        ),
+        _busiest_worker,
+    ),
+    Metric(
+        Column(
+            *("processes.rss", "B", "resident memory", _STAT),
+            "Memory of all processes of the run; a shared page counts once per process.",
+        ),
+        lambda change: sum(one.rss for one in change.after),
+    ),
+    *map(_resident_of, ROLES),
+    Metric(
+        Column(
+            *("processes.read", "B/s", "read by the run", _IO),
+            "Bytes a second that all processes of the run read from storage.",
+        ),
+        _rate(_READ),
+        _READ,
+    ),
+    Metric(
+        Column(
+            *("processes.write", "B/s", "written by the run", _IO),
+            "Bytes a second that all processes of the run wrote to storage.",
+        ),
+        _rate(_WRITTEN),
+        _WRITTEN,
+    ),
+    Metric(
+        Column(
+            *("processes.switches_voluntary", "1/s", "waits", _STATUS),
+            "Times a second that main threads began to wait (voluntary context switches).",
+        ),
+        _rate(_VOLUNTARY),
+        _VOLUNTARY,
+    ),
+    Metric(
+        Column(
+            *("processes.switches_involuntary", "1/s", "preemptions", _STATUS),
+            "Times a second that main threads had to give up a core (involuntary switches).",
+        ),
+        _rate(_INVOLUNTARY),
+        _INVOLUNTARY,
+    ),
+    _preemptions_of("ranks"),
+    _preemptions_of("workers"),
+    Metric(
+        Column(
+            *("processes.major_faults", "1/s", "major page faults", _STAT),
+            "Pages a second, of files or swap, that a thread had to wait for a disk to read.",
+        ),
+        _rate(_FAULTS),
+        _FAULTS,
+    ),
+    Metric(
+        Column(
+            *("processes.threads", "count", "threads", _STAT),
+            "Threads of all processes of the run.",
+        ),
+        lambda change: sum(one.threads for one in change.after),
+    ),
+    Metric(
+        Column(
+            *("processes.count", "count", "processes", "/proc/<pid>/task/<tid>/children"),
+            "The main process and its descendants.",
+        ),
+        lambda change: len(change.after),
+    ),
+)
+
+PROCESS_COLUMNS = tuple(metric.column for metric in METRICS)
+
+
+class ProcessTreeSource:
+    """The process ``pid`` and its descendants; ``roles`` returns what each is.
+
+    So, too, those that ``others`` names: a run may be started rank by rank.
+
+    Rates sum the changes of the processes that are in two samples running; the first sample of a
+    process gives none, so that neither a start nor an end makes a jump.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        roles: Callable[[], Roles] = Roles,
+        others: Callable[[], Sequence[int]] = list,
+        table: ProcessTable | None = None,
+    ) -> None:
+        table = table or (Proc() if has_process_lists() else Portable())
+        self._tree = ProcessTree(table, pid, others)
+        self._roles = roles
+        self._before: dict[tuple[int, float], ProcessReading] = {}
+        self._at = 0.0
+        main = self._tree.main
+        self._metrics = [m for m in METRICS if main is None or m.needs(main) is not None]
+        self.columns = tuple(metric.column for metric in self._metrics)
+        self.missing = {
+            metric.column.name: _why_untold(metric.column, pid)
+            for metric in METRICS
+            if metric not in self._metrics
+        }
+
+    def sample(self, now: float) -> list[float | None]:
+        """Values of ``columns``; all None once all main processes are gone."""
+        after = {one.identity: one for one in self._tree.readings(now)}
+        pairs = [(self._before[key], one) for key, one in after.items() if key in self._before]
+        seconds = now - self._at
+        self._before, self._at = after, now
+        if not after:
+            return [None] * len(self.columns)
+        by_role: dict[str, list[Pair]] = {role: [] for role in ROLES}
+        roles = self._roles()
+        for pair in pairs:
+            by_role[roles.of(pair[1].pid)].append(pair)
+        main = self._tree.main
+        had_main = main is not None and any(one.identity == main.identity for one, _ in pairs)
+        is_new = not had_main or (len(after) > 1 and len(pairs) == 1)
+        resident = dict.fromkeys(ROLES, 0.0)
+        for one in after.values():
+            resident[roles.of(one.pid)] += one.rss
+        change = Change([*after.values()], pairs, by_role, seconds, is_new, resident)
+        return [metric.value(change) for metric in self._metrics]
+
+    def pids(self) -> frozenset[int]:
+        """Process numbers seen in the last sample."""
+        return frozenset(pid for pid, _ in self._before)
+
+
+def _why_untold(column: Column, pid: int) -> str:
+    why = why_unreadable(column.source.replace("<pid>", str(pid)))
+    return f"{column.source}: {why or 'not available'}"

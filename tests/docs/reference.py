@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from perftui.diagnosis.rule import Claim, Limits, Rule, Verdict
 from perftui.diagnosis.rules import BY_NAME
 from perftui.fixes.catalogue import CATALOGUE, FIXES
-from perftui.fixes.change import CallChange, LineChange
-from perftui.fixes.fix import EnvironmentChange, Fix
+from perftui.fixes.fix import CallChange, EnvironmentChange, Fix, LineChange
 from perftui.report.explain import answers_of
 from perftui.report.markdown import code, plain, table
 from perftui.run.columns import phase_name

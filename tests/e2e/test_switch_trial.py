@@ -9,7 +9,7 @@ from statistics import median
 
 import pytest
 
-from perftui.experiments.blocks import BlockPlan, block_pairs
+from perftui.experiments.trial import BlockPlan, block_pairs
 from perftui.experiments.verdict import Agreement
 from perftui.fixes.model import FixOption
 from perftui.run.manifest import Override

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.progress import Progress
 from perftui.experiments.trial import trial
-from perftui.experiments.trial_runs import TrialCancelledError, TrialError
+from perftui.experiments.trial_runs import Progress, TrialCancelledError, TrialError
 from perftui.report.report import make_report
 from perftui.report.subject import load_subject
 from perftui.run.reader import RunReader

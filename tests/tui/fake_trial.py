@@ -7,8 +7,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from perftui.experiments.progress import Began, NextRun, Pair, Progress, Purpose, unseen
-from perftui.experiments.trial_runs import Arm, TrialCancelledError, TrialRun
+from perftui.experiments.trial_runs import (
+    Arm,
+    Began,
+    NextRun,
+    Pair,
+    Progress,
+    Purpose,
+    TrialCancelledError,
+    TrialRun,
+    unseen,
+)
 from perftui.experiments.verdict import is_decided, judge
 from perftui.fixes.model import FixOption
 from perftui.run.reader import RunSnapshot

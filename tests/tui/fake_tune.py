@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.progress import Began, NextRun, Progress, Purpose, unseen
 from perftui.experiments.trial import MOST_PAIRS
-from perftui.experiments.trial_runs import Arm
+from perftui.experiments.trial_runs import Arm, Began, NextRun, Progress, Purpose, unseen
 from perftui.experiments.verdict import is_decided
 from perftui.fixes.model import Risk
 from perftui.recorder.launch import Launch

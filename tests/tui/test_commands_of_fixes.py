@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.proof import read_proof
+from perftui.experiments.journal import read_proof
 from perftui.experiments.verdict import Outcome
 from perftui.run.layout import trials_of
 from perftui_tui.cli import main

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from perftui.experiments.comparison import compare
-from perftui.experiments.proof import Proof
+from perftui.experiments.journal import Proof
 from perftui.experiments.verdict import Outcome
 from perftui.facts.fact import Facts
 from perftui.run.reader import RunReader

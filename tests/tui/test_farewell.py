@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from perftui.experiments.proof import Proof
+from perftui.experiments.journal import Proof
 from perftui.experiments.verdict import Outcome
 from perftui.run.layout import RunLayout
 from perftui_tui.app import PerftuiApp

@@ -12,8 +12,7 @@ from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.data_loader.loader_work import fetch_cpu
 from perftui.facts.fact import Fact, Facts
 from perftui.facts.gpu.gpu import has_gpu
-from perftui.fixes.change import CallChange
-from perftui.fixes.fix import Fix
+from perftui.fixes.fix import CallChange, Fix
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Manifest
 from perftui.run.reader import RunSnapshot

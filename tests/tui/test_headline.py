@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
-from perftui.experiments.proof import Proof, ProvenPair
+from perftui.experiments.journal import Proof, ProvenPair
 from perftui.experiments.verdict import Outcome
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Override, Status, StopReason

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perftui.diagnosis.model import Diagnosis, Figure, Finding, Severity
-from perftui.experiments.proof import Proof
+from perftui.experiments.journal import Proof
 from perftui.experiments.verdict import Outcome
 from perftui.facts.place import Place
 from perftui.run.manifest import Status

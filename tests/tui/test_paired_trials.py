@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from perftui.experiments.proof import keep_proof, read_proof
+from perftui.experiments.journal import keep_proof, read_proof
 from perftui.experiments.trial_runs import TrialError
 from perftui.facts.fact import Facts, UnknownError
 from perftui.fixes.workers import with_workers

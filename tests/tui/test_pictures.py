@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from perftui.experiments.progress import NextRun, Purpose
+from perftui.experiments.trial_runs import NextRun, Purpose
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui.trace.multi_rank.choice import choose_rank

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.progress import NO_PAIRS, NextRun, Purpose
-from perftui.experiments.trial_runs import Arm
+from perftui.experiments.trial_runs import NO_PAIRS, Arm, NextRun, Purpose
 from perftui.experiments.verdict import Outcome, TrialVerdict
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.worker_curve import CurvePoint

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from perftui.experiments.proof import read_proof
+from perftui.experiments.journal import read_proof
 from perftui.experiments.trial_runs import TrialError
 from perftui.experiments.verdict import Outcome
 from perftui.fixes.model import FixOption

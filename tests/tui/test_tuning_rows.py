@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perftui.experiments.journal import Attempt, Journal, Kept
-from perftui.experiments.progress import NextRun, Purpose
+from perftui.experiments.trial_runs import NextRun, Purpose
 from perftui.fixes.model import FixOption
 from perftui_tui.dialogs.experiment import TUNING
 from perftui_tui.look.rows import plain, width

@@ -1,31 +1,31 @@
-"""Runs a training again and again, with a change and without, until it is known what it gains."""
+"""Runs a training with a change and without, in pairs of runs or blocks, until its gain shows."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
-from itertools import islice
+from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
 from pathlib import Path
+from statistics import median
 
-from perftui.experiments.blocks import block_pairs, block_plan
+import numpy as np
+
 from perftui.experiments.conditions import effective_changes, incomparable
-from perftui.experiments.effect import missed
-from perftui.experiments.progress import (
+from perftui.experiments.rerun import missed, repeat_launch, rerun_launch
+from perftui.experiments.restore import restore_all
+from perftui.experiments.trial_runs import (
     NO_PAIRS,
+    WARM_UP,
+    Arm,
     Began,
     NextRun,
     Pair,
     Progress,
     Purpose,
-    costs_of,
-    unseen,
-)
-from perftui.experiments.rerun import repeat_launch, rerun_launch
-from perftui.experiments.restore import restore_all
-from perftui.experiments.trial_runs import (
-    Arm,
+    TrialError,
     TrialRun,
+    costs_of,
     disturbance_notes,
     facts_of,
     measured,
@@ -34,8 +34,10 @@ from perftui.experiments.trial_runs import (
     runs_of,
     shortened,
     steps_of_each,
+    unseen,
 )
 from perftui.experiments.verdict import (
+    FEWEST_STEPS,
     LOOKS,
     Agreement,
     LossCheck,
@@ -49,11 +51,224 @@ from perftui.facts.cpu.machine import machine_use, ranks_here
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.data_loader.measured_workers import measured_workers
 from perftui.facts.fact import Facts
+from perftui.facts.step.blocks import Block, blocks
+from perftui.facts.step.steps import TRAIN, whole_training
 from perftui.fixes.model import FixOption, Risk
+from perftui.fixes.switches import TARGET
 from perftui.fixes.workers import WORKERS, with_workers
 from perftui.recorder.launch import Launch
+from perftui.run.manifest import Blocks
 from perftui.run.reader import RunSnapshot
 from perftui.run.worker_curve import CurvePoint, WorkerCurve, write_worker_curve
+
+SETTLING = 4
+"""Steps of a block that do not count: that of the flip, and those in which threads are made anew
+and kernels are chosen anew."""
+
+FEWEST_COUNTED = 5
+"""Steps of a block that have to count."""
+
+MOST_PAIRS_OF_RUN = 3
+
+END = 2
+"""Steps after the last block: the flip that ends it, and one more."""
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """Blocks of one run: how many pairs of them, how long, and what of each does not count."""
+
+    pairs: int
+    steps: int
+    settling: int
+
+
+def block_plan(facts: Facts, option: FixOption, steps: int) -> BlockPlan | None:
+    """The blocks of a run of so many ``steps``; None where ``option`` is no switch, or they do not
+    fit in."""
+    if option.override is None or option.override.target != TARGET:
+        return None
+    length = whole_training(facts)
+    if length is not None and length < steps:
+        return None
+    settling = SETTLING + _fetched_ahead(facts)
+    for pairs in range(MOST_PAIRS_OF_RUN, 0, -1):
+        each = (steps - WARM_UP - END) // (2 * pairs)
+        if each >= settling + FEWEST_COUNTED:
+            return BlockPlan(pairs, each, settling)
+    return None
+
+
+def _fetched_ahead(facts: Facts) -> int:
+    """Batches that were loaded while the switch was the other way."""
+    loader = training_loader(facts)
+    return loader.queue_depth if loader is not None else 0
+
+
+@dataclass(frozen=True)
+class BlockRun:
+    """A run with its blocks, two a pair; its arm is that of its first steps."""
+
+    run: TrialRun
+    blocks: tuple[TrialRun, ...]
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Blocks next to each other, one of either way."""
+        by_arm = (
+            {one.arm: one for one in self.blocks[at : at + 2]}
+            for at in range(0, len(self.blocks), 2)
+        )
+        return tuple(Pair(pair[Arm.BEFORE], pair[Arm.AFTER]) for pair in by_arm)
+
+
+def block_run(
+    run: RunSnapshot,
+    option: FixOption,
+    plan: BlockPlan,
+    arm: Arm,
+    directory: Path,
+    steps: int,
+    cancelled: threading.Event,
+) -> BlockRun | None:
+    """Run the training with the blocks of ``plan``, and with its first steps as in ``arm``; None
+    where it cannot be run that way, or its blocks are not whole.
+
+    Raises:
+        TrialCancelledError: ``cancelled`` was set.
+        OSError: it cannot be started.
+    """
+    override = option.override and replace(
+        option.override, blocks=Blocks(WARM_UP, plan.steps, begins_changed=arm is Arm.AFTER)
+    )
+    launch = rerun_launch(run, replace(option, override=override))
+    try:
+        made = measured(arm, shortened(launch, directory, steps), cancelled)
+    except TrialError:
+        return None
+    timed = _timed(made, facts_of(made.root), plan)
+    return BlockRun(made, timed) if len(timed) == 2 * plan.pairs else None
+
+
+def _timed(made: TrialRun, facts: Facts, plan: BlockPlan) -> tuple[TrialRun, ...]:
+    """The blocks of a run that its steps tell the length of."""
+    timed = []
+    for block in blocks(facts)[: 2 * plan.pairs]:
+        step_ns = mean_step(facts, block, plan.settling)
+        if step_ns is not None:
+            arm = Arm.AFTER if block.is_changed else Arm.BEFORE
+            timed.append(TrialRun(arm, made.root, step_ns))
+    return tuple(timed)
+
+
+def mean_step(facts: Facts, block: Block, settling: int) -> int | None:
+    """Time from one training step of a block to the next, ns, with all between them and without
+    the first ``settling``; None where a step is missing."""
+    steps = facts.steps
+    if not len(steps):
+        return None
+    rows = steps.where((steps["index"] >= block.first) & (steps["index"] < block.end))
+    training = np.flatnonzero(rows["kind"] == TRAIN)[settling:]
+    if len(training) < FEWEST_COUNTED or len(rows) != block.end - block.first:
+        return None
+    start = int(rows["start"][training[0]])
+    last = int((rows["start"] + rows["duration"])[-1])
+    return (last - start) // len(training)
+
+
+# A switch can flip while the training goes on, and two blocks of one run differ by less than two
+# runs do: it takes two runs of some seconds in place of thirteen. Every other run begins changed,
+# so that the first losses of both ways can be compared.
+
+
+def block_pairs(
+    run: RunSnapshot,
+    option: FixOption,
+    plan: BlockPlan,
+    directory: Path,
+    steps: int,
+    cancelled: threading.Event,
+    most_pairs: int,
+    began: Began = unseen,
+) -> Iterator[Progress]:
+    """Try ``option`` by the blocks of ``plan``, and yield how things stand after each pair.
+
+    Ends with the first verdict that is one, after ``most_pairs``, or where a run cannot be made
+    that way: pairs of runs then have to tell.
+
+    Raises:
+        TrialError: the run failed that tells whether losses repeat.
+        TrialCancelledError: ``cancelled`` was set.
+        OSError: a run cannot be started.
+    """
+    restore_all(directory)
+    so_far = _SoFar(option, plan)
+    for arm in cycle(Arm):
+        began(NextRun(Purpose.BLOCKS, len(so_far.pairs) + 1, arm))
+        made = block_run(run, option, plan, arm, directory, steps, cancelled)
+        if made is None:
+            return
+        so_far.add(made)
+        if so_far.must_repeat:
+            launch = shortened(repeat_launch(run), directory, WARM_UP + FEWEST_STEPS)
+            began(NextRun(Purpose.LOSSES, len(so_far.pairs) + 1))
+            so_far.runs.append(measured(Arm.BEFORE, launch, cancelled))
+        for pair in made.pairs:
+            so_far.pairs.append(pair)
+            progress = so_far.progress()
+            yield progress
+            if is_decided(progress.verdict) or len(so_far.pairs) >= most_pairs:
+                return
+
+
+@dataclass
+class _SoFar:
+    """What was measured."""
+
+    option: FixOption
+    plan: BlockPlan
+    runs: list[TrialRun] = field(default_factory=list)
+    floors: list[float] = field(default_factory=list)
+    """By how much blocks of the same arm differ, one of each run."""
+    pairs: list[Pair] = field(default_factory=list)
+
+    def add(self, made: BlockRun) -> None:
+        self.runs.append(made.run)
+        floor = noise(list(made.blocks))
+        if floor is not None:
+            self.floors.append(floor)
+
+    @property
+    def losses(self) -> LossCheck:
+        before, after = ([run.losses for run in self.runs if run.arm is arm] for arm in Arm)
+        return check_losses(before, after, self.option.risks)
+
+    @property
+    def must_repeat(self) -> bool:
+        """Whether losses differ, and one run without the change does not tell if they repeat."""
+        has_losses = len(self.runs) == len(Arm) and all(run.losses for run in self.runs)
+        return has_losses and self.losses.agreement is Agreement.NOT_CHECKED
+
+    def progress(self) -> Progress:
+        checked = self.losses
+        floor = median(self.floors) if self.floors else None
+        if why := missed(facts_of(self.pairs[-1].after.root)):
+            verdict = TrialVerdict(Outcome.NO_EFFECT, f"no effect: {why}")
+        elif checked.agreement is Agreement.DIFFER:
+            verdict = TrialVerdict(Outcome.NOT_COMPARABLE, f"not comparable: {checked.sentence}")
+        else:
+            disturbed = any(run.disturbed for run in self.runs)
+            ratios = [pair.ratio for pair in self.pairs]
+            verdict = judge(ratios, floor or 0.0, disturbed=disturbed)
+        return Progress(
+            tuple(self.pairs),
+            verdict,
+            floor,
+            notes=(*disturbance_notes(self.runs), *verdict.notes),
+            losses=checked,
+            block_steps=self.plan.steps,
+        )
+
 
 SECONDS = 2.0
 """Steady time of each run: enough to tell numbers apart by more than the curve's ``LEVEL``."""

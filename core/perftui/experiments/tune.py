@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perftui.experiments.effect import missed
 from perftui.experiments.journal import (
     NAME,
     Attempt,
@@ -20,21 +19,31 @@ from perftui.experiments.journal import (
     keep_proofs,
     write_journal,
 )
-from perftui.experiments.progress import NO_PAIRS, Began, Progress, unseen
-from perftui.experiments.rerun import Form, kept_text, repeat_launch, rerun_launch, text_override
+from perftui.experiments.rerun import (
+    Form,
+    kept_text,
+    missed,
+    repeat_launch,
+    rerun_launch,
+    text_override,
+)
 from perftui.experiments.trial import paired_runs, trial
 from perftui.experiments.trial_runs import (
+    NO_PAIRS,
+    Began,
+    Progress,
     TrialCancelledError,
     TrialError,
     facts_of,
     finished,
     run_at,
+    unseen,
 )
 from perftui.experiments.verdict import Outcome
 from perftui.fixes.apply import apply_patch, patch_store, undo
-from perftui.fixes.command_line import launched_script
 from perftui.fixes.model import FixOption, Patch
 from perftui.recorder.launch import Launch
+from perftui.script.command_line import launched_script
 
 
 def record(launch: Launch, steps: int, cancelled: threading.Event) -> Path:

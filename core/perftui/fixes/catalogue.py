@@ -12,7 +12,6 @@ from perftui.fixes.fused_operators import ATTENTION, ELEMENTWISE, RECOMPUTE
 from perftui.fixes.gradients import BACKWARD_ONCE, CLIP, NO_GRAD, REQUIRES_GRAD
 from perftui.fixes.model import FixOption
 from perftui.fixes.optimizer import FOREACH, FOREACH_AVERAGE, FUSED
-from perftui.fixes.precision import AUTOCAST, CUDNN_BENCHMARK, CUDNN_SEARCH_OFF, TF32
 from perftui.fixes.script_overhead import (
     AFFINITY,
     COLLECT,
@@ -24,7 +23,17 @@ from perftui.fixes.script_overhead import (
     SCHEDULE,
     SLEEP,
 )
-from perftui.fixes.switches import ANOMALY, DETERMINISTIC, EXPANDABLE_SEGMENTS, ONEDNN, THREADS
+from perftui.fixes.switches import (
+    ANOMALY,
+    AUTOCAST,
+    CUDNN_BENCHMARK,
+    CUDNN_SEARCH_OFF,
+    DETERMINISTIC,
+    EXPANDABLE_SEGMENTS,
+    ONEDNN,
+    TF32,
+    THREADS,
+)
 from perftui.fixes.workers import NO_WORKERS, WORKERS
 
 FIXES: tuple[Fix, ...] = (

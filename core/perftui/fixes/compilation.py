@@ -8,8 +8,7 @@ from functools import partial
 
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import has_gpu
-from perftui.fixes.change import LineChange, has_finding, place_of, script_with_finding
-from perftui.fixes.fix import Fix, line_fix
+from perftui.fixes.fix import Fix, LineChange, has_finding, line_fix, place_of, script_with_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.calls import CallSpec, call_at, each_changed
 from perftui.fixes.source.edits import AddKeyword, Edit, ReplaceLiteral, insert_before_training

@@ -8,15 +8,13 @@ from dataclasses import replace
 from functools import partial
 
 from perftui.diagnosis.symptoms.ranks.collectives import BUCKET
-from perftui.fixes.change import place_or_script, script_with_finding
-from perftui.fixes.fix import line_fix
+from perftui.fixes.fix import line_fix, place_or_script, script_with_finding
 from perftui.fixes.model import Risk
 from perftui.fixes.source.calls import CallSpec, argument, decided, each_changed, removed
 from perftui.fixes.source.edits import Edit, ReplaceExpression, insert_before
-from perftui.script.accumulation import loop_of, micro_batches, refuse_late
-from perftui.script.models import WRAPPER, WRAPPERS, wrapped_model, wrapper_call
 from perftui.script.program import Literal, NothingToChangeError, PatchRefusedError, Program
-from perftui.script.training import mentions
+from perftui.script.steps import loop_of, micro_batches, refuse_late
+from perftui.script.training import WRAPPER, WRAPPERS, mentions, wrapped_model, wrapper_call
 
 _SPEC = CallSpec(
     noun="wrapper",

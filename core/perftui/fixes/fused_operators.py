@@ -7,15 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from perftui.facts.fact import Facts
 from perftui.facts.source.source_search import matching_line
-from perftui.fixes.change import NamedLine, has_finding, place_of
-from perftui.fixes.fix import line_fix
+from perftui.fixes.fix import NamedLine, has_finding, line_fix, place_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, ReplaceExpression, remove
-from perftui.script.attention import Attention, attention_of
-from perftui.script.formulas import OneOperator, activation, layer_norm
-from perftui.script.local_values import LocalValues
+from perftui.script.layers import Attention, OneOperator, activation, attention_of, layer_norm
 from perftui.script.names import qualified_name, refuse_unbound, spelling
 from perftui.script.program import PatchRefusedError, Program, called_name
+from perftui.script.templates import LocalValues
 from perftui.script.training import statement_at
 
 _FUSED = "torch.nn.functional.scaled_dot_product_attention"

@@ -8,17 +8,18 @@ from collections.abc import Sequence
 from perftui.facts.fact import Facts
 from perftui.facts.script.evaluation import evaluation
 from perftui.facts.settings import settings
-from perftui.fixes.change import (
+from perftui.fixes.fix import (
+    Fix,
     LineChange,
     NamedLine,
     has_finding,
+    line_fix,
     place_of,
     place_of_loop,
     place_or_script,
 )
-from perftui.fixes.fix import Fix, line_fix
 from perftui.fixes.model import Risk
-from perftui.fixes.source.arguments import is_sparse
+from perftui.fixes.optimizer import is_sparse
 from perftui.fixes.source.edits import (
     Edit,
     ReplaceExpression,
@@ -29,12 +30,11 @@ from perftui.fixes.source.edits import (
     wrap,
 )
 from perftui.run.manifest import Override
-from perftui.script.clipping import Clipped, clipped_by_hand
 from perftui.script.evaluation import evaluation_loop
-from perftui.script.models import untrained_modules
 from perftui.script.names import module_name, spelling
+from perftui.script.parameter_loops import Clipped, clipped_by_hand
 from perftui.script.program import PatchRefusedError, Program, called_name, refusal_of
-from perftui.script.training import TRAINS, statement_at, training_loop
+from perftui.script.training import TRAINS, statement_at, training_loop, untrained_modules
 
 _FUNCTION = "torch.nn.utils.clip_grad_norm_"
 

@@ -12,17 +12,18 @@ from perftui.facts.script.own_profiler import runs_own_profiler
 from perftui.facts.script.pauses import gc_pauses
 from perftui.facts.settings import settings
 from perftui.facts.source.line_words import text_of
-from perftui.fixes.change import (
+from perftui.fixes.fix import (
+    Fix,
     LineChange,
     NamedLine,
     Plan,
     has_finding,
     is_certain,
+    line_fix,
     named_line,
     place_of,
     place_of_loop,
 )
-from perftui.fixes.fix import Fix, line_fix
 from perftui.fixes.model import Risk
 from perftui.fixes.source.calls import CallSpec, call_at
 from perftui.fixes.source.edits import (

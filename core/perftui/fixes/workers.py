@@ -14,12 +14,10 @@ from perftui.facts.data_loader.measured_workers import measured_workers
 from perftui.facts.data_loader.without_workers import step_without_workers
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import micro_batches, steady_step, step_breakdown
-from perftui.fixes.change import CallChange
-from perftui.fixes.command_line import script_of
-from perftui.fixes.data_loader import loader_change
-from perftui.fixes.fix import Fix, offered
+from perftui.fixes.data_loader import WITHOUT_WORKERS, loader_change
+from perftui.fixes.fix import CallChange, Fix, offered
 from perftui.fixes.model import FixOption, Risk
-from perftui.fixes.source.arguments import WITHOUT_WORKERS
+from perftui.script.command_line import script_of
 from perftui.script.program import PatchRefusedError, parse_program, read_source
 
 FIRST_TRY = 4

@@ -10,20 +10,21 @@ import msgspec
 
 from perftui import format as fmt
 from perftui.analysis.kernels.names import short_names
-from perftui.experiments.changes import (
+from perftui.experiments.comparison import (
     BYTES,
     CORES,
     NS,
     SHARE,
     Amount,
+    Comparison,
     FigureChange,
+    Verdict,
     Whole,
     WorkChange,
     split,
 )
-from perftui.experiments.comparison import Comparison, Verdict
 from perftui.experiments.conditions import Difference, Effect
-from perftui.experiments.repeats import Repeats
+from perftui.experiments.history import Repeats
 from perftui.fixes.apply import last_applied, patch_store
 from perftui.report.fit import LETTERS, cut_lists, fitting_lines, whole
 from perftui.report.next_command import report_command, undo_command

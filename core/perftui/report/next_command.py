@@ -8,7 +8,7 @@ from pathlib import Path
 from perftui.diagnosis.model import Finding
 from perftui.diagnosis.rule import more_steps
 from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
-from perftui.fixes.change import edited_since
+from perftui.fixes.fix import edited_since
 from perftui.fixes.model import FixOption
 from perftui.report.report import Report
 from perftui.run.layout import is_run_directory

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from perftui import format as fmt
-from perftui.experiments.progress import Progress
+from perftui.experiments.trial_runs import Progress
 from perftui.experiments.verdict import CONFIDENCE, Outcome
 from perftui.fixes.model import FixOption
 from perftui.report.fit import LETTERS, cut_lists, fitting_lines, whole

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from perftui.experiments.journal import Journal, Kept
-from perftui.experiments.progress import Progress
+from perftui.experiments.trial_runs import Progress
 from perftui.experiments.tune import Tuned
 from perftui.experiments.verdict import Outcome
 from perftui.fixes.model import FixOption, Patch

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure, Finding
-from perftui.experiments.proof import Proof, read_proof
+from perftui.experiments.journal import Proof, read_proof
 from perftui.facts.rounding import apportioned
 from perftui.facts.step.own_cost import cost_text, over_budget, overhead_budget
 from perftui.facts.step.step_breakdown import StepBreakdown

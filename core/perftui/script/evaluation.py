@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator
 
 from perftui.script.effects import reached, words
-from perftui.script.names import later_reads, names_bound, qualified_name
+from perftui.script.names import calls_of, later_reads, names_bound, qualified_name
 from perftui.script.program import Function, Loop, PatchRefusedError, Program, called_name
 from perftui.script.training import may_train, statement_at, trains
-from perftui.script.uses import calls_of
 
 _DIFFERENTIATES = re.compile(
     r"^(backward|grad|vjp|jacobian)$|(^|_)(train|fit|backward|optimi[sz]e)"

@@ -3,19 +3,182 @@
 Both orders of a sum and of a product are the same, ``torch.sqrt`` is found by the file's imports,
 and ``dim=-1`` is the same as ``-1`` behind the other arguments. A name that ``rules`` has templates
 for is one of these, or a local name that was set to one before; of others the same name stands for
-the same.
-"""
+the same."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from perftui.script.local_values import LocalValues
 from perftui.script.names import qualified_name
-from perftui.script.program import Program
+from perftui.script.program import PatchRefusedError, Program, assigned_value, bound_name
+
+
+class LocalValues:
+    """Follows names back from an expression through the block that it stands in."""
+
+    def __init__(self, program: Program, function: ast.FunctionDef, end: ast.expr) -> None:
+        self._program = program
+        self._function = function
+        self._end = end
+        self._last = program.statement(end)
+        self._block = program.block(self._last)
+        self._bound: dict[ast.stmt, set[str | None]] = {}
+        self._used: list[ast.Assign] = []
+
+    def followed(self, node: ast.expr) -> ast.expr:
+        """``node``, or what it stands for where it is a name that is assigned before it."""
+        statement = self.assignment(node)
+        if statement is None:
+            return node
+        self._used.append(statement)
+        return statement.value
+
+    def take(self, assignments: Iterable[ast.Assign]) -> None:
+        """Note that ``assignments`` were followed."""
+        self._used += assignments
+
+    def peeked(self, node: ast.expr) -> ast.expr:
+        """As ``followed``, of a name that stays."""
+        statement = self.assignment(node)
+        return node if statement is None else statement.value
+
+    def assignment(self, node: ast.expr) -> ast.Assign | None:
+        """What sets ``node``, where it is a name that is assigned before the end."""
+        if not isinstance(node, ast.Name):
+            return None
+        for statement in reversed(self._block[: self._number(node)]):
+            if self._binds(statement, node.id):
+                is_it = isinstance(statement, ast.Assign) and assigned_name(statement) == node.id
+                return statement if isinstance(statement, ast.Assign) and is_it else None
+        return None
+
+    def used(self) -> list[ast.stmt]:
+        """The assignments that were followed and that stand for nothing else.
+
+        Raises:
+            PatchRefusedError: something else reads what one of them sets.
+        """
+        chosen = list(dict.fromkeys(self._used))
+        inside = {node for one in (*chosen, self._end) for node in ast.walk(one)}
+        for name in {assigned_name(one) for one in chosen}:
+            for use in self._program.loads(name or ""):
+                if use in inside or not self._is_here(use):
+                    continue
+                # What is read behind a new value is that one, and before the first another one.
+                if assigned_name(self._last) == name and use.lineno > self._last.lineno:
+                    continue
+                first = min(one.lineno for one in chosen if assigned_name(one) == name)
+                if use.lineno < first and self._block is self._function.body:
+                    continue
+                raise PatchRefusedError(f"line {use.lineno} reads {name}, too")
+        return [*chosen]
+
+    def refuse_taken_out(self, *parts: ast.expr | None) -> None:
+        """Nothing where ``parts`` read none of the names whose assignments were followed.
+
+        Raises:
+            PatchRefusedError: one would have another value, or none, without them.
+        """
+        names = {assigned_name(one) for one in self._used}
+        for part in (one for one in parts if one is not None):
+            for node in ast.walk(part):
+                if isinstance(node, ast.Name) and node.id in names:
+                    raise PatchRefusedError(f"line {node.lineno} reads {node.id}, too")
+
+    def refuse_changed(self, *parts: ast.expr | None) -> None:
+        """Nothing where names that ``parts`` read have the same value at the end of the block.
+
+        Raises:
+            PatchRefusedError: one is set again in between.
+        """
+        for part in (one for one in parts if one is not None):
+            names = {node.id for node in ast.walk(part) if isinstance(node, ast.Name)}
+            for name in sorted(names):
+                self.refuse_set(name, self._block[self._number(part)])
+
+    def refuse_set(self, name: str, since: ast.stmt) -> None:
+        """Nothing where ``name`` has the same value at the end of the block as after ``since``.
+
+        Raises:
+            PatchRefusedError: it is set again in between.
+        """
+        first, end = self._block.index(since) + 1, self._block.index(self._last)
+        for statement in self._block[first:end]:
+            if self._binds(statement, name) or _in_place(statement, name):
+                raise PatchRefusedError(f"line {statement.lineno} sets {name} in between")
+
+    def _number(self, node: ast.expr) -> int:
+        """Which statement of the block ``node`` is in; the last, of what stands elsewhere."""
+        for above in self._program.ancestors(node):
+            if above in self._block:
+                return self._block.index(above)
+        return self._block.index(self._last)
+
+    def _binds(self, statement: ast.stmt, name: str) -> bool:
+        if statement not in self._bound:
+            self._bound[statement] = {bound_name(node) for node in ast.walk(statement)}
+        return name in self._bound[statement]
+
+    def _is_here(self, use: ast.AST) -> bool:
+        return self._function in set(self._program.ancestors(use))
+
+
+def assigned_name(statement: ast.stmt) -> str | None:
+    """``x`` of ``x = ...``; None where ``statement`` is another."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    target = statement.targets[0]
+    return target.id if isinstance(target, ast.Name) else None
+
+
+def _in_place(statement: ast.stmt, name: str) -> bool:
+    """Whether a method that changes a tensor in place is called of ``name``."""
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr.endswith("_")
+        and isinstance(node.value, ast.Name)
+        and node.value.id == name
+        for node in ast.walk(statement)
+    )
+
+
+def own_layer(program: Program, function: ast.expr, kind: str) -> ast.Call | None:
+    """``nn.Dropout(0.1)`` of ``self.dropout``, where the class sets it once and to that kind."""
+    value = own_attribute(program, function)
+    if not isinstance(value, ast.Call):
+        return None
+    named = qualified_name(program, value.func) or ""
+    is_kind = named.startswith("torch.nn.") and named.rpartition(".")[2] == kind
+    return value if is_kind else None
+
+
+def own_attribute(program: Program, node: ast.expr) -> ast.expr | None:
+    """What the class around ``self.x`` sets it to, where it does so once."""
+    if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != "self":
+        return None
+    stores = own_stores(program, node)
+    return assigned(program, stores[0]) if len(stores) == 1 else None
+
+
+def own_stores(program: Program, node: ast.Attribute) -> list[ast.Attribute]:
+    """Where the class around ``self.x`` sets it."""
+    owner, stores = program.owner(node), program.attributes(node.attr, ast.Store, ast.Del)
+    return [one for one in stores if owner is not None and owner in program.ancestors(one)]
+
+
+def assigned(program: Program, target: ast.expr) -> ast.expr | None:
+    """The value of ``target = value``, also where both are one of several, ``a, b = c, d``."""
+    above = program.parents[target]
+    if not isinstance(above, ast.Tuple):
+        return assigned_value(program, target)
+    value = assigned_value(program, above)
+    if not isinstance(value, ast.Tuple) or len(value.elts) != len(above.elts):
+        return None
+    return value.elts[above.elts.index(target)]
+
 
 Code = ast.AST | Sequence[ast.AST]
 """An expression, a statement, or several statements."""

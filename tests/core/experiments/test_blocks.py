@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from perftui.experiments import blocks as trying
 from perftui.experiments import trial as trials
-from perftui.experiments.blocks import BlockPlan, BlockRun, block_pairs, block_plan, mean_step
-from perftui.experiments.progress import Progress
-from perftui.experiments.trial_runs import Arm, TrialRun
+from perftui.experiments import trial as trying
+from perftui.experiments.trial import BlockPlan, BlockRun, block_pairs, block_plan, mean_step
+from perftui.experiments.trial_runs import Arm, Progress, TrialRun
 from perftui.experiments.verdict import Agreement, Outcome
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.fact import Facts

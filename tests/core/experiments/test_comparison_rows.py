@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis.model import TraceAnalysis
-from perftui.experiments.changes import split
-from perftui.experiments.comparison import Comparison, compare
+from perftui.experiments.comparison import Comparison, compare, split
 from perftui.facts.fact import Facts
 from perftui.report.comparison import as_object, text
 from tests.core.diagnosis.runs import make_run, step_table, telemetry_table

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.progress import costs_of
-from perftui.experiments.trial_runs import Arm, TrialRun
+from perftui.experiments.trial_runs import Arm, TrialRun, costs_of
 from perftui.facts.peak_memory import PeakMemory
 
 MS, S, GB = 10**6, 10**9, 10**9

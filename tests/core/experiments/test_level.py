@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.experiments.history import FEWEST_RUNS, Level, Place, levels
-from perftui.experiments.noise import NOISE_MANY
+from perftui.experiments.verdict import NOISE_MANY
 
 MS = 1_000_000
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from perftui.experiments import trial as trials
-from perftui.experiments.progress import NextRun, Progress, Purpose
 from perftui.experiments.rerun import repeat_launch
-from perftui.experiments.trial_runs import Arm, TrialRun
+from perftui.experiments.trial_runs import Arm, NextRun, Progress, Purpose, TrialRun
 from perftui.facts.fact import Facts
 from perftui.fixes.workers import with_workers
 from perftui.run.reader import RunReader, RunSnapshot

@@ -5,9 +5,8 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from perftui.experiments.progress import Pair, Progress
-from perftui.experiments.proof import keep_proof, proof_of, read_proof
-from perftui.experiments.trial_runs import Arm, TrialRun
+from perftui.experiments.journal import keep_proof, proof_of, read_proof
+from perftui.experiments.trial_runs import Arm, Pair, Progress, TrialRun
 from perftui.experiments.verdict import Outcome, TrialVerdict, judge
 from perftui.fixes.model import FixOption
 from perftui.run.layout import trials_of

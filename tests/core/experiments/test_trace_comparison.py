@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.model import TraceAnalysis
-from perftui.experiments.changes import NOTHING, Amount
-from perftui.experiments.comparison import Comparison, Verdict, compare
+from perftui.experiments.comparison import NOTHING, Amount, Comparison, Verdict, compare
 from perftui.facts.fact import Facts
 from perftui.facts.step.step_tables import step_tables
 from perftui.report.comparison import as_object, brief_text, text

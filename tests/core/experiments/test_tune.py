@@ -13,10 +13,15 @@ import pytest
 
 from perftui.experiments import trial as trials
 from perftui.experiments import tune as tuning
-from perftui.experiments.journal import NAME, Journal, Kept, journal_of, read_journal
-from perftui.experiments.progress import Pair, Progress
-from perftui.experiments.proof import read_proof
-from perftui.experiments.trial_runs import Arm, TrialCancelledError, TrialError, TrialRun
+from perftui.experiments.journal import NAME, Journal, Kept, journal_of, read_journal, read_proof
+from perftui.experiments.trial_runs import (
+    Arm,
+    Pair,
+    Progress,
+    TrialCancelledError,
+    TrialError,
+    TrialRun,
+)
 from perftui.experiments.tune import Keeping, Trying, Tuned
 from perftui.experiments.verdict import judge
 from perftui.fixes.apply import last_applied, patch_store, undo

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.fixes.command_line import LaunchedScript, launched_script
+from perftui.script.command_line import LaunchedScript, launched_script
 
 
 @pytest.fixture

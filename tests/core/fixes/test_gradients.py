@@ -11,7 +11,7 @@ import pytest
 
 from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import options
-from perftui.fixes.change import LineChange, has_subject
+from perftui.fixes.fix import LineChange, has_subject
 from perftui.fixes.gradients import clipped_at_once, summed, untrained_without
 from perftui.fixes.model import Risk
 from perftui.run.manifest import Override

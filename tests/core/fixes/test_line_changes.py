@@ -7,14 +7,14 @@ from textwrap import dedent
 
 import pytest
 
-from perftui.fixes.change import Plan
 from perftui.fixes.compilation import channels_last, compiled, dynamic
 from perftui.fixes.distributed import all_used, bucket_view
+from perftui.fixes.fix import Plan
 from perftui.fixes.fused_operators import called_directly
 from perftui.fixes.gradients import evaluated_without
-from perftui.fixes.precision import autocast, cudnn_benchmark, search_off, tf32
 from perftui.fixes.script_overhead import evaluated_seldom, leave_out, no_sleep, seldom
 from perftui.fixes.source.patching import written
+from perftui.fixes.switches import autocast, cudnn_benchmark, search_off, tf32
 from perftui.script.program import PatchRefusedError, parse_program
 
 MARK = "  # here"

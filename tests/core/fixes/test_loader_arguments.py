@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from perftui.fixes.source.arguments import LOADER
+from perftui.fixes.data_loader import LOADER
 from perftui.fixes.source.patching import call_patch
 from perftui.script.program import PatchRefusedError
 

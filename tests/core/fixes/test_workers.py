@@ -15,9 +15,9 @@ from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.data_loader.loader_work import loader_work
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import step_breakdown
+from perftui.fixes.data_loader import WITHOUT_WORKERS
 from perftui.fixes.fix import option
 from perftui.fixes.model import FixOption, Risk
-from perftui.fixes.source.arguments import WITHOUT_WORKERS
 from perftui.fixes.source.patching import call_patch
 from perftui.fixes.workers import (
     LEAST_CPU,

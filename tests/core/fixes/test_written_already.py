@@ -11,8 +11,7 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.fixes.apply import applied_to, apply_patch, patch_store
 from perftui.fixes.catalogue import options
-from perftui.fixes.change import LineChange
-from perftui.fixes.fix import stands_in_source
+from perftui.fixes.fix import LineChange, stands_in_source
 from perftui.fixes.model import FixOption, Patch, Risk
 from tests.core.diagnosis.runs import make_run
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from perftui.experiments.proof import Proof, ProvenPair, write_proof
+from perftui.experiments.journal import Proof, ProvenPair, write_proof
 from perftui.experiments.verdict import Outcome
 from perftui.report.markdown import code, fenced, folded, plain, render, table
 from perftui.report.report import make_report

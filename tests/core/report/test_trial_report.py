@@ -9,8 +9,7 @@ import pytest
 
 from perftui.experiments.comparison import Verdict, compare
 from perftui.experiments.journal import Attempt, Journal, Kept
-from perftui.experiments.progress import Pair, Progress
-from perftui.experiments.trial_runs import Arm, TrialRun
+from perftui.experiments.trial_runs import Arm, Pair, Progress, TrialRun
 from perftui.experiments.tune import Tuned
 from perftui.experiments.verdict import judge
 from perftui.facts.fact import Facts

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from perftui.fixes.command_line import CommandOption
 from perftui.fixes.source.edits import edit_of
 from perftui.fixes.source.patching import written
-from perftui.script.options import declared_options, option_behind
+from perftui.script.command_line import CommandOption, declared_options, option_behind
 from perftui.script.program import PatchRefusedError, parse_program
 
 END = "\nargs = p.parse_args()\nuse(args.x)\n"

@@ -6,9 +6,8 @@ import ast
 
 import pytest
 
-from perftui.script.local_values import LocalValues
 from perftui.script.program import parse_program
-from perftui.script.templates import Match, Templates
+from perftui.script.templates import LocalValues, Match, Templates
 
 HEAD = "import torch as th\nimport math\nfrom torch.nn import functional as F\n"
 FITTING = {

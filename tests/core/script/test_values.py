@@ -8,8 +8,8 @@ from textwrap import dedent
 
 import pytest
 
+from perftui.fixes.data_loader import LOADER
 from perftui.fixes.model import Patch
-from perftui.fixes.source.arguments import LOADER
 from perftui.fixes.source.patching import call_patch
 from perftui.script.program import PatchRefusedError
 

@@ -19,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 from statistics import median
 
-from perftui.experiments.blocks import BlockRun, block_plan, block_run
+from perftui.experiments.trial import BlockRun, block_plan, block_run
 from perftui.experiments.trial_runs import Arm, facts_of, noise, run_at, runs_of, steps_of_each
 from perftui.experiments.tune import record
 from perftui.experiments.verdict import LOOKS, TrialVerdict, is_decided, judge

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.effect import missed
-from perftui.experiments.rerun import Form, rerun_launch
+from perftui.experiments.rerun import Form, missed, rerun_launch
 from perftui.facts.fact import Facts
 from perftui.facts.overrides import Arrival, overrides
 from perftui.fixes.fix import option

@@ -21,10 +21,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from perftui.experiments.progress import Progress
 from perftui.experiments.rerun import repeat_launch
 from perftui.experiments.trial import paired_runs
-from perftui.experiments.trial_runs import facts_of, run_at, steps_of_each
+from perftui.experiments.trial_runs import Progress, facts_of, run_at, steps_of_each
 from perftui.recorder.launch import Launch
 from tests.described import described
 from tests.verify.scenarios.expected import mended, without_marks

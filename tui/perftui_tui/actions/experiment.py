@@ -14,7 +14,7 @@ from perftui_tui.reading.experiment_state import ExperimentState, Stage
 if TYPE_CHECKING:
     from textual.timer import Timer
 
-    from perftui.experiments.proof import Proof
+    from perftui.experiments.journal import Proof
     from perftui.fixes.model import FixOption
     from perftui_tui.actions.host import Host
     from perftui_tui.actions.source_fixes import SourceFixes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from perftui_tui.actions.experiment import Experiment, first_stage
 
 if TYPE_CHECKING:
-    from perftui.experiments.progress import NextRun, Progress
+    from perftui.experiments.trial_runs import NextRun, Progress
     from perftui.experiments.tune import Event, Trying
     from perftui.fixes.model import FixOption
     from perftui.run.manifest import Manifest
@@ -86,7 +86,7 @@ class PairedTrials(Experiment["TrialState"]):
             self.set(run=now.run, run_began=now.run_began, made=now.made)
 
     def _keep(self, root: Path, option: FixOption, directory: Path, progress: Progress) -> None:
-        from perftui.experiments.proof import keep_proof
+        from perftui.experiments.journal import keep_proof
 
         try:
             proof = keep_proof(option, progress, directory, time.time_ns())
@@ -203,7 +203,7 @@ class Tuning(Experiment["TuningState"]):
 
     def _learn(self, event: Event, directory: Path) -> None:
         """Note what was proven, and what was written."""
-        from perftui.experiments.proof import read_proof
+        from perftui.experiments.journal import read_proof
         from perftui.experiments.tune import Keeping, Trying
 
         if self.state is None:

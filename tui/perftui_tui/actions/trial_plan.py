@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from perftui.experiments.noise import FEWEST_STEPS
+from perftui.experiments.verdict import FEWEST_STEPS
 
 if TYPE_CHECKING:
     from perftui.fixes.model import FixOption
@@ -76,8 +76,7 @@ def _triable(snapshot: Snapshot) -> frozenset[str]:
 def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
     """What a trial of ``option`` takes on the training of ``snapshot``, or of just any fix."""
     from perftui import format as fmt
-    from perftui.experiments.blocks import block_plan
-    from perftui.experiments.trial import counts_for
+    from perftui.experiments.trial import block_plan, counts_for
     from perftui.experiments.trial_runs import run_seconds, runs_of, steps_of_each
     from perftui.experiments.verdict import LOOKS
     from perftui.facts.fact import UnknownError

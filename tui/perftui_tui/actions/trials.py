@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perftui.experiments.noise import FEWEST_STEPS
+from perftui.experiments.verdict import FEWEST_STEPS
 from perftui_tui.actions.experiment import NewProofs
 from perftui_tui.actions.experiment_kinds import PairedTrials, Probing, Tuning
 from perftui_tui.actions.trial_plan import NO_FIX, NO_RUN, warnings_of, why_no_trial

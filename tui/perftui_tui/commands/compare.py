@@ -78,8 +78,7 @@ def _repeated(
 ) -> Comparison:
     """``found`` beside the runs that are named, or those that repeat the two."""
     from perftui.experiments.comparison import with_repeats
-    from perftui.experiments.history import past_run
-    from perftui.experiments.repeats import found_repeats, repeats_of
+    from perftui.experiments.history import found_repeats, past_run, repeats_of
 
     if max(map(len, sides)) > 1:
         if found.of_traces:

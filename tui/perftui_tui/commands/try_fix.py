@@ -14,7 +14,7 @@ from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import log, write, write_object
 
 if TYPE_CHECKING:
-    from perftui.experiments.progress import Progress
+    from perftui.experiments.trial_runs import Progress
     from perftui.fixes.model import FixOption
 
 
@@ -53,7 +53,7 @@ def _steps(choice: Choice) -> int:
 def _how(choice: Choice, steps: int) -> str:
     """What is run, and how long that takes at least, as far as the recorded run tells."""
     from perftui import format as fmt
-    from perftui.experiments.blocks import block_plan
+    from perftui.experiments.trial import block_plan
     from perftui.experiments.trial_runs import run_seconds, runs_of
     from perftui.experiments.verdict import LOOKS
 
@@ -85,7 +85,7 @@ def _run(choice: Choice, steps: int) -> Progress:
 
 def _keep(option: FixOption, progress: Progress, directory: Path) -> None:
     """Write what is proven so far, for the app to show with the fix."""
-    from perftui.experiments.proof import keep_proof
+    from perftui.experiments.journal import keep_proof
 
     try:
         keep_proof(option, progress, directory, time.time_ns())

@@ -25,7 +25,7 @@ from perftui_tui.reading.experiment_state import (
 )
 
 if TYPE_CHECKING:
-    from perftui.experiments.proof import Proof
+    from perftui.experiments.journal import Proof
 
 CLOSE = "close"
 """One of the answers of an ``ExperimentDialog``, as are STOP and the next."""

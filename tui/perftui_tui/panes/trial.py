@@ -7,8 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from perftui import format as fmt
-from perftui.experiments.progress import Purpose
-from perftui.experiments.trial_runs import runs_of
+from perftui.experiments.trial_runs import Purpose, runs_of
 from perftui.experiments.verdict import Agreement
 from perftui_tui.charts.interval import interval_rows
 from perftui_tui.keys.keymap import hint
@@ -18,7 +17,7 @@ from perftui_tui.look.units import format_ns
 from perftui_tui.reading.experiment_state import Stage, TrialState
 
 if TYPE_CHECKING:
-    from perftui.experiments.proof import Proof
+    from perftui.experiments.journal import Proof
 
 
 def status_line(name: str, title: str, figures: Sequence[Span], cells: int) -> Row:

@@ -13,7 +13,7 @@ from perftui_tui.reading.next_thing import NextThing, Todo, best_of
 from perftui_tui.reading.snapshot import Phase, Snapshot
 
 if TYPE_CHECKING:
-    from perftui.experiments.proof import Proof
+    from perftui.experiments.journal import Proof
 
 LABEL_WIDTH = 12
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from perftui.experiments.journal import Attempt, Journal
-    from perftui.experiments.progress import NextRun, Pair, Progress
+    from perftui.experiments.trial_runs import NextRun, Pair, Progress
     from perftui.experiments.verdict import TrialVerdict
     from perftui.fixes.model import FixOption
     from perftui.probe.ceilings import Ceilings

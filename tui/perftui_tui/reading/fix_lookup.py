@@ -8,9 +8,9 @@ from pathlib import Path
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import fixes_of
-from perftui.fixes.command_line import script_of
 from perftui.fixes.fix import EnvironmentChange, Fix, offered
 from perftui.fixes.model import FixOption
+from perftui.script.command_line import script_of
 
 
 class FixLookup:

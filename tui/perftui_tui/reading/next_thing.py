@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from perftui.diagnosis.model import Finding
-    from perftui.experiments.proof import Proof
+    from perftui.experiments.journal import Proof
     from perftui.fixes.model import FixOption
     from perftui_tui.reading.snapshot import Snapshot
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.experiments.proof import Proof, read_proof
+from perftui.experiments.journal import Proof, read_proof
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.data_loader.worker_lines import loader_lines

@@ -14,7 +14,7 @@ from perftui.fixes.model import FixOption
 if TYPE_CHECKING:
     from perftui.analysis.memory import MemoryOverTime
     from perftui.analysis.model import TraceAnalysis
-    from perftui.experiments.proof import Proof
+    from perftui.experiments.journal import Proof
     from perftui.facts.fact import Fact, Facts
     from perftui.report.memory import MemoryReport
     from perftui.run.manifest import Manifest

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from perftui.fixes.source.edits import Edit, RemoveKeyword, ReplaceLiteral, edit_of
-from perftui.script.names import qualified_name
+from perftui.script.names import is_shown, qualified_name
 from perftui.script.program import (
     COMPREHENSIONS,
     FUNCTIONS,
@@ -23,7 +23,6 @@ from perftui.script.program import (
     is_literal,
 )
 from perftui.script.training import trains, trains_each_turn
-from perftui.script.uses import is_shown
 from perftui.script.values import Wanted
 
 _REPEATING = (Loop, *COMPREHENSIONS)

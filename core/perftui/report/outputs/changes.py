@@ -7,10 +7,10 @@ from typing import Annotated, Literal, TypedDict
 from msgspec import Meta
 
 from perftui.experiments import comparison
-from perftui.experiments.changes import FigureChange, Whole, WorkChange
+from perftui.experiments.comparison import FigureChange, Whole, WorkChange
 from perftui.experiments.conditions import Difference
 from perftui.experiments.journal import Attempt
-from perftui.experiments.progress import Costs
+from perftui.experiments.trial_runs import Costs
 from perftui.experiments.verdict import LossCheck, Outcome
 from perftui.report.outputs.common import Command, Ns, Ratio, Schema
 from perftui.report.outputs.finding import Numerics

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from perftui.experiments.proof import Proof, ProvenPair, write_proof
+from perftui.experiments.journal import Proof, ProvenPair, write_proof
 from perftui.experiments.verdict import Outcome
 from perftui.report.html.page import render
 from perftui.report.report import Report, make_report

@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from perftui.experiments.changes import BYTES, NS, SHARE, FigureChange
-from perftui.experiments.comparison import Comparison, PhaseChange, Verdict
+from perftui.experiments.comparison import (
+    BYTES,
+    NS,
+    SHARE,
+    Comparison,
+    FigureChange,
+    PhaseChange,
+    Verdict,
+)
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.format import middle
 from perftui.report.comparison import difference_lines, value_of
@@ -20,7 +27,7 @@ from perftui_tui.look.units import format_ns
 from perftui_tui.panes.verdict import proof_style
 
 if TYPE_CHECKING:
-    from perftui.experiments.proof import Proof
+    from perftui.experiments.journal import Proof
 
 NAME_WIDTH = 16
 VALUE_WIDTH = 11

@@ -26,7 +26,7 @@ from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
-    from perftui.experiments.proof import Proof
+    from perftui.experiments.journal import Proof
     from perftui_tui.charts.run_charts import Chart
 
 NOTHING = (

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from perftui.analysis.kernels.names import short_names
-from perftui.experiments.changes import Amount, Whole, WorkChange, split
-from perftui.experiments.comparison import Comparison
+from perftui.experiments.comparison import Amount, Comparison, Whole, WorkChange, split
 from perftui.facts.fact import Facts
 from perftui.facts.step.step_tables import operators_by_shape, step_tables
 from perftui.format import middle

@@ -21,7 +21,7 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.diagnosis.fix_details import fix_rows
 
 if TYPE_CHECKING:
-    from perftui.experiments.proof import Proof
+    from perftui.experiments.journal import Proof
 
 LABEL_WIDTH = 24
 """Cells for the names of rules, and of facts where none is longer."""

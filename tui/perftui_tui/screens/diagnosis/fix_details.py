@@ -18,7 +18,7 @@ from perftui_tui.panes.verdict import proof_style
 from perftui_tui.reading.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from perftui.experiments.proof import Proof
+    from perftui.experiments.journal import Proof
 
 INDENT = "     "
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from perftui.report.as_json import encode_object
-from perftui.report.outputs.schema import schema_of
+from perftui.report.encode import encode_object
+from perftui.report.schema import schema_of
 
 
 def described(name: str, output: str | Mapping[str, Any]) -> Any:

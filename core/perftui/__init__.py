@@ -11,21 +11,15 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from perftui.api.findings import findings as findings
-    from perftui.api.run import Run as Run
-    from perftui.api.run import open_run as open_run
+    from perftui.api.reading import Run as Run
+    from perftui.api.reading import Trace as Trace
+    from perftui.api.reading import findings as findings
+    from perftui.api.reading import load_trace as load_trace
+    from perftui.api.reading import open_run as open_run
     from perftui.api.table import Table as Table
-    from perftui.api.trace import Trace as Trace
-    from perftui.api.trace import load_trace as load_trace
 
-_LAZY = {
-    "Run": "perftui.api.run",
-    "Table": "perftui.api.table",
-    "Trace": "perftui.api.trace",
-    "findings": "perftui.api.findings",
-    "load_trace": "perftui.api.trace",
-    "open_run": "perftui.api.run",
-}
+_LAZY = dict.fromkeys(("Run", "Trace", "findings", "load_trace", "open_run"), "perftui.api.reading")
+_LAZY["Table"] = "perftui.api.table"
 
 __all__ = ["Run", "Table", "Trace", "findings", "load_trace", "open_run", "range", "step"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perftui.report.outputs.schema import OUTPUTS
+from perftui.report.schema import OUTPUTS
 from perftui.run.reader import RunReader
 from perftui_tui.cli import main
 from perftui_tui.commands.diagnose import launch_again

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.report.as_json import encode_object
 from perftui.report.csv_tables import CsvTable, csv_text
+from perftui.report.encode import encode_object
 from perftui_tui.commands.mcp_server.limits import MOST_BYTES, TooLongError, csv_rows, limited
 
 

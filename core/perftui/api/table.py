@@ -1,9 +1,9 @@
-"""A table of NumPy columns, which pandas and Polars can take."""
+"""Tables of NumPy columns for users, which pandas and Polars can take."""
 
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
@@ -11,6 +11,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from perftui.analysis.model import KernelTable, OpTable, StepParts
+from perftui.facts.fact import Facts
+from perftui.report.csv_tables import step_columns
+from perftui.report.gap_sources import GapSources
+from perftui.report.report import longest_kernels, longest_ops
+from perftui.run.columns import PHASES, STEP_COLUMNS, STEP_TEXT
+from perftui.run.table import Table as RunTable
 
 MOST_SHOWN = 6
 """Columns that a ``repr`` names."""
@@ -109,3 +117,98 @@ def _imported(package: str, method: str) -> Any:
         return import_module(package)
     except ImportError as error:
         raise ImportError(f"{method} needs {package}: pip install {package}") from error
+
+
+_SUFFIXES = {"ns": "_ns", "B": "_bytes"}
+
+ALWAYS_KNOWN = frozenset({"index", "start", "duration", *PHASES, "micro_batches", "overhead"})
+"""Columns of whole numbers: runs of every version have them."""
+
+
+def step_table(steps: RunTable | None) -> Table:
+    """``steps`` by ``STEP_COLUMNS``, with units in the names of the columns; empty without any."""
+    columns = {}
+    for column in STEP_COLUMNS:
+        name = column.name + _SUFFIXES.get(column.unit, "")
+        is_there = steps is not None and column.name in steps
+        values = steps[column.name] if steps is not None and is_there else None
+        columns[name] = _converted(column.name, values, len(steps) if steps is not None else 0)
+    return table_of(columns)
+
+
+def _converted(name: str, values: npt.NDArray[Any] | None, rows: int) -> npt.NDArray[Any]:
+    if name in STEP_TEXT:
+        return texts(values if values is not None else [None] * rows)
+    numbers = values if values is not None else np.full(rows, -1, dtype=np.int64)
+    if name == "profiled":
+        return np.asarray(numbers == 1)
+    is_unknown = numbers < 0
+    if name in ALWAYS_KNOWN and not is_unknown.any():
+        return numbers
+    return np.where(is_unknown, np.nan, numbers)
+
+
+def op_table(ops: OpTable, has_gpu: bool) -> Table:
+    """Operators, or modules."""
+    rows = np.array(longest_ops(ops, has_gpu), dtype=np.int64)
+    return table_of(
+        {
+            "name": texts(ops.names[row] for row in rows),
+            "calls": ops.calls[rows],
+            "cpu_own_ns": ops.cpu_self[rows],
+            "cpu_total_ns": ops.cpu_total[rows],
+            "device_own_ns": ops.device_self[rows],
+            "device_total_ns": ops.device_total[rows],
+        }
+    )
+
+
+def kernel_table(kernels: KernelTable) -> Table:
+    """Kernels, copies and sets."""
+    rows = np.array(longest_kernels(kernels), dtype=np.int64)
+    return table_of(
+        {
+            "name": texts(kernels.names[row] for row in rows),
+            "category": texts(kernels.categories[row] for row in rows),
+            "calls": kernels.calls[rows],
+            "total_ns": kernels.total[rows],
+            "shortest_ns": kernels.shortest[rows],
+            "median_ns": kernels.median[rows],
+            "longest_ns": kernels.longest[rows],
+        }
+    )
+
+
+def step_parts_table(steps: Sequence[StepParts]) -> Table:
+    """Steps and their parts; a part that a step does not have takes 0 ns of it."""
+    found = step_columns(steps)
+    return table_of(
+        {
+            "index": whole(found.index),
+            "start_ns": whole(found.start),
+            "duration_ns": whole(found.duration),
+            **{_column(name): whole(times) for name, times in found.parts.items()},
+        }
+    )
+
+
+def gap_table(facts: Facts) -> Table:
+    """Idle gaps of the GPUs; with a run in ``facts`` its stack samples name lines, too."""
+    gaps = facts.analysis.gaps if facts.analysis else ()
+    sources = GapSources(facts)
+    found = [sources.of(gap) for gap in gaps]
+    return table_of(
+        {
+            "device": whole(gap.device for gap in gaps),
+            "start_ns": whole(gap.start for gap in gaps),
+            "duration_ns": whole(gap.duration for gap in gaps),
+            "cause": texts(gap.cause.value for gap in gaps),
+            "phase": texts(gap.phase or None for gap in gaps),
+            "operator": texts(one.operator for one in found),
+            "source": texts(one.line for one in found),
+        }
+    )
+
+
+def _column(part: str) -> str:
+    return "".join(one if one.isalnum() else "_" for one in part) + "_ns"

@@ -2,48 +2,310 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import msgspec
+from msgspec import Meta
 
-from perftui.analysis.model import Gap
+from perftui.analysis.model import Gap, GapCause
 from perftui.analysis.steps import step_source
+from perftui.diagnosis.model import Abstention
 from perftui.facts.data_loader.worker_lines import WorkerLines, loader_lines
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.device_phases import device_phases
+from perftui.facts.gpu.device_phases import DeviceShare, device_phases
 from perftui.facts.gpu.gaps import gap_lines, place_of
 from perftui.facts.gpu.idle import counts_all, idle_by_cause
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.gpu.streams import (
+    LaunchDelays,
+    Overlap,
+    StreamWork,
     communication_overlap,
     copy_overlap,
     critical_path_parts,
     launch_delays,
     stream_work,
 )
-from perftui.facts.gpu.sync_calls import syncs
+from perftui.facts.gpu.sync_calls import SyncCalls, syncs
+from perftui.facts.ranks.communication import collectives_of_ranks
+from perftui.facts.ranks.slow_rank import SlowRank, slow_rank
+from perftui.facts.ranks.traced_ranks import TracedRanks, traced_ranks, waits_of_ranks
 from perftui.facts.source.lines import LinesByTime, main_thread, window_thread
 from perftui.facts.step.own_cost import recording_cost
 from perftui.facts.step.steps import step_breakdown, step_count, step_kind
 from perftui.facts.step.trace_steps import trace_steps
-from perftui.report.finding_json import finding_object, fix_object
-from perftui.report.next_command import comparison_command, next_command
-from perftui.report.output_text import encodable
-from perftui.report.outputs.report import (
-    GapOutput,
-    LinesOutput,
-    ReportOutput,
-    StepsOutput,
-    TraceOutput,
-    WorkersOutput,
+from perftui.report.encode import SCHEMA, Command, Ns, Redacted, Schema, Share, encode_object
+from perftui.report.findings import (
+    BriefFinding,
+    FindingOutput,
+    FixOutput,
+    finding_object,
+    fix_object,
 )
-from perftui.report.ranks import ranks_object
-from perftui.report.report import Report
-from perftui.trace.text import encodable as encodable_name
-from perftui.trace.text import printable
+from perftui.report.kernel_metrics import TraceMetrics
+from perftui.report.next_command import comparison_command, next_command
+from perftui.report.ranks import table_of_ranks
+from perftui.report.recorded import Recorded, Snapshot
+from perftui.report.report import OpRow, Report, Totals
+from perftui.run.manifest import Manifest
+
+
+class DeviceOutput(TypedDict):
+    """Activity of one device; times in nanoseconds, ``busy`` is the union over its streams."""
+
+    device: int
+    name: str
+    kernel_count: int
+    kernel_sum: int
+    memcpy_count: int
+    memcpy_sum: int
+    memset_count: int
+    memset_sum: int
+    start: int
+    end: int
+    busy: int
+    unlinked: int
+    idle: int
+    span: int
+
+
+class TraceStepOutput(TypedDict):
+    """One step of a trace; its parts sum to it."""
+
+    index: int
+    start: Ns
+    duration: Ns
+    parts_ns: dict[str, int]
+
+
+class IdleOutput(TypedDict):
+    """Idle time of a device by what the launching thread did meanwhile."""
+
+    device: int
+    cause: GapCause
+    total_ns: Ns
+    count: int
+    longest_ns: int | None
+    longest_start: int | None
+    line: str | None
+
+
+class GapOutput(TypedDict):
+    """One gap in which a device did nothing."""
+
+    device: int
+    start: Ns
+    duration: Ns
+    cause: GapCause
+    phase: str | None
+    operator: str | None
+    source: str | None
+
+
+class TraceOutput(TypedDict):
+    """A trace; times in nanoseconds since its start."""
+
+    devices: list[DeviceOutput]
+    device_properties: Any
+    streams: list[StreamWork]
+    steps: list[TraceStepOutput]
+    steps_told_by: Annotated[
+        str | None,
+        Meta(description="What the steps are derived from if the trace does not mark them."),
+    ]
+    idle_by_cause: list[IdleOutput]
+    idle_counts_all_gaps: bool
+    gaps: list[GapOutput]
+    gaps_total: int
+    communication: list[Overlap]
+    copies: list[Overlap]
+    launches: LaunchDelays | None
+    critical_path_ns: dict[str, int] | None
+
+
+Verdict = Annotated[
+    str | None, Meta(description="The costliest finding in a sentence, or that it is healthy.")
+]
+Progress = Annotated[str | None, Meta(description="What is missing, if it is too early to judge.")]
+Against = Annotated[
+    list[str] | None,
+    Meta(description="The command that compares this run with the run it repeats."),
+]
+
+
+class StepsOutput(TypedDict):
+    """The steps of a run."""
+
+    kind: Annotated[str, Meta(description="train, eval or infer.")]
+    recorded: int
+    steady: Annotated[int, Meta(description="Without warm-up and profiled steps.")]
+    inconsistent: int
+    mean_ns: Ns
+    p5_ns: Ns
+    p50_ns: Ns
+    p95_ns: Ns
+    steps_per_second: float
+    rows: Annotated[dict[str, list[Any]], Meta(description="By column, a value for each step.")]
+
+
+class BreakdownOutput(TypedDict):
+    """Where the mean step went; the parts sum to it."""
+
+    source: str
+    steps: int
+    step_ns: Ns
+    parts_ns: dict[str, int]
+
+
+class LineOutput(TypedDict):
+    """A source line and the time that a thread spent there."""
+
+    file: str
+    line: int
+    function: str
+    inner: str
+    held: Ns
+    share: Share
+
+
+class LinesOutput(TypedDict):
+    """Source lines by the time that a thread spent there, from stack samples."""
+
+    covered_ns: Ns
+    samples: int
+    lines: list[LineOutput]
+
+
+class WorkersOutput(LinesOutput):
+    """Where data loader workers were while they made batches."""
+
+    busy_share: Share
+    collate_share: Share
+
+
+class GapLinesOutput(LinesOutput):
+    """Where the main thread was while the GPU idled for one cause."""
+
+    cause: GapCause
+    idle_ns: Ns
+
+
+class CostOutput(TypedDict):
+    """Overhead of recording in the steps, nanoseconds."""
+
+    hooks: int
+    stalls: int
+    slowed: int
+    slowed_at_most: int
+    whole: int
+    total: int
+    at_most: int
+
+
+class GpuMemoryOutput(TypedDict):
+    """GPU memory that PyTorch held, bytes."""
+
+    allocated: int
+    reserved: int
+    peak: int
+    retries: int
+    failures: int
+
+
+class RecordingOutput(TypedDict):
+    """How a run was recorded."""
+
+    options: list[str]
+    cost: CostOutput | None
+    windows: list[Recorded]
+    phases: DeviceShare | None
+    memory: GpuMemoryOutput | None
+    snapshots: list[Snapshot]
+    nsys: list[str]
+
+
+class RankOutput(TypedDict):
+    """The mean steady step of one rank; times in nanoseconds."""
+
+    rank: int
+    host: str
+    train_steps: int
+    steps: int
+    mean: int
+    p50: int
+    p95: int
+    parts: dict[str, int]
+    waits: int
+    peak_memory: int | None
+    caused: int | None
+
+
+class RanksOutput(TypedDict):
+    """Ranks side by side."""
+
+    rows: list[RankOutput]
+    slow_rank: SlowRank | None
+    collectives_ns: Annotated[
+        dict[int, int | None] | None, Meta(description="Time in collectives, by rank.")
+    ]
+    waits_ns: Annotated[
+        dict[int, dict[int, int]] | None,
+        Meta(description="By waiting rank and by the rank it waits for."),
+    ]
+    spread: float | None
+    shown: int
+
+
+class ReportOutput(TypedDict):
+    """`perftui report` and `perftui diagnose`: what a training loses, and its fixes."""
+
+    schema: Schema
+    redacted: Redacted
+    path: str
+    run: Annotated[Manifest | None, Meta(description="What was run; null for a trace.")]
+    steps: StepsOutput | None
+    verdict: Verdict
+    progress: Progress
+    findings: list[FindingOutput]
+    fixes: Annotated[list[FixOutput], Meta(description="Fixes for the findings, each once.")]
+    next: Command
+    compare: Against
+    not_judged: list[Abstention]
+    step_breakdowns: list[BreakdownOutput]
+    main_thread: LinesOutput | None
+    main_thread_in_windows: LinesOutput | None
+    syncs: SyncCalls | None
+    workers: WorkersOutput | None
+    main_thread_in_gaps: list[GapLinesOutput]
+    operators: list[OpRow]
+    modules: list[OpRow]
+    kernels: list[OpRow]
+    totals: dict[str, Totals]
+    trace: TraceOutput | None
+    ranks: RanksOutput | None
+    kernel_metrics: TraceMetrics | None
+    recording: RecordingOutput | None
+    notes: Annotated[
+        list[str], Meta(description="What was skipped, and what the evidence cannot show.")
+    ]
+
+
+class BriefReport(TypedDict):
+    """`perftui report` and `diagnose` with `--json --brief`: at most 2,000 bytes."""
+
+    schema: Schema
+    redacted: Redacted
+    path: Annotated[str | None, Meta(description="The run or the trace; null if it is too long.")]
+    verdict: Verdict
+    progress: Progress
+    steps: Annotated[int, Meta(description="Steady steps that this is based on.")]
+    step_ns: Annotated[int | None, Meta(description="The mean steady step, nanoseconds.")]
+    findings: Annotated[list[BriefFinding], Meta(description="The costliest, three at most.")]
+    more_findings: int
+    next: Command
+    compare: Against
+
 
 MOST_GAPS = 100
 """Gaps that are listed one by one, where no other number is asked for."""
@@ -114,25 +376,12 @@ def _gap(gap: Gap, facts: Facts) -> GapOutput:
     }
 
 
-SCHEMA = 1
-
-
 def encode(report: Report) -> str:
     """One object, indented; times are integer nanoseconds, shares 0 to 1, unknown is null.
 
     Characters that a terminal acts on are written as JSON escapes.
     """
     return encode_object(as_object(report))
-
-
-def encode_object(plain: Mapping[str, Any], *, on_one_line: bool = False) -> str:
-    """Plain values in the same form, or without any layout."""
-    text = msgspec.json.encode(_encodable(plain)).decode()
-    if not on_one_line:
-        text = msgspec.json.format(text, indent=2)
-    # Of these, only the line ends of the layout stand outside strings.
-    unsafe = {char for char in set(text) - {"\n"} if printable(char) != char}
-    return text.translate({ord(char): json.dumps(char)[1:-1] for char in unsafe}) + "\n"
 
 
 def as_object(report: Report) -> ReportOutput:
@@ -173,25 +422,11 @@ def as_object(report: Report) -> ReportOutput:
         "kernels": msgspec.to_builtins(report.kernels),
         "totals": msgspec.to_builtins(report.totals),
         "trace": trace_object(report),
-        "ranks": ranks_object(report),
+        "ranks": _ranks(report),
         "kernel_metrics": msgspec.to_builtins(report.metrics, enc_hook=str),
         "recording": _recording(report),
         "notes": list(report.notes),
     }
-
-
-def _encodable(value: Any) -> Any:
-    """Plain values with no half of a surrogate pair, which names of files can hold, in any text."""
-    if isinstance(value, dict):
-        return {_key(key): _encodable(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_encodable(item) for item in value]
-    return encodable(value) if isinstance(value, str) else value
-
-
-def _key(key: Any) -> Any:
-    """Names of fields are ours, also where somebody is called like one."""
-    return encodable_name(key) if isinstance(key, str) else key
 
 
 def _run(report: Report) -> Any:
@@ -235,6 +470,42 @@ def _workers(found: WorkerLines | None) -> WorkersOutput | None:
         return None
     lines = _lines_of(found.making)
     return {"busy_share": found.busy, "collate_share": found.collate, **lines}
+
+
+def _ranks(report: Report) -> RanksOutput | None:
+    """Ranks side by side, and the one that holds up the others; None where one process trains, and
+    where the traces of others are not open."""
+    facts, run = report.facts, report.subject.run
+    traced = traced_ranks.or_none(facts)
+    if traced is None and (run is None or run.world < 2):
+        return None
+    table = table_of_ranks(facts)
+    rows: Any = [{**msgspec.to_builtins(row), "parts": dict(row.parts)} for row in table.rows]
+    return {
+        "rows": rows,
+        "slow_rank": msgspec.to_builtins(slow_rank.or_none(facts)),
+        "collectives_ns": msgspec.to_builtins(
+            _in_collectives(traced) if traced else collectives_of_ranks.or_none(facts)
+        ),
+        "waits_ns": _waits(facts),
+        "spread": table.spread,
+        "shown": traced.shown if traced else report.subject.rank,
+    }
+
+
+def _in_collectives(traced: TracedRanks) -> dict[int, int | None]:
+    return {one.rank: one.collective_time for one in traced.each}
+
+
+def _waits(facts: Facts) -> dict[int, dict[int, int]] | None:
+    """By rank that waits and rank that it waits for; None if unknown."""
+    waits = waits_of_ranks.or_none(facts)
+    if waits is None:
+        return None
+    known = waits.compared
+    return {
+        rank: {late: waits.between(rank, late) for late in known if late != rank} for rank in known
+    }
 
 
 def _recording(report: Report) -> Any:

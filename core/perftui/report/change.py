@@ -1,15 +1,52 @@
-"""A fix that was written to the source, or taken back, as plain values."""
+"""A fix that was written to the source, or taken back, as JSON."""
 
 from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, TypedDict
+
+from msgspec import Meta
 
 from perftui.fixes.apply import AppliedPatch
 from perftui.fixes.model import FixOption, Patch
+from perftui.report.encode import Command, Schema
+from perftui.report.findings import Numerics
 from perftui.report.next_command import again_command, apply_command, undo_command
-from perftui.report.outputs.changes import ApplyOutput, UndoOutput
+
+Digest = Annotated[str | None, Meta(description="SHA-256 of the file, hexadecimal.")]
+
+
+class ApplyOutput(TypedDict):
+    """`perftui apply`: a fix written to the source."""
+
+    schema: Schema
+    fix: str
+    title: str
+    run: str
+    outcome: Literal["written", "dry run", "written already"]
+    file: str | None
+    diff: Annotated[str | None, Meta(description="Unified diff; null if there is nothing to do.")]
+    before_sha256: Digest
+    after_sha256: Digest
+    risks: list[str]
+    changes_numerics: Numerics
+    next: Command
+
+
+class UndoOutput(TypedDict):
+    """`perftui undo`: the source as it was before the last fix."""
+
+    schema: Schema
+    fix: Annotated[str | None, Meta(description="Null if an older version wrote it.")]
+    title: str
+    outcome: Literal["taken back", "dry run"]
+    file: str
+    diff: str
+    before_sha256: Digest
+    after_sha256: Digest
+    next: Command
+
 
 SCHEMA = 1
 

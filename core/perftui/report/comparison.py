@@ -1,15 +1,17 @@
-"""Two runs or traces compared, as text and as plain values."""
+"""Two runs or traces compared, as text and as JSON."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, TypedDict, cast
 
 import msgspec
+from msgspec import Meta
 
 from perftui import format as fmt
 from perftui.analysis.kernels.names import short_names
+from perftui.experiments import comparison
 from perftui.experiments.comparison import (
     BYTES,
     CORES,
@@ -26,12 +28,134 @@ from perftui.experiments.comparison import (
 from perftui.experiments.conditions import Difference, Effect
 from perftui.experiments.history import Repeats
 from perftui.fixes.apply import last_applied, patch_store
-from perftui.report.fit import LETTERS, cut_lists, fitting_lines, whole
+from perftui.report.encode import (
+    LETTERS,
+    Command,
+    High,
+    InForce,
+    Low,
+    Notes,
+    Ratio,
+    Schema,
+    cut_lists,
+    fitting_lines,
+    whole,
+)
 from perftui.report.next_command import report_command, undo_command
 from perftui.report.output_text import cut
-from perftui.report.outputs.changes import BriefComparison, ComparisonOutput, RepeatsOutput
 from perftui.run.columns import phase_name
 from perftui.trace.text import printable
+
+Comparable = Annotated[
+    Literal["yes", "partly", "no"],
+    Meta(
+        description=(
+            "Whether machine, versions, command and number of training processes allow the "
+            "comparison, as far as they are known. Another commit does not limit it."
+        )
+    ),
+]
+
+
+class RepeatsOutput(TypedDict):
+    """Several runs on each side of a comparison, in the order of their starts."""
+
+    before: list[str]
+    after: list[str]
+    pairs: Annotated[list[float], Meta(description="Step before over step after of each pair.")]
+
+
+class ComparisonOutput(TypedDict):
+    """`perftui compare`: one run or trace against another."""
+
+    schema: Schema
+    outcome: comparison.Verdict
+    ratio: Ratio
+    low: Low
+    high: High
+    repeats: Annotated[
+        RepeatsOutput | None, Meta(description="Null if there is one run or trace on each side.")
+    ]
+    reason: str
+    comparable: Comparable
+    differences: Annotated[
+        list[Difference],
+        Meta(description="Of two runs, those that limit the comparison most first."),
+    ]
+    steps_of: Annotated[
+        Literal["run", "trace"],
+        Meta(description="Whose steps are compared: for two runs, those of the training thread."),
+    ]
+    parts_ns: Annotated[
+        dict[str, tuple[int, int]],
+        Meta(description="Mean time of each part of the step, before and after."),
+    ]
+    table_steps: Annotated[
+        tuple[int, int] | None,
+        Meta(
+            description=(
+                "Steps in which operators and kernels were profiled; 0 for all of a trace that "
+                "marks no steps; null if a side has no trace."
+            )
+        ),
+    ]
+    operators: Annotated[
+        list[WorkChange],
+        Meta(
+            description=(
+                "For the mean step, the most changed first; a side with 0 calls does not have it."
+            )
+        ),
+    ]
+    operators_by: Annotated[
+        Literal["name", "name and shapes"],
+        Meta(description="By shapes, which follow the name, if both sides have recorded them."),
+    ]
+    operators_of: Annotated[
+        Whole | None, Meta(description="What the CPU times of `operators` sum to.")
+    ]
+    kernels: Annotated[
+        list[WorkChange], Meta(description="Kernels, copies and memsets of the mean step.")
+    ]
+    kernels_of: Annotated[
+        Whole | None,
+        Meta(
+            description=(
+                "What the times of `kernels` sum to, less what was counted twice because kernels "
+                "ran at the same time."
+            )
+        ),
+    ]
+    figures: Annotated[
+        list[FigureChange],
+        Meta(description="Memory, data loader and machine; null where a side does not know it."),
+    ]
+    changes: InForce
+    notes: Notes
+    next: Command
+
+
+class BriefComparison(TypedDict):
+    """`perftui compare --json --brief`: at most 2,000 bytes."""
+
+    schema: Schema
+    outcome: comparison.Verdict
+    ratio: Ratio
+    low: Low
+    high: High
+    reason: str
+    comparable: Comparable
+    differences: Annotated[
+        list[str], Meta(description="Of two runs, in words: torch 2.8.0 -> 2.9.1.")
+    ]
+    largest_change: Annotated[
+        str | None, Meta(description="The phase of the step that changed most.")
+    ]
+    largest_change_ns: Annotated[int | None, Meta(description="By how much; below 0 is less time.")]
+    changes: InForce
+    notes: Notes
+    next: Command
+
 
 MOST_ROWS = 10
 """Operators, and kernels, that are listed."""

@@ -15,7 +15,7 @@ from perftui.diagnosis.rules import answer_to
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.idle import counts_all
 from perftui.facts.step.steady import Mask
-from perftui.report.finding_json import severity_name
+from perftui.report.findings import severity_name
 from perftui.report.gap_sources import GapSources
 from perftui.report.output_text import printable, replaced
 from perftui.report.report import OpRow, Report, longest_kernels

@@ -10,7 +10,7 @@ from typing import Annotated, TypedDict
 from msgspec import Meta
 
 from perftui.doctor.row import Row, State
-from perftui.report.outputs.common import Schema
+from perftui.report.encode import Schema
 from perftui.trace.text import printable
 
 

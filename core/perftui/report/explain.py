@@ -10,9 +10,8 @@ from msgspec import Meta
 from perftui.diagnosis.rule import Rule, Verdict
 from perftui.diagnosis.rules import BY_NAME, RULES
 from perftui.fixes.catalogue import CATALOGUE
-from perftui.report.as_json import SCHEMA, encode_object
+from perftui.report.encode import SCHEMA, Schema, encode_object
 from perftui.report.output_text import wrapped
-from perftui.report.outputs.common import Schema
 
 
 class RuleOutput(TypedDict):

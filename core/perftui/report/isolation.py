@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from perftui import format as fmt
 from perftui.experiments.isolate import Isolated, Isolation, Side
-from perftui.report.outputs.common import Schema
+from perftui.report.encode import Schema
 from perftui.run.reader import RunSnapshot
 from perftui.trace.text import printable
 

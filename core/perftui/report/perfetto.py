@@ -23,7 +23,7 @@ from perftui.diagnosis.model import Finding
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.gpu.gaps import recorded
 from perftui.facts.step.trace_steps import trace_steps
-from perftui.report.finding_json import severity_name
+from perftui.report.findings import severity_name
 from perftui.report.gap_sources import GapSources
 from perftui.report.output_text import encodable
 from perftui.report.report import Report

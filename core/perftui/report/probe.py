@@ -13,8 +13,8 @@ from msgspec import Meta
 
 from perftui import format as fmt
 from perftui.probe.ceilings import Ceiling, Ceilings, NotMeasured, Rate
+from perftui.report.encode import Schema
 from perftui.report.output_text import wrapped
-from perftui.report.outputs.common import Schema
 from perftui.trace.text import printable
 
 

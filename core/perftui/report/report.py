@@ -18,7 +18,7 @@ from perftui.fixes.catalogue import options
 from perftui.fixes.model import FixOption
 from perftui.report.kernel_metrics import TraceMetrics, join_metrics
 from perftui.report.recorded import Recording, recording_of
-from perftui.report.redaction.redaction import Redaction
+from perftui.report.redaction.redactor import Redaction
 from perftui.report.subject import Subject
 from perftui.trace.ncu import KernelMetrics
 

@@ -1,17 +1,26 @@
-"""The recorded runs of a directory as plain values."""
+"""The recorded runs of a directory: as JSON, and each in a line of a list."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypedDict
 
 from msgspec import Meta
 
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.model import Diagnosis, Severity
+from perftui.diagnosis.store import read_findings
 from perftui.experiments.history import Listed
-from perftui.report.as_json import SCHEMA
-from perftui.report.outputs.common import Schema
+from perftui.facts.fact import Facts
+from perftui.facts.step.steps import step_breakdown, step_count
+from perftui.report.encode import SCHEMA, Schema
+from perftui.run.files import UnreadableError
 from perftui.run.history import RunEntry
+from perftui.run.layout import RunLayout
+from perftui.run.reader import RunReader
 
 
 class RunOutput(TypedDict):
@@ -70,3 +79,48 @@ def _run(entry: RunEntry, judged: Listed | None) -> RunOutput:
         "slower": judged.slower if judged else None,
         "problem": entry.problem,
     }
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What is known of a run without opening it."""
+
+    train_steps: int
+    """Steps of the first rank, warm-up included: of training, where anything is trained."""
+    mean: int | None
+    """Mean steady step, ns; None without steady steps."""
+    verdict: str
+    """The rule that names the costliest cause, or ``healthy``; empty where nothing could be
+    judged."""
+    severity: Severity | None
+    """Severity of that rule's finding; None where nothing could be judged."""
+    share: float
+    """What that costs of a step, 0 to 1."""
+
+
+def summarise(root: Path) -> RunSummary:
+    """The summary of the run at ``root``. What was concluded at its end is taken where it is there:
+    it rests on the profiled windows, too.
+
+    Raises:
+        ManifestError: there is no readable run.
+        OSError: it cannot be read.
+    """
+    run = RunReader(root).poll()
+    facts = Facts(run)
+    found = _concluded(root) if run.manifest.status.is_over else None
+    top = (found or diagnosis(facts)).top
+    steady = step_breakdown(facts)
+    return RunSummary(
+        step_count(facts),
+        steady.mean if steady else None,
+        top.rule if top else "",
+        top.severity if top else None,
+        top.share if top else 0.0,
+    )
+
+
+def _concluded(root: Path) -> Diagnosis | None:
+    with suppress(UnreadableError, OSError):
+        return read_findings(RunLayout(root).findings)
+    return None

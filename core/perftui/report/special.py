@@ -8,13 +8,12 @@ from typing import Literal, TypedDict
 
 import msgspec
 
-from perftui.report.as_json import SCHEMA, encode_object
+from perftui.report.encode import SCHEMA, Redacted, Schema, encode_object
 from perftui.report.kernel_metrics import MeasuredRow, MetricsReport, render_metrics, report_metrics
 from perftui.report.kind import Kind
 from perftui.report.memory import DeviceMemory, MemoryReport, render_memory, report_memory
-from perftui.report.outputs.common import Redacted, Schema
 from perftui.report.redaction.redact import redaction_at
-from perftui.report.redaction.redaction import Redaction
+from perftui.report.redaction.redactor import Redaction
 from perftui.trace.memory_snapshot.load import load_memory_snapshot
 from perftui.trace.ncu import load_ncu
 

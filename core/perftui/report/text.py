@@ -18,8 +18,15 @@ from perftui.report.output_text import cut, joined, listed, printable
 from perftui.report.ranks import ranks_text
 from perftui.report.recorded import gpu_memory, gpu_phases, recorded
 from perftui.report.report import MOST_ROWS, OpRow, Report, Totals, listed_modules
-from perftui.report.thread_lines import main_thread, sync_calls
-from perftui.report.wording import NO_VERDICT, breakdown_rows, breakdown_title, heading, valued
+from perftui.report.wording import (
+    NO_VERDICT,
+    breakdown_rows,
+    breakdown_title,
+    heading,
+    main_thread,
+    sync_calls,
+    valued,
+)
 
 _NAME_WIDTH = 46
 """Keeps a table row within 80 columns."""

@@ -1,24 +1,118 @@
-"""What a trial came to, as text and as plain values."""
+"""What a trial found, as text and as JSON."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Annotated, Any, TypedDict, cast
 
 import msgspec
+from msgspec import Meta
 
 from perftui import format as fmt
-from perftui.experiments.trial_runs import Progress
-from perftui.experiments.verdict import CONFIDENCE, Outcome
+from perftui.experiments.trial_runs import Costs, Progress
+from perftui.experiments.verdict import CONFIDENCE, LossCheck, Outcome
 from perftui.fixes.model import FixOption
-from perftui.report.fit import LETTERS, cut_lists, fitting_lines, whole
+from perftui.report.encode import (
+    LETTERS,
+    High,
+    InForce,
+    Low,
+    Notes,
+    Ns,
+    Ratio,
+    Schema,
+    cut_lists,
+    fitting_lines,
+    whole,
+)
+from perftui.report.findings import Numerics
 from perftui.report.next_command import apply_command, try_command
 from perftui.report.output_text import cut
-from perftui.report.outputs.changes import BriefTrial, TrialOutput
 from perftui.run.reader import RunSnapshot
-from perftui.run.worker_curve import LEVEL, WorkerCurve
+from perftui.run.worker_curve import LEVEL, CurvePoint, WorkerCurve
 from perftui.trace.text import printable
+
+Advice = Annotated[
+    str | None, Meta(description="What to write by hand, where perftui apply cannot.")
+]
+
+
+Workers = Annotated[
+    list[CurvePoint],
+    Meta(
+        description=(
+            "Step times with several numbers of loader workers, one run each; the best was "
+            "tried. Empty for other fixes, and if the number was already known."
+        )
+    ),
+]
+
+
+class PairOutput(TypedDict):
+    """Two runs, without the fix and with it."""
+
+    before_ns: Ns
+    after_ns: Ns
+    ratio: float
+    runs: list[str]
+
+
+class TrialOutput(TypedDict):
+    """`perftui try`: the gain of a fix, from pairs of runs with it and without."""
+
+    schema: Schema
+    fix: str
+    title: str
+    run: Annotated[str, Meta(description="Identifier of the run that was repeated.")]
+    outcome: Outcome
+    headline: str
+    ratio: Ratio
+    low: Low
+    high: High
+    noise: Annotated[
+        float | None,
+        Meta(description="By how much two identical runs or blocks differ here, as a share."),
+    ]
+    block_steps: Annotated[
+        int | None,
+        Meta(description="Steps in a block, if pairs are blocks of a run; null if pairs are runs."),
+    ]
+    pairs: list[PairOutput]
+    workers: Workers
+    changes: InForce
+    risks: list[str]
+    changes_numerics: Numerics
+    costs: Costs
+    losses: LossCheck
+    notes: Notes
+    advice: Advice
+    next: Annotated[
+        list[str], Meta(description="The exact command to run next; empty if there is none.")
+    ]
+
+
+class BriefTrial(TypedDict):
+    """`perftui try --json --brief`: at most 2,000 bytes."""
+
+    schema: Schema
+    fix: str
+    outcome: Outcome
+    headline: str
+    ratio: Ratio
+    low: float | None
+    high: float | None
+    noise: float | None
+    pairs: Annotated[int, Meta(description="Number of pairs of runs.")]
+    workers: Workers
+    changes: InForce
+    risks: list[str]
+    changes_numerics: Numerics
+    losses: LossCheck
+    notes: Notes
+    advice: Advice
+    next: list[str]
+
 
 SCHEMA = 1
 

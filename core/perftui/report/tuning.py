@@ -1,23 +1,46 @@
-"""What a tuning came to: the ladder of what was kept, as text and as plain values."""
+"""What a tuning found: the ladder of what was kept, as text and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated, TypedDict
 
 import msgspec
+from msgspec import Meta
 
-from perftui.experiments.journal import Journal, Kept
+from perftui.experiments.journal import Attempt, Journal, Kept
 from perftui.experiments.trial_runs import Progress
 from perftui.experiments.tune import Tuned
-from perftui.experiments.verdict import Outcome
+from perftui.experiments.verdict import LossCheck, Outcome
 from perftui.fixes.model import FixOption, Patch
+from perftui.report.encode import High, Low, Ratio, Schema
 from perftui.report.next_command import undo_command
-from perftui.report.outputs.changes import TuningOutput
 from perftui.report.report import make_report
 from perftui.report.subject import load_subject
 from perftui.trace.text import printable
+
+
+class TuningOutput(TypedDict):
+    """`perftui tune`: all fixes tried one by one, and what was kept."""
+
+    schema: Schema
+    run: str
+    outcome: Annotated[Outcome, Meta(description="All kept fixes together.")]
+    headline: str
+    ratio: Ratio
+    low: Low
+    high: High
+    kept: list[Attempt]
+    not_kept: list[Attempt]
+    base: Annotated[str, Meta(description="Directory of the run recorded with all kept fixes.")]
+    diff: Annotated[
+        str | None, Meta(description="Unified diff of what was written; null if nothing was.")
+    ]
+    undo: Annotated[list[list[str]], Meta(description="The commands that undo it, in this order.")]
+    losses: LossCheck | None
+
 
 SCHEMA = 1
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import perftui
-from perftui.api.trace import Trace
+from perftui.api.reading import Trace
 from perftui.report import as_json
 from perftui.report.csv_tables import table_named
 from perftui.report.report import make_report

@@ -9,7 +9,7 @@ import pytest
 
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.place import Place
-from perftui.report.finding_json import finding_key
+from perftui.report.findings import finding_key
 
 SOURCE = """\
 import torch

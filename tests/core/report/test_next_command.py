@@ -12,7 +12,7 @@ import pytest
 from perftui.diagnosis.model import Finding, Severity
 from perftui.fixes.model import FixOption, Patch
 from perftui.report import as_json
-from perftui.report.finding_json import fix_object
+from perftui.report.findings import fix_object
 from perftui.report.next_command import (
     best_fix,
     comparison_command,

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from perftui.report.explain import as_json as explained
-from perftui.report.outputs.schema import DIALECT, OUTPUTS, all_schemas, schema_of
+from perftui.report.schema import DIALECT, OUTPUTS, all_schemas, schema_of
 from tests.described import described
 
 COMMANDS = (

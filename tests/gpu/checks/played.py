@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from perftui.report.outputs.schema import schema_of
+from perftui.report.schema import schema_of
 from perftui.run.reader import RunReader
 from perftui_tui.commands.line import parse
 from tests.gpu.checks import planted, surroundings

@@ -16,8 +16,7 @@ from perftui_tui.commands.target import Target, find_target
 if TYPE_CHECKING:
     from perftui.experiments.history import History
     from perftui.facts.fact import Facts
-    from perftui.report.check.model import Gate, Limits
-    from perftui.report.check.repository import Repository
+    from perftui.report.check.model import Gate, Limits, Repository
 
 _OF_BASELINE = ("max-regression",)
 """Options that mean nothing without a baseline."""
@@ -31,8 +30,7 @@ def check(line: CommandLine) -> int:
         UsageError: what ``line`` names cannot be read, or its options exclude each other.
     """
     from perftui.report.check.judge import judge
-    from perftui.report.check.model import Verdict
-    from perftui.report.check.repository import repository_around
+    from perftui.report.check.model import Verdict, repository_around
 
     limits = _limits(line)
     target = find_target(line)
@@ -124,7 +122,7 @@ def _baseline(
 
 
 def _write(gate: Gate, repository: Repository, line: CommandLine) -> None:
-    from perftui.report.check import github, text
+    from perftui.report.check import forms
     from perftui.report.check.as_json import as_object
 
     if "junit" in line.values:
@@ -132,17 +130,17 @@ def _write(gate: Gate, repository: Repository, line: CommandLine) -> None:
     if "json" in line.flags:
         write_object(as_object(gate, repository))
         return
-    write(text.render(gate))
+    write(forms.check_text(gate))
     if "github" in line.flags:
-        write(github.render(gate, repository))
+        write(forms.github_commands(gate, repository))
 
 
 def _write_junit(gate: Gate, repository: Repository, path: Path) -> None:
-    from perftui.report.check.junit import render
+    from perftui.report.check.forms import junit_xml
     from perftui.run.files import replace_file
 
     try:
         # Whatever collects the results of a build may be another user.
-        replace_file(path, render(gate, repository), mode=0o644)
+        replace_file(path, junit_xml(gate, repository), mode=0o644)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error

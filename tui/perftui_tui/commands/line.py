@@ -175,7 +175,7 @@ def _names(context: click.Context) -> list[str]:
 
         return list(names())
     if name == "schema":
-        from perftui.report.outputs.schema import OUTPUTS
+        from perftui.report.schema import OUTPUTS
 
         return list(OUTPUTS)
     fixes: list[str] = []

@@ -66,7 +66,7 @@ def write_object(plain: Mapping[str, Any], *, brief: bool = False) -> None:
         UsageError: stdout does not take it.
         BrokenPipeError: its reader has gone.
     """
-    from perftui.report.as_json import encode_object
+    from perftui.report.encode import encode_object
 
     write(encode_object(plain, on_one_line=brief), as_json=True)
 

@@ -18,7 +18,7 @@ def text_of(render: Callable[[Report], str], found: Report) -> str:
         UsageError: it is to be redacted, and something private would be left in it.
     """
     from perftui.report.redaction.redact import rendered
-    from perftui.report.redaction.redaction import RedactionError
+    from perftui.report.redaction.redactor import RedactionError
 
     try:
         return rendered(render, found)

@@ -120,7 +120,7 @@ def kind(target: Target) -> Kind | None:
 
 
 def _special(path: Path, special: Kind, *, as_json: bool, redact: bool) -> str:
-    from perftui.report.redaction.redaction import RedactionError
+    from perftui.report.redaction.redactor import RedactionError
     from perftui.report.special import special_report
     from perftui.trace.model import TraceError
 

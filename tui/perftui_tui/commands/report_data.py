@@ -53,7 +53,7 @@ def _print_stacks(report: Report) -> None:
 
 def _write_trace(report: Report, path: Path) -> None:
     from perftui.report.perfetto import PerfettoError, write_perfetto
-    from perftui.report.redaction.redaction import RedactionError
+    from perftui.report.redaction.redactor import RedactionError
     from perftui.trace.model import TraceError
     from perftui.trace.text import printable
 

@@ -12,8 +12,8 @@ def schema(line: CommandLine) -> int:
     Raises:
         UsageError: there is no output of that name.
     """
-    from perftui.report.as_json import encode_object
-    from perftui.report.outputs.schema import OUTPUTS, all_schemas, schema_of
+    from perftui.report.encode import encode_object
+    from perftui.report.schema import OUTPUTS, all_schemas, schema_of
 
     name = line.words[0] if line.words else None
     if name is not None and name not in OUTPUTS:

@@ -38,7 +38,7 @@ def tune(line: CommandLine) -> int:
         log(f"perftui: {error}")
         return ERROR
     if "json" in line.flags:
-        from perftui.report.as_json import encode_object
+        from perftui.report.encode import encode_object
 
         write(encode_object(as_object(tuned, root)), as_json=True)
     else:

@@ -13,7 +13,7 @@ from perftui.run.layout import RUNS_DIRECTORY, is_run_directory
 from perftui_tui.reading.run_source import DUTY
 
 if TYPE_CHECKING:
-    from perftui.report.run_summary import RunSummary
+    from perftui.report.runs import RunSummary
     from perftui.run.history import RunEntry
 
 
@@ -88,7 +88,7 @@ class RunLister:
                     stopped.wait((time.thread_time() - began) / DUTY)
 
     def _summary(self, entry: RunEntry) -> RunSummary | None:
-        from perftui.report.run_summary import summarise
+        from perftui.report.runs import summarise
         from perftui.run.manifest import ManifestError
 
         stamp = _stamp(entry)

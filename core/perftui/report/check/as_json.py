@@ -9,12 +9,9 @@ from msgspec import Meta
 
 from perftui.experiments.conditions import Difference
 from perftui.experiments.history import History, LeftOut, PastRun, Place
-from perftui.report.check.model import Gate, State, Verdict
-from perftui.report.check.repository import Repository
-from perftui.report.finding_json import name_of
-from perftui.report.outputs.changes import InForce
-from perftui.report.outputs.common import Ratio, Schema, Share
-from perftui.report.outputs.finding import SeverityName
+from perftui.report.check.model import Gate, Repository, State, Verdict
+from perftui.report.encode import InForce, Ratio, Schema, Share
+from perftui.report.findings import SeverityName, name_of
 from perftui.trace.remote import named
 
 

@@ -15,7 +15,7 @@ from perftui.experiments.history import FEWEST_RUNS, History, Place, earlier_run
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import MANY_STEPS
 from perftui.report.check.model import STEP_TIME, Check, Gate, Limits, State
-from perftui.report.finding_json import finding_key, severity_name
+from perftui.report.findings import finding_key, severity_name
 from perftui.run.manifest import Manifest
 
 

@@ -14,13 +14,12 @@ from perftui.facts.ranks.rank_table import RankRow, RankTable
 from perftui.facts.source.lines import LinesByTime, LineShare
 from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.report.html.element import Element, Node, element, number, section
-from perftui.report.html.strip import Box, key, legend, strip
+from perftui.report.html.timeline import Box, key, legend, strip
 from perftui.report.kernel_metrics import LEGEND, TraceMetrics, TraceRow, rate
 from perftui.report.ranks import table_of_ranks
 from perftui.report.recorded import MEMORY_TITLE, memory_rows, phases_title, recording_lines
 from perftui.report.report import MOST_ROWS, OpRow, Report, Totals, listed_modules
-from perftui.report.thread_lines import NO_GPU, thread_lines
-from perftui.report.wording import breakdown_rows, breakdown_title
+from perftui.report.wording import NO_GPU, breakdown_rows, breakdown_title, thread_lines
 from perftui.run.columns import phase_name
 
 UNKNOWN = "–"

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.diagnosis.model import Severity
-from perftui.report.check import github, junit, text
+from perftui.report.check import forms
 from perftui.report.check.as_json import as_object
-from perftui.report.check.model import Check, Gate, Limits, State, Verdict
-from perftui.report.check.repository import Repository
+from perftui.report.check.model import Check, Gate, Limits, Repository, State, Verdict
 from perftui.trace.text import printable
 from tests.described import described
 
@@ -46,13 +45,13 @@ GATES = st.builds(
 
 def plain(words: str) -> str:
     """What a reader of XML gets of ``words``: line ends are all the same in there."""
-    return junit.allowed(words).replace("\r\n", "\n").replace("\r", "\n")
+    return forms.allowed(words).replace("\r\n", "\n").replace("\r", "\n")
 
 
 @pytest.mark.slow
 @given(GATES)
 def test_junit_is_xml_that_holds_every_check_and_its_result(gate) -> None:
-    suites = ElementTree.fromstring(junit.render(gate, HERE))  # noqa: S314 - written just now
+    suites = ElementTree.fromstring(forms.junit_xml(gate, HERE))  # noqa: S314 - written just now
     [suite] = suites
     assert len(suite) == len(gate.checks) == int(suite.attrib["tests"])
     for one, case in zip(gate.checks, suite, strict=True):
@@ -74,11 +73,11 @@ def _other(check: Check) -> list[str]:
 
 @given(ANY)
 def test_what_xml_forbids_is_removed_and_the_rest_stays(words) -> None:
-    kept = junit.allowed(words)
+    kept = forms.allowed(words)
     assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", kept)
     left = iter(words)
     assert all(char in left for char in kept)
-    assert junit.allowed("a\tb\n\x7f é 🙂") == "a\tb\n\x7f é 🙂"
+    assert forms.allowed("a\tb\n\x7f é 🙂") == "a\tb\n\x7f é 🙂"
 
 
 def as_the_runner_reads(line: str) -> tuple[str, dict[str, str], str]:
@@ -99,7 +98,7 @@ def _read(text_: str, *more: tuple[str, str]) -> str:
 @given(st.lists(ANY, min_size=1, max_size=3), ANY)
 def test_a_command_is_read_as_it_was_meant(values, message) -> None:
     properties = {f"p{number}": value for number, value in enumerate(values)}
-    line = github.command("error", properties, message)
+    line = forms.command("error", properties, message)
     assert "\n" not in line
     assert "\r" not in line
     assert as_the_runner_reads(line) == ("error", properties, message)
@@ -108,7 +107,7 @@ def test_a_command_is_read_as_it_was_meant(values, message) -> None:
 @pytest.mark.slow
 @given(GATES)
 def test_what_is_not_ok_and_every_finding_is_annotated_on_one_line(gate) -> None:
-    lines = github.render(gate, HERE).split("\n")[:-1]
+    lines = forms.github_commands(gate, HERE).split("\n")[:-1]
     told = [one for one in gate.checks if one.state is not State.OK or one.severity is not None]
     assert len(lines) == len(told)
     for one, line in zip(told, lines, strict=True):
@@ -121,7 +120,7 @@ def test_what_is_not_ok_and_every_finding_is_annotated_on_one_line(gate) -> None
 @pytest.mark.slow
 @given(GATES)
 def test_text_and_json_hold_every_check(gate) -> None:
-    lines = text.render(gate).splitlines()
+    lines = forms.check_text(gate).splitlines()
     assert len(lines) >= len(gate.checks) + 2
     assert printable(lines[-1]) == lines[-1]
     assert lines[-1].startswith(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.report.check.repository import Repository, repository_around
+from perftui.report.check.model import Repository, repository_around
 
 
 @pytest.fixture

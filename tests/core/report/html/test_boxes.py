@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.report.html.strip import Events, boxes_of
+from perftui.report.html.timeline import Events, boxes_of
 
 LENGTHS = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=1, max_size=60)
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
-from perftui.report.html.strip import MOST_BOXES, boxes_of
-from perftui.report.html.timeline import LONGEST_NAME, step_rows
+from perftui.report.html.timeline import LONGEST_NAME, MOST_BOXES, boxes_of, step_rows
 from tests.core.report.html.pages import Node, section
 from tests.core.report.html.stories import gpu_trace, many_events, of
 

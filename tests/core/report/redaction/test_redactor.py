@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.report.redaction.private import known_here, secrets_of
+from perftui.report.redaction.redact import known_here, secrets_of
 from perftui.report.redaction.redactor import Known, Redactor
 from tests.core.report.redaction.planted import PROGRAM, UUID
 

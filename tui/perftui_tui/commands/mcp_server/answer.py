@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perftui.report.as_json import SCHEMA
+from perftui.report.encode import SCHEMA
 from perftui.trace.text import printable
 from perftui_tui.commands.mcp_server.arguments import ArgumentError, command_line, whole_number
 from perftui_tui.commands.mcp_server.child import Ended, Told, run_command

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from perftui.report.as_json import encode_object
+from perftui.report.encode import encode_object
 
 MOST_BYTES = 40_000
 """Of an answer as JSON: some 12,000 tokens. Clients refuse answers of about twice that."""

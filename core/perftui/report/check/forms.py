@@ -1,0 +1,165 @@
+"""Checks as text, as workflow commands of GitHub Actions, and as JUnit XML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from xml.etree import ElementTree
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Severity
+from perftui.report.check.judge import history_lines
+from perftui.report.check.model import Check, Gate, Repository, State, Verdict
+from perftui.report.comparison import difference_lines
+from perftui.report.output_text import cut
+from perftui.trace.text import printable
+
+_NAME_WIDTH = 48
+_HEAD = ("check", "found", "limit", "result")
+
+
+def check_text(gate: Gate) -> str:
+    """A row for each check, what is wrong with those that are not ok, what has changed since the
+    baseline, and the verdict on the last line."""
+    return "\n".join([*_table(gate), *_reasons(gate), *_since(gate), verdict_line(gate)]) + "\n"
+
+
+def result_of(check: Check) -> str:
+    """``ok``, ``FAILED``, ``not certain`` or ``not judged``."""
+    return "FAILED" if check.state is State.FAILED else check.state.value
+
+
+def verdict_line(gate: Gate) -> str:
+    """``FAILED: 1 of 3 checks``; what was not certain is named with what that counts as."""
+    count = len(gate.checks)
+    checks = fmt.several(count, "check")
+    uncertain = sum(one.state is State.NOT_CERTAIN for one in gate.checks)
+    counts = "fail" if gate.limits.inconclusive_fails else "pass"
+    more = f", {uncertain} not certain (--inconclusive {counts})" if uncertain else ""
+    if gate.verdict is Verdict.FAILED:
+        return f"FAILED: {len(gate.failed)} of {checks}{more}"
+    if gate.verdict is Verdict.NOT_JUDGED:
+        unknown = sum(one.state is State.NOT_JUDGED for one in gate.checks)
+        return f"not judged: {unknown} of {checks}{more}"
+    return f"passed: {checks}{more}"
+
+
+def _table(gate: Gate) -> Iterator[str]:
+    rows = [_HEAD]
+    rows += [
+        (cut(one.name, _NAME_WIDTH), one.found, one.limit, result_of(one)) for one in gate.checks
+    ]
+    widths = [max(len(row[at]) for row in rows) for at in range(3)]
+    for row in rows:
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, (*widths, 0), strict=True))
+
+
+def _reasons(gate: Gate) -> Iterator[str]:
+    for one in gate.checks:
+        if one.state is not State.OK:
+            yield printable(f"{one.title}: {one.message}")
+
+
+def _since(gate: Gate) -> Iterator[str]:
+    if gate.history is not None:
+        yield from map(printable, history_lines(gate.history))
+    elif gate.against is None:
+        return
+    lines = difference_lines(gate.differences)
+    if gate.in_force:
+        lines.append(f"in force: {', '.join(gate.in_force)}")
+    if gate.history is None:
+        same = "" if lines else ": nothing known has changed"
+        yield printable(f"against {gate.against}{same}")
+    elif not lines and gate.history.first_slow:
+        lines.append("nothing known has changed there")
+    for line in lines:
+        yield f"  {printable(line)}"
+
+
+_IN_MESSAGE = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_IN_PROPERTY = {**_IN_MESSAGE, ":": "%3A", ",": "%2C"}
+
+
+def github_commands(gate: Gate, repository: Repository) -> str:
+    """A line for each finding and each check that is not ok: ``::error file=train.py,line=13,
+    title=...::...``. The path is relative to the repository; a file outside has no line."""
+    return "".join(f"{line}\n" for line in _lines(gate, repository))
+
+
+def command(kind: str, properties: dict[str, str], message: str) -> str:
+    """One workflow command, escaped as the runner reads it."""
+    given = ",".join(
+        f"{name}={_escaped(value, _IN_PROPERTY)}" for name, value in properties.items()
+    )
+    return f"::{kind} {given}::{_escaped(message, _IN_MESSAGE)}"
+
+
+def _lines(gate: Gate, repository: Repository) -> Iterator[str]:
+    for one in gate.checks:
+        if one.state is State.OK and one.severity is None:
+            continue
+        properties = {"title": printable(f"perftui: {one.title}")}
+        file = repository.inside(one.file, gate.cwd)
+        if file is not None:
+            line = {"line": str(one.line)} if one.line else {}
+            properties = {"file": printable(file), **line, **properties}
+        yield command(_annotation(gate, one), properties, printable(one.message))
+
+
+def _annotation(gate: Gate, check: Check) -> str:
+    if gate.fails(check) or check.state is State.NOT_JUDGED:
+        return "error"
+    return "notice" if check.severity is Severity.INFO else "warning"
+
+
+def _escaped(text: str, table: dict[str, str]) -> str:
+    return text.translate({ord(char): code for char, code in table.items()})
+
+
+# What XML 1.0 allows in no document, not even as a character reference.
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit_xml(gate: Gate, repository: Repository) -> bytes:
+    """One ``testcase`` for each check. One that fails has a ``failure``, one that is not judged an
+    ``error``, and one that is not certain and passes is ``skipped``; UTF-8."""
+    count = {
+        "tests": len(gate.checks),
+        "failures": len(gate.failed),
+        "errors": sum(_outcome(gate, one) == "error" for one in gate.checks),
+        "skipped": sum(_outcome(gate, one) == "skipped" for one in gate.checks),
+    }
+    counted = {name: str(number) for name, number in count.items()}
+    suites = ElementTree.Element("testsuites", counted)
+    suite = ElementTree.SubElement(
+        suites, "testsuite", {"name": allowed(f"perftui check {gate.path.name}"), **counted}
+    )
+    for one in gate.checks:
+        _add(suite, gate, one, repository)
+    ElementTree.indent(suites)
+    encoded: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return encoded + b"\n"
+
+
+def allowed(text: str) -> str:
+    """``text`` without the characters that XML 1.0 forbids."""
+    return _FORBIDDEN.sub("", text)
+
+
+def _add(suite: ElementTree.Element, gate: Gate, check: Check, repository: Repository) -> None:
+    place = {"classname": "perftui", "name": allowed(check.name)}
+    if file := repository.shown(check.file, gate.cwd):
+        place["file"] = allowed(file)
+    if check.line:
+        place["line"] = str(check.line)
+    case = ElementTree.SubElement(suite, "testcase", place)
+    if kind := _outcome(gate, check):
+        message = allowed(f"{check.found}; limit: {check.limit}; {result_of(check)}")
+        ElementTree.SubElement(case, kind, {"message": message}).text = allowed(check.message)
+
+
+def _outcome(gate: Gate, check: Check) -> str | None:
+    if gate.fails(check):
+        return "failure"
+    return {State.NOT_JUDGED: "error", State.NOT_CERTAIN: "skipped"}.get(check.state)

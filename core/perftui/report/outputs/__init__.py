@@ -1,1 +1,0 @@
-"""What the JSON of each command holds: the one description that code and schema share."""

@@ -16,10 +16,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_TRACE_PARTS = (
-    *("columns/native", "columns/order", "columns/sweep", "columns/call_tree", "columns/longest"),
-    "kineto/scan",
-)
+_TRACE_PARTS = ("columns/native", "kineto/scan")
 _AGENT_PARTS = (
     *("native/compiled", "hooks/around", "dataloader/page", "recording/pauses"),
     *("fast_path/fast_path", "fast_path/steps", "fast_path/hooks"),

@@ -1,4 +1,4 @@
-"""Walks the call stacks of all rows at once, compiled where ``columns/call_tree.c`` could be."""
+"""Walks the call stacks of all rows at once, compiled where ``columns/native.c`` could be."""
 
 from __future__ import annotations
 

@@ -8,8 +8,243 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
-#include "texts.h"
+/* Distinct texts, numbered in order of appearance; an open-addressing table over an arena. */
+
+typedef struct {
+    char *arena;
+    int64_t *offset; /* of each text in the arena, and the end of the last */
+    uint64_t *hash;
+    int32_t *slots; /* number + 1, 0 where empty */
+    int64_t arena_room, count_room, slot_room, count;
+} texts;
+
+static int texts_open(texts *t) {
+    memset(t, 0, sizeof *t);
+    t->arena_room = 1 << 12, t->count_room = 64, t->slot_room = 256;
+    t->arena = malloc(t->arena_room);
+    t->offset = calloc(t->count_room + 1, sizeof *t->offset);
+    t->hash = malloc(t->count_room * sizeof *t->hash);
+    t->slots = calloc(t->slot_room, sizeof *t->slots);
+    return t->arena && t->offset && t->hash && t->slots;
+}
+
+static void texts_close(texts *t) {
+    free(t->arena), free(t->offset), free(t->hash), free(t->slots);
+}
+
+static uint64_t hash_of(const char *text, int64_t length) {
+    uint64_t h = 0x9e3779b97f4a7c15ULL ^ (uint64_t)length, word;
+    for (; length >= 8; text += 8, length -= 8) {
+        memcpy(&word, text, 8);
+        h = (h ^ word) * 0xff51afd7ed558ccdULL;
+        h ^= h >> 32;
+    }
+    word = 0;
+    memcpy(&word, text, (size_t)length);
+    h = (h ^ word) * 0xff51afd7ed558ccdULL;
+    return h ^ (h >> 29);
+}
+
+static int grow(void **block, int64_t bytes) {
+    void *larger = realloc(*block, (size_t)bytes);
+    if (larger)
+        *block = larger;
+    return larger != NULL;
+}
+
+static int texts_rehash(texts *t) {
+    int64_t room = t->slot_room * 4;
+    int32_t *slots = calloc((size_t)room, sizeof *slots);
+    if (!slots)
+        return 0;
+    for (int64_t i = 0; i < t->count; i++) {
+        int64_t at = (int64_t)(t->hash[i] & (uint64_t)(room - 1));
+        while (slots[at])
+            at = (at + 1) & (room - 1);
+        slots[at] = (int32_t)i + 1;
+    }
+    free(t->slots);
+    t->slots = slots, t->slot_room = room;
+    return 1;
+}
+
+/* The number of a text, a new one where it is new; -1 without memory. */
+static int32_t texts_number(texts *t, const char *text, int64_t length) {
+    uint64_t h = hash_of(text, length);
+    int64_t at = (int64_t)(h & (uint64_t)(t->slot_room - 1));
+    for (; t->slots[at]; at = (at + 1) & (t->slot_room - 1)) {
+        int32_t known = t->slots[at] - 1;
+        int64_t begin = t->offset[known];
+        if (t->hash[known] == h && t->offset[known + 1] - begin == length &&
+            !memcmp(t->arena + begin, text, (size_t)length))
+            return known;
+    }
+    int64_t end = t->offset[t->count];
+    while (end + length > t->arena_room) {
+        if (!grow((void **)&t->arena, t->arena_room * 2))
+            return -1;
+        t->arena_room *= 2;
+    }
+    if (t->count == t->count_room) {
+        int64_t room = t->count_room * 2;
+        if (!grow((void **)&t->offset, (room + 1) * (int64_t)sizeof *t->offset) ||
+            !grow((void **)&t->hash, room * (int64_t)sizeof *t->hash))
+            return -1;
+        t->count_room = room;
+    }
+    memcpy(t->arena + end, text, (size_t)length);
+    t->hash[t->count] = h;
+    t->slots[at] = (int32_t)t->count + 1;
+    t->offset[++t->count] = end + length;
+    if (t->count * 2 > t->slot_room && !texts_rehash(t))
+        return -1;
+    return (int32_t)t->count - 1;
+}
+
+/* JSON. Every function takes where a value begins and gives where it ends, NULL where it is odd. The
+   text ends with a bracket, at which every loop stops. */
+
+#define LARGEST_US (INT64_MAX / 4 / 1000) /* beyond lies no time: 73 years in ns are added up */
+
+typedef struct {
+    const char *at;
+    int64_t length;
+} span;
+
+static const char *blank(const char *p) {
+    while (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')
+        p++;
+    return p;
+}
+
+static int is_hex(char c) {
+    return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'f');
+}
+
+static const char *string(const char *p, const char *end, span *inner) {
+    const char *begin = ++p;
+    for (; p < end && *p != '"'; p++) {
+        if ((unsigned char)*p < 0x20)
+            return NULL;
+        if (*p == '\\') {
+            if (++p >= end || !*p || !strchr("\"\\/bfnrtu", *p))
+                return NULL;
+            if (*p == 'u' && (end - p < 5 || !is_hex(p[1]) || !is_hex(p[2]) || !is_hex(p[3]) ||
+                              !is_hex(p[4])))
+                return NULL;
+        }
+    }
+    if (p >= end)
+        return NULL;
+    inner->at = begin, inner->length = p - begin;
+    return p + 1;
+}
+
+static const char *digits(const char *p) {
+    if (*p < '0' || *p > '9')
+        return NULL;
+    while (*p >= '0' && *p <= '9')
+        p++;
+    return p;
+}
+
+static const char *number(const char *p) {
+    p += *p == '-';
+    p = *p == '0' ? p + 1 : digits(p);
+    if (p && *p == '.')
+        p = digits(p + 1);
+    if (p && (*p == 'e' || *p == 'E')) {
+        p++;
+        p = digits(p + (*p == '+' || *p == '-'));
+    }
+    return p;
+}
+
+/* Any value, looked at no further. `depth` bounds the recursion. */
+static const char *skip(const char *p, const char *end, int depth) {
+    span inner;
+    char closing;
+    switch (*p) {
+    case '"':
+        return string(p, end, &inner);
+    case 't':
+        return end - p > 4 && !memcmp(p, "true", 4) ? p + 4 : NULL;
+    case 'f':
+        return end - p > 5 && !memcmp(p, "false", 5) ? p + 5 : NULL;
+    case 'n':
+        return end - p > 4 && !memcmp(p, "null", 4) ? p + 4 : NULL;
+    case '{':
+    case '[':
+        break;
+    default:
+        return number(p);
+    }
+    if (depth > 64)
+        return NULL;
+    closing = *p == '{' ? '}' : ']';
+    p = blank(p + 1);
+    if (*p == closing)
+        return p + 1;
+    for (;;) {
+        if (closing == '}') {
+            if (*p != '"' || !(p = string(p, end, &inner)))
+                return NULL;
+            p = blank(p);
+            if (*p++ != ':')
+                return NULL;
+            p = blank(p);
+        }
+        if (!(p = skip(p, end, depth + 1)))
+            return NULL;
+        p = blank(p);
+        if (*p == closing)
+            return p + 1;
+        if (*p++ != ',')
+            return NULL;
+        p = blank(p);
+    }
+}
+
+static const char *integer(const char *p, int64_t *value) {
+    const char *begin = p, *stop = number(p);
+    int64_t found = 0;
+    int negative = *p == '-';
+    if (!stop || stop - begin > 18)
+        return NULL;
+    for (p += negative; p < stop; p++) {
+        if (*p < '0' || *p > '9')
+            return NULL;
+        found = found * 10 + (*p - '0');
+    }
+    *value = negative ? -found : found;
+    return stop;
+}
+
+/* Microseconds with up to three decimals, as exact nanoseconds. */
+static const char *microseconds(const char *p, int64_t *nanoseconds) {
+    const char *stop = number(p);
+    int64_t whole = 0, part = 0;
+    int negative = *p == '-', places = 0;
+    if (!stop)
+        return NULL;
+    for (p += negative; p < stop && *p != '.'; p++) {
+        if (*p < '0' || *p > '9' || whole > LARGEST_US / 10)
+            return NULL;
+        whole = whole * 10 + (*p - '0');
+    }
+    for (p += p < stop; p < stop; p++, places++) {
+        if (*p < '0' || *p > '9' || (places >= 3 && *p != '0'))
+            return NULL;
+        if (places < 3)
+            part = part * 10 + (*p - '0');
+    }
+    for (; places < 3; places++)
+        part *= 10;
+    *nanoseconds = whole * 1000 + part;
+    if (negative)
+        *nanoseconds = -*nanoseconds;
+    return whole >= LARGEST_US ? NULL : stop;
+}
 
 #define NONE (-1)
 #define LARGEST_ID 4294967295LL /* an unsigned -1: no id */

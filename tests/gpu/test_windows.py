@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from perftui.analysis.links import link
+from perftui.analysis.ops.calls import link
 from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts

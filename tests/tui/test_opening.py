@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perftui.run.manifest import Status
-from perftui.trace.multi_rank.choice import choose_rank
+from perftui.trace.recordings import choose_rank
 from perftui_tui.app import PerftuiApp
 from perftui_tui.reading.messages import LoadProgressed
 from tests.tui.driving import opened, text_of, until, until_shown

@@ -15,7 +15,7 @@ from perftui.run.columns import STEP_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
-from perftui.trace.multi_rank.rank_files import find_ranks
+from perftui.trace.rank_files import find_ranks
 from perftui_tui.app import PerftuiApp
 from perftui_tui.look.rows import plain
 from perftui_tui.look.units import format_ns

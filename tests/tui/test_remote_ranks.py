@@ -9,7 +9,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from perftui.trace.multi_rank.choice import choose_rank
+from perftui.trace.recordings import choose_rank
 from perftui.trace.remote import mirror, remote_of
 from perftui_tui.app import PerftuiApp
 from tests.traces.builder import us

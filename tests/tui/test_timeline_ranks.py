@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from perftui.trace.multi_rank.choice import choose_rank
+from perftui.trace.recordings import choose_rank
 from perftui_tui.app import PerftuiApp
 from perftui_tui.screens.timeline.view import TimelineView
 from tests.traces.builder import TraceBuilder, ms, us

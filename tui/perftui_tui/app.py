@@ -37,8 +37,8 @@ from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
-    from perftui.trace.multi_rank.rank_files import RankFile
     from perftui.trace.ncu import KernelMetrics
+    from perftui.trace.rank_files import RankFile
 
 
 class PerftuiApp(ReadingApp):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -10,19 +11,10 @@ from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import Host, Idle, explain_idle
 from perftui.analysis.gpu_idle.gaps import EnclosingOps, list_gaps, not_listed
-from perftui.analysis.intervals import Intervals
-from perftui.analysis.links import link, shared_correlations
-from perftui.analysis.model import (
-    DeviceActivity,
-    Gap,
-    IdleTime,
-    Step,
-    TraceAnalysis,
-    device_activities,
-    kernel_table,
-)
+from perftui.analysis.intervals import Intervals, first_longest, sums
+from perftui.analysis.model import DeviceActivity, Gap, IdleTime, KernelTable, Step, TraceAnalysis
 from perftui.analysis.ops.call_detail import module_table
-from perftui.analysis.ops.calls import op_table
+from perftui.analysis.ops.calls import Links, link, op_table, shared_correlations
 from perftui.analysis.steps import (
     FORWARD,
     OPERATORS,
@@ -33,7 +25,7 @@ from perftui.analysis.steps import (
     step_parts,
     step_source,
 )
-from perftui.trace.model import NONE, NOT_READ, Trace
+from perftui.trace.model import KERNEL, MEMCPY, MEMSET, NONE, NOT_READ, Int64, Mask, Trace
 
 
 def analyse(trace: Trace) -> TraceAnalysis:
@@ -143,3 +135,93 @@ def _of_steps(trace: Trace, steps: tuple[Step, ...], whole: Step) -> Iterable[st
     elif by := step_source(trace, steps):
         left_out = fmt.duration(whole.duration - (steps[-1].end - steps[0].start))
         yield f"no steps marked: derived from the {by}; {left_out} around them is left out"
+
+
+def device_activities(trace: Trace, links: Links) -> tuple[DeviceActivity, ...]:
+    """One for each device that ran anything at a time that can be true, by number."""
+    devices = kinds.devices(trace)[links.activity]
+    near = kinds.believable(trace)[links.activity]
+    return tuple(
+        _activity(trace, links, device, devices == device)
+        for device in np.unique(devices[near]).tolist()
+    )
+
+
+def _activity(trace: Trace, links: Links, device: int, mine: Mask) -> DeviceActivity:
+    rows = links.activity[mine]
+    near = rows[kinds.believable(trace)[rows]]
+    sums = {
+        category: _count_and_sum(trace, rows, category) for category in (KERNEL, MEMCPY, MEMSET)
+    }
+    return DeviceActivity(
+        device=device,
+        name=device_name(trace.metadata, device),
+        kernel_count=sums[KERNEL][0],
+        kernel_sum=sums[KERNEL][1],
+        memcpy_count=sums[MEMCPY][0],
+        memcpy_sum=sums[MEMCPY][1],
+        memset_count=sums[MEMSET][0],
+        memset_sum=sums[MEMSET][1],
+        start=int(trace.start[near].min()),
+        end=int(trace.ends_of(near).max()),
+        busy=kinds.busy(trace, near).total,
+        unlinked=int(np.count_nonzero(links.launch[mine] == NONE)),
+    )
+
+
+def _count_and_sum(trace: Trace, rows: Int64, category: str) -> tuple[int, int]:
+    chosen = rows[trace.in_category(category)[rows]]
+    return len(chosen), int(np.sum(trace.duration[chosen]))
+
+
+def device_name(metadata: Mapping[str, Any], device: int) -> str:
+    """What ``deviceProperties`` calls the device, or nothing where it does not know it."""
+    listed = metadata.get("deviceProperties")
+    for properties in listed if isinstance(listed, list) else []:
+        if isinstance(properties, dict) and properties.get("id") == device:
+            name = properties.get("name")
+            return name if isinstance(name, str) else ""
+    return ""
+
+
+def kernel_table(trace: Trace, links: Links) -> KernelTable:
+    """One line for each (category, name), most time first."""
+    rows = links.activity
+    width = max(1, len(trace.names))
+    key = trace.category[rows].astype(np.int64) * width + trace.name[rows]
+    groups, group = np.unique(key, return_inverse=True)
+    duration = trace.duration[rows]
+    total = sums(group, duration, len(groups))
+    begin, by_length = _by_length(group, duration, len(groups))
+    count = np.bincount(group, minlength=len(groups)).astype(np.int64)
+    first = rows[first_longest(group, duration, len(groups))]
+    order = np.argsort(-total, kind="stable")
+    return KernelTable(
+        names=tuple(trace.names[int(groups[index] % width)] for index in order),
+        categories=tuple(trace.categories[int(groups[index] // width)] for index in order),
+        calls=count[order],
+        total=total[order],
+        shortest=by_length[begin][order],
+        median=by_length[begin + (count - 1) // 2][order],
+        longest=trace.duration[first][order],
+        first_row=first[order],
+        streams=_streams(trace, rows, group, order),
+    )
+
+
+def _by_length(group: Int64, duration: Int64, groups: int) -> tuple[Int64, Int64]:
+    """Where each group begins among its durations, which follow each other shortest first."""
+    order = np.lexsort((duration, group))
+    return np.searchsorted(group[order], np.arange(groups)), duration[order]
+
+
+def _streams(
+    trace: Trace, rows: Int64, group: Int64, order: Int64
+) -> tuple[tuple[tuple[int, int], ...], ...]:
+    width = max(1, len(trace.tracks))
+    pairs = np.unique(group.astype(np.int64) * width + trace.track[rows])
+    found: list[set[tuple[int, int]]] = [set() for _ in order]
+    for pair in pairs.tolist():
+        track = trace.tracks[pair % width]
+        found[pair // width].add((track.device, track.stream))
+    return tuple(tuple(sorted(found[index])) for index in order.tolist())

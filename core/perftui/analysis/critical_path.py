@@ -16,7 +16,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import Host
-from perftui.analysis.links import link
+from perftui.analysis.ops.calls import link
 from perftui.analysis.steps import COMPUTE
 from perftui.trace.model import MEMCPY, NONE, Trace
 

@@ -1,16 +1,18 @@
-"""What an event is, by its category and name."""
+"""What an event is, by its category and name; and what is worked out once for each trace."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import pairwise
+from typing import Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from perftui.analysis.intervals import Intervals, numbered, union, unite
-from perftui.analysis.once import once
 from perftui.trace.columns import native
 from perftui.trace.columns.arrays import FAR, downcast, time_outliers
 from perftui.trace.model import (
@@ -28,6 +30,34 @@ from perftui.trace.model import (
     Mask,
     Trace,
 )
+
+Arguments = ParamSpec("Arguments")
+Found = TypeVar("Found")
+
+
+def once(
+    compute: Callable[Concatenate[Trace, Arguments], Found],
+) -> Callable[Concatenate[Trace, Arguments], Found]:
+    """Works ``compute`` out once for each trace and arguments, which must be hashable.
+
+    An array that it gives cannot be written to. What it gives must not hold the trace: that would
+    keep both for ever.
+    """
+    known: WeakKeyDictionary[Trace, dict[object, Found]] = WeakKeyDictionary()
+
+    @wraps(compute)
+    def found(trace: Trace, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Found:
+        of_trace = known.setdefault(trace, {})
+        key = (args, tuple(kwargs.items()))
+        if key not in of_trace:
+            result = compute(trace, *args, **kwargs)
+            if isinstance(result, np.ndarray):
+                result.setflags(write=False)
+            of_trace[key] = result
+        return of_trace[key]
+
+    return found
+
 
 OWN_MARK = "perftui::"
 """Ranges that the recorder's agent writes while a window is open: ``perftui::forward`` ..."""
@@ -351,3 +381,8 @@ def within(trace: Trace, rows: Int64, chosen: Mask) -> Mask:
 def track_bounds(trace: Trace) -> Int64:
     """Where each track begins, and the last one ends."""
     return np.searchsorted(trace.track, np.arange(len(trace.tracks) + 1))
+
+
+def busy(trace: Trace, rows: Int64) -> Intervals:
+    """When any of the rows runs."""
+    return union(trace.start[rows], trace.ends_of(rows))

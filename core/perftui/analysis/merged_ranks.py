@@ -19,8 +19,8 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.analyse import without_tables
-from perftui.analysis.links import link
 from perftui.analysis.model import DeviceActivity, Gap, Step, TraceAnalysis
+from perftui.analysis.ops.calls import link
 from perftui.analysis.steps import find_phases
 from perftui.analysis.timeline.track import PHASES, STEPS, TimelineTrack, TrackIndex
 from perftui.analysis.timeline.tracks import rank_prefix, timeline_tracks, without_overlap

@@ -31,7 +31,7 @@ from perftui.trace.model import Cancelled, Preview, Progress, Trace, TraceError
 from perftui.trace.remote import fill, named
 
 if TYPE_CHECKING:
-    from perftui.trace.nsys.assemble import StoredRows
+    from perftui.trace.nsys.columns import StoredRows
     from perftui.trace.nsys.report import ExportProgress
 
 Work = Callable[[], None]
@@ -180,7 +180,7 @@ def _stored(trace: Trace, directory: Path) -> ArgumentReader | StoredRows | None
     reader = trace.read_arguments
     if isinstance(reader, ArgumentReader):
         return reader
-    from perftui.trace.nsys.assemble import RowReader, stored_rows
+    from perftui.trace.nsys.columns import RowReader, stored_rows
 
     return stored_rows(reader, trace.path, directory) if isinstance(reader, RowReader) else None
 
@@ -190,7 +190,7 @@ def _unpacked(path: Path, found: Record, directory: Path) -> TraceAnalysis | Non
     document = msgspec.json.decode(found.document, type=_Document)
     reader: Callable[[int], Mapping[str, Any]] | None
     if document.of_database:
-        from perftui.trace.nsys.assemble import StoredRows
+        from perftui.trace.nsys.columns import StoredRows
 
         reader = unpack(StoredRows, document.arguments, found.columns).reader(path, directory)
     else:

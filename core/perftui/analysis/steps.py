@@ -10,9 +10,9 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import Idle, main_track
 from perftui.analysis.intervals import EMPTY, Intervals, subtract, sums, union, unite
-from perftui.analysis.links import Links
-from perftui.analysis.model import GapCause, Step, StepParts, busy
-from perftui.analysis.once import once
+from perftui.analysis.kinds import once
+from perftui.analysis.model import GapCause, Step, StepParts
+from perftui.analysis.ops.calls import Links
 from perftui.trace.model import KERNEL, MEMCPY, NONE, Int64, Mask, Trace
 
 FEWEST_MARKS = 3
@@ -214,9 +214,9 @@ def device_parts(trace: Trace, rows: Int64, idle: Idle) -> Mapping[str, Interval
     """
     communicates = kinds.communication(trace)[rows]
     copies = trace.in_category(MEMCPY)[rows]
-    compute = busy(trace, rows[~communicates & ~copies])
-    communication = busy(trace, rows[communicates])
-    copying = busy(trace, rows[copies])
+    compute = kinds.busy(trace, rows[~communicates & ~copies])
+    communication = kinds.busy(trace, rows[communicates])
+    copying = kinds.busy(trace, rows[copies])
     return {
         COMPUTE: compute,
         EXPOSED_COMMUNICATION: subtract(communication, compute),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.timeline.counter import Counter, Float64, intervals, usual_interval
+from perftui.analysis.timeline.track import Counter, Float64, intervals, usual_interval
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, fact
 from perftui.facts.gpu.gaps import recorded

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from perftui.analysis.memory import MemoryOverTime
-from perftui.analysis.memory_categories import memory_of_trace
+from perftui.analysis.memory import MemoryOverTime, memory_of_trace
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
 

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from perftui.analysis.ops.call_paths import stack_times
-from perftui.analysis.timeline.thread_roles import MAIN
-from perftui.analysis.timeline.tracks import track_label
+from perftui.analysis.timeline.tracks import MAIN, track_label
 from perftui.facts.fact import Facts
 from perftui.facts.source.lines import stack_samples
 from perftui.report.output_text import printable

@@ -37,7 +37,7 @@ def kind_of(path: Path) -> Kind | None:
     if not head.startswith(_FIRST) and b"Kernel Name" not in head:
         # Traces and scripts: the readers, which take a tenth of a second to import, are not needed.
         return None
-    from perftui.trace.memory_snapshot.load import is_memory_snapshot
+    from perftui.trace.memory_pickle import is_memory_snapshot
     from perftui.trace.ncu import is_ncu
 
     if is_memory_snapshot(head[:512]):
@@ -47,10 +47,10 @@ def kind_of(path: Path) -> Kind | None:
 
 def _inside_gzip(head: bytes) -> Kind | None:
     """Only snapshots are read in gzip here; most such files are traces, and begin otherwise."""
-    from perftui.trace.memory_snapshot.load import inflated_head
+    from perftui.trace.memory_pickle import inflated_head
 
     if not inflated_head(head, 1).startswith(_FIRST):
         return None
-    from perftui.trace.memory_snapshot.load import is_memory_snapshot
+    from perftui.trace.memory_pickle import is_memory_snapshot
 
     return Kind.MEMORY_SNAPSHOT if is_memory_snapshot(head) else None

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.memory_categories import memory_of_snapshot
+from perftui.analysis.memory import memory_of_snapshot
 from perftui.analysis.memory_snapshot import (
     StackTotals,
     allocations_at_end,
@@ -22,7 +22,7 @@ from perftui.analysis.memory_snapshot import (
 )
 from perftui.facts.rounding import apportioned
 from perftui.report.output_text import cut, joined, listed, printable, replaced
-from perftui.trace.memory_snapshot.model import Action, BlockState, Frame, MemorySnapshot
+from perftui.trace.memory_snapshot import Action, BlockState, Frame, MemorySnapshot
 from perftui.trace.model import NONE
 
 MOST_SITES = 10

@@ -14,7 +14,7 @@ from perftui.report.kind import Kind
 from perftui.report.memory import DeviceMemory, MemoryReport, render_memory, report_memory
 from perftui.report.redaction.redact import redaction_at
 from perftui.report.redaction.redactor import Redaction
-from perftui.trace.memory_snapshot.load import load_memory_snapshot
+from perftui.trace.memory_pickle import load_memory_snapshot
 from perftui.trace.ncu import load_ncu
 
 

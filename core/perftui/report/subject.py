@@ -17,12 +17,12 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import ManifestError
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.trace.model import TraceError
-from perftui.trace.multi_rank.choice import choose_rank
+from perftui.trace.recordings import choose_rank
 from perftui.trace.remote import named
 
 if TYPE_CHECKING:
-    from perftui.trace.multi_rank.rank_files import RankFile
     from perftui.trace.nsys.report import ExportProgress
+    from perftui.trace.rank_files import RankFile
 
 _WINDOW = "a profiled window"
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui.run.files import open_regular
 from perftui.trace.model import Cancelled, Preview, Progress, Trace, TraceError
 
 if TYPE_CHECKING:
@@ -33,35 +34,45 @@ class Format:
     """Whether a file for this format begins like a trace: others of a directory are passed over."""
 
 
-def _is_report(path: Path) -> bool:
-    return path.name.endswith(NSYS_REPORT.endings)
-
-
 def _report_loader(path: Path, exporting: ExportProgress | None) -> Loader:
-    from perftui.trace.nsys.choose import need_sqlite
-
-    need_sqlite(path)
+    _need_sqlite(path)
     from perftui.trace.nsys.report import load_report
 
     return partial(load_report, exporting=exporting)
 
 
-def _is_database(path: Path) -> bool:
-    from perftui.trace.nsys.choose import is_sqlite
+_SQLITE = b"SQLite format 3\0"
 
-    return is_sqlite(path)
+
+def _is_database(path: Path) -> bool:
+    try:
+        with open_regular(path) as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError:
+        return False
+
+
+def _need_sqlite(path: Path) -> None:
+    """Only these files need it. Raises TraceError where this Python was built without."""
+    try:
+        import sqlite3  # noqa: F401 - to see whether it is there
+    except ImportError as error:
+        raise TraceError(f"{path} needs SQLite, which this Python was built without") from error
 
 
 def _is_nsys(path: Path) -> bool:
-    from perftui.trace.nsys.choose import is_nsys_export
+    try:
+        _need_sqlite(path)
+        from perftui.trace.nsys.database import open_database
 
-    return is_nsys_export(path)
+        open_database(path)
+    except TraceError:
+        return False
+    return True
 
 
 def _nsys_loader(path: Path, _: ExportProgress | None) -> Loader:
-    from perftui.trace.nsys.choose import need_sqlite
-
-    need_sqlite(path)
+    _need_sqlite(path)
     from perftui.trace.nsys.load import load_nsys
 
     return load_nsys
@@ -80,7 +91,10 @@ def _kineto_loader(_: Path, __: ExportProgress | None) -> Loader:
     return load_kineto
 
 
-NSYS_REPORT = Format((".nsys-rep", ".qdrep"), _is_report, _report_loader, lambda _: False)
+_REPORTS = (".nsys-rep", ".qdrep")
+NSYS_REPORT = Format(
+    _REPORTS, lambda path: path.name.endswith(_REPORTS), _report_loader, lambda _: False
+)
 """Reports of Nsight Systems: they begin with no known bytes, and only its program can read them.
 Exporting all of a directory would take minutes. ``.qdrep`` was the name to 2021."""
 

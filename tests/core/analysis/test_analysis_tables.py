@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis import kinds
-from perftui.analysis.links import link, shared_correlations
-from perftui.analysis.model import OpTable, device_activities
-from perftui.analysis.ops.calls import op_table
+from perftui.analysis.analyse import device_activities
+from perftui.analysis.model import OpTable
+from perftui.analysis.ops.calls import link, op_table, shared_correlations
 from perftui.trace.model import NONE, Trace
 from tests.traces.events import analysis_of, call, cpu, frame, gpu, mark, trace_of
 

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-import pytest
+from collections import Counter
+from typing import Any
 
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from perftui.analysis import kinds
 from perftui.analysis.analyse import analyse
-from perftui.analysis.kernels.launches import launch_shapes
-from perftui.analysis.links import link
-from perftui.analysis.ops.arguments import OpArguments, op_arguments
-from perftui.analysis.ops.call_detail import OUTSIDE
-from perftui.analysis.ops.call_groups import NO_LINE, By, Grouped, grouped
-from perftui.analysis.ops.call_paths import CallPaths
-from perftui.analysis.ops.frames import is_library, source_line
-from perftui.trace.model import LoadCancelled, Trace
-from tests.traces.events import cpu, frame, gpu, trace_of
+from perftui.analysis.intervals import union
+from perftui.analysis.kernels.metrics import launch_shapes
+from perftui.analysis.model import OpTable
+from perftui.analysis.ops.call_detail import OUTSIDE, module_table
+from perftui.analysis.ops.call_groups import (
+    NO_LINE,
+    By,
+    Grouped,
+    OpArguments,
+    grouped,
+    is_library,
+    op_arguments,
+    source_line,
+)
+from perftui.analysis.ops.call_paths import CallPaths, stack_times
+from perftui.analysis.ops.calls import callers_of, innermost, link
+from perftui.trace.model import NONE, PYTHON, LoadCancelled, Trace
+from tests.traces.builder import TraceBuilder, us
+from tests.traces.events import call, cpu, frame, gpu, mark, trace_of
 
 
 def told_apart(trace: Trace, by: By) -> Grouped:
@@ -193,3 +209,187 @@ def test_how_kernels_were_launched() -> None:
     assert found["gemm"].occupancy == pytest.approx((30_000 * 50 + 10_001 * 10) / 40_001)
     assert found["gemm"].shapes == (((4, 1, 1), (128, 1, 1), 2), ((8, 1, 1), (128, 1, 1), 1))
     assert found["add"].occupancy is None
+
+
+def rows(table: OpTable) -> dict[str, tuple[int, ...]]:
+    """By name: calls, total and own time on the CPU, total and own on the device, in us."""
+    columns = (table.cpu_total, table.cpu_self, table.device_total, table.device_self)
+    return {
+        name: (int(table.calls[row]), *(int(column[row]) // 1000 for column in columns))
+        for row, name in enumerate(table.names)
+    }
+
+
+def module(name: str, start: float, duration: float, **more: Any) -> dict[str, Any]:
+    return mark(f"nn.Module: {name}", start, duration, **more)
+
+
+@pytest.mark.usefixtures("route")
+def test_each_module_has_the_time_of_its_calls_and_what_they_launched() -> None:
+    trace = trace_of(
+        module("Model", 0, 100),
+        module("layers.0 (Block)", 10, 40),
+        cpu("aten::mm", 20, 20),
+        call("cudaLaunchKernel", 25, 5, correlation=1),
+        module("layers.0 (Block)", 60, 20),
+        call("cudaLaunchKernel", 90, 5, correlation=2),
+        cpu("aten::backward", 110, 30),
+        cpu("aten::mul", 115, 10),
+        call("cudaLaunchKernel", 116, 5, correlation=3),
+        gpu("gemm", 200, 7, 1),
+        gpu("add", 210, 4, 2),
+        gpu("mul", 220, 2, 3),
+    )
+    table = module_table(trace, link(trace))
+
+    assert rows(table) == {
+        "layers.0 (Block)": (2, 60, 60, 7, 7),
+        "Model": (1, 100, 40, 11, 4),
+        OUTSIDE: (2, 30, 30, 2, 2),
+    }
+    assert trace.name_of(int(table.first_row[0])) == "nn.Module: layers.0 (Block)"
+    assert trace.name_of(int(table.first_row[2])) == "aten::backward"
+
+
+@pytest.mark.usefixtures("route")
+def test_modules_are_no_operators() -> None:
+    trace = trace_of(
+        cpu("aten::outer", 0, 100),
+        module("Model", 10, 80),
+        cpu("aten::mm", 20, 20),
+    )
+    analysis = analyse(trace)
+
+    assert set(analysis.ops.names) == {"aten::outer", "aten::mm"}
+    assert int(analysis.ops.cpu_self.sum()) == 100_000
+    assert rows(analysis.modules) == {"Model": (1, 80, 80, 0, 0), OUTSIDE: (1, 20, 20, 0, 0)}
+
+
+@pytest.mark.usefixtures("route")
+def test_modules_of_python_stacks_count_where_the_agent_marked_none() -> None:
+    python = frame("nn.Module: Linear_0", 0, 10)
+    alone = trace_of(python, cpu("aten::mm", 1, 2))
+    both = trace_of(python, module("head (Linear)", 1, 8), cpu("aten::mm", 2, 2))
+
+    assert rows(module_table(alone, link(alone))) == {"Linear_0": (1, 10, 10, 0, 0)}
+    assert rows(module_table(both, link(both))) == {"head (Linear)": (1, 8, 8, 0, 0)}
+
+
+@pytest.mark.usefixtures("route")
+def test_without_modules_there_is_no_table() -> None:
+    trace = trace_of(cpu("aten::mm", 1, 2))
+
+    assert len(module_table(trace, link(trace))) == 0
+
+
+@st.composite
+def nested(draw: st.DrawFn, start: int = 0, end: int = 1000, depth: int = 4) -> list[Any]:
+    """Calls one inside the other, each a module, an operator or a launch."""
+    found: list[Any] = []
+    while depth and start < end and draw(st.booleans()):
+        begin = draw(st.integers(start, end - 1))
+        stop = draw(st.integers(begin + 1, end))
+        kind = draw(st.sampled_from(["module", "operator", "operator", "launch"]))
+        found.append((kind, draw(st.sampled_from("abc")), begin, stop))
+        if kind != "launch":
+            found += draw(nested(begin, stop, depth - 1))
+        start = stop
+    return found
+
+
+@pytest.mark.usefixtures("route")
+@pytest.mark.slow
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(nested())
+def test_own_times_sum_to_what_modules_and_operators_cover(calls: list[Any]) -> None:
+    events = [module("root", 2000, 1)]
+    for number, (kind, name, begin, stop) in enumerate(calls, 1):
+        if kind == "module":
+            events.append(module(name, begin, stop - begin))
+        elif kind == "operator":
+            events.append(cpu(f"aten::{name}", begin, stop - begin))
+        else:
+            launch = call("cudaLaunchKernel", begin, stop - begin, correlation=number)
+            events += [launch, gpu("kernel", 3000 + number, 1, number)]
+    trace = trace_of(*events)
+    links = link(trace)
+    table = module_table(trace, links)
+
+    counted = kinds.module_calls(trace) | kinds.operators(trace)
+    covered = union(trace.start[counted], trace.ends_of(counted))
+    assert int(table.cpu_self.sum()) == int((covered.end - covered.start).sum())
+    around = [
+        launch != -1
+        and any(
+            trace.start[row] <= trace.start[launch] and trace.end[row] >= trace.end[launch]
+            for row in counted.nonzero()[0]
+        )
+        for launch in links.launch
+    ]
+    assert int(table.device_self.sum()) == 1000 * sum(around)
+
+
+CALLS = st.lists(
+    st.tuples(
+        st.sampled_from("abc"),
+        st.integers(0, 40),
+        st.integers(0, 30),
+        st.sampled_from(["cpu_op", "python_function", "cuda_runtime", "user_annotation"]),
+        st.integers(1, 2),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+def outermost_time(trace: Trace) -> Counter[int]:
+    """United time of the outermost calls, by track."""
+    wanted = kinds.operators(trace) | trace.in_category(PYTHON)
+    callers = callers_of(trace, innermost(trace, wanted))
+    found: Counter[int] = Counter()
+    for track in range(len(trace.tracks)):
+        rows = wanted & (callers == NONE) & (trace.track == track)
+        found[track] = union(trace.start[rows], trace.ends_of(rows)).total
+    return +found
+
+
+def by_track(trace: Trace) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for one in stack_times(trace):
+        found[one.track] += one.own
+    return found
+
+
+@pytest.mark.slow
+@given(CALLS)
+def test_a_thread_sums_to_its_outermost_calls(
+    calls: list[tuple[str, int, int, str, int]],
+) -> None:
+    """However calls overlap: clocks are read one after the other, and old ones in whole us."""
+    events = [cpu(name, ts, dur, cat, tid) for name, ts, dur, cat, tid in calls]
+    trace = trace_of(*events)
+    assert by_track(trace) == outermost_time(trace)
+
+
+def test_operators_that_overlap_behind_a_mark_are_not_counted_twice() -> None:
+    """An operator outlasts the mark around it by the microsecond that the next begins in."""
+    mark = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    trace = trace_of(cpu(mark, 0, 10), cpu("a", 5, 6), cpu("b", 10, 5), cpu("c", 10, 2))
+    assert by_track(trace) == outermost_time(trace) == Counter({0: 10_000})
+
+
+def test_stacks_are_apart_by_caller_and_thread() -> None:
+    built = TraceBuilder().frame("train.py(1): f").op("a").op("b", us(3)).pause(us(2)).close()
+    built.op("b", us(4)).close().on(2).op("b", us(7))
+    trace = built.trace()
+    found = {(trace.tracks[one.track].thread, one.names): one.own for one in stack_times(trace)}
+    assert found == {
+        ("1", ("train.py(1): f", "a", "b")): us(3),
+        ("1", ("train.py(1): f", "a")): us(2),
+        ("1", ("train.py(1): f", "b")): us(4),
+        ("2", ("b",)): us(7),
+    }
+
+
+def test_a_device_has_no_stacks() -> None:
+    assert list(stack_times(trace_of(gpu("gemm", 0, 5)))) == []

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.ops.call_tree import innermost, sums_by_name
+from perftui.analysis.ops.calls import innermost, sums_by_name
 from perftui.trace.columns.arrays import nest, order
 from perftui.trace.model import NONE, Trace, Track
 

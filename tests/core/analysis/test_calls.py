@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.links import Links, link
 from perftui.analysis.ops.call_detail import NO_CALL, NOBODY, open_group, open_kernel
 from perftui.analysis.ops.call_paths import CallPaths, PathNode
-from perftui.analysis.ops.calls import Calls, op_calls
+from perftui.analysis.ops.calls import Calls, Links, link, op_calls
 from perftui.trace.model import NONE, Trace
 from tests.core.analysis.test_call_tree import NAMES, ROWS, Row, callers
 from tests.core.analysis.test_call_tree import trace_of as rows_of

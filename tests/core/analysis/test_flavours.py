@@ -10,8 +10,8 @@ import pytest
 
 from perftui.analysis import kinds
 from perftui.analysis.analyse import analyse
-from perftui.analysis.links import link
 from perftui.analysis.model import GapCause
+from perftui.analysis.ops.calls import link
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.model import NONE
 from tests.traces.events import cpu, gpu, mark, trace_of

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from perftui.analysis.analyse import analyse
 from perftui.analysis.gpu_idle.causes import Host, explain_idle
 from perftui.analysis.kinds import devices
-from perftui.analysis.links import link
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.ops.calls import link
 from perftui.analysis.timeline.measure import Launches
 from perftui.trace.model import NONE, Trace
 from tests.traces.builder import AUTOGRAD, MAIN, TraceBuilder, ms, us

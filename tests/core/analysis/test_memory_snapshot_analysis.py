@@ -19,8 +19,8 @@ from perftui.analysis.memory_snapshot import (
     trace_balance,
     user_frame,
 )
-from perftui.trace.memory_snapshot.load import load_memory_snapshot
-from perftui.trace.memory_snapshot.model import MemorySnapshot
+from perftui.trace.memory_pickle import load_memory_snapshot
+from perftui.trace.memory_snapshot import MemorySnapshot
 from perftui.trace.model import NONE
 from tests.core.trace.memory_files import Allocator, frames, snapshot
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.ops.name_sums import call_sums, range_sums
+from perftui.analysis.ops.calls import call_sums, range_sums
 from tests.traces.events import call, cpu, gpu, mark, named, trace_of
 
 SPAN = st.tuples(

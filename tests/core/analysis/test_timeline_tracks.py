@@ -1,3 +1,5 @@
+"""How threads are called: by what they are for, where names or work show it."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -6,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.timeline.track import WHOLE
-from perftui.analysis.timeline.tracks import timeline_tracks
-from tests.traces.events import cpu, gpu, mark, trace_of
+from perftui.analysis.timeline.tracks import helper_threads, timeline_tracks
+from perftui.trace.model import Trace
+from tests.traces.events import cpu, frame, gpu, mark, named, trace_of
 
 
 def test_devices_come_first_then_the_main_thread() -> None:
@@ -87,3 +90,109 @@ def test_a_device_of_several_streams_is_busy_while_any_of_them_is(
         assert np.all(index.end == trace.ends_of(index.rows))
         busy = {at - first for _, start, length in spans for at in range(start, start + length)}
         assert index.busy(0, 80_000, 80).tolist() == [1000 * (at in busy) for at in range(80)]
+
+
+def labels(trace: Trace) -> list[str]:
+    return list(dict.fromkeys(one.label for one in timeline_tracks(trace) if one.kind == "thread"))
+
+
+def test_threads_are_called_by_what_they_run() -> None:
+    trace = trace_of(
+        mark("ProfilerStep#1", 0, 100),
+        cpu("aten::mm", 10, 20),
+        cpu("autograd::engine::evaluate_function: MmBackward0", 40, 20, tid=2),
+        cpu("aten::pin_memory", 50, 5, tid=3),
+        cpu("torch/utils/data/_utils/worker.py(213): _worker_loop", 51, 9, "python_function", 4),
+        cpu("aten::mul", 60, 5, tid=5),
+        gpu("k", 20, 5),
+        named(1, "thread 1 (python3)"),
+        named(2, "thread 2 (python3)"),
+    )
+    assert labels(trace) == [
+        *("main thread", "autograd", "pin memory thread", "data loader worker", "thread 5")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("thread 9 (pt_autograd_0)", "autograd"),
+        ("thread 9 (pt_data_pin)", "pin memory thread"),
+        ("thread 9 (pt_data_worker)", "data loader worker"),
+        ("pt_nccl_watchdg", "NCCL watchdog"),
+        ("thread 9 (pt_gloo_runloop)", "thread 9 (pt_gloo_runloop)"),
+        ("my prefetcher", "my prefetcher"),
+        ("thread 9 (python)", "thread 9 (python)"),
+    ],
+)
+def test_threads_are_called_by_the_names_that_torch_gives_them(name: str, label: str) -> None:
+    trace = trace_of(mark("ProfilerStep#1", 0, 100), cpu("aten::mul", 60, 5, tid=9), named(9, name))
+    assert labels(trace) == ["main thread", label]
+
+
+def test_several_of_one_role_are_numbered() -> None:
+    backward = "autograd::engine::evaluate_function: MmBackward0"
+    trace = trace_of(
+        mark("ProfilerStep#1", 0, 100),
+        cpu(backward, 40, 20, tid=7),
+        cpu(backward, 30, 20, tid=8),
+    )
+    assert labels(trace) == ["main thread", "autograd 1", "autograd 2"]
+
+
+def test_a_thread_with_a_name_of_its_own_keeps_it() -> None:
+    trace = trace_of(mark("ProfilerStep#1", 0, 100), frame("train.py(1): f", 5, 5), named(1, "go"))
+    assert labels(trace) == ["go"]
+
+
+SPAN = 2_000
+"""ns of the main thread, of which a hundredth is 20."""
+
+
+def threads(*spans):
+    """A trace whose main thread works all the time, and one more thread for each list of spans."""
+    events = [cpu("aten::mm", 0, SPAN / 1000, tid=1)]
+    for thread, own in enumerate(spans, 2):
+        events += [cpu("aten::add", at / 1000, length / 1000, tid=thread) for at, length in own]
+    return trace_of(*(named(1, "main"),), *events)
+
+
+def found_in(trace):
+    return helper_threads(trace, timeline_tracks(trace))
+
+
+EVENT = st.tuples(st.integers(0, SPAN - 30), st.integers(1, 29))
+
+
+@pytest.mark.slow
+@given(st.lists(st.lists(EVENT, min_size=1, max_size=4), min_size=1, max_size=5))
+def test_those_whose_events_cover_less_than_a_hundredth(spans):
+    trace = threads(*spans)
+    covered = [{t for at, length in own for t in range(at, at + length)} for own in spans]
+    few = [number for number, each in enumerate(covered, 2) if len(each) < SPAN / 100]
+    found = found_in(trace)
+    if len(few) < 2:
+        assert found == ()
+        return
+    (helpers,) = found
+    assert {int(trace.tracks[thread].thread) for thread in helpers.threads} == set(few)
+    # What any of them does, each moment once.
+    every = set().union(*(covered[number - 2] for number in few))
+    shift = int(trace.start.min())
+    index = helpers.track.index
+    assert int(index.busy(shift, shift + SPAN, 1)[0]) == len(every)
+    assert (index.start[1:] >= index.end[:-1]).all()
+    assert helpers.track.label == f"{len(few)} threads under 1 %"
+
+
+def test_the_thread_that_trains_is_never_one():
+    quiet = [cpu("aten::mm", 0, 0.001, tid=1)]
+    long = [cpu("aten::add", 0, 2.0, tid=2)]
+    others = [cpu("aten::add", 1, 0.002, tid=thread) for thread in (3, 4)]
+    trace = trace_of(named(1, "python"), *quiet, *long, *others)
+    roles = {int(trace.tracks[t].thread) for one in found_in(trace) for t in one.threads}
+    assert 2 not in roles
+
+
+def test_a_single_one_keeps_its_own_track():
+    assert found_in(threads([(5, 3)], [(0, 500)])) == ()

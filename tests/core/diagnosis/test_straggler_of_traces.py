@@ -14,7 +14,7 @@ from perftui.report.as_json import as_object
 from perftui.report.report import Report, make_report
 from perftui.report.subject import load_subject, paths_of
 from perftui.report.text import render
-from perftui.trace.multi_rank.choice import choose_rank
+from perftui.trace.recordings import choose_rank
 from tests.core.diagnosis.stories import CALL, found, reasons, training
 from tests.described import described
 from tests.traces.builder import TraceBuilder, ms, us

@@ -31,7 +31,7 @@ from perftui.report.as_json import as_object
 from perftui.report.report import make_report
 from perftui.report.subject import Progress, load_subject, paths_of, read_beside
 from perftui.trace.model import LoadCancelled
-from perftui.trace.multi_rank.choice import choose_rank
+from perftui.trace.recordings import choose_rank
 from tests.core.ranks.conftest import RANKS
 from tests.core.ranks.deadly import ALWAYS, ONCE, read_or_die
 

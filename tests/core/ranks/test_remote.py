@@ -16,8 +16,8 @@ import fsspec
 import pytest
 
 from perftui.facts.ranks import read_ranks
+from perftui.trace import remote
 from perftui.trace import remote as fetching
-from perftui.trace import remote_listing
 from perftui.trace.model import LoadCancelled, TraceError
 from perftui.trace.remote import fetch, is_url, mirror, remote_of, without_secrets
 from perftui_tui.cli import main
@@ -104,7 +104,7 @@ def test_check_and_compare_take_urls(
 def test_only_the_ends_are_read_until_a_trace_is_asked_for(
     memory: str, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_listing, "HEAD", 500)
+    monkeypatch.setattr(remote, "HEAD", 500)
     folder = mirror(memory)
     files = sorted(folder.iterdir())
     assert len(files) == RANKS

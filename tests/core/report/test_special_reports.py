@@ -20,7 +20,7 @@ from perftui.report.report import Report, make_report
 from perftui.report.special import special_report
 from perftui.report.subject import load_subject
 from perftui.report.text import render
-from perftui.trace.memory_snapshot.load import load_memory_snapshot
+from perftui.trace.memory_pickle import load_memory_snapshot
 from perftui.trace.model import TraceError
 from perftui.trace.ncu import load_ncu
 from tests.core.report.html.pages import cells, read, section

@@ -7,15 +7,21 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.analysis.open_trace import open_trace
+from perftui.trace.formats import load_trace
+from perftui.trace.kineto import arguments
+from perftui.trace.kineto.arguments import MOST_SINGLE, TooManyRowsError, arguments_of
 from perftui.trace.kineto.copy_text import with_events
 from perftui.trace.kineto.load import load_kineto
 from perftui.trace.kineto.source import Source
-from perftui.trace.model import TraceError
+from perftui.trace.model import Trace, TraceError
 from perftui.trace.text import encodable
+from tests.traces.events import cpu, write
 
 OURS = {"ph": "X", "name": "ours", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
 PLAIN = '{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 10, "dur": 1}'
@@ -125,3 +131,64 @@ def test_a_file_that_has_changed_is_not_copied(tmp_path: Path) -> None:
     path.write_text(f"[{PLAIN},{PLAIN}]")
     with pytest.raises(TraceError, match="has changed"):
         list(with_events(source, []))
+
+
+MANY = 6_000
+
+
+def written(path: Path) -> Path:
+    """Events on two threads, out of order, so that rows are not in the order of the file."""
+    known = {"text": "x" * 90}
+    return write(
+        path,
+        (
+            cpu(f"op{n % 7}", (n * 7919) % MANY, 1, tid=n % 2, number=n, **known)
+            for n in range(MANY)
+        ),
+    )
+
+
+def read(trace: Trace, rows: list[int]) -> dict[int, int]:
+    found = arguments_of(trace, np.array(rows, dtype=np.int64))
+    return {row: given["number"] for row, given in found}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+@pytest.mark.parametrize("at_once", [1, 300_000, 8 * 1024 * 1024])
+def test_many_are_the_same_as_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, at_once: int
+) -> None:
+    monkeypatch.setattr(arguments, "_AT_ONCE", at_once)
+    trace = load_trace(written(tmp_path / name))
+    rows = [5, *range(0, MANY, 61), MANY - 1]
+
+    assert read(trace, rows) == {row: trace.read_arguments(row)["number"] for row in set(rows)}
+    assert sorted(read(trace, list(range(MANY))).values()) == list(range(MANY))
+    assert read(trace, []) == {}
+
+
+def test_those_of_a_trace_that_was_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("perftui.analysis.open_trace.FEWEST_ROWS", 1)
+    path = written(tmp_path / "trace.json.gz")
+    first = open_trace(path, later=lambda work: work()).trace
+    monkeypatch.setattr("perftui.trace.formats.load_trace", None)
+    kept = open_trace(path).trace
+
+    assert read(kept, [0, 17, 4_000]) == read(first, [0, 17, 4_000])
+
+
+def test_without_a_file_there_are_none(tmp_path: Path) -> None:
+    trace = load_trace(written(tmp_path / "trace.json"))
+    plain = Trace(**{**vars(trace), "read_arguments": lambda row: {"number": row}})
+    assert read(plain, [3, 1]) == {3: 3, 1: 1}
+
+
+def test_what_takes_a_look_for_each_is_not_read_for_too_many(tmp_path: Path) -> None:
+    trace = load_trace(written(tmp_path / "trace.json"))
+    plain = Trace(**{**vars(trace), "read_arguments": lambda row: {"number": row}})
+    most = list(range(MOST_SINGLE))
+    assert len(read(plain, most)) == MOST_SINGLE
+    with pytest.raises(TooManyRowsError, match=f"{MOST_SINGLE + 1:,}, more than"):
+        read(plain, [*most, MOST_SINGLE])

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftui.trace.memory_snapshot.load import is_memory_snapshot, load_memory_snapshot
-from perftui.trace.memory_snapshot.model import Action, BlockState, Frame, MemorySnapshot
+from perftui.trace.memory_pickle import is_memory_snapshot, load_memory_snapshot
+from perftui.trace.memory_snapshot import Action, BlockState, Frame, MemorySnapshot
 from perftui.trace.model import NONE, LoadCancelled, LoadWarning, TraceError
 from tests.core.trace.memory_files import Allocator, frames, snapshot
 

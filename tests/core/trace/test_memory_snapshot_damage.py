@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from perftui.analysis.memory_snapshot import time_line
 from perftui.report.kind import Kind
 from perftui.report.special import special_report
-from perftui.trace.memory_snapshot.load import is_memory_snapshot, load_memory_snapshot
-from perftui.trace.memory_snapshot.model import MemorySnapshot
+from perftui.trace.memory_pickle import is_memory_snapshot, load_memory_snapshot
+from perftui.trace.memory_snapshot import MemorySnapshot
 from perftui.trace.model import LoadCancelled, TraceError
 from tests.core.trace.memory_files import Allocator, snapshot
 from tests.described import described
@@ -211,7 +211,7 @@ def test_gzip_that_is_cut_off_or_damaged_says_where_in_the_pickle(tmp_path: Path
 def test_gzip_that_inflates_too_far_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perftui.trace.memory_snapshot.load._ALWAYS", 1000)
+    monkeypatch.setattr("perftui.trace.memory_pickle._ALWAYS", 1000)
     path = tmp_path / "bomb"
     path.write_bytes(gzip.compress(pickle.dumps(["\0" * 5_000_000])))
     with pytest.raises(TraceError, match="inflates to more than 128 times its size"):

@@ -18,8 +18,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from perftui.trace.memory_snapshot.load import load_memory_snapshot
-from perftui.trace.memory_snapshot.plain_pickle import PlainPickle
+from perftui.trace.memory_pickle import PlainPickle, load_memory_snapshot
 from perftui.trace.model import TraceError
 
 PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perftui.analysis.analyse import analyse
-from perftui.analysis.model import device_name
+from perftui.analysis.analyse import analyse, device_name
 from perftui.trace.formats import load_trace
 from perftui.trace.model import Trace
 from tests.core.trace import nsys_exports as nsys

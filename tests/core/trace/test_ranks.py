@@ -13,12 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.trace import rank_files as ranks
 from perftui.trace.model import TraceError
-from perftui.trace.multi_rank import rank_files as ranks
-from perftui.trace.multi_rank.choice import RankChoice, choose_rank
-from perftui.trace.multi_rank.file_names import NameParts, is_rank_directory, parse_name
-from perftui.trace.multi_rank.rank_files import RankFile, distributed_info, find_ranks
-from perftui.trace.multi_rank.recordings import Recording, find_recordings
+from perftui.trace.rank_files import (
+    NameParts,
+    RankFile,
+    distributed_info,
+    find_ranks,
+    is_rank_directory,
+    parse_name,
+)
+from perftui.trace.recordings import RankChoice, Recording, choose_rank, find_recordings
 from tests.traces.events import cpu
 
 EVENT = cpu("aten::mm", 5, 2)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.timeline.counter import Counter, intervals
-from perftui.analysis.timeline.track import COUNTER, HELPERS
+from perftui.analysis.timeline.track import COUNTER, HELPERS, Counter, intervals
 from perftui.analysis.timeline.tracks import helper_threads, timeline_tracks
 from perftui_tui.look.rows import plain
 from perftui_tui.screens.timeline.canvas.counter_cells import counter_cells

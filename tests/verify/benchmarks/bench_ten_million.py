@@ -19,8 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perftui.analysis.links import link
-from perftui.analysis.ops.calls import op_table
+from perftui.analysis.ops.calls import link, op_table
 from perftui.analysis.timeline.track import TimelineTrack
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.columns import native

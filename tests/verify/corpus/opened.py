@@ -11,8 +11,8 @@ import numpy.typing as npt
 from perftui.analysis import kinds
 from perftui.analysis.analyse import analyse
 from perftui.analysis.intervals import Intervals, union
-from perftui.analysis.links import Links, link
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.ops.calls import Links, link
 from perftui.trace.formats import load_trace
 from perftui.trace.model import NONE, Int64, Trace
 from tests.verify.corpus.collection import ROOT

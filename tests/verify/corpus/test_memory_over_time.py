@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perftui.analysis.memory import Category, MemoryOverTime
-from perftui.analysis.memory_categories import memory_of_snapshot, memory_of_trace
+from perftui.analysis.memory import Category, MemoryOverTime, memory_of_snapshot, memory_of_trace
 from perftui.analysis.memory_snapshot import time_line
 from perftui.trace.formats import load_trace
-from perftui.trace.memory_snapshot.load import load_memory_snapshot
+from perftui.trace.memory_pickle import load_memory_snapshot
 from perftui.trace.model import NONE
 from tests.verify.corpus.collection import ROOT, oracles
 

@@ -18,8 +18,8 @@ from perftui.analysis.memory_snapshot import (
     time_line,
     trace_balance,
 )
-from perftui.trace.memory_snapshot.load import is_memory_snapshot, load_memory_snapshot
-from perftui.trace.memory_snapshot.model import Action, BlockState, MemorySnapshot
+from perftui.trace.memory_pickle import is_memory_snapshot, load_memory_snapshot
+from perftui.trace.memory_snapshot import Action, BlockState, MemorySnapshot
 from tests.verify.corpus.collection import ROOT, expected
 from tests.verify.corpus.outcome import MET, Account
 

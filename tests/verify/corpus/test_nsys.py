@@ -20,13 +20,12 @@ from textual.pilot import Pilot
 from perftui.analysis.analyse import analyse
 from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.ops.name_sums import call_sums, range_sums
+from perftui.analysis.ops.calls import call_sums, range_sums
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.formats import load_trace
 from perftui.trace.model import NOT_READ, Int64, Trace
-from perftui.trace.nsys.assemble import RowReader
-from perftui.trace.nsys.columns import StringTables
-from perftui.trace.nsys.database import Database
+from perftui.trace.nsys.columns import RowReader
+from perftui.trace.nsys.database import Database, StringTables
 from perftui_tui.app import PerftuiApp
 from tests.tui.driving import until_shown
 from tests.verify.corpus.collection import ROOT, expected
@@ -88,7 +87,7 @@ def kept_open(database: Database) -> Iterator[None]:
     with database.connect() as connection, pytest.MonkeyPatch.context() as patch:
         texts = StringTables(database, connection)
         patch.setattr(Database, "connect", lambda _: nullcontext(connection))
-        patch.setattr("perftui.trace.nsys.assemble.StringTables", lambda *_: texts)
+        patch.setattr("perftui.trace.nsys.columns.StringTables", lambda *_: texts)
         yield
 
 

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from perftui.trace.multi_rank.choice import choose_rank
-from perftui.trace.multi_rank.rank_files import RankFile, distributed_info, find_ranks
+from perftui.trace.rank_files import RankFile, distributed_info, find_ranks
+from perftui.trace.recordings import choose_rank
 from tests.verify.corpus.collection import ROOT
 
 pytestmark = [

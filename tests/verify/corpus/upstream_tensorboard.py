@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from perftui.analysis import kinds
-from perftui.analysis.ops.call_tree import innermost
+from perftui.analysis.ops.calls import innermost
 from tests.verify.corpus.opened import Opened, opened
 from tests.verify.corpus.outcome import (
     MET,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from textual.message import Message
     from textual.timer import Timer
 
-    from perftui.trace.multi_rank.rank_files import RankFile
+    from perftui.trace.rank_files import RankFile
     from perftui_tui.dialogs.choice import ChoiceDialog
     from perftui_tui.reading.snapshot import Snapshot
 

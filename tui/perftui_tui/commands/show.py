@@ -12,8 +12,8 @@ from perftui_tui.commands.output import log
 from perftui_tui.commands.terminal import draws_ascii, leave_splash, splash, theme_name
 
 if TYPE_CHECKING:
-    from perftui.trace.multi_rank.rank_files import RankFile
     from perftui.trace.ncu import KernelMetrics
+    from perftui.trace.rank_files import RankFile
     from perftui_tui.app import PerftuiApp
 
 INTERRUPTED = 130

@@ -11,7 +11,7 @@ from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.progress import copy_progress, list_progress
 
 if TYPE_CHECKING:
-    from perftui.trace.multi_rank.rank_files import RankFile
+    from perftui.trace.rank_files import RankFile
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def _inside(directory: Path, rank: int | None) -> Target:
 def _trace_inside(directory: Path, rank: int | None) -> Target:
     from perftui.trace.formats import ENDINGS
     from perftui.trace.model import TraceError
-    from perftui.trace.multi_rank.choice import choose_rank
+    from perftui.trace.recordings import choose_rank
 
     try:
         chosen = choose_rank(directory, rank)

@@ -72,9 +72,9 @@ def read_memory(
     Raises:
         LoadCancelled: ``cancelled`` returned True.
     """
-    from perftui.analysis.memory_categories import memory_of_snapshot
+    from perftui.analysis.memory import memory_of_snapshot
     from perftui.report.memory import report_memory
-    from perftui.trace.memory_snapshot.load import load_memory_snapshot
+    from perftui.trace.memory_pickle import load_memory_snapshot
     from perftui.trace.model import TraceError
 
     try:

@@ -9,10 +9,8 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.intervals import first_longest, sums
-from perftui.analysis.links import Links
 from perftui.analysis.model import KernelTable, OpTable
-from perftui.analysis.ops.call_tree import innermost, recursive
-from perftui.analysis.ops.calls import Calls
+from perftui.analysis.ops.calls import Calls, Links, innermost, recursive
 from perftui.trace.model import CPU_OP, NONE, PYTHON, Int32, Int64, Ints, Mask, Trace
 
 MOST_PLACES = 5

@@ -3,18 +3,156 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.links import Links
-from perftui.analysis.ops.arguments import OpArguments
 from perftui.analysis.ops.call_detail import calling_frames, module_calls
-from perftui.analysis.ops.calls import Calls, op_calls
-from perftui.analysis.ops.frames import source_line
-from perftui.trace.model import NONE, PYTHON, Int32, Trace
+from perftui.analysis.ops.calls import Calls, Links, op_calls
+from perftui.trace.kineto.arguments import arguments_of
+from perftui.trace.model import NONE, PYTHON, Int32, Int64, Trace
+from perftui.trace.text import printable
+
+_FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_BETWEEN = frozenset(
+    {
+        *("abc.py", "contextlib.py", "copy.py", "functools.py", "inspect.py", "queue.py"),
+        *("runpy.py", "threading.py", "typing.py", "weakref.py"),
+        *("asyncio", "collections", "concurrent", "importlib", "logging", "multiprocessing"),
+    }
+)
+"""Files and directories of the standard library that stand between a script and torch. The profiler
+cuts off the directory that modules are found in, so that its other modules cannot be distinguished
+from a script's."""
+_PACKAGES = frozenset(
+    {
+        "torch",
+        "functorch",
+        "triton",
+        "accelerate",
+        "einops",
+        "numpy",
+        "tqdm",
+        "IPython",
+        "ipykernel",
+    }
+)
+"""Packages that stand between a model and its operators; the profiler cuts off ``site-packages``,
+too. Lines of packages of models, such as transformers, tell more than the line that calls those."""
+_AGENT = ("perftui", "agent")
+"""Where our own hooks are, which stand between a script and what it calls."""
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A function and a line of it; text as the trace has it.
+
+    PyTorch 2.13 names the line at which the function begins, of those that ran already as the
+    recording began the line that they were at. Call stacks of old traces have the line of the call.
+    """
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.function}"
+
+
+def source_line(name: str) -> SourceLine | None:
+    """The line that a frame's name names, where it is no library's; else None."""
+    found = _FRAME.fullmatch(name)
+    if found is None or is_library(found["file"]):
+        return None
+    return SourceLine(found["file"], int(found["line"]), found["function"])
+
+
+def is_library(file: str) -> bool:
+    """Whether the code came with Python, a package or us. A checkout called ``torch`` did not."""
+    parts = PurePath(file).parts
+    first = parts[0] if parts else ""
+    standard = first in _BETWEEN or any(part.startswith("python3.") for part in parts)
+    installed = first in _PACKAGES or not _INSTALLED.isdisjoint(parts) or _AGENT in pairwise(parts)
+    return installed or standard or file.startswith("<")
+
+
+_SHAPES = ("Input Dims", "Input dims")
+_STACK = "Call stack"
+
+
+@dataclass(frozen=True, eq=False)
+class OpArguments:
+    """By row of the trace the number of a text; NONE where the file gives none."""
+
+    shape: Int32
+    shapes: tuple[str, ...]
+    """Sizes of the inputs: ``[64,128] [128]``, in the order of the arguments."""
+    line: Int32
+    lines: tuple[str, ...]
+    """Innermost line of the user's code; of traces that have stacks among the arguments."""
+
+
+def op_arguments(
+    trace: Trace,
+    progress: Callable[[float], bool] | None = None,
+    rows: Int64 | None = None,
+) -> OpArguments:
+    """Read the arguments of the operators in ``rows``, by default of all; the rest is as for
+    ``arguments_of``."""
+    if rows is None:
+        rows = np.flatnonzero(kinds.operators(trace))
+    shape = np.full(len(trace), NONE, np.int32)
+    line = shape.copy()
+    shapes: dict[str, int] = {}
+    lines: dict[str, int] = {}
+    stacks: dict[str, str] = {}
+    for row, arguments in arguments_of(trace, rows, progress):
+        text = _shapes(arguments)
+        if text is not None:
+            shape[row] = shapes.setdefault(text, len(shapes))
+        stack = arguments.get(_STACK)
+        if isinstance(stack, str) and stack:
+            if stack not in stacks:
+                stacks[stack] = _line(stack)
+            if stacks[stack]:
+                line[row] = lines.setdefault(stacks[stack], len(lines))
+    return OpArguments(shape, tuple(shapes), line, tuple(lines))
+
+
+def _shapes(arguments: Mapping[str, Any]) -> str | None:
+    """None where shapes were not recorded; empty for an operator without a tensor."""
+    for key in _SHAPES:
+        found = arguments.get(key)
+        if isinstance(found, list):
+            sizes = [_size(each) for each in found]
+            while sizes and sizes[-1] == "[]":
+                sizes.pop()
+            return printable(" ".join(sizes))
+    return None
+
+
+def _size(size: Any) -> str:
+    """A list of tensors has a list of sizes."""
+    if not isinstance(size, list):
+        return str(size)
+    return f"[{','.join(_size(each) for each in size)}]"
+
+
+def _line(stack: str) -> str:
+    """Frames stand in it innermost first; empty where none is the user's."""
+    for frame in stack.replace("\n", ";").split(";"):
+        found = source_line(frame.strip())
+        if found is not None:
+            return printable(str(found))
+    return ""
+
 
 NO_LINE = "(no line of yours)"
 """Operators that no frame called but those of Python, torch and other packages: those of threads

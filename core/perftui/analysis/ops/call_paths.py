@@ -9,8 +9,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.intervals import sums
-from perftui.analysis.ops.call_tree import call_times, callers_of, innermost, levels
-from perftui.analysis.ops.calls import Calls
+from perftui.analysis.ops.calls import Calls, call_times, callers_of, innermost, levels
 from perftui.trace.model import NONE, PYTHON, Int32, Int64, Mask, Trace
 
 

@@ -2,31 +2,221 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from perftui.analysis.intervals import sums
-from perftui.analysis.links import Links
+from perftui.analysis import kinds
+from perftui.analysis.intervals import first_longest, sums, union
+from perftui.analysis.kinds import once
 from perftui.analysis.model import OpTable
-from perftui.analysis.ops.call_tree import (
-    CallTimes,
-    call_times,
-    callers_of,
-    innermost,
-    innermost_operator,
-    sums_by_name,
-)
-from perftui.trace.model import NONE, Int32, Int64, Mask, Trace
+from perftui.trace.columns import native
+from perftui.trace.model import CPU_OP, NONE, Int32, Int64, Ints, Mask, Trace
+
+
+def innermost(trace: Trace, wanted: Mask) -> Int32:
+    """For each row the nearest wanted one among itself and its callers, or NONE."""
+    compiled = native.compiled()
+    if compiled:
+        return native.innermost(compiled, trace.parent, wanted)
+    found = np.where(wanted, np.arange(len(trace), dtype=np.int32), np.int32(NONE))
+    for level in levels(trace, np.arange(len(trace))):
+        open_rows = level[(found[level] == NONE) & (trace.parent[level] != NONE)]
+        found[open_rows] = found[trace.parent[open_rows]]
+    return found
+
+
+@once
+def innermost_operator(trace: Trace) -> Int32:
+    """For each row the operator that it is, or that is nearest around it, or NONE."""
+    return innermost(trace, kinds.operators(trace))
+
+
+class Called(NamedTuple):
+    """Columns of some rows."""
+
+    rows: Int64
+    caller: Int32
+    """Position of the nearest operator among the callers, NONE where that is not of the rows."""
+    own: Int64
+    """Time without that of the rows that it is the caller of, ns."""
+
+
+def called_operators(trace: Trace, chosen: Mask) -> Called:
+    """Some operators of the trace."""
+    compiled = native.compiled()
+    if compiled:
+        return Called(*native.called(compiled, trace, innermost_operator(trace), chosen))
+    rows = np.flatnonzero(chosen)
+    position = np.full(len(trace) + 1, NONE, dtype=np.int32)
+    position[rows] = np.arange(len(rows))
+    above = trace.parent[rows]
+    caller = position[np.where(above == NONE, NONE, innermost_operator(trace)[above])]
+    known = caller != NONE
+    spent = np.bincount(caller[known], trace.duration[rows][known], len(rows)).astype(np.int64)
+    return Called(rows, caller, np.maximum(trace.duration[rows] - spent, 0))
+
+
+def sums_by_name(trace: Trace, around: Int32, device: Int64) -> dict[str, Int64]:
+    """Calls, times and the longest row of each of ``trace.names``, without rows 0 or NONE.
+
+    The rows are those that ``around``, from ``innermost``, finds for themselves; ``device`` is the
+    device time that each row launched itself. A row lasts until its caller ends, at the latest;
+    inside another row of its name it adds to no total.
+    """
+    compiled = native.compiled()
+    if compiled:
+        return native.sums_by_name(compiled, trace, around, device)
+    callers = callers_of(trace, around)
+    rows = np.flatnonzero(around == np.arange(len(trace)))
+    outermost = rows[~recursive(trace, rows, callers)]
+    lasting, own, under = call_times(trace, rows, callers, device)
+
+    def summed(values: Int64, of: Int64) -> Int64:
+        return sums(trace.name[of], values[of], len(trace.names))
+
+    return {
+        "calls": np.bincount(trace.name[rows], minlength=len(trace.names)),
+        "cpu_total": summed(lasting, outermost),
+        "cpu_self": summed(own, rows),
+        "device_total": summed(under, outermost),
+        "device_self": summed(device, rows),
+        "first_row": _longest(trace, rows),
+    }
+
+
+def callers_of(trace: Trace, around: Int32) -> Int32:
+    """The row that called each: the nearest wanted one among its callers, or NONE."""
+    callers = around[trace.parent]
+    callers[trace.parent == NONE] = NONE
+    return callers
+
+
+def recursive(trace: Trace, rows: Int64, callers: Int32) -> Mask:
+    """Which of ``rows`` run inside one of their own name."""
+    found = np.zeros(len(rows), dtype=bool)
+    current = callers[rows]
+    active = np.flatnonzero(current != NONE)
+    while len(active):
+        found[active] |= trace.name[current[active]] == trace.name[rows[active]]
+        current[active] = callers[current[active]]
+        active = active[(current[active] != NONE) & ~found[active]]
+    return found
+
+
+class CallTimes(NamedTuple):
+    """Nanoseconds by row."""
+
+    lasting: Int64
+    """Duration of each call, until its caller ends at the latest, ns."""
+    own: Int64
+    """The part of ``lasting`` that no callee covers, ns."""
+    under: Int64
+    """Device time that it and its callees launched."""
+
+
+def call_times(trace: Trace, rows: Int64, callers: Int32, device: Int64) -> CallTimes:
+    """Times of ``rows``; ``device`` is the device time that each row launched itself."""
+    end, lasting = trace.end, np.zeros(len(trace), dtype=np.int64)
+    own, under = lasting.copy(), device.copy()
+    by_depth = tuple(levels(trace, rows))
+    for level in by_depth:
+        called = level[callers[level] != NONE]
+        by = callers[called]
+        end[called] = np.maximum(trace.start[called], np.minimum(end[called], end[by]))
+        lasting[level] = own[level] = end[level] - trace.start[level]
+        np.subtract.at(own, by, lasting[called])
+    for level in reversed(by_depth):
+        called = level[callers[level] != NONE]
+        np.add.at(under, callers[called], under[called])
+    return CallTimes(lasting, own, under)
+
+
+def _longest(trace: Trace, rows: Int64) -> Int64:
+    found = first_longest(trace.name[rows], trace.duration[rows], len(trace.names))
+    return np.where(found == NONE, 0, rows[found]) if len(rows) else np.zeros_like(found)
+
+
+def levels(trace: Trace, rows: Int64) -> Iterator[Int64]:
+    """``rows`` by depth, callers before what they call."""
+    depth = trace.depth[rows]
+    order = np.argsort(depth, kind="stable")
+    for level in np.split(rows[order], np.flatnonzero(np.diff(depth[order])) + 1):
+        if len(level):
+            yield level
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Columns as long as ``activity``, the rows of kernels, copies and sets by start."""
+
+    activity: Int64
+    launch: Int64
+    """Row of the launching call; many kernels of one graph launch share it. NONE if not there."""
+    operator: Int64
+    """Innermost operator around the launch, or by external id where the launch is not in the file;
+    NONE if neither is."""
+
+
+@once
+def link(trace: Trace) -> Links:
+    """Find launches by correlation id, operators by nesting or external id."""
+    rows = np.flatnonzero(kinds.device_activity(trace))
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    launch = matching(trace.correlation, rows, kinds.launches(trace))
+    by_id = matching(trace.external_id, rows, kinds.operators(trace))
+    operator = np.where(launch == NONE, NONE, innermost_operator(trace)[launch])
+    return Links(rows, launch, np.where(operator == NONE, by_id, operator))
+
+
+@once
+def _launches(trace: Trace) -> Int32:
+    links = link(trace)
+    found = np.full(len(trace), NONE, dtype=np.int32)
+    found[links.activity] = links.launch
+    return found
+
+
+def launch_of(trace: Trace, rows: Int64) -> Int64:
+    """The call that launched each of ``rows``, NONE where the file does not hold it."""
+    return _launches(trace)[rows].astype(np.int64)
+
+
+def matching(key: Ints, rows: Int64, among: Mask) -> Int64:
+    """For each of ``rows`` the first of those ``among`` that has its key, NONE without one."""
+    candidates = np.flatnonzero(among & (key != NONE))
+    if not len(candidates) or not len(rows):
+        return np.full(len(rows), NONE, dtype=np.int64)
+    ordered = candidates[np.argsort(key[candidates], kind="stable")]
+    index = np.searchsorted(key[ordered], key[rows])
+    found = ordered[np.minimum(index, len(ordered) - 1)]
+    return np.where(key[found] == key[rows], found, NONE)
+
+
+def shared_correlations(trace: Trace) -> int:
+    """How many correlation ids calls of several processes share, as in files that were merged:
+    which of them launched an activity is not known."""
+    processes: dict[str, int] = {}
+    of_track = [processes.setdefault(track.process, len(processes)) for track in trace.tracks]
+    calls = np.flatnonzero(kinds.launches(trace) & (trace.correlation != NONE))
+    process = np.array(of_track, dtype=np.int64)[trace.track[calls]]
+    if not len(calls) or np.all(process == process[0]):
+        return 0
+    # Of calls in order of their ids, two neighbours with one id and two processes are enough.
+    order = np.argsort(trace.correlation[calls], kind="stable")
+    ids, process = trace.correlation[calls][order], process[order]
+    shared = (ids[1:] == ids[:-1]) & (process[1:] != process[:-1])
+    return len(np.unique(ids[1:][shared]))
 
 
 @dataclass(frozen=True, eq=False)
 class Calls:
     """Some rows of a trace, each in one group; every other row is part of the one around it.
 
-    Times are those of ``call_tree.sums_by_name``, with groups for names.
+    Times are those of ``sums_by_name``, with groups for names.
     """
 
     trace: Trace
@@ -111,3 +301,88 @@ def op_calls(trace: Trace, links: Links) -> Calls:
 def op_table(trace: Trace, links: Links) -> OpTable:
     """One line for each operator name, most self time first (device, then CPU)."""
     return op_calls(trace, links).table()
+
+
+# As ``nvtx_sum`` and ``cuda_api_sum`` of ``nsys stats`` have them, but for the time of names that
+# nest in themselves: there a moment counts once for each thread, and not once for each level.
+
+
+@dataclass(frozen=True, eq=False)
+class NameSums:
+    """One line for each name, most time first; every column as long as ``names``, times in ns."""
+
+    names: tuple[str, ...]
+    calls: Int64
+    total: Int64
+    """Time in which any of them was open, summed over the threads: those within or beside others of
+    their name on the same thread add nothing."""
+    mean: Int64
+    """Mean length of one, rounded down; times ``calls`` it is more than ``total`` where they
+    nest."""
+    shortest: Int64
+    longest: Int64
+    first_row: Int64
+    """A trace row of each, the longest one, to jump to."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def range_sums(trace: Trace) -> NameSums:
+    """Ranges on threads of the CPU: all of NVTX in an export of nsys, else those that the script,
+    PyTorch or perftui marked. MPI calls of nsys are ranges; of ranges that PyTorch marks for NVTX
+    the numbers behind the name are left out, as no two would be alike."""
+    marked = kinds.ranges(trace)
+    return name_sums(trace, marked | trace.in_category(CPU_OP) if _is_of_nsys(trace) else marked)
+
+
+def call_sums(trace: Trace) -> NameSums:
+    """Calls of the runtime and the driver: of CUDA, or of what stands for it on other devices."""
+    return name_sums(trace, kinds.launches(trace))
+
+
+def _is_of_nsys(trace: Trace) -> bool:
+    """Whether operators were marked by NVTX: nsys knows no others."""
+    from perftui.trace.nsys.columns import RowReader
+
+    return isinstance(trace.read_arguments, RowReader)
+
+
+def name_sums(trace: Trace, chosen: Mask) -> NameSums:
+    """The ``chosen`` rows by name."""
+    rows = np.flatnonzero(chosen).astype(np.int64)
+    numbers, group = np.unique(trace.name[rows], return_inverse=True)
+    lengths, count = trace.duration[rows], len(numbers)
+    calls = np.bincount(group, minlength=count).astype(np.int64)
+    summed = sums(group, lengths, count)
+    shortest = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(shortest, group, lengths)
+    first = first_longest(group, lengths, count)
+    total = summed - _counted_twice(trace, rows, group, count)
+    order = np.argsort(-total, kind="stable")
+    return NameSums(
+        tuple(trace.names[int(numbers[at])] for at in order),
+        calls[order],
+        total[order],
+        (summed // np.maximum(calls, 1))[order],
+        shortest[order],
+        lengths[first][order],
+        rows[first][order],
+    )
+
+
+def _counted_twice(trace: Trace, rows: Int64, group: Int64, count: int) -> Int64:
+    """For each group how much longer its rows are together than what they cover of each thread."""
+    order = np.lexsort((trace.start[rows], trace.track[rows], group))
+    start, end = trace.start[rows[order]], trace.ends_of(rows[order])
+    of_thread = group[order] * max(len(trace.tracks), 1) + trace.track[rows[order]]
+    # Of rows in order of start any overlap shows between two that follow each other.
+    beside = of_thread[1:] == of_thread[:-1]
+    overlapping = np.unique(of_thread[1:][beside & (start[1:] < end[:-1])])
+    twice = np.zeros(count, dtype=np.int64)
+    lows = np.searchsorted(of_thread, overlapping, side="left")
+    highs = np.searchsorted(of_thread, overlapping, side="right")
+    for low, high in zip(lows.tolist(), highs.tolist(), strict=True):
+        covered = union(start[low:high], end[low:high]).total
+        twice[group[order[low]]] += int((end[low:high] - start[low:high]).sum()) - covered
+    return twice

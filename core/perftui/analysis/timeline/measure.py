@@ -11,8 +11,8 @@ import numpy.typing as npt
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import Intervals, sums, union
+from perftui.analysis.kinds import once
 from perftui.analysis.model import Gap, Step, TraceAnalysis
-from perftui.analysis.once import once
 from perftui.analysis.steps import find_phases
 from perftui.trace.model import NONE, PYTHON, Int64, Ints, Mask, Trace
 

@@ -13,7 +13,7 @@ from perftui.analysis import kinds
 from perftui.analysis.intervals import EMPTY, Intervals, numbered
 from perftui.analysis.kinds import part_of_rows, within
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.ops.call_tree import called_operators
+from perftui.analysis.ops.calls import called_operators
 from perftui.analysis.steps import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, OTHER, find_phases
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.step.judged_step import LOSS, PYTHON_IN, JudgedStep, judged_step

@@ -10,7 +10,7 @@ import numpy as np
 
 from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
-from perftui.analysis.ops import frames
+from perftui.analysis.ops import call_groups
 from perftui.facts.fact import Facts, fact, trace_fact
 from perftui.facts.place import Place
 from perftui.facts.source.lines import LinesByTime, lines_by_time, stack_samples
@@ -85,7 +85,7 @@ def source_line(trace: Trace, row: int) -> tuple[str | None, int | None]:
     """Innermost frame of user code above ``row``, in a trace recorded with stacks."""
     while row != NONE:
         if trace.categories[int(trace.category[row])] == PYTHON:
-            found = frames.source_line(trace.name_of(row))
+            found = call_groups.source_line(trace.name_of(row))
             if found is not None:
                 return found.file, found.line
         row = int(trace.parent[row])

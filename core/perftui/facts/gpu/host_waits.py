@@ -25,8 +25,8 @@ from perftui.analysis.intervals import (
     union,
     unite,
 )
-from perftui.analysis.links import launch_of, link
 from perftui.analysis.model import GapCause, TraceAnalysis
+from perftui.analysis.ops.calls import launch_of, link
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.gpu.gaps import gap_times
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps

@@ -11,8 +11,8 @@ from perftui.analysis import kinds
 from perftui.analysis.critical_path import Link, critical_path
 from perftui.analysis.gpu_idle.causes import Host
 from perftui.analysis.intervals import subtract, union, unite
-from perftui.analysis.links import link
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.ops.calls import link
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.trace.model import MEMCPY, NONE, Int64, Mask
 

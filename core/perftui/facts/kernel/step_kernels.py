@@ -17,8 +17,8 @@ import numpy as np
 from perftui.analysis.intervals import EMPTY, Intervals, numbered, sums, union
 from perftui.analysis.kernels.category import MEMORY_BOUND, Category, category_of
 from perftui.analysis.kinds import begun_in, part_of_rows
-from perftui.analysis.links import link
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.ops.calls import link
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, find_phases
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.gpu.gaps import source_line

@@ -8,8 +8,8 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.intervals import Intervals, subtract, union
-from perftui.analysis.links import launch_of
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.ops.calls import launch_of
 from perftui.facts.fact import NotApplicableError, UnknownError, trace_fact
 from perftui.facts.ranks.collective_sizes import CollectiveArguments, collective_arguments
 from perftui.facts.step.steady import Mask

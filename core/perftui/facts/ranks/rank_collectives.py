@@ -11,9 +11,9 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.intervals import Intervals, union
-from perftui.analysis.links import launch_of
 from perftui.analysis.merged_ranks import TOGETHER
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.ops.calls import launch_of
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.kineto.arguments import arguments_of

@@ -21,7 +21,7 @@ import numpy as np
 from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import EMPTY, Intervals
 from perftui.analysis.model import GapCause, TraceAnalysis
-from perftui.analysis.ops import frames
+from perftui.analysis.ops import call_groups
 from perftui.analysis.steps import BACKWARD, EXPOSED_COMMUNICATION
 from perftui.facts.fact import Facts, fact, trace_fact
 from perftui.facts.gpu.gaps import gap_lines
@@ -92,7 +92,7 @@ def _moments(gaps: Intervals) -> tuple[Int64, int]:
     return gaps.end[index] - ends[index] + passed, every
 
 
-def _line_at(trace: Trace, row: int, moment: int) -> tuple[frames.SourceLine | None, str]:
+def _line_at(trace: Trace, row: int, moment: int) -> tuple[call_groups.SourceLine | None, str]:
     """The innermost line of the user's code that is being run at ``moment``, and the innermost
     frame; ``row`` is the last frame to begin before it."""
     inner = ""
@@ -101,7 +101,7 @@ def _line_at(trace: Trace, row: int, moment: int) -> tuple[frames.SourceLine | N
         if is_frame and trace.start[row] <= moment < trace.start[row] + trace.duration[row]:
             name = trace.name_of(row)
             inner = inner or name
-            line = frames.source_line(name)
+            line = call_groups.source_line(name)
             if line is not None:
                 return line, inner
         row = int(trace.parent[row])

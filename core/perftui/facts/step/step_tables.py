@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perftui.analysis import kinds
+from perftui.analysis.analyse import kernel_table
 from perftui.analysis.intervals import union
 from perftui.analysis.kinds import begun_in
-from perftui.analysis.links import Links, link
-from perftui.analysis.model import KernelTable, OpTable, TraceAnalysis, kernel_table
-from perftui.analysis.ops.arguments import op_arguments
-from perftui.analysis.ops.call_groups import by_shape
-from perftui.analysis.ops.call_tree import innermost_operator
-from perftui.analysis.ops.calls import Calls
+from perftui.analysis.model import KernelTable, OpTable, TraceAnalysis
+from perftui.analysis.ops.call_groups import by_shape, op_arguments
+from perftui.analysis.ops.calls import Calls, Links, innermost_operator, link
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import NONE, Int32, Trace, TraceError

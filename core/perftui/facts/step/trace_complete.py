@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.first_use import capturing
-from perftui.analysis.links import link
+from perftui.analysis.gpu_idle.causes import capturing
 from perftui.analysis.model import GapCause, TraceAnalysis
+from perftui.analysis.ops.calls import link
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import NONE, ON_DEVICE, Int64, Mask, Trace

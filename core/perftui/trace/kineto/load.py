@@ -1,28 +1,266 @@
-"""The parser of Kineto (Chrome) traces: reads a file into a ``Trace``."""
+"""The parser of Kineto (Chrome) traces: reads a file into one ordered, nested ``Trace``."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from perftui.trace.kineto.arguments import Chunk
-from perftui.trace.kineto.assemble import arrange, assemble
-from perftui.trace.kineto.columns import Columns, ScannedColumns
-from perftui.trace.kineto.json_text import LIMIT, start_of_events, unproven_start
+import numpy as np
+
+from perftui.trace.columns.arrays import downcast, nest_by_category, order, time_outliers
+from perftui.trace.kineto.arguments import ArgumentReader, Chunk
+from perftui.trace.kineto.columns import Columns, ScannedColumns, Side, Tally
+from perftui.trace.kineto.events import UNTIMED
+from perftui.trace.kineto.json_text import (
+    LIMIT,
+    second_list,
+    start_of_events,
+    top_level_fields,
+    unproven_start,
+)
 from perftui.trace.kineto.scanner import Batch, Batches, open_scanner
 from perftui.trace.kineto.source import PIECE, Source
 from perftui.trace.model import (
     FIRST_PREVIEW,
+    KERNEL,
+    MEMCPY,
+    MTIA,
+    NONE,
     PREVIEW_GROWTH,
     Cancelled,
+    Int32,
+    Int64,
+    Ints,
     LoadCancelled,
+    LoadWarning,
+    MemoryEvents,
     Preview,
     Progress,
     Trace,
     TraceError,
+    normalise,
 )
+
+_KERNEL = re.compile(r".+-dtype_\w+")
+"""``fc-dtype_Float``: an operator, and what it computes in. Other events are commands of the
+firmware, as ``merge`` and ``event_wait``, of which some wait for others."""
+
+_COPY = "dma_request"
+
+
+def with_device_kernels(
+    categories: tuple[str, ...], category: Ints, names: tuple[str, ...], name: Int32
+) -> tuple[tuple[str, ...], Ints]:
+    """``categories`` and the column of indices into them, with operators that the device runs as
+    kernels, and its transfers beside them as copies; unchanged where there are none."""
+    if MTIA not in categories:
+        return categories, category
+    is_kernel = np.array([_KERNEL.match(each) is not None for each in names])
+    of_device = category == categories.index(MTIA)
+    kernels = of_device & is_kernel[name]
+    if not kernels.any():
+        return categories, category
+    copies = of_device & np.array([each == _COPY for each in names])[name]
+    known = tuple(dict.fromkeys((*categories, KERNEL, MEMCPY)))
+    told = np.where(kernels, known.index(KERNEL), category)
+    return known, downcast(np.where(copies, known.index(MEMCPY), told).astype(np.int32))
+
+
+_WALL_CLOCK = 10**18
+"""Nanoseconds since the epoch in 2001: an origin beyond is no time since boot."""
+
+_LONGEST = 30
+"""Digits from which on a number is no time."""
+
+_SINGULAR = dict(
+    event="event", it="it", **{"is": "is"}, was="was", has="has", does="does", seems="seems",
+    begins="begins", ends="ends",
+)  # fmt: skip
+_PLURAL = dict(
+    event="events", it="they", **{"is": "are"}, was="were", has="have", does="do", seems="seem",
+    begins="begin", ends="end",
+)  # fmt: skip
+"""Words of a warning about one event, and about several."""
+
+_TIMES = ("start", "duration")
+
+_OF_THREADS = (Side.HOST, Side.EITHER)
+
+
+def assemble(
+    source: Source, head: bytes, batches: Batches, columns: Columns, chunks: Sequence[Chunk]
+) -> Trace:
+    """The trace; ``columns`` are used up. Raises TraceError where there is no row."""
+    if not len(columns.rows["start"]):
+        raise TraceError(_without_rows(source, columns))
+    metadata, understood = top_level_fields(head, batches.tail)
+    trace = arrange(source, columns, chunks, metadata)
+    warnings = (*_warnings(source, batches, columns, understood), *_far_away(source, trace))
+    return replace(trace, warnings=warnings)
+
+
+def arrange(
+    source: Source,
+    columns: Columns,
+    chunks: Sequence[Chunk],
+    metadata: Mapping[str, Any],
+) -> Trace:
+    """The rows in order and nested; ``columns`` are used up, and hold at least one row.
+
+    Raises TraceError where no row has a time.
+    """
+    tracks, among_tracks = columns.tracks.tracks()
+    track = downcast(among_tracks)[columns.rows["track"].take()]
+    start, duration = (columns.rows[name].take().astype(np.int64, copy=False) for name in _TIMES)
+    rows = _ordered(source, track, start, duration)
+    track = track[rows]
+    start = start[rows]
+    duration = duration[rows]
+    names = tuple(columns.names)
+    name = columns.rows["name"].take()[rows].astype(np.int32, copy=False)
+    categories, category = with_device_kernels(*_categories(columns, rows), names, name)
+    nesting = nest_by_category(track, start, duration, category, categories)
+    origin = int(start.min())
+    start -= origin
+    return Trace(
+        path=source.path,
+        start=start,
+        duration=duration,
+        name=name,
+        category=category,
+        track=track,
+        correlation=columns.rows["correlation"].take()[rows],
+        external_id=columns.rows["external_id"].take()[rows],
+        bytes=columns.rows["bytes"].take()[rows],
+        parent=nesting.parent,
+        depth=nesting.depth,
+        names=names,
+        categories=categories,
+        tracks=tracks,
+        origin=origin,
+        wall_origin=_wall_origin(metadata, origin),
+        complete_events=columns.complete_events,
+        metadata=metadata,
+        read_arguments=ArgumentReader(source, tuple(chunks), rows),
+        memory=_memory(columns, origin, among_tracks),
+    )
+
+
+def _memory(columns: Columns, origin: int, among_tracks: Int32) -> MemoryEvents:
+    """Allocations and releases by time; those at one time stay as they are in the file."""
+    taken = {
+        name: column.take().astype(np.int64, copy=False) for name, column in columns.memory.items()
+    }
+    taken["start"] -= origin
+    if len(taken["track"]):
+        taken["track"] = _tracks_of_threads(columns, among_tracks)[taken["track"]]
+    order = np.argsort(taken["start"], kind="stable")
+    return MemoryEvents(**{name: column[order] for name, column in taken.items()})
+
+
+def _tracks_of_threads(columns: Columns, among_tracks: Int32) -> Int64:
+    """The track of each of ``columns.threads``, NONE where no row is on it."""
+    numbers = columns.tracks.index.numbers
+    sides = ([(*ids, side) for side in _OF_THREADS] for ids in columns.threads)
+    found = (next((numbers[key] for key in keys if key in numbers), NONE) for keys in sides)
+    return np.array([NONE if each == NONE else among_tracks[each] for each in found], np.int64)
+
+
+def _ordered(source: Source, track: Ints, start: Int64, duration: Int64) -> Int32:
+    """Rows with a time, in the order of the trace."""
+    timed = np.flatnonzero(start != UNTIMED)
+    if not len(timed):
+        raise TraceError(f"{source.path} is not a trace: no event has a time that is a number")
+    if len(timed) == len(start):
+        return order(track, start, duration)
+    return timed.astype(np.int32)[order(track[timed], start[timed], duration[timed])]
+
+
+def _categories(columns: Columns, rows: Int32) -> tuple[tuple[str, ...], Ints]:
+    """Names of categories, each once, and the column of indices into them."""
+    labels = [normalise(*key) for key in columns.categories]
+    names = tuple(dict.fromkeys(labels))
+    renumber = np.array([names.index(label) for label in labels], dtype=np.int32)
+    return names, downcast(renumber)[columns.rows["category"].take()[rows]]
+
+
+def _wall_origin(metadata: Mapping[str, Any], origin: int) -> int | None:
+    base = metadata.get("baseTimeNanoseconds")
+    if isinstance(base, str) and base.isdecimal() and len(base) < _LONGEST:
+        base = int(base)
+    if isinstance(base, int) and not isinstance(base, bool):
+        return base + origin
+    return origin if origin > _WALL_CLOCK else None
+
+
+def _without_rows(source: Source, columns: Columns) -> str:
+    damage = f" ({source.damage})" if source.damage else ""
+    if not columns.events:
+        return (
+            f"{source.path} holds no events{damage}: it is not a trace, or was not written "
+            "completely; record again"
+        )
+    return (
+        f"{source.path} holds no event with a duration{damage}: record again with the profiler "
+        "active for at least one step"
+    )
+
+
+def _unit(source: Source) -> str:
+    return " of the inflated text" if source.compressed else ""
+
+
+def _far_away(source: Source, trace: Trace) -> Iterator[LoadWarning]:
+    apart = time_outliers(trace.start)
+    if apart is not None and isinstance(trace.read_arguments, ArgumentReader):
+        at = trace.read_arguments.first_offset(apart.rows)
+        place = f"; the first is at byte {at:,}{_unit(source)}"
+        yield LoadWarning(apart.message + place, at)
+
+
+def _warnings(
+    source: Source, batches: Batches, columns: Columns, understood: bool
+) -> tuple[LoadWarning, ...]:
+    end = batches.offset if batches.cut is None else batches.cut
+    unit = _unit(source)
+    found = []
+    if source.damage:
+        found.append(LoadWarning(f"{source.damage}; loaded up to byte {end:,}{unit}", end))
+    elif not batches.closed:
+        message = f"the file ends before its list of events does; loaded up to byte {end:,}{unit}"
+        found.append(LoadWarning(message, end))
+    if not understood:
+        found.append(LoadWarning("the fields around the list of events are not valid JSON"))
+    unread = Tally(len(batches.skipped), min(batches.skipped, default=None))
+    # An event can be misspelled, and not parted from the one before it.
+    repaired = Tally(len({*batches.repaired}), min(batches.repaired, default=None))
+    counts = (
+        (unread, "left out {} that {is} not valid JSON"),
+        (repaired, "{} {is} not valid JSON, and {was} read as {it} {seems} to be meant"),
+        (columns.untimed, "left out {} whose time is not a number, or beyond 73 years"),
+        (columns.unknown, "left out {} that {does} not say what {it} {is}"),
+        (columns.unpaired, "left out {} that only {begins} or {ends} something"),
+        (columns.unmeasured, "{} {has} a duration that is not a number, taken as 0"),
+        (columns.negative, "{} {has} a negative duration, taken as 0"),
+    )
+    for tally, message in counts:
+        if tally.first is not None:
+            words = _SINGULAR if tally.count == 1 else _PLURAL
+            said = message.format(f"{tally.count:,} {words['event']}", **words)
+            place = f"; the first is at byte {tally.first:,}{unit}"
+            found.append(LoadWarning(said + place, tally.first))
+    again = second_list(batches.tail)
+    if again is not None:
+        at = batches.offset + again
+        message = f"a second list of events begins at byte {at:,}{unit}: it was not read"
+        found.append(LoadWarning(message, at))
+    return tuple(found)
+
 
 MOST_ROWS = 2**31 - 1
 """Rows of the columns that number them."""

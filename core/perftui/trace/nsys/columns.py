@@ -1,187 +1,40 @@
-"""Columns of an export while it is being read, batch by batch."""
+"""Columns of an export while it is being read, batch by batch, and the Trace that they become."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from perftui.trace.cache import touch
+from perftui.trace.columns.arrays import nest_by_category, order, time_outliers
 from perftui.trace.kineto.columns import Numbering
 from perftui.trace.kineto.events import LIMIT
-from perftui.trace.model import KERNEL, MEMCPY, MEMSET, NONE, Int32, Int64, Track
-from perftui.trace.nsys import names
-from perftui.trace.nsys.database import MPI_TABLES, STRINGS, Database
-from perftui.trace.nsys.names import Label
-
-BATCH = 8192
-"""Rows fetched at a time: they take about 2 MiB while they are Python objects."""
-
-Rows = list[tuple[Any, ...]]
-
-
-@dataclass
-class Scan:
-    """Reads ``columns`` (SQL expressions) of a table; the row's id is put before them.
-
-    Rows come in order of their ids. Where a page is damaged those before it are read, then those
-    behind it from the last backwards, and ``damage`` is SQLite's error.
-    """
-
-    connection: sqlite3.Connection
-    table: str
-    columns: Sequence[str]
-    where: str = "1"
-    damage: str | None = field(default=None, init=False)
-    last: int = field(default=0, init=False)
-    """Largest id given out so far."""
-
-    def batches(self) -> Iterator[Rows]:
-        """All rows that can be read."""
-        yield from self._read("asc", None)
-        if self.damage:
-            yield from self._read("desc", self.last)
-
-    def _read(
-        self, direction: str, above: int | None, size: int = BATCH, reached: int | None = None
-    ) -> Iterator[Rows]:
-        try:
-            cursor = self.connection.execute(*self._query(direction, reached, above))
-            while rows := cursor.fetchmany(size):
-                reached = rows[-1][0]
-                self.last = max(self.last, rows[0][0], rows[-1][0])
-                yield rows
-        except sqlite3.DatabaseError as error:
-            self.damage = str(error)
-            if size > 1:
-                # A fetch that fails gives none of its rows, though most may be readable.
-                yield from self._read(direction, above, 1, reached)
-
-    def _query(
-        self, direction: str, reached: int | None, above: int | None
-    ) -> tuple[str, list[int]]:
-        limits, values = [f"({self.where})"], []
-        if reached is not None:
-            limits.append("rowid > ?" if direction == "asc" else "rowid < ?")
-            values.append(reached)
-        if above is not None:
-            limits.append("rowid > ?")
-            values.append(above)
-        # The parts are names of this package, and columns that the file was seen to have.
-        sql = (
-            f"select rowid, {', '.join(self.columns)} from {self.table} "  # noqa: S608 - see above
-            f"where {' and '.join(limits)} order by rowid {direction}"
-        )
-        return sql, values
-
-
-COPY_KINDS = "ENUM_CUDA_MEMCPY_OPER"
-MEMORY_KINDS = "ENUM_CUDA_MEM_KIND"
-SYNC_KINDS = "ENUM_CUPTI_SYNC_TYPE"
-EVENT_TYPES = "ENUM_NSYS_EVENT_TYPE"
-
-_COPIES = (
-    *("UNKNOWN", "HTOD", "DTOH", "HTOA", "ATOH", "ATOA", "ATOD", "DTOA", "DTOD", "HTOH", "PTOP"),
-    *("UVM_HTOD", "UVM_DTOH", "UVM_DTOD"),
+from perftui.trace.model import (
+    NONE,
+    Int32,
+    Int64,
+    LoadWarning,
+    Trace,
+    TraceError,
+    Track,
 )
-_MEMORIES = (
-    *("Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static"),
-    "Unknown",
+from perftui.trace.nsys.database import (
+    COPY_KINDS,
+    EVENT_TYPES,
+    MEMORY_KINDS,
+    Database,
+    Rows,
+    StringTables,
+    quoted,
 )
-_SYNCS = ("Unknown", "Event sync", "Stream wait sync", "Stream sync", "Context sync")
-_KNOWN: Mapping[str, Mapping[int, tuple[str, str]]] = {
-    COPY_KINDS: {i: (f"CUDA_MEMCPY_KIND_{name}", name) for i, name in enumerate(_COPIES)},
-    MEMORY_KINDS: {i: ("", label) for i, label in enumerate(_MEMORIES)},
-    SYNC_KINDS: {i: ("", label) for i, label in enumerate(_SYNCS)},
-    EVENT_TYPES: {
-        59: ("NvtxPushPopRange",) * 2,
-        60: ("NvtxStartEndRange",) * 2,
-        70: ("NvtxtPushPopRange",) * 2,
-        71: ("NvtxtStartEndRange",) * 2,
-        75: ("NvtxDomainCreate",) * 2,
-    },
-}
-"""For exports without these tables: (name, label) by id. NVIDIA, "SQLite Export Schema Reference"
-of Nsight Systems 2021.5; the same in every file seen since."""
-
-_MANAGED = _MEMORIES.index("Managed")
-"""Was the last kind, "Unknown", before Nsight Systems 2021.3 (``MEM_KIND_STRS_CTE`` in the reports
-of 2021.1)."""
-
-
-@dataclass
-class StringTables:
-    """Looks up strings and enumerations of one export; each is read once."""
-
-    database: Database
-    connection: sqlite3.Connection
-    damage: str | None = None
-    """SQLite's error where strings could not be read."""
-    _strings: dict[int, str | None] = field(default_factory=dict)
-    _enumerations: dict[str, Mapping[int, tuple[str, str]]] = field(default_factory=dict)
-
-    def string(self, key: int) -> str | None:
-        """The text of an id; None where there is none."""
-        if key not in self._strings:
-            self._strings[key] = self._read_string(key)
-        return self._strings[key]
-
-    def name(self, enumeration: str, value: int) -> str:
-        """The constant's name, such as ``CUDA_MEMCPY_KIND_HTOD``; empty where it is not known."""
-        return self._enumeration(enumeration).get(value, ("", ""))[0]
-
-    def label(self, enumeration: str, value: int) -> str:
-        """The constant in texts, such as ``Pageable``; empty where it is not known."""
-        return self._enumeration(enumeration).get(value, ("", ""))[1]
-
-    def values(self, enumeration: str, *names: str) -> list[int]:
-        """Ids of the constants with these names."""
-        constants = self._enumeration(enumeration).items()
-        return [value for value, (name, _) in constants if name in names]
-
-    def _read_string(self, key: int) -> str | None:
-        if not self.database.has(STRINGS, "id", "value"):
-            return None
-        try:
-            found = self.connection.execute(
-                f"select value from {STRINGS} where id = ?",  # noqa: S608 - a constant's name
-                (key,),
-            ).fetchone()
-        except sqlite3.DatabaseError as error:
-            self.damage = str(error)
-            return None
-        return None if found is None or found[0] is None else str(found[0])
-
-    def _enumeration(self, table: str) -> Mapping[int, tuple[str, str]]:
-        if table not in self._enumerations:
-            self._enumerations[table] = self._read_enumeration(table) or self._known(table)
-        return self._enumerations[table]
-
-    def _known(self, table: str) -> Mapping[int, tuple[str, str]]:
-        known = _KNOWN.get(table, {})
-        if table == MEMORY_KINDS and self.database.has("TARGET_INFO_CUDA_GPU"):
-            return {**known, _MANAGED: ("", "Unknown")}
-        return known
-
-    def _read_enumeration(self, table: str) -> dict[int, tuple[str, str]]:
-        if not self.database.has(table, "id", "name"):
-            return {}
-        label = "label" if self.database.has(table, "label") else "name"
-        try:
-            rows = self.connection.execute(
-                f"select id, name, {label} from {table}"  # noqa: S608 - constants' names
-            ).fetchall()
-        except sqlite3.DatabaseError as error:
-            self.damage = str(error)
-            return {}
-        return {key: (str(name), str(text)) for key, name, text in rows if isinstance(key, int)}
-
-
-UNSIGNED_NONE = 2**32 - 1
-"""Stream of what concerns a whole context, event of what waits for none."""
+from perftui.trace.nsys.names import UNSIGNED_NONE, Label
 
 
 def process_of(owner: int) -> int:
@@ -422,97 +275,173 @@ def _numbers(table: dict[Any, int], keys: Iterable[Any]) -> Int32:
     return np.fromiter(map(table.__getitem__, keys), np.int32)
 
 
-SYNC = "cuda_sync"
-OVERHEAD = "overhead"
+_STRINGS = ("shortName", "demangledName", "mangledName", "nameId", "textId", "jsonTextId")
+_LABELS = {
+    "copyKind": COPY_KINDS,
+    "srcKind": MEMORY_KINDS,
+    "dstKind": MEMORY_KINDS,
+    "memKind": MEMORY_KINDS,
+    "eventType": EVENT_TYPES,
+    "launchType": "ENUM_CUDA_KERNEL_LAUNCH_TYPE",
+    "overheadType": "ENUM_CUPTI_OVERHEAD_TYPE",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class RowPlaces:
+    """Where in an export the row behind each row of the trace is."""
+
+    tables: tuple[str, ...]
+    table: Int32
+    """The index into ``tables``."""
+    row_id: Int64
+    domains: tuple[tuple[int, int, str], ...]
+    """NVTX domains: global id of the process, number, name."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowReader:
+    """Reads the row of an export behind a row of the trace.
+
+    Raises TraceError if the file is gone, has changed or is damaged there.
+    """
+
+    database: Database
+    rows: RowPlaces
+
+    def __call__(self, row: int) -> Mapping[str, Any]:
+        """Columns that are not NULL; ids of strings and constants as what they stand for, first."""
+        table = self.rows.tables[int(self.rows.table[row])]
+        with self.database.connect() as connection:
+            try:
+                cursor = connection.execute(
+                    f"select * from {quoted(table)} where rowid = ?",  # noqa: S608 - quoted
+                    (int(self.rows.row_id[row]),),
+                )
+                found = cursor.fetchone()
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                raise TraceError(f"{self.database.path}: {table} is damaged ({error})") from error
+            if found is None:
+                raise TraceError(f"{self.database.path} has changed since it was opened")
+            columns = (column[0] for column in cursor.description)
+            raw = {
+                key: value for key, value in zip(columns, found, strict=True) if value is not None
+            }
+            return self._readable(raw, StringTables(self.database, connection))
+
+    def _readable(self, raw: Mapping[str, Any], texts: StringTables) -> Mapping[str, Any]:
+        spelled, others = {}, {}
+        for key, value in raw.items():
+            text = _text(texts, key, value)
+            if text:
+                spelled[key] = text
+            else:
+                others[key] = f"{len(value)} bytes" if isinstance(value, bytes) else value
+        domain = self._domain(raw.get("globalTid"), raw.get("domainId"))
+        return {**spelled, **({"domain": domain} if domain else {}), **others}
+
+    def _domain(self, owner: Any, domain: Any) -> str | None:
+        # SQLite puts anything into any column, and so does damage.
+        if not isinstance(owner, int) or not isinstance(domain, int):
+            return None
+        names = {(process, number): name for process, number, name in self.rows.domains}
+        return names.get((owner >> 24, domain))
+
+
+def _text(texts: StringTables, key: str, value: Any) -> str | None:
+    if not isinstance(value, int):
+        return None
+    if key in _STRINGS:
+        return texts.string(value)
+    return texts.label(_LABELS[key], value) if key in _LABELS else None
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRows:
+    """A ``RowReader`` but for where its database lies, as columns that are kept with the trace."""
+
+    export: str | None
+    """Name of the kept export of a report; None where the trace is the database itself."""
+    identity: tuple[int, int]
+    columns: Mapping[str, tuple[str, ...]]
+    """Columns of each table of the database."""
+    rows: RowPlaces
+
+    def reader(self, path: Path, directory: Path) -> RowReader | None:
+        """The reader for the trace at ``path``, whose export is kept in ``directory``; None if
+        that export is gone or is another one by now."""
+        place = path if self.export is None else directory / self.export
+        database = Database(place, self.identity, self.columns)
+        if self.export is not None:
+            if not database.is_there():
+                return None
+            with suppress(OSError):
+                touch(place)
+        return RowReader(database, self.rows)
+
+
+def stored_rows(reader: RowReader, path: Path, directory: Path) -> StoredRows | None:
+    """What is kept of the reader of the trace at ``path``; None if its export is not kept in
+    ``directory``."""
+    database = reader.database
+    place = database.path
+    if place != path and place.parent != directory:
+        return None
+    export = None if place == path else place.name
+    return StoredRows(export, database.identity, database.tables, reader.rows)
 
 
 @dataclass(frozen=True)
-class Activity:
-    """A table whose rows are named by ids.
+class AboutExport:
+    """What an export holds beside its events."""
 
-    ``keys`` are the columns that ``label`` makes name and category from, -1 where the file has no
-    such column.
-    """
-
-    table: str
-    on_device: bool
-    keys: tuple[str, ...]
-    label: Callable[..., Label]
-    by_context: bool = False
-    """Whether the table's own device is not to be trusted, and that of the context is."""
-    within_others: bool = False
-    """Whether only rows count that lie within the time of all other tables."""
-
-    @property
-    def owner(self) -> str:
-        """The column of whose row it is: a process on the device, a thread on the CPU."""
-        return "globalPid" if self.on_device else "globalTid"
+    names: Names
+    metadata: Mapping[str, Any]
+    session_start: int | None
+    """Nanoseconds since the epoch of time 0."""
+    domains: Mapping[tuple[int, int], str]
 
 
-def _range(texts: StringTables, text: int) -> Label:
-    return names.range_label(texts.string(text) or "unnamed range")
-
-
-def _call(texts: StringTables, name: int) -> Label:
-    return names.call_label(texts.string(name))
-
-
-def _kernel(texts: StringTables, short: int, demangled: int) -> Label:
-    return Label(names.kernel_name(texts.string(short), texts.string(demangled)), KERNEL)
-
-
-def _copy(texts: StringTables, kind: int, source: int, destination: int) -> Label:
-    memory = texts.label(MEMORY_KINDS, source), texts.label(MEMORY_KINDS, destination)
-    return Label(names.copy_name(texts.name(COPY_KINDS, kind), *memory), MEMCPY)
-
-
-def _set(texts: StringTables, memory: int) -> Label:
-    return Label(names.set_name(texts.label(MEMORY_KINDS, memory)), MEMSET)
-
-
-def _sync(texts: StringTables, kind: int, event: int, stream: int) -> Label:
-    """Up to schema 3.24 the kinds do not follow the file's own enumeration: of waits for a stream
-    or a context, which are on no event, the stream distinguishes them."""
-    if event == UNSIGNED_NONE:
-        return Label("Context sync" if stream == UNSIGNED_NONE else "Stream sync", SYNC)
-    return Label(texts.label(SYNC_KINDS, kind) or "Synchronisation", SYNC)
-
-
-def _graph(_: StringTables, graph: int) -> Label:
-    return Label(f"CUDA graph {graph}", KERNEL)
-
-
-def _overhead(texts: StringTables, name: int) -> Label:
-    return Label(texts.string(name) or "unknown overhead", OVERHEAD)
-
-
-GRAPHS = Activity("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", True, ("graphId",), _graph)
-"""Graphs recorded as a whole: ``nsys profile --cuda-graph-trace=graph``, the default."""
-
-SYNCHRONISATION = Activity(
-    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
-    True,
-    ("syncType", "eventId", "streamId"),
-    _sync,
-    by_context=True,
-)
-"""CUPTI has the context that is waited for and no device: nsys writes 0, whichever it was."""
-
-ACTIVITIES = (
-    # Before the calls that they enclose.
-    *(Activity(table, False, ("textId",), _range) for table in MPI_TABLES),
-    Activity("CUPTI_ACTIVITY_KIND_RUNTIME", False, ("nameId",), _call),
-    Activity("CUPTI_ACTIVITY_KIND_OVERHEAD", False, ("nameId",), _overhead),
-    Activity("CUPTI_ACTIVITY_KIND_KERNEL", True, ("shortName", "demangledName"), _kernel),
-    Activity("CUPTI_ACTIVITY_KIND_MEMCPY", True, ("copyKind", "srcKind", "dstKind"), _copy),
-    Activity("CUPTI_ACTIVITY_KIND_MEMSET", True, ("memKind",), _set),
-    GRAPHS,
-    SYNCHRONISATION,
-    # The profiler also works before the program's first call and after its last: that is no part
-    # of what it did.
-    Activity("PROFILER_OVERHEAD", False, ("nameId",), _overhead, within_others=True),
-)
-"""All but NVTX ranges, which have texts for names. What the operating system does (``OSRT_API``) is
-left out: threads that wait from begin to end of the program would stretch the trace to its whole
-life, and no table of ours asks for them. So are calls of cuBLAS and cuDNN: what they launch
-shows."""
+def assemble(
+    database: Database, columns: Columns, about: AboutExport, warnings: tuple[LoadWarning, ...]
+) -> Trace:
+    """The trace; ``columns``, which hold at least one row, are used up."""
+    track, start, duration = (columns.joined(name) for name in ("track", "start", "duration"))
+    rows = order(track, start, duration)
+    start, duration, track = start[rows], duration[rows], track[rows]
+    apart = time_outliers(start)
+    categories = tuple(columns.categories)
+    category = columns.joined("category")[rows]
+    nesting = nest_by_category(track, start, duration, category, categories)
+    origin = int(start.min())
+    start -= origin
+    return Trace(
+        path=database.path,
+        start=start,
+        duration=duration,
+        name=columns.joined("name")[rows],
+        category=category,
+        track=track,
+        correlation=columns.joined("correlation")[rows],
+        external_id=np.full(len(rows), NONE, dtype=np.int64),
+        bytes=columns.joined("bytes")[rows],
+        parent=nesting.parent,
+        depth=nesting.depth,
+        names=tuple(columns.names),
+        categories=categories,
+        tracks=columns.tracks.tracks(about.names),
+        origin=origin,
+        wall_origin=None if about.session_start is None else about.session_start + origin,
+        complete_events=len(rows),
+        metadata=about.metadata,
+        warnings=(*warnings, LoadWarning(apart.message)) if apart else warnings,
+        read_arguments=RowReader(
+            database,
+            RowPlaces(
+                tuple(columns.tables),
+                columns.joined("table")[rows],
+                columns.joined("row_id")[rows],
+                tuple((*key, name) for key, name in about.domains.items()),
+            ),
+        ),
+    )

@@ -1,11 +1,11 @@
-"""One export, opened so that nothing about it can change: no lock, no journal, no write."""
+"""One export, opened so that nothing about it can change, and what is read of its tables."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +231,181 @@ def _varint(page: Sequence[int], at: int) -> tuple[int, int]:
         if page[place] < 0x80:
             return value, place + 1
     return value, len(page)
+
+
+BATCH = 8192
+"""Rows fetched at a time: they take about 2 MiB while they are Python objects."""
+
+
+Rows = list[tuple[Any, ...]]
+
+
+@dataclass
+class Scan:
+    """Reads ``columns`` (SQL expressions) of a table; the row's id is put before them.
+
+    Rows come in order of their ids. Where a page is damaged those before it are read, then those
+    behind it from the last backwards, and ``damage`` is SQLite's error.
+    """
+
+    connection: sqlite3.Connection
+    table: str
+    columns: Sequence[str]
+    where: str = "1"
+    damage: str | None = field(default=None, init=False)
+    last: int = field(default=0, init=False)
+    """Largest id given out so far."""
+
+    def batches(self) -> Iterator[Rows]:
+        """All rows that can be read."""
+        yield from self._read("asc", None)
+        if self.damage:
+            yield from self._read("desc", self.last)
+
+    def _read(
+        self, direction: str, above: int | None, size: int = BATCH, reached: int | None = None
+    ) -> Iterator[Rows]:
+        try:
+            cursor = self.connection.execute(*self._query(direction, reached, above))
+            while rows := cursor.fetchmany(size):
+                reached = rows[-1][0]
+                self.last = max(self.last, rows[0][0], rows[-1][0])
+                yield rows
+        except sqlite3.DatabaseError as error:
+            self.damage = str(error)
+            if size > 1:
+                # A fetch that fails gives none of its rows, though most may be readable.
+                yield from self._read(direction, above, 1, reached)
+
+    def _query(
+        self, direction: str, reached: int | None, above: int | None
+    ) -> tuple[str, list[int]]:
+        limits, values = [f"({self.where})"], []
+        if reached is not None:
+            limits.append("rowid > ?" if direction == "asc" else "rowid < ?")
+            values.append(reached)
+        if above is not None:
+            limits.append("rowid > ?")
+            values.append(above)
+        # The parts are names of this package, and columns that the file was seen to have.
+        sql = (
+            f"select rowid, {', '.join(self.columns)} from {self.table} "  # noqa: S608 - see above
+            f"where {' and '.join(limits)} order by rowid {direction}"
+        )
+        return sql, values
+
+
+COPY_KINDS = "ENUM_CUDA_MEMCPY_OPER"
+
+
+MEMORY_KINDS = "ENUM_CUDA_MEM_KIND"
+
+
+SYNC_KINDS = "ENUM_CUPTI_SYNC_TYPE"
+
+
+EVENT_TYPES = "ENUM_NSYS_EVENT_TYPE"
+
+
+_COPIES = (
+    *("UNKNOWN", "HTOD", "DTOH", "HTOA", "ATOH", "ATOA", "ATOD", "DTOA", "DTOD", "HTOH", "PTOP"),
+    *("UVM_HTOD", "UVM_DTOH", "UVM_DTOD"),
+)
+
+
+_MEMORIES = (
+    *("Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static"),
+    "Unknown",
+)
+
+
+_SYNCS = ("Unknown", "Event sync", "Stream wait sync", "Stream sync", "Context sync")
+
+
+_KNOWN: Mapping[str, Mapping[int, tuple[str, str]]] = {
+    COPY_KINDS: {i: (f"CUDA_MEMCPY_KIND_{name}", name) for i, name in enumerate(_COPIES)},
+    MEMORY_KINDS: {i: ("", label) for i, label in enumerate(_MEMORIES)},
+    SYNC_KINDS: {i: ("", label) for i, label in enumerate(_SYNCS)},
+    EVENT_TYPES: {
+        59: ("NvtxPushPopRange",) * 2,
+        60: ("NvtxStartEndRange",) * 2,
+        70: ("NvtxtPushPopRange",) * 2,
+        71: ("NvtxtStartEndRange",) * 2,
+        75: ("NvtxDomainCreate",) * 2,
+    },
+}
+"""For exports without these tables: (name, label) by id. NVIDIA, "SQLite Export Schema Reference"
+of Nsight Systems 2021.5; the same in every file seen since."""
+
+
+_MANAGED = _MEMORIES.index("Managed")
+"""Was the last kind, "Unknown", before Nsight Systems 2021.3 (``MEM_KIND_STRS_CTE`` in the reports
+of 2021.1)."""
+
+
+@dataclass
+class StringTables:
+    """Looks up strings and enumerations of one export; each is read once."""
+
+    database: Database
+    connection: sqlite3.Connection
+    damage: str | None = None
+    """SQLite's error where strings could not be read."""
+    _strings: dict[int, str | None] = field(default_factory=dict)
+    _enumerations: dict[str, Mapping[int, tuple[str, str]]] = field(default_factory=dict)
+
+    def string(self, key: int) -> str | None:
+        """The text of an id; None where there is none."""
+        if key not in self._strings:
+            self._strings[key] = self._read_string(key)
+        return self._strings[key]
+
+    def name(self, enumeration: str, value: int) -> str:
+        """The constant's name, such as ``CUDA_MEMCPY_KIND_HTOD``; empty where it is not known."""
+        return self._enumeration(enumeration).get(value, ("", ""))[0]
+
+    def label(self, enumeration: str, value: int) -> str:
+        """The constant in texts, such as ``Pageable``; empty where it is not known."""
+        return self._enumeration(enumeration).get(value, ("", ""))[1]
+
+    def values(self, enumeration: str, *names: str) -> list[int]:
+        """Ids of the constants with these names."""
+        constants = self._enumeration(enumeration).items()
+        return [value for value, (name, _) in constants if name in names]
+
+    def _read_string(self, key: int) -> str | None:
+        if not self.database.has(STRINGS, "id", "value"):
+            return None
+        try:
+            found = self.connection.execute(
+                f"select value from {STRINGS} where id = ?",  # noqa: S608 - a constant's name
+                (key,),
+            ).fetchone()
+        except sqlite3.DatabaseError as error:
+            self.damage = str(error)
+            return None
+        return None if found is None or found[0] is None else str(found[0])
+
+    def _enumeration(self, table: str) -> Mapping[int, tuple[str, str]]:
+        if table not in self._enumerations:
+            self._enumerations[table] = self._read_enumeration(table) or self._known(table)
+        return self._enumerations[table]
+
+    def _known(self, table: str) -> Mapping[int, tuple[str, str]]:
+        known = _KNOWN.get(table, {})
+        if table == MEMORY_KINDS and self.database.has("TARGET_INFO_CUDA_GPU"):
+            return {**known, _MANAGED: ("", "Unknown")}
+        return known
+
+    def _read_enumeration(self, table: str) -> dict[int, tuple[str, str]]:
+        if not self.database.has(table, "id", "name"):
+            return {}
+        label = "label" if self.database.has(table, "label") else "name"
+        try:
+            rows = self.connection.execute(
+                f"select id, name, {label} from {table}"  # noqa: S608 - constants' names
+            ).fetchall()
+        except sqlite3.DatabaseError as error:
+            self.damage = str(error)
+            return {}
+        return {key: (str(name), str(text)) for key, name, text in rows if isinstance(key, int)}

@@ -22,25 +22,29 @@ from perftui.trace.model import (
     Trace,
     TraceError,
 )
-from perftui.trace.nsys.assemble import AboutExport, assemble
 from perftui.trace.nsys.columns import (
-    ACTIVITIES,
-    EVENT_TYPES,
-    GRAPHS,
     KEYS,
     OWNER,
-    Activity,
+    AboutExport,
     Columns,
     Names,
-    Rows,
-    Scan,
-    StringTables,
     TrackTable,
+    assemble,
     place,
     read_names,
 )
-from perftui.trace.nsys.database import EVENT_TABLES, Database, open_database, quoted, torn_rows
-from perftui.trace.nsys.names import Label, range_label
+from perftui.trace.nsys.database import (
+    EVENT_TABLES,
+    EVENT_TYPES,
+    Database,
+    Rows,
+    Scan,
+    StringTables,
+    open_database,
+    quoted,
+    torn_rows,
+)
+from perftui.trace.nsys.names import ACTIVITIES, GRAPHS, Activity, Label, range_label
 
 _ABOUT = ("EXPORT_SCHEMA_VERSION", "EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION")
 _EXPORT_TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perftui.analysis.kernels.category import tensor_cores
-from perftui.analysis.kernels.launches import LaunchShapes
+from perftui.analysis.kernels.metrics import LaunchShapes
 from perftui.analysis.kernels.names import short_names
 from perftui.analysis.ops.call_detail import NO_CALL, NOBODY, Detail, Part
 from perftui.analysis.timeline.tracks import track_label

@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from perftui.analysis.kernels.category import TensorCoreTime, tensor_core_time
-from perftui.analysis.kernels.launches import LaunchShapes, launch_shapes
-from perftui.analysis.links import Links, link
+from perftui.analysis.kernels.metrics import LaunchShapes, launch_shapes
 from perftui.analysis.model import OpTable, TraceAnalysis
-from perftui.analysis.ops.arguments import OpArguments, op_arguments
 from perftui.analysis.ops.call_detail import (
     Detail,
     Part,
@@ -19,8 +17,9 @@ from perftui.analysis.ops.call_detail import (
     open_kernel,
     parts_of,
 )
-from perftui.analysis.ops.call_groups import By, Grouped, grouped
+from perftui.analysis.ops.call_groups import By, Grouped, OpArguments, grouped, op_arguments
 from perftui.analysis.ops.call_paths import CallPaths
+from perftui.analysis.ops.calls import Links, link
 from perftui.trace.model import NONE, Int64
 
 Progress = Callable[[float], bool]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from perftui.analysis.kernels.metrics import join_kernels
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.call_groups import By
-from perftui.analysis.ops.name_sums import NameSums, call_sums, range_sums
+from perftui.analysis.ops.calls import NameSums, call_sums, range_sums
 from perftui.facts.fact import NotApplicableError, UnknownError
 from perftui.facts.kernel.roofline import Roofline, roofline
 from perftui.trace.model import LoadCancelled, TraceError

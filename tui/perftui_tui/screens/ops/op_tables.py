@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from perftui.analysis.kernels.category import TensorCores, TensorCoreTime, tensor_cores
-from perftui.analysis.kernels.launches import LaunchShapes
-from perftui.analysis.kernels.metrics import JoinedKernel
+from perftui.analysis.kernels.metrics import JoinedKernel, LaunchShapes
 from perftui.analysis.model import KernelTable, OpTable
-from perftui.analysis.ops.name_sums import NameSums
+from perftui.analysis.ops.calls import NameSums
 from perftui.trace.model import KERNEL
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint

@@ -9,7 +9,7 @@ from textual import on
 from textual.widget import Widget
 
 from perftui.analysis.model import TraceAnalysis
-from perftui.trace.multi_rank.file_names import without_endings
+from perftui.trace.rank_files import without_endings
 from perftui_tui.keys.keymap import hint
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.ops.detail import OpsDetail

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import find_phases
-from perftui.analysis.timeline.counter import Counter
+from perftui.analysis.timeline.track import Counter
 from perftui.analysis.timeline.tracks import helper_threads, timeline_tracks
 from perftui.trace.model import NONE
 from perftui_tui.screens.timeline.model.counter_track import counter_tracks

@@ -23,7 +23,7 @@ from perftui_tui.screens.timeline.detail.lines import Line
 
 if TYPE_CHECKING:
     from perftui.run.reader import RunSnapshot
-    from perftui.trace.multi_rank.rank_files import RankFile
+    from perftui.trace.rank_files import RankFile
 
 
 def ranks_of_files(files: Sequence[RankFile]) -> RankPaths:

@@ -11,8 +11,8 @@ from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.intervals import subtract, union
 from perftui.analysis.kernels.limits import CardLink, link_of
-from perftui.analysis.links import link
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.ops.calls import link
 from perftui.analysis.steps import BACKWARD, COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule, cost_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.links import launch_of
 from perftui.analysis.model import GapCause, TraceAnalysis
+from perftui.analysis.ops.calls import launch_of
 from perftui.analysis.steps import OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from perftui.analysis.timeline.counter import Counter, Sample
+from perftui.analysis.timeline.track import Counter, Sample
 from perftui_tui.charts.area import column_steps
 from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from perftui.analysis.timeline.counter import Counter
+from perftui.analysis.timeline.track import Counter
 from perftui.trace.text import printable
 from perftui_tui.look.units import format_count, format_ns
 from perftui_tui.screens.timeline.detail.lines import Line

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.timeline.counter import Counter, Sample
-from perftui.analysis.timeline.track import COUNTER, TimelineTrack, TrackIndex
+from perftui.analysis.timeline.track import COUNTER, Counter, Sample, TimelineTrack, TrackIndex
 from perftui.trace.model import NONE
 from perftui_tui.charts.axis import exact_ns
 from perftui_tui.look.format import quantity

@@ -1,6 +1,9 @@
+"""Arrays that grow, order, nest and hold times exactly."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import ROUND_HALF_EVEN, Decimal
 
 import numpy as np
 import pytest
@@ -9,7 +12,16 @@ from hypothesis import strategies as st
 
 from perftui.trace.columns import arrays as module
 from perftui.trace.columns import native
-from perftui.trace.columns.arrays import Nesting, nest, order
+from perftui.trace.columns.arrays import (
+    FAR,
+    GrowableArray,
+    Nesting,
+    downcast,
+    nest,
+    order,
+    time_outliers,
+)
+from perftui.trace.kineto import events
 from perftui.trace.model import NONE
 
 Row = tuple[int, int, int, bool]
@@ -122,3 +134,154 @@ def test_a_range_that_outlasts_its_caller_leaves_the_stack() -> None:
 def test_a_call_that_outlasts_a_range_pushes_the_range_out() -> None:
     nesting = nested([(0, 0, 10, True), (0, 2, 12, False), (0, 3, 2, False)])
     assert nesting.parent.tolist() == [NONE, NONE, 1]
+
+
+def slow(text: str) -> int:
+    return int((Decimal(text) * 1000).to_integral_value(ROUND_HALF_EVEN))
+
+
+NEAR_US = st.integers(-(2**43) + 1, 2**43 - 1)
+THOUSANDTHS = st.integers(0, 999)
+
+
+@given(st.lists(st.tuples(NEAR_US, THOUSANDTHS), min_size=1))
+def test_floats_below_the_limit_keep_every_nanosecond(values: list[tuple[int, int]]) -> None:
+    texts = [f"{whole}.{part:03}" for whole, part in values]
+    column = events.time_column([float(text) for text in texts])
+    assert column is not None
+    assert column.tolist() == [slow(text) for text in texts]
+
+
+@given(st.integers(0, 2**43 - 1), st.integers(0, 9_999_999), st.integers(1, 7))
+def test_digits_below_a_nanosecond_are_never_guessed(whole: int, part: int, places: int) -> None:
+    text = f"{whole}.{part:07}"[: len(str(whole)) + 1 + places]
+    column = events.time_column([float(text)])
+    assert column is None or column.tolist() == [slow(text)]
+
+
+def test_a_half_of_a_nanosecond_is_left_to_the_text() -> None:
+    assert events.time_column([20.0005]) is None
+
+
+@given(st.lists(st.integers(-(2**51), 2**51), min_size=1))
+def test_whole_microseconds_are_exact(values: list[int]) -> None:
+    column = events.time_column(values)
+    assert column is not None
+    assert column.tolist() == [1000 * value for value in values]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1712195495502094.565],
+        [float("nan")],
+        [1.0, float("inf")],
+        ["12.5"],
+        [None],
+        [1, [2]],
+        [2**60],
+        [2**70],
+    ],
+)
+def test_what_numbers_cannot_say_exactly_is_left_to_the_text(values: list[object]) -> None:
+    assert events.time_column(values) is None
+
+
+@given(st.integers(0, 2**51), THOUSANDTHS)
+def test_text_is_read_exactly(whole: int, part: int) -> None:
+    assert events.nanoseconds(f"{whole}.{part:03}") == whole * 1000 + part
+    assert events.nanoseconds(Decimal(f"{whole}.{part:03}")) == whole * 1000 + part
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("1e3", 1_000_000),
+        (" 7 ", 7000),
+        (True, None),
+        ("soon", None),
+        (None, None),
+        ("nan", None),
+        ("Infinity", None),
+        ("1e999999", None),
+        (2**80, None),
+        ("0.0005", 0),
+        ("0.0015", 2),
+    ],
+)
+def test_odd_spellings(value: object, expected: int | None) -> None:
+    assert events.nanoseconds(value) == expected
+
+
+VALUES = st.lists(
+    st.one_of(
+        st.integers(-100, 100),
+        st.integers(-(2**31) - 1, 2**31),
+        st.sampled_from([2**15 - 1, 2**15, -(2**15), 2**31 - 1, 2**62, -(2**63)]),
+    ),
+    max_size=20,
+)
+
+
+@pytest.mark.slow
+@given(VALUES)
+def test_narrowed_holds_the_same_values_in_no_more_bytes_than_needed(values: list[int]) -> None:
+    column = downcast(np.array(values, dtype=np.int64))
+    assert column.tolist() == values
+    for bits, kind in ((15, np.int16), (31, np.int32)):
+        if values and all(-(2**bits) <= value < 2**bits for value in values):
+            assert column.dtype == kind
+            break
+
+
+@pytest.mark.slow
+@given(st.lists(VALUES, max_size=8))
+def test_a_growing_column_is_all_that_was_appended(pieces: list[list[int]]) -> None:
+    column = GrowableArray()
+    for piece in pieces:
+        column.extend(np.array(piece, dtype=np.int64))
+    whole = [value for piece in pieces for value in piece]
+    assert len(column) == len(whole)
+    assert column.take().tolist() == whole
+    assert len(column) == 0
+
+
+def test_it_grows_over_many_blocks() -> None:
+    column = GrowableArray()
+    for start in range(0, 200_000, 700):
+        column.extend(np.arange(start, min(start + 700, 200_000), dtype=np.int64))
+    values = column.take()
+    assert values.dtype == np.int32
+    assert np.array_equal(values, np.arange(200_000))
+
+
+HOUR = 3_600_000_000_000
+
+
+@given(st.lists(st.integers(0, FAR - 1), min_size=1))
+def test_a_recording_of_some_hours_is_nothing_special(starts: list[int]) -> None:
+    assert time_outliers(np.array(starts)) is None
+
+
+@pytest.mark.parametrize(
+    ("starts", "rows", "said"),
+    [
+        ([0, 5, 240 * HOUR, 9], [2], "1 event lies 240 hours from all others"),
+        (
+            [0, 30 * HOUR, 1, 30 * HOUR + 1, 30 * HOUR + 2],
+            [0, 2],
+            "2 events lie 30 hours from all others",
+        ),
+    ],
+)
+def test_few_events_far_from_the_rest_are_said(
+    starts: list[int], rows: list[int], said: str
+) -> None:
+    found = time_outliers(np.array(starts))
+    assert found is not None
+    assert found.rows.tolist() == rows
+    assert found.message.startswith(said)
+
+
+def test_a_long_recording_with_events_all_along_is_whole() -> None:
+    assert time_outliers(np.arange(0, 100 * HOUR, HOUR)) is None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from perftui.analysis.model import Step, TraceAnalysis
-from perftui.analysis.steps import step_source
+from perftui.analysis.steps import median_duration, slow_steps, step_source
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.step.trace_steps import trace_steps
+from tests.core.diagnosis.stories import CALL, finding_of, training
 from tests.traces.builder import AUTOGRAD, TraceBuilder, ms, us
 
 
@@ -111,3 +112,70 @@ def test_steps_are_drawn_and_counted() -> None:
     found = TraceBuilder().repeat(4, iteration).analysis()
     assert found.steps[0] == Step(0, us(900), us(1900), found.steps[0].row)
     assert found.trace.name_of(found.steps[0].row) == "Optimizer.step#SGD.step"
+
+
+def unmarked(last: int) -> TraceBuilder:
+    """Batches fetched for 6 of each 10 ms, and a mark of ``last`` at the end of it all."""
+    story = TraceBuilder().repeat(
+        2, lambda t: t.data_wait(ms(6)).repeat(40, lambda t: t.op("aten::mm", us(100)))
+    )
+    return story.pause(us(50)).step(last)
+
+
+def launching(t: TraceBuilder) -> TraceBuilder:
+    """A step of 4 ms with 80 short kernels, each launched late."""
+    t.step()
+    for _ in range(80):
+        at = t.now
+        t.op("aten::add", us(50)).at(at + us(40)).launch("add", us(3), call=CALL).at(at + us(50))
+    return t.end()
+
+
+def test_a_mark_behind_the_work_is_no_step() -> None:
+    found = unmarked(us(14)).analysis()
+    assert found.steps == ()
+    finding = finding_of(unmarked(us(14)), "input-in-main-thread")
+    assert (finding.steps, round(finding.share, 2)) == (0, 0.6)
+
+
+def test_a_mark_of_some_of_the_time_is_believed() -> None:
+    assert len(unmarked(ms(2)).analysis().steps) == 1
+
+
+def test_a_last_step_of_next_to_nothing_is_left_out() -> None:
+    story = launching(training()).pause(us(30)).step(us(30))
+    judged = trace_steps(story.analysis())
+    assert judged is not None
+    assert [one.step.index for one in judged.each] == [0]
+    assert finding_of(story, "launch-bound").steps == 1
+
+
+def test_a_last_step_of_some_work_is_kept() -> None:
+    story = launching(training()).pause(us(30)).step()
+    story.repeat(8, lambda t: t.launch("add", us(3), call=CALL).pause(us(40))).end()
+    assert len(story.analysis().steps) == 2
+    judged = trace_steps(story.analysis())
+    assert judged is not None
+    assert judged.each[-1].step.index == 1
+
+
+def steps_of(*durations: int) -> list[Step]:
+    return [Step(at, 1000 * at, 1000 * at + length, at) for at, length in enumerate(durations)]
+
+
+@pytest.mark.parametrize(
+    ("durations", "median", "slow"),
+    [
+        ((), 0, []),
+        ((100,), 100, []),
+        ((100, 109, 110, 111, 100, 100), 100, [2, 3]),
+        ((100, 300), 100, [1]),
+        ((0, 0, 5), 0, []),
+    ],
+)
+def test_slow_is_a_tenth_above_the_median(
+    durations: tuple[int, ...], median: int, slow: list[int]
+) -> None:
+    steps = steps_of(*durations)
+    assert median_duration(steps) == median
+    assert [step.index for step in slow_steps(steps)] == slow

@@ -1,1 +1,0 @@
-"""Snapshots of torch's device memory: what ``torch.cuda.memory._dump_snapshot`` writes."""

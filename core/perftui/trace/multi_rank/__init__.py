@@ -1,1 +1,0 @@
-"""The traces of a directory: which rank wrote each, and which belong together."""

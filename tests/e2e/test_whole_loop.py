@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perftui.experiments.rerun import Arrival, overrides
 from perftui.facts.fact import Facts
-from perftui.facts.overrides import Arrival, overrides
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader, RunSnapshot
 

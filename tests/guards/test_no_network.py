@@ -66,7 +66,7 @@ def test_the_cluster_is_reached_from_one_file() -> None:
         for name in imports(tree)
         if name == "distributed"
     }
-    assert found == {"core/perftui/facts/ranks/read_on_cluster.py"}
+    assert found == {"core/perftui/facts/ranks/parallel_reading.py"}
 
 
 @pytest.mark.slow

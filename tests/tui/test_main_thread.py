@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from perftui.analysis.model import GapCause
-from perftui.facts.data_loader.worker_lines import WorkerLines, loader_lines
+from perftui.facts.data_loader.batch_place import WorkerLines, loader_lines
 from perftui.facts.gpu.gaps import GapLines, gap_lines
-from perftui.facts.gpu.sync_calls import SyncCall, SyncCalls, syncs
+from perftui.facts.gpu.host_waits import SyncCall, SyncCalls, syncs
 from perftui.facts.source.lines import LinesByTime, LineShare, main_thread
 from perftui_tui.look.rows import plain
 from perftui_tui.reading.snapshot import Snapshot

@@ -33,7 +33,7 @@ SAMPLED = {
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
     # Telemetry of the tests is of the host of their manifest.
-    monkeypatch.setattr("perftui.facts.gpu.own_gpus.socket.gethostname", lambda: HOST)
+    monkeypatch.setattr("perftui.facts.gpu.cards.socket.gethostname", lambda: HOST)
 
 
 HOST = manifest().host

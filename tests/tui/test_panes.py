@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from perftui.facts.fact import Facts
 from perftui.facts.step.own_cost import OwnCost, overhead_budget, recording_cost
-from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.steps import StepBreakdown
 from perftui.run.columns import PHASES, WORKER_COLUMNS, phase_name
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from perftui.analysis.kernels.category import Precision
 from perftui.analysis.kernels.limits import Card
-from perftui.facts.kernel.roofline import roofline
+from perftui.facts.gpu.roofline import roofline
 from perftui.probe.ceilings import Ceiling, Ceilings, keep, rate_of
 from perftui_tui.screens.ops.roofline_chart import roof, ticks
 from perftui_tui.screens.ops.roofline_table import BEYOND, about, letters, roofline_table

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.facts.fact import Facts
-from perftui.facts.ranks.step_grid import NEWEST, StepGrid, step_grid
+from perftui.facts.ranks.rank_table import NEWEST, StepGrid, step_grid
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
 from perftui_tui.charts.blocks import LOWER_EIGHTHS

@@ -25,7 +25,7 @@ from perftui.run.manifest import Manifest
 from perftui.run.reader import RunSnapshot
 
 if TYPE_CHECKING:
-    from perftui.facts.step.step_breakdown import StepBreakdown
+    from perftui.facts.step.steps import StepBreakdown
 
 
 class Judged(ABC):

@@ -18,16 +18,15 @@ from perftui.diagnosis.model import (
 from perftui.diagnosis.rule import Limits, Verdict, confidence, more_steps, severity, step_figures
 from perftui.facts.cpu.machine import without_core_wait
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.gpu.card import trace_card
+from perftui.facts.gpu.cards import trace_card
 from perftui.facts.gpu.idle import idle_place
-from perftui.facts.kernel.roofline import RoofedCall, longest_call
-from perftui.facts.kernel.step_kernels import step_kernels, time_by_category
+from perftui.facts.gpu.kernels import step_kernels, time_by_category
+from perftui.facts.gpu.roofline import RoofedCall, longest_call
 from perftui.facts.place import Place
 from perftui.facts.source.lines import LinesByTime, LineShare
 from perftui.facts.source.operator_lines import forward_lines, part_lines
 from perftui.facts.step.judged_step import PYTHON_IN, READING, JudgedStep, Part, judged_step
-from perftui.facts.step.other_steps import other_steps
-from perftui.facts.step.steps import FEWEST_STEPS
+from perftui.facts.step.steps import FEWEST_STEPS, other_steps
 from perftui.facts.step.trace_steps import longest_activity, trace_steps
 from perftui.run.columns import phase_name
 

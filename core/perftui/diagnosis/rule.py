@@ -10,8 +10,7 @@ from perftui import format as fmt
 from perftui.diagnosis.model import Abstention, Confidence, Figure, Finding, Severity
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.place import Place
-from perftui.facts.step.step_breakdown import StepBreakdown
-from perftui.facts.step.steps import FEWEST_STEPS, MANY_STEPS
+from perftui.facts.step.steps import FEWEST_STEPS, MANY_STEPS, StepBreakdown
 
 if TYPE_CHECKING:
     from perftui.analysis.model import GapCause

@@ -26,15 +26,14 @@ from perftui.experiments.conditions import (
 from perftui.experiments.history import Repeats
 from perftui.experiments.rerun import missed
 from perftui.experiments.verdict import FEWEST_STEPS, Estimate, Outcome, Ratios, noise_of
+from perftui.facts.counters import memory_over_time
 from perftui.facts.cpu.machine import busy_host, machine_use
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.memory import gpu_memory
-from perftui.facts.memory_over_time import memory_over_time
+from perftui.facts.journal_rows import finite, samples
 from perftui.facts.rounding import whole_quotients
-from perftui.facts.samples import finite, samples
-from perftui.facts.step.step_breakdown import StepBreakdown
 from perftui.facts.step.step_tables import StepTables, operators_by_shape, step_tables
-from perftui.facts.step.steps import batches_ready, step_breakdown, wait_p95
+from perftui.facts.step.steps import StepBreakdown, batches_ready, step_breakdown, wait_p95
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.format import several
 from perftui.trace.model import NONE, Int64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import cycle, islice
+from itertools import cycle, islice, pairwise
 from pathlib import Path
 from statistics import median
 
@@ -48,10 +48,9 @@ from perftui.experiments.verdict import (
     judge,
 )
 from perftui.facts.cpu.machine import machine_use, ranks_here
-from perftui.facts.data_loader.loader import training_loader
-from perftui.facts.data_loader.measured_workers import measured_workers
-from perftui.facts.fact import Facts
-from perftui.facts.step.blocks import Block, blocks
+from perftui.facts.data_loader.loader import measured_workers, training_loader
+from perftui.facts.fact import Facts, fact
+from perftui.facts.journal_rows import notes_of
 from perftui.facts.step.steps import TRAIN, whole_training
 from perftui.fixes.model import FixOption, Risk
 from perftui.fixes.switches import TARGET
@@ -60,6 +59,25 @@ from perftui.recorder.launch import Launch
 from perftui.run.manifest import Blocks
 from perftui.run.reader import RunSnapshot
 from perftui.run.worker_curve import CurvePoint, WorkerCurve, write_worker_curve
+
+
+@dataclass(frozen=True)
+class Block:
+    """Steps in a row, from the number ``first``, in which the switch flips, to before ``end``."""
+
+    is_changed: bool
+    first: int
+    end: int
+
+
+@fact
+def blocks(facts: Facts) -> tuple[Block, ...]:
+    """The whole blocks of the rank in their order: of the last one no end is known."""
+    return tuple(
+        Block(bool(one["is_changed"]), int(one["step"]), int(following["step"]))
+        for one, following in pairwise(notes_of(facts.events, "block"))
+    )
+
 
 SETTLING = 4
 """Steps of a block that do not count: that of the flip, and those in which threads are made anew

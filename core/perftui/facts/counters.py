@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perftui.analysis.memory import MemoryOverTime, memory_of_trace
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.timeline.track import Counter, Float64, intervals, usual_interval
 from perftui.facts.data_loader.loader import training_loader
-from perftui.facts.fact import Facts, fact
+from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
+from perftui.facts.gpu.cards import own_gpus
 from perftui.facts.gpu.gaps import recorded
-from perftui.facts.gpu.own_gpus import own_gpus
-from perftui.facts.samples import samples
+from perftui.facts.journal_rows import samples
 from perftui.telemetry.gpu.names import gpu_name, gpu_prefixes
 from perftui.trace.model import NONE, Int64, MemoryEvents
 
@@ -229,3 +230,12 @@ class _OfRun:
     def _highest(self, column: str) -> float:
         values = self._samples[column] if column in self._samples else np.zeros(0)
         return float(np.nanmax(values, initial=0.0, where=np.isfinite(values)))
+
+
+@trace_fact
+def memory_over_time(analysis: TraceAnalysis) -> tuple[MemoryOverTime, ...]:
+    """Memory of each device by category, GPUs first, as far as the trace records allocations."""
+    found = memory_of_trace(analysis.trace)
+    if not found:
+        raise UnknownError("no allocation was recorded")
+    return found

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
 from perftui.facts.ranks.traced_ranks import traced_ranks
-from perftui.facts.step.other_steps import other_steps
+from perftui.facts.step.judged_step import DISAGREES
 from perftui.facts.step.own_cost import cost_text, over_budget, overhead_budget, recording_cost
-from perftui.facts.step.steps import TRAIN, activity, step_breakdown, step_kind
+from perftui.facts.step.steps import TRAIN, activity, other_steps, step_breakdown, step_kind
 from perftui.facts.step.trace_steps import trace_steps
-from perftui.facts.step.unprofiled import DISAGREES
 from perftui.run.columns import NO_STACKS
 from perftui.run.reader import RankSnapshot, RunSnapshot
 

@@ -10,8 +10,8 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, fact
+from perftui.facts.journal_rows import notes_of
 from perftui.facts.place import Place
 
 

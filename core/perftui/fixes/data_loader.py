@@ -11,13 +11,12 @@ from dataclasses import replace
 
 from perftui import format as fmt
 from perftui.diagnosis.diagnose import diagnosis
+from perftui.facts.data_loader.input_wait import wait_pattern
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
-from perftui.facts.data_loader.loader_use import worker_use
-from perftui.facts.data_loader.loader_work import loader_work
-from perftui.facts.data_loader.wait_pattern import wait_pattern
+from perftui.facts.data_loader.loader_work import loader_work, worker_use
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import has_gpu
-from perftui.facts.source.source_search import own_files
+from perftui.facts.source.source_calls import own_files
 from perftui.fixes.fix import CallChange, Fix, LineChange
 from perftui.fixes.model import Risk
 from perftui.fixes.source.calls import CallSpec, Context, argument, decided, each_changed, removed

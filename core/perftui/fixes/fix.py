@@ -15,7 +15,7 @@ from typing import NamedTuple
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
-from perftui.facts.source.source_search import own_files
+from perftui.facts.source.source_calls import own_files
 from perftui.fixes.apply import applied_to, patch_store
 from perftui.fixes.model import WRITTEN, FixOption, Patch, Risk
 from perftui.fixes.source.calls import CallSpec, argument, call_at, each_changed

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from perftui.facts.fact import Facts
-from perftui.facts.source.source_search import matching_line
+from perftui.facts.source.source_calls import matching_line
 from perftui.fixes.fix import NamedLine, has_finding, line_fix, place_of
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Edit, ReplaceExpression, remove

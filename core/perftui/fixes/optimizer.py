@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from perftui.facts.cpu.optimizer import is_of_torch, single_tensor_optimizer
+from perftui.facts.cpu.operator_loops import is_of_torch, single_tensor_optimizer
 from perftui.facts.fact import Facts
 from perftui.facts.settings import OptimizerSettings
 from perftui.fixes.fix import CallChange, Fix, line_fix, place_or_script

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from perftui.facts.fact import Facts
-from perftui.facts.script.own_profiler import runs_own_profiler
+from perftui.facts.script.debug_tools import runs_own_profiler
 from perftui.facts.script.pauses import gc_pauses
 from perftui.facts.settings import settings
-from perftui.facts.source.line_words import text_of
+from perftui.facts.source.lines import text_of
 from perftui.fixes.fix import (
     Fix,
     LineChange,

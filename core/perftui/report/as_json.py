@@ -11,13 +11,10 @@ from msgspec import Meta
 from perftui.analysis.model import Gap, GapCause
 from perftui.analysis.steps import step_source
 from perftui.diagnosis.model import Abstention
-from perftui.facts.data_loader.worker_lines import WorkerLines, loader_lines
+from perftui.facts.data_loader.batch_place import WorkerLines, loader_lines
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.device_phases import DeviceShare, device_phases
 from perftui.facts.gpu.gaps import gap_lines, place_of
-from perftui.facts.gpu.idle import counts_all, idle_by_cause
-from perftui.facts.gpu.memory import gpu_memory
-from perftui.facts.gpu.streams import (
+from perftui.facts.gpu.gpu import (
     LaunchDelays,
     Overlap,
     StreamWork,
@@ -27,13 +24,21 @@ from perftui.facts.gpu.streams import (
     launch_delays,
     stream_work,
 )
-from perftui.facts.gpu.sync_calls import SyncCalls, syncs
-from perftui.facts.ranks.communication import collectives_of_ranks
+from perftui.facts.gpu.host_waits import SyncCalls, syncs
+from perftui.facts.gpu.idle import counts_all, idle_by_cause
+from perftui.facts.gpu.memory import gpu_memory
+from perftui.facts.ranks.collectives import collectives_of_ranks
 from perftui.facts.ranks.slow_rank import SlowRank, slow_rank
 from perftui.facts.ranks.traced_ranks import TracedRanks, traced_ranks, waits_of_ranks
 from perftui.facts.source.lines import LinesByTime, main_thread, window_thread
 from perftui.facts.step.own_cost import recording_cost
-from perftui.facts.step.steps import step_breakdown, step_count, step_kind
+from perftui.facts.step.steps import (
+    DeviceShare,
+    device_phases,
+    step_breakdown,
+    step_count,
+    step_kind,
+)
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.report.encode import SCHEMA, Command, Ns, Redacted, Schema, Share, encode_object
 from perftui.report.findings import (

@@ -14,7 +14,6 @@ from perftui.analysis.model import StepParts, TraceAnalysis
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.idle import counts_all
-from perftui.facts.step.steady import Mask
 from perftui.report.findings import severity_name
 from perftui.report.gap_sources import GapSources
 from perftui.report.output_text import printable, replaced
@@ -22,6 +21,7 @@ from perftui.report.report import OpRow, Report, longest_kernels
 from perftui.report.wording import NO_VERDICT
 from perftui.run.aggregates import consistent_rows
 from perftui.run.columns import PHASES, phase_name
+from perftui.trace.model import Mask
 
 Cell = str | int | float | None
 """Text, a number, or nothing where it is not known."""

@@ -13,7 +13,7 @@ from msgspec import Meta
 from perftui.diagnosis.model import Confidence, Diagnosis, Figure, Finding, Severity
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.place import Place
-from perftui.facts.source.source_search import LARGEST
+from perftui.facts.source.source_calls import LARGEST
 from perftui.fixes.model import FixOption
 from perftui.report.encode import Command, Share
 from perftui.report.next_command import confidence_command, next_of

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure, Finding, Severity
 from perftui.diagnosis.rules import answer_to
-from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.steps import StepBreakdown
 from perftui.fixes.model import FixOption
 from perftui.report.output_text import joined, printable
 from perftui.report.report import MOST_ROWS, OpRow, Report, Totals

@@ -8,7 +8,7 @@ from perftui import format as fmt
 from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION
 from perftui.facts.fact import Facts
 from perftui.facts.ranks.rank_table import RankTable, rank_table
-from perftui.facts.ranks.trace_straggler import table_of_traces
+from perftui.facts.ranks.slow_rank import table_of_traces
 from perftui.facts.ranks.traced_ranks import TracedRanks, traced_ranks
 
 _UNKNOWN = "-"

@@ -11,8 +11,7 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.notes import notes
-from perftui.facts.step.step_breakdown import StepBreakdown
-from perftui.facts.step.steps import step_breakdown
+from perftui.facts.step.steps import StepBreakdown, step_breakdown
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.fixes.catalogue import options
 from perftui.fixes.model import FixOption

@@ -9,9 +9,8 @@ from perftui.analysis.kernels.names import short_names
 from perftui.diagnosis.model import Figure, Finding, Severity
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.gpu import memory
-from perftui.facts.gpu.device_phases import device_phases
-from perftui.facts.gpu.sync_calls import syncs
-from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.gpu.host_waits import syncs
+from perftui.facts.step.steps import StepBreakdown, device_phases
 from perftui.fixes.model import FixOption
 from perftui.report.kernel_metrics import trace_metrics
 from perftui.report.output_text import cut, joined, listed, printable

@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure, Finding
 from perftui.experiments.journal import Proof, read_proof
-from perftui.facts.data_loader.worker_lines import loader_lines
+from perftui.facts.data_loader.batch_place import loader_lines
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gaps import gap_lines
-from perftui.facts.gpu.sync_calls import SyncCalls
+from perftui.facts.gpu.host_waits import SyncCalls
 from perftui.facts.rounding import apportioned
 from perftui.facts.source import lines as thread
 from perftui.facts.source.lines import LinesByTime
 from perftui.facts.step.own_cost import cost_text, over_budget, overhead_budget
-from perftui.facts.step.step_breakdown import StepBreakdown
-from perftui.facts.step.steps import step_breakdown, step_count
+from perftui.facts.step.steps import StepBreakdown, step_breakdown, step_count
 from perftui.fixes.model import FixOption
 from perftui.report.output_text import printable
 from perftui.report.report import Report

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from perftui.analysis.intervals import EMPTY, Intervals, union
 from perftui.facts.fact import UnknownError
-from perftui.facts.ranks.caused_waits import CausedWaits, caused_waits
-from perftui.facts.ranks.meetings import NOISE
-from perftui.facts.ranks.rank_collectives import RankCollectives
+from perftui.facts.ranks.matched_collectives import NOISE, RankCollectives
+from perftui.facts.ranks.traced_ranks import CausedWaits, caused_waits
 
 Span = tuple[int, int]
 

@@ -10,7 +10,7 @@ import pytest
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.facts.fact import Facts
-from perftui.facts.samples import samples
+from perftui.facts.journal_rows import samples
 from perftui.run.manifest import OTHER_PROGRAMS
 from tests.core.diagnosis.runs import MS, Events, make_run, telemetry_table
 from tests.core.diagnosis.stories import found, reasons

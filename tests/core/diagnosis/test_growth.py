@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.diagnosis.model import Severity
-from perftui.facts.step.growth import trend
+from perftui.facts.step.uneven_steps import trend
 from perftui.run.columns import FORWARD, PHASES, STEP_COLUMNS
 from perftui.run.journal import Column
 from perftui.run.table import GrowingTable, Table

@@ -9,7 +9,7 @@ import pytest
 from perftui.analysis.steps import COMPUTE
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.kernel.step_kernels import step_kernels, time_by_category
+from perftui.facts.gpu.kernels import step_kernels, time_by_category
 from tests.core.diagnosis.kernel_stories import ADD, BF16, H100, SGEMM, SOFTMAX, K, busy_with
 from tests.core.diagnosis.runs import make_run
 from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons, training

@@ -12,7 +12,7 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.diagnosis.symptoms.script.python_bound import python_in_model, without_profiler
 from perftui.facts.fact import Facts
-from perftui.facts.source.moments import waiting
+from perftui.facts.source.stack_profile import waiting
 from perftui.run.columns import LOCK_COLUMNS, STACK_COLUMNS, STACK_TEXT
 from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import MS, ON_GPU, Events, make_run, step_table, telemetry_table

@@ -21,7 +21,7 @@ from perftui.facts.source.lines import (
     main_thread,
     stack_samples,
 )
-from perftui.facts.step.steady import steady
+from perftui.facts.step.steps import steady
 from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject

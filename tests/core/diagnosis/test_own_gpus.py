@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from perftui.facts.cpu.machine import machine_use
+from perftui.facts.cpu.machine import cards, machine_use
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.cards import cards
-from perftui.facts.gpu.own_gpus import not_sampled, own_gpus
+from perftui.facts.gpu.cards import not_sampled, own_gpus
 from perftui.run.manifest import GPU_DEVICES, NOT_SAMPLED
 from tests.core.diagnosis.runs import ON_GPU, event_table, make_run, telemetry_table
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perftui.facts.fact import Facts
 from perftui.facts.ranks.rank_table import RankRow, compared, rank_table
-from perftui.facts.ranks.trace_straggler import table_of_traces
+from perftui.facts.ranks.slow_rank import table_of_traces
 from perftui.facts.ranks.traced_ranks import TracedRank, read_rank
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from tests.core.diagnosis.runs import event_table, make_run, step_table

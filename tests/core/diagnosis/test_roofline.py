@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perftui.analysis.open_trace import open_trace
 from perftui.diagnosis.model import Severity
 from perftui.facts.fact import UnknownError
-from perftui.facts.kernel.roofline import longest_call, roofline
+from perftui.facts.gpu.roofline import longest_call, roofline
 from perftui.probe.ceilings import Ceiling, Ceilings, keep, rate_of
 from tests.core.diagnosis.kernel_stories import ADD, BF16, H100, K, busy_with
 from tests.core.diagnosis.stories import busy, diagnosed, finding_of

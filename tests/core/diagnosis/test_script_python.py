@@ -7,7 +7,7 @@ import pytest
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Confidence, Finding, Severity
 from perftui.facts.fact import Facts
-from perftui.facts.source.line_words import saves, words_of
+from perftui.facts.source.lines import saves, words_of
 from perftui.facts.step.judged_step import judged_step
 from perftui.run.columns import FORWARD, OPTIMIZER
 from perftui.run.reader import RunSnapshot

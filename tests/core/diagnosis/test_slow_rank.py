@@ -11,7 +11,7 @@ import pytest
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Facts
-from perftui.facts.ranks.communication import collectives_of_ranks
+from perftui.facts.ranks.collectives import collectives_of_ranks
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from tests.core.diagnosis.runs import MS, event_table, make_run, step_table
 from tests.core.diagnosis.stack_runs import stack_table

@@ -18,9 +18,14 @@ from perftui.facts.source.operator_lines import (
     second_call,
     with_line,
 )
-from perftui.facts.source.source_calls import call_of, call_repeated, line_that_keeps_graph, loop_of
-from perftui.facts.source.source_search import matching_line
-from perftui.facts.step.growth import growing_steps
+from perftui.facts.source.source_calls import (
+    call_of,
+    call_repeated,
+    line_that_keeps_graph,
+    loop_of,
+    matching_line,
+)
+from perftui.facts.step.uneven_steps import growing_steps
 from tests.core.diagnosis.runs import joined, make_run, step_table
 
 Script = Callable[[str], Facts]

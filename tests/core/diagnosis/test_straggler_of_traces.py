@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
-from perftui.facts.ranks.trace_straggler import straggler_place
+from perftui.facts.ranks.slow_rank import straggler_place
 from perftui.facts.ranks.traced_ranks import traced_ranks, waits_of_ranks
 from perftui.report.as_json import as_object
 from perftui.report.report import Report, make_report

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perftui.facts.gpu.sync_calls import SyncCalls, syncs
+from perftui.facts.gpu.host_waits import SyncCalls, syncs
 from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject

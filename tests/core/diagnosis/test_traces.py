@@ -6,7 +6,7 @@ import pytest
 
 from perftui.diagnosis.model import Confidence, Severity
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.step.phase_shares import phase_shares
+from perftui.facts.step.judged_step import phase_shares
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.columns import BACKWARD, FORWARD
 from tests.core.diagnosis.runs import MS, ON_GPU, make_run, step_table, telemetry_table

@@ -10,7 +10,7 @@ import pytest
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Severity
 from perftui.facts.fact import Facts
-from perftui.facts.ranks.late_ranks import late_ranks
+from perftui.facts.ranks.rank_table import late_ranks
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from tests.core.diagnosis.runs import (
     MS,

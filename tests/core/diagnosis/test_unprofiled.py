@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
-from perftui.facts.step.step_breakdown import StepBreakdown
-from perftui.facts.step.unprofiled import unprofiled
+from perftui.facts.step.judged_step import unprofiled
+from perftui.facts.step.steps import StepBreakdown
 from perftui.run.columns import PHASES
 
 TIME = st.integers(0, 50) | st.integers(0, 10**9)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding
+from perftui.facts.data_loader.batch_place import loader_lines
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
-from perftui.facts.data_loader.worker_lines import loader_lines
 from perftui.facts.fact import Facts
 from perftui.facts.source.lines import FEWEST_SAMPLES
 from perftui.facts.step.steps import steady_span

@@ -9,7 +9,7 @@ import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
-from perftui.facts.data_loader.worker_deaths import FIRST_BYTES
+from perftui.diagnosis.symptoms.data_loader.workers import FIRST_BYTES
 from perftui.facts.fact import Facts
 from perftui.run.manifest import Status
 from tests.core.diagnosis.runs import make_run

@@ -12,12 +12,19 @@ import pytest
 
 from perftui.experiments import trial as trials
 from perftui.experiments import trial as trying
-from perftui.experiments.trial import BlockPlan, BlockRun, block_pairs, block_plan, mean_step
+from perftui.experiments.trial import (
+    Block,
+    BlockPlan,
+    BlockRun,
+    block_pairs,
+    block_plan,
+    blocks,
+    mean_step,
+)
 from perftui.experiments.trial_runs import Arm, Progress, TrialRun
 from perftui.experiments.verdict import Agreement, Outcome
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.fact import Facts
-from perftui.facts.step.blocks import Block, blocks
 from perftui.facts.step.steps import whole_training
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Override

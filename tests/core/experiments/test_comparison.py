@@ -10,8 +10,7 @@ from perftui.experiments import comparison
 from perftui.experiments.comparison import Comparison, Verdict
 from perftui.experiments.verdict import MANY_STEPS
 from perftui.facts.fact import Facts
-from perftui.facts.step.step_breakdown import StepBreakdown
-from perftui.facts.step.steps import step_breakdown
+from perftui.facts.step.steps import StepBreakdown, step_breakdown
 from perftui.run.columns import PHASES
 from perftui.run.manifest import Override
 from perftui.run.reader import RunSnapshot

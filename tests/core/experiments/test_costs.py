@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perftui.experiments.trial_runs import Arm, TrialRun, costs_of
-from perftui.facts.peak_memory import PeakMemory
+from perftui.facts.gpu.memory import PeakMemory
 
 MS, S, GB = 10**6, 10**9, 10**9
 

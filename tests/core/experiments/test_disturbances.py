@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from perftui.experiments.trial_runs import Arm, TrialRun, clock, disturbance, disturbance_notes
-from perftui.facts.cpu.machine import busy_host
+from perftui.facts.cpu.machine import Card, busy_host, cards
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.cards import Card, cards
 from tests.facts_given import facts_with
 
 GIB = 1 << 30

@@ -9,8 +9,8 @@ import pytest
 
 from perftui.experiments import comparison
 from perftui.experiments.comparison import Comparison, Verdict
+from perftui.experiments.rerun import Arrival, overrides
 from perftui.facts.fact import Facts
-from perftui.facts.overrides import Arrival, overrides
 from perftui.facts.settings import settings
 from perftui.run.manifest import Expected, Override, Status
 from perftui.run.reader import RunSnapshot

@@ -6,8 +6,7 @@ import pytest
 
 from perftui.experiments.trial import counts_to_try
 from perftui.facts.cpu.machine import MachineFacts, machine_use
-from perftui.facts.data_loader.loader import LoaderFacts, training_loader
-from perftui.facts.data_loader.measured_workers import measured_workers
+from perftui.facts.data_loader.loader import LoaderFacts, measured_workers, training_loader
 from perftui.facts.fact import Facts
 from perftui.fixes.workers import WORKERS, with_workers
 from perftui.run.worker_curve import CurvePoint, WorkerCurve

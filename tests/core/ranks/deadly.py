@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from perftui.facts.ranks.read_one import ReadRank, read_one
+from perftui.facts.ranks.read_ranks import ReadRank, read_one
 
 ALWAYS, ONCE = "deadly", "once"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.facts.ranks.read_on_cluster import ClusterError
+from perftui.facts.ranks.parallel_reading import ClusterError
 from perftui.facts.ranks.read_ranks import read_ranks
 from perftui_tui.cli import main
 from tests.core.ranks.clusters import WORKERS, two_workers
@@ -77,7 +77,7 @@ def test_workers_read_remote_traces_themselves(
 def test_a_scheduler_that_is_not_there_is_an_error(
     many: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perftui.facts.ranks.read_on_cluster.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("perftui.facts.ranks.parallel_reading.CONNECT_SECONDS", 0.5)
     with pytest.raises(ClusterError, match="cannot be reached"):
         list(read_ranks(paths(many), scheduler="tcp://127.0.0.1:9"))
     with pytest.raises(ClusterError, match="cannot be reached"):

@@ -23,10 +23,15 @@ from hypothesis import strategies as st
 
 from perftui.analysis.open_trace import open_trace
 from perftui.facts.fact import RankPaths
-from perftui.facts.ranks import read_in_processes, read_ranks
-from perftui.facts.ranks.read_at_once import Jobs, read_at_once
-from perftui.facts.ranks.read_one import ReadRank, read_one
-from perftui.facts.ranks.read_ranks import MEMORY_AT_LEAST, WORTH_PROCESSES, processes_for
+from perftui.facts.ranks import parallel_reading, read_ranks
+from perftui.facts.ranks.parallel_reading import Jobs, read_at_once
+from perftui.facts.ranks.read_ranks import (
+    MEMORY_AT_LEAST,
+    WORTH_PROCESSES,
+    ReadRank,
+    processes_for,
+    read_one,
+)
 from perftui.report.as_json import as_object
 from perftui.report.report import make_report
 from perftui.report.subject import Progress, load_subject, paths_of, read_beside
@@ -117,7 +122,7 @@ def test_what_a_dead_process_was_reading_is_read_again(
 ) -> None:
     in_turn = report(many)
     in_processes(monkeypatch)
-    monkeypatch.setattr(read_in_processes, "read_one", read_or_die)
+    monkeypatch.setattr(parallel_reading, "read_one", read_or_die)
     marks = [many / f"rank{rank}.pt.trace.{ONCE}" for rank in (7, 40)]
     for mark in marks:
         mark.touch()
@@ -131,7 +136,7 @@ def test_a_trace_that_kills_its_reader_is_named_and_is_not_the_end(
     many: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_processes(monkeypatch)
-    monkeypatch.setattr(read_in_processes, "read_one", read_or_die)
+    monkeypatch.setattr(parallel_reading, "read_one", read_or_die)
     mark = many / f"rank30.pt.trace.{ALWAYS}"
     mark.touch()
     try:
@@ -141,7 +146,7 @@ def test_a_trace_that_kills_its_reader_is_named_and_is_not_the_end(
     assert numbers(found) == list(range(RANKS))
     left_out = {rank: why for rank, why in found if isinstance(why, str)}
     assert sorted(left_out) == [9, 30]
-    assert left_out[30] == f"rank 30 cannot be read: {read_in_processes.DIED}"
+    assert left_out[30] == f"rank 30 cannot be read: {parallel_reading.DIED}"
 
 
 @pytest.mark.subprocess

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.facts.step.step_breakdown import run_breakdown
+from perftui.facts.step.steps import run_breakdown
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.sink import KEPT_SEGMENTS, DownsamplingSink
 from perftui.run.aggregates import Aggregates, Group, Weighed, added, aggregates_of, histogram

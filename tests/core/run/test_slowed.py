@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.facts.step.slowed import BESIDE, SETTLED, Slowed, slowed
+from perftui.facts.step.own_cost import BESIDE, SETTLED, Slowed, slowed
 from perftui.run.aggregates import NO_AGGREGATES, after_disturbance, aggregates_of
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.table import GrowingTable, Table

@@ -24,7 +24,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.source.lines import main_thread
 from perftui.facts.step.steps import step_breakdown, step_count
-from perftui.facts.data_loader.worker_lines import loader_lines
+from perftui.facts.data_loader.batch_place import loader_lines
 from perftui.run.reader import RunReader
 
 reader = RunReader(Path(sys.argv[1]))

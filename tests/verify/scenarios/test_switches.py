@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.experiments.rerun import Form, missed, rerun_launch
+from perftui.experiments.rerun import Arrival, Form, missed, overrides, rerun_launch
 from perftui.facts.fact import Facts
-from perftui.facts.overrides import Arrival, overrides
 from perftui.fixes.fix import option
 from perftui.fixes.switches import ANOMALY, DETERMINISTIC, ONEDNN, THREADS
 from perftui.run.manifest import Override

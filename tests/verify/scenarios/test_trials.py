@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from perftui.experiments.comparison import Verdict, compare
-from perftui.experiments.rerun import Form, missed, rerun_launch
+from perftui.experiments.rerun import Arrival, Form, missed, overrides, rerun_launch
 from perftui.facts.fact import Facts
-from perftui.facts.overrides import Arrival, overrides
 from perftui.facts.settings import settings
 from perftui.facts.step.steps import step_count
 from perftui.fixes.fix import option

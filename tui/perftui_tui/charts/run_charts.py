@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.analysis.memory import Category
-from perftui.facts.gpu.device_phases import DEVICE_COLUMNS, DEVICE_PHASES, timed_steps
 from perftui.facts.gpu.memory import gpu_memory
+from perftui.facts.step.steps import DEVICE_COLUMNS, DEVICE_PHASES, timed_steps
 from perftui.run.columns import phase_name
 from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.look.format import per_second, percent, rate

@@ -133,7 +133,7 @@ def _special(path: Path, special: Kind, *, as_json: bool, redact: bool) -> str:
 def _report(
     target: Target, measured: KernelMetrics | None, top: int | None, scheduler: str
 ) -> Report:
-    from perftui.facts.ranks.read_on_cluster import ClusterError
+    from perftui.facts.ranks.parallel_reading import ClusterError
     from perftui.report.report import make_report
     from perftui.report.subject import SubjectError, load_subject, paths_of, read_beside
 

@@ -65,7 +65,7 @@ def help_rows(screen: str) -> list[Row]:
 
 def missing_rows(screen: str, snapshot: Snapshot | None) -> list[Row | Prose]:
     """What the Overview cannot show of the machine of the run, and why; nothing elsewhere."""
-    from perftui.facts.gpu.own_gpus import not_sampled
+    from perftui.facts.gpu.cards import not_sampled
 
     missing = snapshot.ask(not_sampled) if snapshot is not None and screen == "overview" else None
     if not missing:

@@ -33,7 +33,7 @@ AS_BUSY = 10.0
 
 def gpu(snapshot: Snapshot) -> Meter:
     """The GPU that the training uses: of several, the busiest."""
-    from perftui.facts.gpu.own_gpus import own_gpus
+    from perftui.facts.gpu.cards import own_gpus
 
     table = table_of(snapshot)
     found = gpus(table)
@@ -117,7 +117,7 @@ def _allocator(snapshot: Snapshot) -> list[str]:
 
 def _why_unknown(snapshot: Snapshot, prefix: str) -> str:
     """Why it is not known how busy the training's own GPU is, with what else is known of it."""
-    from perftui.facts.gpu.own_gpus import not_sampled
+    from perftui.facts.gpu.cards import not_sampled
 
     reasons = snapshot.ask(not_sampled) or {}
     reason = printable(reasons.get(f"{prefix}.utilization", "no answer yet"))

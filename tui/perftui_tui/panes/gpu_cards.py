@@ -19,7 +19,7 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import STOPPED, gpus, latest, mean, samples, series, table_of
 
 if TYPE_CHECKING:
-    from perftui.facts.gpu.own_gpus import GpuProcess, OwnCeilings
+    from perftui.facts.gpu.cards import GpuProcess, OwnCeilings
     from perftui.run.table import Table
 
 HOT = 83.0
@@ -188,7 +188,7 @@ def _known(table: Table | None) -> list[str]:
 
 def _own_first(snapshot: Snapshot, table: Table, prefixes: Sequence[str]) -> list[str]:
     """Those that the run uses first, or where that is not known that hold memory of it."""
-    from perftui.facts.gpu.own_gpus import own_gpus
+    from perftui.facts.gpu.cards import own_gpus
 
     own = snapshot.ask(own_gpus) or ()
 
@@ -221,7 +221,7 @@ def _columns(
 ) -> tuple[list[list[Figure]], list[int], int]:
     """Figures of all cards, their widths, and how many fit: beside what was measured on this
     machine, unless a figure had to go for that."""
-    from perftui.facts.gpu.own_gpus import gpu_processes
+    from perftui.facts.gpu.cards import gpu_processes
 
     def of(known: OwnCeilings | None) -> tuple[list[list[Figure]], list[int], int]:
         cards = [Card(table, prefix, known, others.get(prefix, ())) for prefix in prefixes]

@@ -25,7 +25,7 @@ from perftui_tui.reading.telemetry import (
 )
 
 if TYPE_CHECKING:
-    from perftui.facts.gpu.own_gpus import OwnCeilings
+    from perftui.facts.gpu.cards import OwnCeilings
     from perftui.run.table import Table
 
 FULL = 95.0
@@ -80,7 +80,7 @@ def ceilings(snapshot: Snapshot) -> OwnCeilings | None:
     """
     if not snapshot.is_judged:
         return None
-    from perftui.facts.gpu.own_gpus import own_ceilings
+    from perftui.facts.gpu.cards import own_ceilings
 
     return snapshot.ask(own_ceilings)
 

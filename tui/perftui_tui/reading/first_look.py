@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from perftui.facts.fact import Facts
-from perftui.facts.step.step_breakdown import run_breakdown
-from perftui.facts.step.steps import step_breakdown, step_count, step_kind
+from perftui.facts.step.steps import run_breakdown, step_breakdown, step_count, step_kind
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.run.table import Table
 from perftui_tui.reading.snapshot import Snapshot, phase_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perftui.facts.memory_over_time import memory_over_time
+from perftui.facts.counters import memory_over_time
 from perftui.trace.model import NONE
 
 if TYPE_CHECKING:

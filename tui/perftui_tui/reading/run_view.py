@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.experiments.journal import Proof, read_proof
+from perftui.facts.counters import memory_over_time
 from perftui.facts.cpu.machine import busy_host
+from perftui.facts.data_loader.batch_place import loader_lines
 from perftui.facts.data_loader.loader import training_loader
-from perftui.facts.data_loader.worker_lines import loader_lines
 from perftui.facts.fact import Fact, Facts
 from perftui.facts.gpu.gaps import gap_lines
+from perftui.facts.gpu.host_waits import syncs
 from perftui.facts.gpu.memory import gpu_memory
-from perftui.facts.gpu.sync_calls import syncs
-from perftui.facts.memory_over_time import memory_over_time
 from perftui.facts.notes import problems as problems_of
 from perftui.facts.ranks.rank_table import rank_table
 from perftui.facts.source.lines import main_thread, window_thread

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from perftui.run.columns import phase_name
 
 if TYPE_CHECKING:
-    from perftui.facts.step.step_breakdown import StepBreakdown
+    from perftui.facts.step.steps import StepBreakdown
     from perftui.facts.step.trace_steps import TraceSteps
 
 

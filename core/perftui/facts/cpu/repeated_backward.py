@@ -11,8 +11,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD
-from perftui.facts.cpu.model_passes import KEEPS_GRADIENT, NODE
-from perftui.facts.cpu.operators import Operators, Work, operators, work_of
+from perftui.facts.cpu.operators import KEEPS_GRADIENT, NODE, Operators, Work, operators, work_of
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import NONE, Int64, Mask, TraceError

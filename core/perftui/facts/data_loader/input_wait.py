@@ -1,4 +1,4 @@
-"""The data loader wait of a step, from the best evidence there is."""
+"""The data loader wait of a step, how such waits recur, and what a step takes without workers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.model import GapCause, TraceAnalysis
+from perftui.facts.cpu.machine import busy_host
 from perftui.facts.data_loader.loader import training_loader
+from perftui.facts.data_loader.loader_work import loader_work
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
 from perftui.facts.gpu.gpu import has_gpu
-from perftui.facts.step.step_breakdown import StepBreakdown
-from perftui.facts.step.steps import FEWEST_STEPS, TRAIN, activity, steady_step, step_kind
+from perftui.facts.step.steps import (
+    FEWEST_STEPS,
+    TRAIN,
+    StepBreakdown,
+    activity,
+    median,
+    micro_batches,
+    steady_rows,
+    steady_step,
+    step_kind,
+)
 from perftui.facts.step.trace_steps import trace_steps
 
 _MAIN_THREAD = "_SingleProcessDataLoaderIter"
@@ -91,3 +103,102 @@ def _iterators(analysis: TraceAnalysis) -> set[str]:
         if steps.on_host.holds(trace.start[rows]).any():
             found.add(which)
     return found
+
+
+FEWEST = 20
+"""Steps below which no pattern is read into them."""
+
+LONG = 0.5
+"""Share of the mean wait: what is longer is one of the waits that come now and then."""
+
+REGULAR = 0.4
+"""Standard deviation of the steps from one long wait to the next, over their mean."""
+
+
+@dataclass(frozen=True)
+class WaitPattern:
+    """How waits for the data loader recur, in the steady steps that are still kept."""
+
+    mean: float
+    p50: float
+    p95: float
+    """Waits, ns."""
+    every: float
+    """Steps from one long wait to the next, in the mean."""
+    is_regular: bool
+    """Whether those are about equally many each time."""
+    at_epochs: float
+    """Share of all waiting, beyond the usual step's, in steps that begin an epoch, 0 to 1."""
+    epochs: int
+    """How many of the steps begin one."""
+
+    @property
+    def is_bursty(self) -> bool:
+        """Whether few steps wait long and most hardly at all."""
+        return self.p95 >= 4 * self.p50 and self.p50 < LONG * self.mean
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether nearly all waiting is in fewer than one step of twenty."""
+        return self.p95 < LONG * self.mean
+
+
+@fact
+def wait_pattern(facts: Facts) -> WaitPattern | None:
+    """The pattern; None where too few steps were recorded."""
+    rows = steady_rows(facts)
+    if "input_wait" not in rows or len(rows) < FEWEST:
+        return None
+    waits = rows["input_wait"].astype(np.float64)
+    mean, p50 = float(waits.mean()), median(waits)
+    long = np.flatnonzero(waits > LONG * mean)
+    between = np.diff(long)
+    every = float(between.mean()) if len(between) else float(len(rows))
+    begins = rows["loader_start"] > 0 if "loader_start" in rows else np.zeros(len(rows), bool)
+    beyond = np.maximum(waits - p50, 0)
+    return WaitPattern(
+        mean,
+        p50,
+        float(np.sort(waits)[int(0.95 * (len(waits) - 1))]),
+        every,
+        len(between) > 2 and float(between.std()) <= REGULAR * every,
+        float(beyond[begins].sum() / beyond.sum()) if beyond.any() else 0.0,
+        int(begins.sum()),
+    )
+
+
+LEAST_GAIN = 1.2
+"""Times as fast as with workers, from which on none are worth a word: what batches take to make is
+measured beside the training, and is an estimate of what they would take within it."""
+
+_OF_WORKERS = ("input_wait", "loader_start")
+
+
+@fact
+def step_without_workers(facts: Facts) -> int | None:
+    """Mean step, ns, with each batch made by the training thread as fast as workers make it; None
+    without workers, and where what they take is not known.
+
+    Raises:
+        UnknownError: there are too few steps.
+    """
+    step, made, feeds = steady_step(facts), loader_work(facts), training_loader(facts)
+    if made is None or feeds is None or not feeds.num_workers or not made.workers:
+        return None
+    batches = max(micro_batches(facts) or 1, 1)
+    left = step.mean - sum(step.part(name) for name in _OF_WORKERS)
+    return left + batches * (made.fetch + made.collate)
+
+
+def better_without_workers(facts: Facts, otherwise: int | None = None) -> str:
+    """``; without workers (num_workers=0) a step would take about 0.9 ms``, where that is shorter
+    than the mean step, or than ``otherwise`` in ns; else empty.
+
+    Where other programs take the cores, workers may be late for that alone.
+    """
+    step, then = steady_step.or_none(facts), step_without_workers.or_none(facts)
+    if step is None or then is None or busy_host(facts):
+        return ""
+    if (step.mean if otherwise is None else otherwise) < LEAST_GAIN * then:
+        return ""
+    return f"; without workers (num_workers=0) a step would take about {fmt.duration(then)}"

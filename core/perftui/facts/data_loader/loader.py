@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 
 from perftui import format as fmt
-from perftui.facts.events import notes_of
 from perftui.facts.fact import Facts, fact
+from perftui.facts.journal_rows import notes_of
 from perftui.facts.settings import fields_of
 from perftui.facts.step.steps import step_kind
+from perftui.run.worker_curve import WorkerCurve, read_worker_curve
 
 PREFETCH_FACTOR = 2
 """What PyTorch takes for a ``DataLoader`` with workers where the script does not say."""
@@ -103,3 +104,9 @@ def training_loader(facts: Facts) -> LoaderFacts | None:
 
 def _call(data: Mapping[str, Any]) -> tuple[Any, Any]:
     return data.get("file"), data.get("line")
+
+
+@fact
+def measured_workers(facts: Facts) -> WorkerCurve | None:
+    """The curve that a trial measured; None where none has."""
+    return read_worker_curve(facts.run.root) if facts.run else None

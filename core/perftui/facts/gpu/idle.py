@@ -13,7 +13,7 @@ from perftui.facts.place import Place
 from perftui.facts.source.lines import LineShare, main_thread
 from perftui.facts.source.operator_lines import part_lines
 from perftui.facts.step.judged_step import judged_step
-from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.steps import StepBreakdown
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
 
 

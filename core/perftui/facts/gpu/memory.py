@@ -1,4 +1,4 @@
-"""GPU memory of a rank by step, as PyTorch's allocator counts it."""
+"""GPU memory of a rank by step, as PyTorch's allocator counts it, and the most that one held."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perftui.facts.fact import Facts, fact
-from perftui.facts.step.steady import Mask
+from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.journal_rows import samples
 from perftui.run.table import Table
 
 if TYPE_CHECKING:
-    from perftui.trace.model import Int64
+    from perftui.trace.model import Int64, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,3 +109,35 @@ def peak_reserved(facts: Facts) -> int | None:
     gone = facts.downsampled.of().of("reserved")
     peak = max(int(facts.steps["reserved"].max()), int(gone.highest))
     return peak if peak >= 0 else None
+
+
+@dataclass(frozen=True)
+class PeakMemory:
+    """Bytes, of the GPU of one rank or of all processes of the run on its machine."""
+
+    size: int
+    is_gpu: bool
+
+
+def _peak(table: Table, column: str, is_gpu: bool) -> PeakMemory | None:
+    if column not in table:
+        return None
+    values = np.asarray(table[column], dtype=np.float64)
+    known = values[np.isfinite(values) & (values > 0)]
+    return PeakMemory(int(known.max()), is_gpu) if len(known) else None
+
+
+@fact
+def peak_memory(facts: Facts) -> PeakMemory:
+    """What torch's allocator held at most; without a GPU the resident memory of the training and
+    its workers, a sum in which pages that processes share count in each.
+
+    Raises:
+        UnknownError: neither was recorded.
+    """
+    run, rank = facts.run, facts.rank
+    if run is not None and rank is not None:
+        of_gpu = _peak(facts.steps, "peak_allocated", is_gpu=True)
+        if found := of_gpu or _peak(samples(facts), "processes.rss", is_gpu=False):
+            return found
+    raise UnknownError("no memory was recorded")

@@ -12,11 +12,17 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
-from perftui.facts.fact import Facts, fact
+import numpy as np
+import numpy.typing as npt
+
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.gpu.memory import peak_reserved
-from perftui.facts.step.step_breakdown import StepBreakdown
-from perftui.facts.step.steps import step_breakdown, step_count
+from perftui.facts.ranks.collectives import MOST_RANKS
+from perftui.facts.step.steps import TRAIN, StepBreakdown, steady_rows, step_breakdown, step_count
+from perftui.run.columns import PHASES
+from perftui.run.table import Table
 
 STRAGGLER_WARNING = 0.05
 """By how much of a step one rank must be behind the others to be called slow: as for other waits
@@ -160,3 +166,132 @@ def _row_of_run(facts: Facts, host: str) -> RankRow:
 def some_ranks(ranks: Sequence[int]) -> str:
     """The first few of them, as words of a sentence."""
     return ", ".join(map(str, ranks[:8])) + (" ..." if len(ranks) > 8 else "")
+
+
+Ratios = npt.NDArray[np.float64]
+
+NEWEST = 16384
+"""Steps that are shown, at most: some 80 a column of a wide terminal."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepGrid:
+    """A row for each of ``ranks``, a column for each training step from number ``first`` on."""
+
+    ranks: tuple[int, ...]
+    first: int
+    ratios: Ratios
+    """Time of the step without waiting over the median of all; NaN where it was not recorded."""
+    usual: int
+    """That median, ns."""
+
+    def binned(self, columns: int) -> Ratios:
+        """The newest steps in at most so many columns, each the longest of as many steps."""
+        steps = self.ratios.shape[1]
+        size = -(-steps // max(columns, 1))
+        missing = -steps % size
+        padded = np.pad(self.ratios, ((0, 0), (missing, 0)), constant_values=np.nan)
+        bins = padded.reshape(len(self.ranks), -1, size)
+        longest: Ratios = np.where(np.isnan(bins), -np.inf, bins).max(axis=2)
+        return np.where(np.isneginf(longest), np.nan, longest)
+
+
+@fact
+def step_grid(facts: Facts) -> StepGrid | None:
+    """The newest training steps of all ranks; None for one rank, and before any steps. They are
+    aligned by their numbers: the clocks of hosts differ."""
+    run = facts.run
+    places = sorted({one.place for one in run.ranks}) if run is not None else []
+    tables = {place: facts.of_rank(place).steps for place in places}
+    own = {place: found for place, table in tables.items() if len((found := _own(table))[0])}
+    if len(own) < 2:
+        return None
+    last = max(int(index[-1]) for index, _ in own.values())
+    first = max(min(int(index[0]) for index, _ in own.values()), last - NEWEST + 1)
+    ratios = np.full((len(own), last - first + 1), np.nan)
+    for line, (index, times) in zip(ratios, own.values(), strict=True):
+        recent = index >= first
+        line[index[recent] - first] = times[recent]
+    usual = float(np.nanmedian(ratios))
+    if usual <= 0:
+        return None
+    return StepGrid(tuple(own), first, ratios / usual, round(usual))
+
+
+def _own(steps: Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Numbers of the training steps, and their times without waiting."""
+    if not len(steps):
+        return np.zeros(0, np.int64), np.zeros(0)
+    rows = steps.where(steps["kind"] == TRAIN)
+    return rows["index"], (rows["duration"] - rows[WAITS_IN]).astype(np.float64)
+
+
+FEWEST_STEPS = 20
+"""Steps common to all ranks, from which it is reported how often each rank comes last."""
+
+OWN_PARTS = tuple(phase for phase in PHASES if phase != WAITS_IN)
+"""Phases in which a rank waits for no other."""
+
+
+@dataclass(frozen=True)
+class LateRanks:
+    """Steps that several ranks have made together; times in ns of the mean one."""
+
+    steps: int
+    ranks: int
+    lost: int
+    """By how much the own time of whoever is last exceeds that of the rank that is slowest on the
+    whole: what a step would be shorter if each rank took its mean every time."""
+    often: int
+    """The rank that is last most often."""
+    often_share: float
+    """Share of the steps in which it is."""
+    part: str
+    """The phase that is longer by most on whoever is last."""
+    part_lag: int
+    apart: int
+    """By how much the same step differs in length from rank to rank, in the median: little where
+    they wait for each other."""
+
+
+@fact
+def late_ranks(facts: Facts) -> LateRanks:
+    """By the steady steps that all ranks still keep.
+
+    Raises:
+        NotApplicableError: one process trains.
+        UnknownError: too few of their steps can be laid side by side.
+    """
+    run = facts.run
+    places = sorted({one.place for one in run.ranks})[:MOST_RANKS] if run else []
+    if run is None or run.world < 2 or len(places) < 2:
+        raise NotApplicableError
+    tables = [steady_rows(facts.of_rank(place)) for place in places]
+    if not all(len(table) for table in tables):
+        raise UnknownError("not all ranks have steady steps")
+    common = reduce(np.intersect1d, (table["index"] for table in tables))
+    if len(common) < FEWEST_STEPS:
+        raise UnknownError(f"{len(common)} of {FEWEST_STEPS} steps of all ranks so far")
+    # Steps by rows, ranks by columns.
+    picked = [table.where(np.isin(table["index"], common)) for table in tables]
+    durations = np.stack([table["duration"] for table in picked], axis=1)
+    parts = {part: np.stack([table[part] for table in picked], axis=1) for part in OWN_PARTS}
+    own = sum(parts.values(), np.zeros_like(durations))
+    last = own.argmax(axis=1)
+    at = np.arange(len(common))
+    counts = np.bincount(last, minlength=len(places))
+    lags = {
+        part: float((times[at, last] - np.median(times, axis=1)).mean())
+        for part, times in parts.items()
+    }
+    part = max(lags, key=lambda name: lags[name])
+    return LateRanks(
+        steps=len(common),
+        ranks=len(places),
+        lost=max(round(float(own.max(axis=1).mean() - own.mean(axis=0).max())), 0),
+        often=places[int(counts.argmax())],
+        often_share=float(counts.max()) / len(common),
+        part=part,
+        part_lag=max(round(lags[part]), 0),
+        apart=int(np.median(durations.max(axis=1) - durations.min(axis=1))),
+    )

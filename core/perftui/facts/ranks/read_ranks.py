@@ -7,9 +7,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from perftui.facts.fact import RankPaths
-from perftui.facts.ranks.read_one import ReadRank, read_one
+from perftui.facts.ranks.traced_ranks import TracedRank, tried
 from perftui.telemetry.limits import usable_cores, usable_memory
-from perftui.trace.remote import remote_of
+from perftui.trace.remote import RemoteFile, remote_of
+
+ReadRank = tuple[int, TracedRank | str]
+"""A rank with what its trace holds, or with why that is left out."""
+
+
+def read_one(
+    place: Path | RemoteFile, rank: int, stopped: Callable[[], bool] | None = None
+) -> ReadRank:
+    """The rank whose trace is at ``place``, or why it is left out.
+
+    Raises:
+        LoadCancelled: ``stopped`` returned true.
+    """
+    return rank, tried(place, rank, stopped)
+
 
 WORTH_PROCESSES = 100 << 20
 """Bytes of text in all from which on processes pay: a fifth of that is read in the second that one
@@ -43,13 +58,13 @@ def read_ranks(
     """
     jobs = [(rank, remote_of(path) or path) for rank, path in paths]
     if scheduler:
-        from perftui.facts.ranks.read_on_cluster import read_on_cluster
+        from perftui.facts.ranks.parallel_reading import read_on_cluster
 
         return read_on_cluster(jobs, scheduler, stopped)
     processes = processes_for([_text_size(path) for _, path in paths])
     if processes < 2:
         return (read_one(place, rank, stopped) for rank, place in jobs)
-    from perftui.facts.ranks.read_in_processes import read_in_processes
+    from perftui.facts.ranks.parallel_reading import read_in_processes
 
     return read_in_processes(jobs, processes, stopped)
 

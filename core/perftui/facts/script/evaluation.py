@@ -9,8 +9,8 @@ import numpy as np
 from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, NotApplicableError, fact
 from perftui.facts.source.lines import LinesByTime, lines_by_time, stack_samples
-from perftui.facts.source.moments import moments_of
-from perftui.facts.source.source_search import matching_line
+from perftui.facts.source.source_calls import matching_line
+from perftui.facts.source.stack_profile import moments_of
 from perftui.facts.step.steps import EVAL, TRAIN, count_of, step_kind
 from perftui.facts.step.uneven_steps import EVALUATING, slow_steps
 from perftui.run.columns import FORWARD

@@ -35,11 +35,9 @@ from perftui.facts.source.lines import (
     stack_samples,
     steady_held,
 )
-from perftui.facts.source.moments import is_of_collectives
-from perftui.facts.source.source_calls import call_of
-from perftui.facts.source.source_search import in_own_files, own_files
+from perftui.facts.source.source_calls import call_of, in_own_files, own_files
+from perftui.facts.source.stack_profile import is_of_collectives
 from perftui.facts.step.judged_step import PYTHON_IN, STAGES, judged_step
-from perftui.facts.step.steady import Mask
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.columns import BACKWARD as BACKWARD_SAMPLE
 from perftui.run.columns import FORWARD, OPTIMIZER
@@ -47,7 +45,7 @@ from perftui.run.columns import STAGES as SAMPLED_STAGES
 from perftui.run.table import Table
 from perftui.script.program import tree_of
 from perftui.script.training import trained_variables
-from perftui.trace.model import NONE, PYTHON, Int64, Trace
+from perftui.trace.model import NONE, PYTHON, Int64, Mask, Trace
 from perftui.trace.text import printable
 
 MOMENTS = 250

@@ -1,15 +1,220 @@
-"""The steps that a judgement rests on: which they are, how long they take, what they wait for."""
+"""The steps that a judgement rests on: which they are, how long they take, where that time goes.
+
+Warm-up and what profiling disturbed are left out. Means are whole nanoseconds, whose parts sum to
+them exactly."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
+from perftui import format as fmt
 from perftui.facts.fact import Facts, UnknownError, fact
-from perftui.facts.step.steady import Mask, steady
-from perftui.facts.step.step_breakdown import StepBreakdown, run_breakdown
-from perftui.run.aggregates import Group, Weighed
+from perftui.facts.rounding import whole_quotients
+from perftui.run.aggregates import (
+    NO_AGGREGATES,
+    Aggregates,
+    Group,
+    Weighed,
+    after_disturbance,
+    consistent_rows,
+)
+from perftui.run.columns import PHASES
 from perftui.run.manifest import Status
 from perftui.run.table import Table
+
+if TYPE_CHECKING:
+    from perftui.analysis.model import StepParts
+    from perftui.trace.model import Int64, Mask
+
+LONGEST_WARM_UP = 100
+"""A change later than this many steps is a change of the training, not its warm-up."""
+
+REFERENCE_STEPS = 1000
+"""How many steps after the longest warm-up show what is usual."""
+
+BAND = 1.25
+"""A step within this factor of the usual one is usual, however quiet the rest are. Kernel
+autotuning, compilation, allocator growth and worker start each cost a multiple of a step."""
+
+BAND_DEVIATIONS = 4.0
+"""Noisy steps widen the band to this many robust deviations (1.4826 times the median absolute
+deviation, which is the standard deviation where the noise is normal)."""
+
+
+def steady(steps: Table, kind: str = "train") -> Mask:
+    """Mask over the rows of ``steps`` (``STEP_COLUMNS``): those of ``kind`` after the warm-up.
+
+    Steps of another kind, profiled steps and the step after a profiled one (it pays for saving the
+    window) are left out. One step alone is never steady: nothing distinguishes it from warm-up.
+    """
+    if not len(steps):
+        return np.zeros(0, dtype=np.bool_)
+    undisturbed = (steps["kind"] == kind) & ~after_disturbance(steps["profiled"])
+    rows = np.flatnonzero(undisturbed)
+    mask = np.zeros(len(steps), dtype=np.bool_)
+    mask[rows[warm_up_length(steps["duration"][rows]) :]] = True
+    return mask
+
+
+def warm_up_length(durations: npt.NDArray[np.int64]) -> int:
+    """How many of the first ``durations`` (ns) are warm-up.
+
+    The maximum-likelihood change point between a run where most steps are unusual and one
+    where most are usual: the prefix in which unusual steps exceed usual ones by the most, the
+    shortest where several do. Usual is what lies in a band around the median of later steps, on a
+    logarithmic scale, so that slow starts and starts from a full queue are found alike, and a lone
+    slow step in the middle is not taken for a start.
+    """
+    count = len(durations)
+    if count <= 1:
+        return count
+    longest = min(count // 2, LONGEST_WARM_UP)
+    scale = np.log(np.maximum(durations[: longest + REFERENCE_STEPS], 1).astype(np.float64))
+    reference = scale[longest:]
+    usual = median(reference)
+    deviation = 1.4826 * median(np.abs(reference - usual))
+    band = max(np.log(BAND), BAND_DEVIATIONS * deviation)
+    unusual = np.where(np.abs(scale[:longest] - usual) > band, 1, -1)
+    excess = np.concatenate(([0], np.cumsum(unusual)))
+    return int(np.argmax(excess))
+
+
+def median(values: npt.NDArray[Any]) -> float:
+    """The median of ``values``, of which there is at least one; what ``np.median`` returns.
+
+    The first call of that imports ``numpy.ma``, which takes longer than to read and judge a run of
+    some hundred steps.
+    """
+    ordered = np.sort(values)
+    middle = len(ordered) // 2
+    return float((ordered[~middle] + ordered[middle]) / 2)
+
+
+def usual_distance(indices: Int64) -> int:
+    """The usual distance of ``indices``, if all are about that far from each other; else 0."""
+    if len(indices) < 3:
+        return 0
+    apart = np.diff(indices)
+    usual = round(median(apart))
+    return usual if np.abs(apart - usual).max() <= max(1, usual // 10) else 0
+
+
+@dataclass(frozen=True)
+class StepBreakdown:
+    """The mean of ``count`` steps, split into exclusive parts; all times in ns.
+
+    ``parts`` are in drawing order and sum to ``mean`` exactly: the phases of ``PHASES`` for a run,
+    the parts of ``StepParts`` for a trace. The quantiles are durations of real steps (nearest
+    rank); for a run so long that its journal is downsampled they are within 0.4 %.
+    """
+
+    count: int
+    """0 for a trace without known steps: the breakdown is then that of the whole trace."""
+    mean: int
+    parts: tuple[tuple[str, int], ...]
+    p5: int
+    p50: int
+    p95: int
+    usual: int
+    """Mean of the steps without the fastest and the slowest tenth of them: a few extreme steps do
+    not move it, and waits that come every few steps are part of it, which a median leaves out."""
+    inconsistent: int = 0
+    """Steps left out because their recorded phases do not sum to their duration."""
+    of_run: bool = True
+    """Measured in the training thread of a run, else read from a trace."""
+
+    def part(self, name: str) -> int:
+        """Mean time in the part ``name``, 0 where there is no such part."""
+        return dict(self.parts).get(name, 0)
+
+    def part_of(self, ns: int) -> str:
+        """``21 ms of each 35 ms step (60 %)``, or of what a trace without steps has recorded."""
+        describe = fmt.part_of_step if self.of_run or self.count else fmt.part_of_trace
+        return describe(ns, self.mean)
+
+    @property
+    def steps_per_second(self) -> float:
+        """Throughput."""
+        return 1e9 / self.mean if self.mean else 0.0
+
+
+def run_breakdown(
+    steps: Table, mask: Mask, downsampled: Aggregates = NO_AGGREGATES, kind: str = "train"
+) -> StepBreakdown | None:
+    """The breakdown over the rows of ``steps`` that ``mask`` selects; None where none is usable.
+
+    The undisturbed steps of ``kind`` in ``downsampled``, no longer kept as rows, are part of
+    it: the mean and its parts stay exact, quantiles take a step for the mean of those within 0.4 %.
+    """
+    chosen = steps.where(mask)
+    kept = downsampled.steady(kind, consistent=True)
+    whole = consistent_rows(chosen) if len(chosen) else np.zeros(0, dtype=np.bool_)
+    usable = chosen.where(whole)
+    count = len(usable) + kept.rows
+    if not count:
+        return None
+    totals = [int(usable[phase].sum()) if len(usable) else 0 for phase in PHASES]
+    totals = [
+        total + int(kept.of(phase).total) for total, phase in zip(totals, PHASES, strict=True)
+    ]
+    durations = usable["duration"] if len(usable) else np.zeros(0, dtype=np.int64)
+    left_out = len(chosen) - len(usable) + downsampled.steady(kind, consistent=False).rows
+    spread = Weighed(durations, kept.histogram("duration"))
+    return _breakdown(count, PHASES, totals, spread, inconsistent=left_out)
+
+
+def trace_breakdown(steps: Sequence[StepParts], *, marked: bool) -> StepBreakdown | None:
+    """The breakdown over ``steps`` of a trace; None where they take no time.
+
+    If its steps are not known (``marked`` is false), they are one entry, the whole trace.
+    """
+    sums: dict[str, int] = {}
+    for name, time in (part for each in steps for part in each.parts):
+        sums[name] = sums.get(name, 0) + time
+    names, totals = list(sums), list(sums.values())
+    if not sum(totals) // max(len(steps), 1):
+        return None
+    spread = Weighed(np.array([each.step.duration for each in steps], dtype=np.int64))
+    found = _breakdown(len(steps), names, totals, spread, of_run=False)
+    return found if marked else replace(found, count=0)
+
+
+def _breakdown(
+    count: int,
+    names: Sequence[str],
+    totals: Sequence[int],
+    spread: Weighed,
+    *,
+    inconsistent: int = 0,
+    of_run: bool = True,
+) -> StepBreakdown:
+    mean, parts = exact_means(totals, count)
+    p5, p50, p95 = (spread.nearest_rank(percent) for percent in (5, 50, 95))
+    return StepBreakdown(
+        count,
+        mean,
+        tuple(zip(names, parts, strict=True)),
+        p5,
+        p50,
+        p95,
+        usual=spread.trimmed_mean(10),
+        inconsistent=inconsistent,
+        of_run=of_run,
+    )
+
+
+def exact_means(totals: Sequence[int], count: int) -> tuple[int, list[int]]:
+    """The mean of the sum of ``totals`` over ``count`` (rounded down), and whole parts of it.
+
+    Parts are the means of each total, off by less than one; together they are the mean.
+    """
+    return sum(totals) // count, whole_quotients(totals, count)
+
 
 FEWEST_STEPS = 2
 """Fewest steady steps for a warning: one step alone may be anything. A trace that marks but one is
@@ -167,3 +372,66 @@ def whole_training(facts: Facts) -> int | None:
         return None
     count = len(steps) + facts.downsampled.of().rows
     return step_count(facts) if int(steps["index"][-1]) + 1 == count else None
+
+
+@dataclass(frozen=True)
+class OtherSteps:
+    """How many there are, their time and the time of all steps, ns."""
+
+    count: int
+    time: int
+    whole: int
+
+    @property
+    def share(self) -> float:
+        """Share of these steps in the time of all, 0 to 1."""
+        return self.time / self.whole if self.whole else 0.0
+
+
+@fact
+def other_steps(facts: Facts) -> OtherSteps | None:
+    """Steps of other kinds than the judged ones; None before the first step."""
+    steps, downsampled, kind = facts.steps, facts.downsampled, step_kind(facts)
+    if not len(steps):
+        return None
+    judged = int(steps["duration"][steps["kind"] == kind].sum())
+    judged += int(downsampled.of(kind).of("duration").total)
+    whole = int(steps["duration"].sum()) + int(downsampled.of().of("duration").total)
+    count = len(steps) + downsampled.of().rows - count_of(kind, facts)
+    return OtherSteps(count, whole - judged, whole)
+
+
+DEVICE_PHASES = ("forward", "backward", "optimizer")
+DEVICE_COLUMNS = tuple(f"device_{phase}" for phase in DEVICE_PHASES)
+"""Theirs in ``STEP_COLUMNS``."""
+
+
+@dataclass(frozen=True)
+class DeviceShare:
+    """Means of ``count`` steps, in ns: the few that were timed.
+
+    Each is from when the GPU came to the phase until it had done its work, idle time in between
+    included. They do not sum to the step: the GPU may be some steps behind.
+    """
+
+    count: int
+    parts: tuple[tuple[str, int], ...]
+
+
+def timed_steps(steps: Table) -> Table | None:
+    """The rows of ``steps`` (``STEP_COLUMNS``) that were timed; None where none was."""
+    if not len(steps) or not all(column in steps for column in DEVICE_COLUMNS):
+        return None
+    timed = steps.where(steps[DEVICE_COLUMNS[0]] >= 0)
+    return timed if len(timed) else None
+
+
+@fact
+def device_phases(facts: Facts) -> DeviceShare | None:
+    """The share over the rank's steady steps; None where none was timed."""
+    timed = timed_steps(steady_rows(facts))
+    if timed is None:
+        return None
+    count = len(timed)
+    means = [int(timed[column].sum()) // count for column in DEVICE_COLUMNS]
+    return DeviceShare(count, tuple(zip(DEVICE_PHASES, means, strict=True)))

@@ -1,7 +1,10 @@
-"""The steady steps of a trace, and their mean."""
+"""The steady steps of a trace, their mean, and whether the trace holds what the device did in them.
+
+What is missing looks like idle time."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,15 +12,16 @@ from functools import cached_property
 import numpy as np
 
 from perftui.analysis import kinds
+from perftui.analysis.gpu_idle.causes import capturing
 from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
+from perftui.analysis.ops.calls import link
 from perftui.analysis.steps import NEXT_TO_NOTHING, OPTIMIZER, held_by
-from perftui.facts.fact import trace_fact
-from perftui.facts.step.steady import Mask, warm_up_length
-from perftui.facts.step.step_breakdown import StepBreakdown, trace_breakdown
-from perftui.trace.model import Trace
+from perftui.facts.fact import UnknownError, trace_fact
+from perftui.facts.step.steps import StepBreakdown, trace_breakdown, warm_up_length
+from perftui.trace.model import NONE, ON_DEVICE, Int64, Mask, Trace
 
 MOST_ROWS = 100_000
 """Operators, or kernels, that are looked at one by one. A first poll of a million operators takes
@@ -156,3 +160,150 @@ def _covered(steps: Sequence[Step]) -> Intervals:
     start = np.array([step.start for step in steps], dtype=np.int64)
     end = np.array([step.end for step in steps], dtype=np.int64)
     return union(start, end)
+
+
+INCOMPLETE = 0.05
+"""Share of missing work from which on idle time is not judged."""
+
+FEW = 0.10
+"""Share of launches without kernels up to which idle time of a device that works is judged."""
+
+BUSY = 0.5
+"""Share of the judged time from which on a device works: far more is there than is missing."""
+
+FEWEST_AHEAD = 1_000_000
+"""ns from which on a device that begins so long after the first launch did something else first,
+which the trace does not hold."""
+
+_LAUNCH = re.compile(r"(cuda|hip|cu)\w*(LaunchKernel|Launch\w+Kernel|GraphLaunch)|urEnqueueKernel")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Work of the device that a trace lacks."""
+
+    launches: int
+    """Launches of kernels and graphs that should have left something."""
+    lost: int
+    """Launches of which nothing ran."""
+    first: int
+    """Lost launches before the first kernel of any launch."""
+    ahead: int
+    """ns at the beginning in which work was queued on a device that the trace shows idle."""
+    ahead_share: float
+    """Share of ``ahead`` in the judged time, 0 to 1."""
+    busy: float
+    """Share of the judged time in which the device is busy all the same, 0 to 1."""
+
+    @property
+    def share(self) -> float:
+        """How much is missing, 0 to 1: of the launches, or of the time."""
+        return max(self.lost / max(self.launches, 1), self.ahead_share)
+
+    @property
+    def is_little(self) -> bool:
+        """Whether idle time is to be believed."""
+        few = FEW if self.busy >= BUSY else INCOMPLETE
+        return self.ahead_share < INCOMPLETE and self.lost < few * max(self.launches, 1)
+
+    @property
+    def only_ahead(self) -> bool:
+        """Whether the beginning is all that is missing: what follows is to be believed."""
+        return self.lost < INCOMPLETE * max(self.launches, 1) and self.ahead > 0
+
+
+@trace_fact
+def missing(analysis: TraceAnalysis) -> Missing:
+    """What the trace lacks."""
+    trace = analysis.trace
+    rows = _launches(trace)
+    has_run = _has_run(trace, rows)
+    start = trace.start[rows]
+    first = int(np.count_nonzero(start < start[has_run].min())) if has_run.any() else len(rows)
+    ahead, steps = 0, trace_steps(analysis)
+    for gap in analysis.gaps:
+        at_begin = gap.previous_row == NONE and gap.cause is GapCause.QUEUED
+        if at_begin and gap.duration >= FEWEST_AHEAD and steps and steps.step_at(gap.end - 1):
+            ahead = max(ahead, gap.duration)
+    total = max(steps.step_ns * max(steps.steps, 1), 1) if steps else 1
+    lost = int(np.count_nonzero(~has_run))
+    return Missing(len(rows), lost, first, ahead, min(ahead / total, 1.0), _busy(steps))
+
+
+def _busy(steps: TraceSteps | None) -> float:
+    """Share of the judged time in which its device is not idle."""
+    if steps is None or not steps.has_gpu:
+        return 0.0
+    causes = set(GapCause)
+    return sum(ns for name, ns in steps.breakdown.parts if name not in causes) / steps.step_ns
+
+
+@trace_fact
+def complete(analysis: TraceAnalysis) -> TraceAnalysis:
+    """The trace, where its idle time is to be believed.
+
+    Raises:
+        UnknownError: too much of the device's work is missing.
+    """
+    found = missing(analysis)
+    if found.is_little:
+        return analysis
+    if found.lost / max(found.launches, 1) >= INCOMPLETE:
+        raise UnknownError(
+            f"{found.lost} of {found.launches} kernel launches have no kernel in the trace"
+        )
+    raise UnknownError("the trace lacks the device's activity at its beginning")
+
+
+def no_kernels(analysis: TraceAnalysis) -> str:
+    """Why a trace without kernels has none."""
+    launched = missing(analysis).launches
+    if launched:
+        return f"no GPU kernels in this trace, though it has {launched} launches of them"
+    if operator := unrecorded_gpu(analysis):
+        return f"no GPU kernels in this trace, though {operator} runs on a GPU: it was not recorded"
+    if drives_device(analysis) or kinds.launches(analysis.trace).any():
+        return "no GPU kernels in this trace, though it has calls or events of a device"
+    return "no GPU kernels in this trace: recorded with CPU activity only"
+
+
+@trace_fact
+def drives_device(analysis: TraceAnalysis) -> bool:
+    """Whether a device works in the trace, be it that its kernels are missing or called else."""
+    events = analysis.trace.in_category(*ON_DEVICE)
+    return bool(events.any()) or missing(analysis).launches > 0 or bool(unrecorded_gpu(analysis))
+
+
+@trace_fact
+def unrecorded_gpu(analysis: TraceAnalysis) -> str:
+    """An operator that runs on a GPU only, of a trace that holds nothing else of one: neither a
+    launch nor anything that it did; empty where there is none."""
+    trace = analysis.trace
+    if trace.in_category(*ON_DEVICE).any() or missing(analysis).launches:
+        return ""
+    rows = np.flatnonzero(kinds.only_on_gpu(trace))
+    return trace.name_of(int(rows[0])) if len(rows) else ""
+
+
+def _has_run(trace: Trace, rows: Int64) -> Mask:
+    """Which launches left something on the device: each has the id of its call."""
+    links = link(trace)
+    linked = np.zeros(len(trace) + 1, dtype=bool)
+    linked[links.launch] = True
+    found: Mask = linked[rows]
+    # Calls may share an id, as one of the runtime and one of the driver: links hold the first.
+    others = np.flatnonzero(~found)
+    if len(others):
+        ids = np.sort(trace.correlation[rows[others]])
+        ran = trace.correlation[links.activity]
+        at = np.minimum(np.searchsorted(ids, ran), len(ids) - 1)
+        found[others] = np.isin(trace.correlation[rows[others]], ids[at[ids[at] == ran]])
+    return found
+
+
+def _launches(trace: Trace) -> Int64:
+    """Rows of the launches that run something: those that a graph captures do not."""
+    calls = kinds.launches(trace)
+    rows = np.flatnonzero(calls & kinds.named(trace, _LAUNCH.match) & (trace.correlation != NONE))
+    captured = capturing(trace)
+    return rows[~captured.holds(trace.start[rows])] if len(captured) else rows

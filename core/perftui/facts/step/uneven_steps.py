@@ -1,21 +1,27 @@
-"""Steady steps that took much longer than the others, and what is different in them."""
+"""Steady steps that took much longer than the others, and steps that become longer in the course of
+a run: which part of them does, and at which line."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from perftui.analysis.intervals import union
+from perftui.analysis.steps import BACKWARD
 from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.journal_rows import samples
 from perftui.facts.script.pauses import compiling_within, gc_pauses_of, saves_within
-from perftui.facts.source.lines import LinesByTime
-from perftui.facts.source.moments import moments
-from perftui.facts.step.steady import Mask, median, usual_distance
-from perftui.facts.step.steps import MANY_STEPS, steady_rows
+from perftui.facts.source.lines import LinesByTime, LineShare
+from perftui.facts.source.source_calls import call_of, line_that_keeps_graph
+from perftui.facts.source.stack_profile import moments
+from perftui.facts.step.judged_step import STAGES
+from perftui.facts.step.steps import MANY_STEPS, median, steady_rows, steady_span, usual_distance
 from perftui.run.columns import COMPILE, PHASES, PROFILE, SAVE
 from perftui.run.table import Table
-from perftui.trace.model import Int64
+from perftui.trace.model import Int64, Mask
 
 TIMES_MEDIAN = 1.5
 """Times the median from which on a step is slow: nsys-ai and TraceML."""
@@ -176,3 +182,170 @@ def _cause(facts: Facts, slow: Table, excess: int) -> tuple[str, int, LinesByTim
         return cause, times[cause], found.lines(at_cause, held)
     # Of a sample only its first moment is certain: one that began in a usual step proves nothing.
     return cause, times[cause], found.lines(during.holds(found.time), held)
+
+
+BLOCKS = 10
+"""Equal parts of the run, each with a median: single steps scatter too much."""
+
+FEWEST_STEPS = 5 * BLOCKS
+"""Five a block: a median of fewer is as scattered as single steps."""
+
+MONOTONE = 0.6
+"""Kendall's tau of the blocks' medians, in order of time: by chance 1 run of 100 has as much."""
+
+ALONE = 2.0
+"""Times that a part grows as much as the rest of the step: on a machine that becomes busier all
+parts grow alike."""
+
+LEAST = 0.4
+"""Growth of a part that is most of the step, as a share, from which on it is the script's doing:
+where each step did the same, backward went from 19 of 34 ms to 25 of 40, as machines sway."""
+
+FAR = 2.0
+"""Growth of the whole step from which on no neighbour is the reason, whichever parts grow: programs
+that take half of the cores double what a step takes, and no more."""
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A straight line through medians of blocks."""
+
+    first: float
+    last: float
+    tau: float
+    """Kendall's, -1 to 1: 1 where each block is higher than those before."""
+
+    @property
+    def growth(self) -> float:
+        """Growth as a share of the first value, 0 to 1 and more."""
+        return (self.last - self.first) / self.first if self.first > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class GrowingSteps:
+    """Times in ns."""
+
+    step: Trend
+    phase: str
+    """The part that grows most."""
+    part: Trend
+    is_alone: bool
+    """Whether the others stay as they are; else the whole step grows."""
+    cost: int
+    """Mean of the steps above what the first ones took."""
+    line: LineShare | None
+    """The line at which more and more time is spent; where backward grows the only one that keeps
+    a graph for later steps, else the one that runs it. None if unknown."""
+    rss: Trend | None
+    """Memory of the processes, bytes, over the same time; None where it was not sampled."""
+
+
+def trend(values: npt.NDArray[np.number]) -> Trend:
+    """The trend of ``values``, at least ``BLOCKS`` of them: the slope is Theil's and Sen's."""
+    blocks = np.array([np.sort(each)[len(each) // 2] for each in np.array_split(values, BLOCKS)])
+    early, late = np.triu_indices(BLOCKS, 1)
+    rises = (blocks[late] - blocks[early]).astype(np.float64)
+    slope = np.sort(rises / (late - early))[len(rises) // 2]
+    middle = np.sort(blocks - slope * np.arange(BLOCKS))[BLOCKS // 2]
+    tau = float(np.sign(rises).sum()) / len(rises)
+    # Where the values rise faster and faster, the line begins below all of them.
+    first, last = max(middle, blocks.min()), middle + slope * (BLOCKS - 1)
+    return Trend(float(first), float(max(last, blocks.min())), tau)
+
+
+@fact
+def growing_steps(facts: Facts) -> GrowingSteps | None:
+    """Steps that grow; None where they stay as long as they are, or all parts grow alike, though
+    not by much.
+
+    Raises:
+        UnknownError: there are too few steps.
+    """
+    rows = steady_rows(facts)
+    if len(rows) < FEWEST_STEPS:
+        raise UnknownError(f"{len(rows)} of {FEWEST_STEPS} steady steps so far")
+    whole = trend(rows["duration"])
+    if whole.tau < MONOTONE:
+        return None
+    parts = {phase: trend(rows[phase]) for phase in PHASES}
+    phase = max(parts, key=lambda name: parts[name].last - parts[name].first)
+    part = parts[phase]
+    added = part.last - part.first
+    rest = trend(rows["duration"] - rows[phase])
+    is_most = part.first >= 0.5 * whole.first
+    least = max(ALONE * rest.growth, LEAST if is_most else 0.0)
+    is_alone = part.growth >= least and added >= 0.5 * (whole.last - whole.first)
+    is_clear = is_alone or whole.last >= (1 + FAR) * _at_begin(whole, rows)
+    if part.tau < MONOTONE or added <= 0 or not is_clear:
+        return None
+    grown, taken = (part, rows[phase]) if is_alone else (whole, rows["duration"])
+    above = taken - _at_begin(grown, rows)
+    return GrowingSteps(
+        whole,
+        phase,
+        part,
+        is_alone,
+        max(round(min(float(above.mean()), grown.last)), 0),
+        _growing_line(facts, rows, phase),
+        rss_trend.or_none(facts),
+    )
+
+
+def _at_begin(part: Trend, rows: Table) -> float:
+    """What the part took in the first step of the run, by the line through all blocks."""
+    length = len(rows) / BLOCKS
+    before = float(rows["index"][0]) / length + 0.5
+    return max(part.first - before * (part.last - part.first) / (BLOCKS - 1), 0.0)
+
+
+def _growing_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
+    """The line of that phase that has more time in the last half of the steps than in the first."""
+    line = _longer_line(facts, rows, phase)
+    if phase != BACKWARD:
+        return line
+    # Backward is run at one line, whatever it goes back through.
+    return line_that_keeps_graph(facts) or line or call_of(facts, "backward")
+
+
+def _longer_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
+    found = moments(facts)
+    if found is None:
+        return None
+    known = sum(STAGES.values(), ())
+    stages = STAGES.get(phase)
+    chosen = np.isin(found.stage, stages) if stages else ~np.isin(found.stage, known)
+    middle = int(rows["start"][len(rows) // 2])
+    late = chosen & (found.time >= middle)
+    early = chosen & (found.time < middle)
+    after, before = found.lines(late), found.lines(early)
+    if not after.suffices:
+        return None
+    had = {(line.file, line.line): line.held for line in before.lines}
+
+    def stands_out(line: LineShare) -> float:
+        """What the line takes more in the later half, against what samples scatter by."""
+        then = had.get((line.file, line.line), 0)
+        return float((line.held - then) / math.sqrt(max(line.held + then, 1)))
+
+    # Halves of equal numbers of steps.
+    return max((line for line in after.lines if line.file), key=stands_out, default=None)
+
+
+@fact
+def rss_trend(facts: Facts) -> Trend:
+    """Memory of all processes of the run over the steady steps, in bytes.
+
+    Raises:
+        UnknownError: it was sampled too seldom.
+    """
+    run, rank, span = facts.run, facts.rank, steady_span(facts)
+    if run is None or rank is None or span is None:
+        raise UnknownError("no steady step so far")
+    table = samples(facts)
+    if "processes.rss" not in table:
+        raise UnknownError("memory of the processes was not sampled")
+    times, values = table["time"], table["processes.rss"]
+    inside = (times >= span[0]) & (times <= span[1]) & np.isfinite(values)
+    if int(inside.sum()) < BLOCKS:
+        raise UnknownError("memory of the processes was sampled too seldom")
+    return trend(values[inside])

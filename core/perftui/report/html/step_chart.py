@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from perftui import format as fmt
 from perftui.facts.fact import Facts
-from perftui.facts.step.steady import median
-from perftui.facts.step.steps import steady_mask, step_kind
+from perftui.facts.step.steps import median, steady_mask, step_kind
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.facts.step.uneven_steps import slow_from
 from perftui.report.html.element import Element, element, number

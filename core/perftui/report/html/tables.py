@@ -8,11 +8,10 @@ from perftui import format as fmt
 from perftui.analysis.kernels.names import short_names
 from perftui.facts.fact import Facts
 from perftui.facts.gpu import memory
-from perftui.facts.gpu.device_phases import device_phases
-from perftui.facts.gpu.sync_calls import SyncCall, SyncCalls, syncs
+from perftui.facts.gpu.host_waits import SyncCall, SyncCalls, syncs
 from perftui.facts.ranks.rank_table import RankRow, RankTable
 from perftui.facts.source.lines import LinesByTime, LineShare
-from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.steps import StepBreakdown, device_phases
 from perftui.report.html.element import Element, Node, element, number, section
 from perftui.report.html.timeline import Box, key, legend, strip
 from perftui.report.kernel_metrics import LEGEND, TraceMetrics, TraceRow, rate

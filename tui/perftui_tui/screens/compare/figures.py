@@ -16,7 +16,7 @@ from perftui.experiments.comparison import (
     PhaseChange,
     Verdict,
 )
-from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.steps import StepBreakdown
 from perftui.format import middle
 from perftui.report.comparison import difference_lines, value_of
 from perftui.run.columns import phase_name

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure, Finding
 from perftui.diagnosis.rules import answer_to
-from perftui.facts.data_loader.worker_lines import loader_lines
+from perftui.facts.data_loader.batch_place import loader_lines
 from perftui.facts.gpu.gaps import gap_lines
-from perftui.facts.gpu.sync_calls import syncs
+from perftui.facts.gpu.host_waits import syncs
 from perftui.facts.source.lines import LinesByTime, main_thread, window_thread
 from perftui.fixes.model import FixOption
 from perftui_tui.look.format import quantity, share

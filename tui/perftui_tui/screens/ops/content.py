@@ -10,7 +10,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.call_groups import By
 from perftui.analysis.ops.calls import NameSums, call_sums, range_sums
 from perftui.facts.fact import NotApplicableError, UnknownError
-from perftui.facts.kernel.roofline import Roofline, roofline
+from perftui.facts.gpu.roofline import Roofline, roofline
 from perftui.trace.model import LoadCancelled, TraceError
 from perftui.trace.ncu import KernelMetrics
 from perftui.trace.text import printable

@@ -12,7 +12,7 @@ from textual_plotext import PlotextPlot
 from perftui import format as fmt
 from perftui.analysis.kernels.category import Precision
 from perftui.analysis.kernels.limits import Card
-from perftui.facts.kernel.roofline import RoofedCall, Roofline
+from perftui.facts.gpu.roofline import RoofedCall, Roofline
 from perftui_tui.screens.ops.roofline_table import letters
 from perftui_tui.widgets.row_view import RowView
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from perftui.analysis.kernels.limits import Card
-from perftui.facts.kernel.roofline import RoofedCall, Roofline
+from perftui.facts.gpu.roofline import RoofedCall, Roofline
 from perftui.trace.text import printable
 from perftui_tui.look.units import MISSING, format_percent, significant
 from perftui_tui.tables.columns import (

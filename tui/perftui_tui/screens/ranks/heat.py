@@ -12,7 +12,7 @@ from perftui_tui.look.units import format_ns
 from perftui_tui.screens.ranks.bars import LABEL_WIDTH
 
 if TYPE_CHECKING:
-    from perftui.facts.ranks.step_grid import StepGrid
+    from perftui.facts.ranks.rank_table import StepGrid
 
 FULL_AT = 2.0
 """Times the median at which a cell is full."""

@@ -114,7 +114,7 @@ class RanksScreen(RunScreen):
         fits = bars.display and count + TABLE_ROWS <= half
         self.query_one(RanksView).styles.height = count + TABLE_ROWS if fits else "1fr"
         bars.rows = rank_bars(table, bars.content_size.width, min(count + 1, half - 2))
-        from perftui.facts.ranks.step_grid import step_grid
+        from perftui.facts.ranks.rank_table import step_grid
 
         grid = self.snapshot.ask(step_grid) if fits and self.snapshot is not None else None
         heat = self.query_one("#rank-heat", RowView)

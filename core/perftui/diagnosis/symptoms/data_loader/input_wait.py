@@ -9,14 +9,22 @@ from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.cpu.machine import busy_host, machine_use
-from perftui.facts.data_loader.batch_place import batch_lines, batch_place, loader_place
-from perftui.facts.data_loader.files_read import is_first_reading
-from perftui.facts.data_loader.input_wait import InputWait, fetches_in_main_thread, input_wait
+from perftui.facts.data_loader.batch_place import (
+    batch_lines,
+    batch_place,
+    is_first_reading,
+    loader_lines,
+    loader_place,
+)
+from perftui.facts.data_loader.input_wait import (
+    InputWait,
+    better_without_workers,
+    fetches_in_main_thread,
+    input_wait,
+    wait_pattern,
+)
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.data_loader.loader_work import LoaderWork, fetch_cpu, fetch_demand, loader_work
-from perftui.facts.data_loader.wait_pattern import wait_pattern
-from perftui.facts.data_loader.without_workers import better_without_workers
-from perftui.facts.data_loader.worker_lines import loader_lines
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.place import Place

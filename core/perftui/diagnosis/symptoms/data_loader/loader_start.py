@@ -9,9 +9,9 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.diagnosis.symptoms.data_loader.input_wait import worker_figures
 from perftui.facts.data_loader.batch_place import asking_place, asks_loader, loader_place
+from perftui.facts.data_loader.input_wait import better_without_workers
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.data_loader.loader_work import loader_starts
-from perftui.facts.data_loader.without_workers import better_without_workers
 from perftui.facts.fact import Facts, fact
 from perftui.facts.source.lines import FEWEST_SAMPLES, lines_by_time, stack_samples, steady_held
 from perftui.facts.step.steps import steady_step, step_breakdown

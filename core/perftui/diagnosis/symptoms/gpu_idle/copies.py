@@ -19,6 +19,7 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, trace_fact
+from perftui.facts.gpu.gaps import place_of_rows
 from perftui.facts.gpu.gpu import device_steps
 from perftui.facts.gpu.host_waits import (
     SMALL,
@@ -30,9 +31,8 @@ from perftui.facts.gpu.host_waits import (
 )
 from perftui.facts.gpu.idle import per_step, window_step
 from perftui.facts.place import Place
-from perftui.facts.source.host_lines import place_of_rows
 from perftui.facts.source.operator_lines import with_line
-from perftui.facts.step.step_breakdown import StepBreakdown
+from perftui.facts.step.steps import StepBreakdown
 from perftui.facts.step.trace_steps import TraceSteps
 from perftui.trace.model import DEVICE_ACTIVITY, LAUNCHES, MEMCPY, NONE, Int64, Mask, Trace
 

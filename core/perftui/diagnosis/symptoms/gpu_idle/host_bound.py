@@ -12,18 +12,16 @@ from perftui.analysis.model import Gap, GapCause
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.gaps import most_common, place_of
+from perftui.facts.gpu.gaps import most_common, place_of, place_of_rows
 from perftui.facts.gpu.gpu import idle_steps
-from perftui.facts.gpu.host_waits import HostWaits, WaitKind, host_waits
+from perftui.facts.gpu.host_waits import HostWaits, SyncCalls, WaitKind, host_waits, syncs
 from perftui.facts.gpu.idle import idle_place, per_step, window_step
-from perftui.facts.gpu.sync_calls import SyncCalls, syncs
-from perftui.facts.kernel.step_kernels import Launches, launches
+from perftui.facts.gpu.kernels import Launches, launches
 from perftui.facts.place import Place
-from perftui.facts.script.anomaly_checks import anomaly_checks
-from perftui.facts.source.host_lines import place_of_rows
+from perftui.facts.script.debug_tools import anomaly_checks
 from perftui.facts.source.lines import main_thread
-from perftui.facts.source.moments import moments
 from perftui.facts.source.operator_lines import forward_lines, with_line
+from perftui.facts.source.stack_profile import moments
 from perftui.facts.step.judged_step import JudgedStep, judged_step
 from perftui.facts.step.trace_steps import TraceSteps
 from perftui.run.columns import FORWARD

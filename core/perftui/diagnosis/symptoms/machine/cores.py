@@ -25,11 +25,11 @@ from perftui.facts.cpu.machine import (
 )
 from perftui.facts.cpu.operators import operators
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, trace_fact
+from perftui.facts.journal_rows import noted_of_host
 from perftui.facts.place import Place
-from perftui.facts.samples import noted_of_host
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import at, line_with, place_of
-from perftui.facts.source.source_search import matching_line
+from perftui.facts.source.source_calls import matching_line
 from perftui.facts.step.judged_step import JudgedStep, judged_step
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.format import middle

@@ -15,14 +15,13 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.kernel_work import PARTS, kernel_work
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
-from perftui.facts.gpu.card import trace_card
+from perftui.facts.gpu.cards import trace_card
 from perftui.facts.gpu.gpu import has_gpu
+from perftui.facts.gpu.kernels import StepKernels, step_kernels
 from perftui.facts.gpu.memory import gpu_memory, peak_reserved
-from perftui.facts.kernel.step_kernels import StepKernels, step_kernels
 from perftui.facts.place import Place
 from perftui.facts.source.operator_lines import forward_lines, with_line
-from perftui.facts.step.steady import median
-from perftui.facts.step.steps import steady_rows, step_count
+from perftui.facts.step.steps import median, steady_rows, step_count
 from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import Int64, TraceError
 

@@ -20,7 +20,7 @@ from perftui.diagnosis.symptoms.operators.kernel_work import (
 )
 from perftui.facts.cpu.operators import Operators, Work, cpu_operators, in_step, operators, work_of
 from perftui.facts.fact import Facts, trace_fact
-from perftui.facts.kernel.step_kernels import (
+from perftui.facts.gpu.kernels import (
     StepKernels,
     callers,
     is_named,
@@ -28,8 +28,7 @@ from perftui.facts.kernel.step_kernels import (
     step_kernels,
 )
 from perftui.facts.source.operator_lines import at, line_of, operator_lines, place_of, with_line
-from perftui.facts.step.steady import Mask
-from perftui.trace.model import NONE, Int64
+from perftui.trace.model import NONE, Int64, Mask
 
 _SOFTMAX = frozenset({"aten::softmax", "aten::_softmax"})
 

@@ -16,11 +16,10 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
-from perftui.facts.kernel.step_kernels import StepKernels, callers, is_named
+from perftui.facts.gpu.kernels import StepKernels, callers, is_named
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import forward_lines, made_where, with_line
-from perftui.facts.step.steady import Mask
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.model import NONE, Int64, Mask, Trace
 
 
 @dataclass(frozen=True)

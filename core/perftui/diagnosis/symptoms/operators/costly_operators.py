@@ -35,13 +35,12 @@ from perftui.facts.cpu.operators import (
     work_of,
 )
 from perftui.facts.fact import Facts, trace_fact
-from perftui.facts.kernel.step_kernels import StepKernels, launched_under
+from perftui.facts.gpu.kernels import StepKernels, launched_under
 from perftui.facts.place import Place
 from perftui.facts.source.operator_lines import at, calls_of, line_of, place_of
 from perftui.facts.source.source_calls import call_of
 from perftui.facts.step.judged_step import JudgedStep
-from perftui.facts.step.steady import Mask
-from perftui.trace.model import NONE, Int64
+from perftui.trace.model import NONE, Int64, Mask
 
 _NODE = re.compile(r"(autograd::engine::evaluate_function: )?(?P<name>\w+?)Backward\d*$")
 

@@ -20,11 +20,10 @@ from perftui.diagnosis.symptoms.operators.kernel_work import (
 from perftui.facts.cpu.operator_loops import loops
 from perftui.facts.cpu.operators import PHASES, Work, cpu_operators, in_step, operators, work_of
 from perftui.facts.fact import Facts, trace_fact
-from perftui.facts.kernel.step_kernels import StepKernels, callers, is_named, kernel_chains
+from perftui.facts.gpu.kernels import StepKernels, callers, is_named, kernel_chains
 from perftui.facts.source.operator_lines import at, line_of, operator_lines, place_of, with_line
 from perftui.facts.step.judged_step import JudgedStep
-from perftui.facts.step.steady import Mask
-from perftui.trace.model import NONE
+from perftui.trace.model import NONE, Mask
 
 _POINTWISE = (
     "add|sub|rsub|mul|div|true_divide|pow|sqrt|rsqrt|exp|log|tanh|sigmoid|erf|neg|abs|reciprocal"

@@ -15,8 +15,9 @@ from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.operators.kernel_work import PARTS, kernel_work
-from perftui.facts.cpu.model_passes import KEEPS_GRADIENT, NODE
 from perftui.facts.cpu.operators import (
+    KEEPS_GRADIENT,
+    NODE,
     Operators,
     Work,
     cpu_operators,
@@ -26,12 +27,11 @@ from perftui.facts.cpu.operators import (
     work_of,
 )
 from perftui.facts.fact import Facts, UnknownError, trace_fact
-from perftui.facts.kernel.step_kernels import StepKernels
+from perftui.facts.gpu.kernels import StepKernels
 from perftui.facts.settings import Parameters, settings
 from perftui.facts.source.operator_lines import at, line_of, line_with, place_of
-from perftui.facts.step.steady import Mask
 from perftui.trace.kineto.arguments import arguments_of
-from perftui.trace.model import NONE, Int64, TraceError
+from perftui.trace.model import NONE, Int64, Mask, TraceError
 
 
 @trace_fact

@@ -10,11 +10,10 @@ from perftui.diagnosis.ladder import COMPUTE_BOUND_SHARE
 from perftui.diagnosis.model import Figure
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import device_steps
-from perftui.facts.kernel.step_kernels import StepKernels, step_kernels
+from perftui.facts.gpu.kernels import StepKernels, step_kernels
 from perftui.facts.step.judged_step import judged_step
-from perftui.facts.step.step_breakdown import StepBreakdown
-from perftui.facts.step.trace_complete import INCOMPLETE, missing
-from perftui.facts.step.trace_steps import TraceSteps
+from perftui.facts.step.steps import StepBreakdown
+from perftui.facts.step.trace_steps import INCOMPLETE, TraceSteps, missing
 
 PARTS = (COMPUTE,)
 """Parts of the step that kernels are in."""

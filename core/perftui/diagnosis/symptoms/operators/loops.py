@@ -23,7 +23,7 @@ from perftui.facts.fact import Fact, Facts, UnknownError, trace_fact
 from perftui.facts.gpu.gaps import source_line
 from perftui.facts.gpu.gpu import device_steps
 from perftui.facts.gpu.host_waits import idle_of_host
-from perftui.facts.kernel.step_kernels import marked_steps
+from perftui.facts.gpu.kernels import marked_steps
 from perftui.facts.place import Place
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import at, line_of, part_lines, place_of, with_line

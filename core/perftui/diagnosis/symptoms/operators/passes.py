@@ -21,18 +21,23 @@ from perftui.diagnosis.symptoms.operators.kernel_work import (
     listed,
 )
 from perftui.facts.cpu.machine import machine_use
-from perftui.facts.cpu.model_passes import (
+from perftui.facts.cpu.operator_loops import SMALL_NS
+from perftui.facts.cpu.operators import (
     KEEPS_GRADIENT,
     NODE,
     WEIGHTED,
     WEIGHTED_NODE,
+    Operators,
+    Work,
+    cpu_operators,
+    in_step,
+    operators,
     repeated_passes,
+    work_of,
 )
-from perftui.facts.cpu.operator_loops import SMALL_NS
-from perftui.facts.cpu.operators import Operators, Work, cpu_operators, in_step, operators, work_of
 from perftui.facts.cpu.repeated_backward import repeated_backward
 from perftui.facts.fact import Facts, trace_fact
-from perftui.facts.kernel.step_kernels import launched_under
+from perftui.facts.gpu.kernels import launched_under
 from perftui.facts.settings import settings
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import (
@@ -44,11 +49,9 @@ from perftui.facts.source.operator_lines import (
     second_call,
     with_line,
 )
-from perftui.facts.source.source_calls import call_repeated, same_call
-from perftui.facts.source.source_search import matching_line
+from perftui.facts.source.source_calls import call_repeated, matching_line, same_call
 from perftui.facts.step.judged_step import PYTHON_IN, JudgedStep
-from perftui.facts.step.steady import Mask
-from perftui.trace.model import NONE, Int64
+from perftui.trace.model import NONE, Int64, Mask
 
 _FORWARD_ONLY = (
     "aten::linear",

@@ -18,9 +18,9 @@ from perftui.diagnosis.symptoms.operators.kernel_work import (
 )
 from perftui.facts.cpu.operators import cpu_operators, in_step, of_phases
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.gpu.card import TraceCard, trace_card
+from perftui.facts.gpu.cards import TraceCard, trace_card
 from perftui.facts.gpu.gpu import has_gpu
-from perftui.facts.kernel.step_kernels import StepKernels
+from perftui.facts.gpu.kernels import StepKernels
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import (
     at,
@@ -32,8 +32,8 @@ from perftui.facts.source.operator_lines import (
     place_of,
     with_line,
 )
-from perftui.facts.source.source_search import matching_line
-from perftui.facts.step.steady import Mask
+from perftui.facts.source.source_calls import matching_line
+from perftui.trace.model import Mask
 
 _KNOWS_TF32 = 8
 """Compute capability from which on tensor cores compute TF32: Ampere."""

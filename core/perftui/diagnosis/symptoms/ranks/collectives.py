@@ -18,16 +18,20 @@ from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule, cost_of
 from perftui.diagnosis.symptoms.ranks.parallelism import wrapper
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
-from perftui.facts.gpu.card import trace_card
-from perftui.facts.kernel.step_kernels import step_kernels
-from perftui.facts.ranks.collective_calls import CollectiveCalls, collective_calls
-from perftui.facts.ranks.collective_sizes import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER
+from perftui.facts.gpu.cards import trace_card
+from perftui.facts.gpu.kernels import step_kernels
+from perftui.facts.ranks.collectives import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    REDUCE_SCATTER,
+    CollectiveCalls,
+    collective_calls,
+)
 from perftui.facts.ranks.slow_rank import slow_rank
 from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
-from perftui.facts.step.steady import Mask
 from perftui.facts.step.trace_steps import trace_steps
-from perftui.trace.model import DEVICE_ACTIVITY, MEMCPY, NONE, Int64
+from perftui.trace.model import DEVICE_ACTIVITY, MEMCPY, NONE, Int64, Mask
 
 COPIES_BACK = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
 """The range around one gradient's copy out of its bucket. The copy into the bucket divides as well,

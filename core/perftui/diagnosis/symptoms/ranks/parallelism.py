@@ -6,7 +6,7 @@ from perftui.analysis.steps import EXPOSED_COMMUNICATION
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts
-from perftui.facts.ranks.backward_passes import backward_passes
+from perftui.facts.ranks.collectives import backward_passes
 from perftui.facts.settings import Wrapper, settings
 from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step

@@ -18,18 +18,19 @@ from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.place import Place
-from perftui.facts.ranks.backward_passes import backward_passes
-from perftui.facts.ranks.communication import MOST_RANKS, collective_time, collectives_a_step
-from perftui.facts.ranks.late_ranks import late_ranks
-from perftui.facts.ranks.rank_table import WAITS_IN, some_ranks
-from perftui.facts.ranks.slow_rank import SlowRank, slow_line, slow_rank
-from perftui.facts.ranks.trace_straggler import straggler_place
+from perftui.facts.ranks.collectives import (
+    MOST_RANKS,
+    backward_passes,
+    collective_time,
+    collectives_a_step,
+)
+from perftui.facts.ranks.rank_table import WAITS_IN, late_ranks, some_ranks
+from perftui.facts.ranks.slow_rank import SlowRank, slow_line, slow_rank, straggler_place
 from perftui.facts.ranks.traced_ranks import traced_ranks, waits_of_ranks
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
-from perftui.facts.step.step_breakdown import StepBreakdown
-from perftui.facts.step.steps import steady_step
+from perftui.facts.step.steps import StepBreakdown, steady_step
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.columns import phase_name
 

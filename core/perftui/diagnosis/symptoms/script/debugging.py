@@ -13,17 +13,22 @@ from perftui.analysis.steps import OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, trace_fact
+from perftui.facts.gpu.gaps import place_of_rows
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.gpu.host_waits import idle_of_host
 from perftui.facts.gpu.idle import per_step
-from perftui.facts.kernel.step_kernels import kernels
+from perftui.facts.gpu.kernels import kernels
 from perftui.facts.place import Place
-from perftui.facts.script.anomaly_checks import AnomalyChecks, anomaly_checks, stack_notes
-from perftui.facts.script.own_profiler import profiler_lines, runs_own_profiler
+from perftui.facts.script.debug_tools import (
+    AnomalyChecks,
+    anomaly_checks,
+    profiler_lines,
+    runs_own_profiler,
+    stack_notes,
+)
 from perftui.facts.settings import Settings, settings
-from perftui.facts.source.host_lines import place_of_rows
 from perftui.facts.source.operator_lines import place_of
-from perftui.facts.source.source_search import matching_line
+from perftui.facts.source.source_calls import matching_line
 from perftui.facts.step.judged_step import PYTHON_IN, JudgedStep, judged_step
 from perftui.facts.step.steps import steady_step
 from perftui.facts.step.trace_steps import trace_steps

@@ -11,17 +11,14 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.cpu.model_passes import WEIGHTED, WEIGHTED_NODE
-from perftui.facts.cpu.operators import PHASES, in_step, operators
+from perftui.facts.cpu.operators import PHASES, WEIGHTED, WEIGHTED_NODE, in_step, operators
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.script.evaluation import Evaluation, evaluation
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import at, place_of
-from perftui.facts.source.source_calls import line_without_gradients
-from perftui.facts.source.source_search import matching_line
+from perftui.facts.source.source_calls import line_without_gradients, matching_line
 from perftui.facts.step.judged_step import judged_step
-from perftui.facts.step.step_breakdown import StepBreakdown
-from perftui.facts.step.steps import steady_step
+from perftui.facts.step.steps import StepBreakdown, steady_step
 from perftui.trace.model import Int64
 
 MANY = 8

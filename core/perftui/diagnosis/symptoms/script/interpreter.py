@@ -9,11 +9,10 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.input_wait import fetches_in_main_thread, input_wait
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.place import Place
-from perftui.facts.script.pauses import GcPauses, gc_pauses
-from perftui.facts.script.python_lock import python_lock
+from perftui.facts.script.pauses import GcPauses, gc_pauses, python_lock
 from perftui.facts.settings import settings
-from perftui.facts.source.line_words import text_of
-from perftui.facts.source.moments import waiting
+from perftui.facts.source.lines import text_of
+from perftui.facts.source.stack_profile import waiting
 from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, JudgedStep, judged_step
 from perftui.facts.step.steps import steady_step
 

@@ -19,11 +19,10 @@ from perftui.facts.cpu.operators import PHASES, Operators, cpu_operators
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.place import Place
-from perftui.facts.script.pauses import gc_pauses
-from perftui.facts.script.python_lock import python_lock
-from perftui.facts.source.line_words import LOOP, VAGUE
-from perftui.facts.source.lines import LinesByTime, LineShare
-from perftui.facts.source.moments import (
+from perftui.facts.script.pauses import gc_pauses, python_lock
+from perftui.facts.source.lines import LOOP, VAGUE, LinesByTime, LineShare
+from perftui.facts.source.operator_lines import at, line_of, place_of
+from perftui.facts.source.stack_profile import (
     FEWEST_MOMENTS,
     INSIDE,
     Moments,
@@ -33,15 +32,17 @@ from perftui.facts.source.moments import (
     own_samples,
     time_by_words,
 )
-from perftui.facts.source.operator_lines import at, line_of, place_of
-from perftui.facts.step.growth import growing_steps
-from perftui.facts.step.judged_step import PYTHON_IN, JudgedStep, judged_step
-from perftui.facts.step.phase_shares import phase_shares, unmarked_operators
-from perftui.facts.step.steady import Mask
+from perftui.facts.step.judged_step import (
+    PYTHON_IN,
+    JudgedStep,
+    judged_step,
+    phase_shares,
+    unmarked_operators,
+)
 from perftui.facts.step.steps import steady_step
-from perftui.facts.step.uneven_steps import slow_steps
+from perftui.facts.step.uneven_steps import growing_steps, slow_steps
 from perftui.run.columns import COMPILE, PROFILE, SAVE
-from perftui.trace.model import NONE
+from perftui.trace.model import NONE, Mask
 
 NOT_OWN = (COMPILE, SAVE, PROFILE)
 """Stages outside the phases, each with a rule of its own."""

@@ -14,12 +14,12 @@ from perftui.analysis.intervals import union
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.events import events_of, notes_of
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
+from perftui.facts.journal_rows import events_of, notes_of
 from perftui.facts.place import Place
 from perftui.facts.script.pauses import Compilations, compilations
-from perftui.facts.source.moments import FEWEST_MOMENTS, MOSTLY_OTHERS, moments
-from perftui.facts.source.source_search import matching_line
+from perftui.facts.source.source_calls import matching_line
+from perftui.facts.source.stack_profile import FEWEST_MOMENTS, MOSTLY_OTHERS, moments
 from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
 from perftui.facts.step.steps import run_is_over, steady_rows, steady_step, step_count
 from perftui.run.columns import COMPILE

@@ -15,11 +15,10 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.source.lines import LineShare
-from perftui.facts.source.source_calls import line_that_keeps_graph
-from perftui.facts.source.source_search import matching_line
-from perftui.facts.step.growth import MONOTONE, GrowingSteps, Trend, growing_steps, rss_trend
+from perftui.facts.source.source_calls import line_that_keeps_graph, matching_line
 from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
 from perftui.facts.step.steps import MANY_STEPS, steady_rows, steady_step
+from perftui.facts.step.uneven_steps import MONOTONE, GrowingSteps, Trend, growing_steps, rss_trend
 from perftui.run.columns import PHASES, phase_name
 
 FEWEST_STEPS = 30

@@ -21,9 +21,15 @@ from perftui.facts.gpu.gpu import idle_steps
 from perftui.facts.gpu.idle import idle_place
 from perftui.facts.place import Place
 from perftui.facts.step.judged_step import judged_step
-from perftui.facts.step.step_breakdown import StepBreakdown
-from perftui.facts.step.trace_complete import INCOMPLETE, Missing, missing, unrecorded_gpu
-from perftui.facts.step.trace_steps import TraceSteps, trace_steps
+from perftui.facts.step.steps import StepBreakdown
+from perftui.facts.step.trace_steps import (
+    INCOMPLETE,
+    Missing,
+    TraceSteps,
+    missing,
+    trace_steps,
+    unrecorded_gpu,
+)
 from perftui.trace.model import Trace
 
 LEAST_JUDGED = 1 / 3

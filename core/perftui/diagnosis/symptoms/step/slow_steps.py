@@ -18,18 +18,17 @@ from perftui.diagnosis.store import read_findings
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.place import Place
-from perftui.facts.script.pauses import Saves, saves
-from perftui.facts.script.python_lock import python_lock
+from perftui.facts.script.pauses import Saves, python_lock, saves
 from perftui.facts.source.lines import LinesByTime
-from perftui.facts.source.moments import FEWEST_MOMENTS, MOSTLY_OTHERS, Moments, moments
+from perftui.facts.source.stack_profile import FEWEST_MOMENTS, MOSTLY_OTHERS, Moments, moments
 from perftui.facts.step.judged_step import HOST_AT_WORK, judged_step
-from perftui.facts.step.steady import Mask, median
-from perftui.facts.step.steps import MANY_STEPS, run_is_over, steady_step
+from perftui.facts.step.steps import MANY_STEPS, median, run_is_over, steady_step
 from perftui.facts.step.uneven_steps import SlowSteps, slow_steps
 from perftui.run.columns import SAVE, phase_name
 from perftui.run.files import UnreadableError
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, ManifestError, read_manifest
+from perftui.trace.model import Mask
 from perftui.trace.text import printable
 
 LEAST_NAMED = 0.4

@@ -23,10 +23,8 @@ from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, find_phases
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.gpu.gaps import source_line
 from perftui.facts.place import Place
-from perftui.facts.step.steady import Mask
-from perftui.facts.step.trace_complete import no_kernels
-from perftui.facts.step.trace_steps import TraceSteps, trace_steps
-from perftui.trace.model import KERNEL, NONE, Int32, Int64, Trace
+from perftui.facts.step.trace_steps import TraceSteps, no_kernels, trace_steps
+from perftui.trace.model import KERNEL, NONE, Int32, Int64, Mask, Trace
 
 _PHASES = (FORWARD, BACKWARD, OPTIMIZER)
 _CATEGORIES = tuple(Category)
@@ -235,9 +233,6 @@ def launched_under(found: StepKernels, *names: str) -> Mask:
         rows = callers(trace, rows)
     return wanted
 
-
-# Between two matrix products of a stream everything that is bound by memory (elementwise work,
-# normalisation, reductions) makes a chain: each of its kernels moves whole tensors through memory.
 
 _FUSED_PASSES = 3
 """Times of its longest kernel that a chain takes when fused: it reads its inputs and writes its

@@ -24,8 +24,8 @@ from perftui.analysis.kernels.category import (
 from perftui.analysis.kernels.limits import Card, Work, work_of
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
-from perftui.facts.gpu.card import TraceCard, trace_card
-from perftui.facts.kernel.step_kernels import StepKernels, step_kernels
+from perftui.facts.gpu.cards import TraceCard, trace_card
+from perftui.facts.gpu.kernels import StepKernels, step_kernels
 from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import NONE, Int64
 

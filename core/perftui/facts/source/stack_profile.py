@@ -13,18 +13,21 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.facts.fact import Facts, fact
-from perftui.facts.source.line_words import WAITING, WRITING, reports, saves, words_of
 from perftui.facts.source.lines import (
     FEWEST_SAMPLES,
+    WAITING,
+    WRITING,
     LinesByTime,
     lines_by_time,
+    reports,
+    saves,
     stack_samples,
     steady_held,
+    words_of,
 )
-from perftui.facts.step.steady import Mask
 from perftui.run.columns import BACKWARD, COMPILE, FORWARD, OPTIMIZER, PROFILE, SAVE
 from perftui.run.table import Table
-from perftui.trace.model import Int64
+from perftui.trace.model import Int64, Mask
 
 Text = npt.NDArray[np.object_]
 

@@ -1,6 +1,8 @@
-"""What was sampled and noted of the machine that a rank runs on."""
+"""What was sampled and noted while a rank ran, by the journals of its run."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,3 +35,16 @@ def noted_of_host(facts: Facts, name: str) -> object:
     """What the run noted of the rank's host as ``name``, one of ``BY_HOST``; None where nothing."""
     noted = facts.manifest.profile.get(name) if facts.manifest else None
     return noted.get(host_of(facts)) if isinstance(noted, dict) else None
+
+
+def events_of(events: Table, kind: str) -> Table:
+    """The rows of that kind; empty where nothing was noted."""
+    if "kind" not in events or not len(events):
+        return Table()
+    return events.where(events["kind"] == kind)
+
+
+def notes_of(events: Table, kind: str) -> list[dict[str, Any]]:
+    """The data of all ``events`` of that kind."""
+    found = events_of(events, kind)
+    return [data for data in found["data"] if isinstance(data, dict)] if len(found) else []

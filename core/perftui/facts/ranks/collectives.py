@@ -1,0 +1,319 @@
+"""Collectives of the steady steps: what they are, what they move, and how long they take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.intervals import Intervals, intersect, subtract, union
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.ops.calls import launch_of
+from perftui.analysis.steps import BACKWARD
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, trace_fact
+from perftui.facts.step.trace_steps import TraceSteps, trace_steps
+from perftui.trace.model import DEVICE_ACTIVITY, MEMCPY, NONE, Int64, Mask, Trace, TraceError
+
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all-reduce", "all-gather", "reduce-scatter"
+
+_KINDS = {"allreduce": ALL_REDUCE, "allgather": ALL_GATHER, "reducescatter": REDUCE_SCATTER}
+
+_BYTES = {
+    **dict.fromkeys(("double", "long", "long int"), 8),
+    **dict.fromkeys(("float", "int"), 4),
+    **dict.fromkeys(("half", "bfloat16", "c10::half", "c10::bfloat16", "short"), 2),
+    **dict.fromkeys(("byte", "char", "bool", "unsigned char", "signed char"), 1),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2"), 1),
+}
+"""Of one element, by what Kineto calls its type."""
+
+_ANNOTATION = "nccl:all_reduce"
+"""The range around the launch, whose tensor goes in and out whole; of others it is a part."""
+
+_LEVELS = 4
+"""Ranges and operators around a launch at most: the call, its annotation, its operators."""
+
+
+@dataclass(frozen=True)
+class CollectiveArguments:
+    """Kind, size and ranks of one collective, as the trace records them."""
+
+    kind: str
+    """``all-reduce`` and the like; empty for what is none of the three."""
+    size: int | None
+    """Bytes of the whole tensor that it makes or takes: the larger of what goes in and out on a
+    rank."""
+    ranks: int | None
+    """Ranks that take part."""
+
+
+def collective_arguments(trace: Trace, row: int, launch: int) -> CollectiveArguments:
+    """The collective of the kernel at ``row``, launched by the call at ``launch``: from its
+    arguments, else its name (RCCL's kernels have none) and the events around the launch."""
+    known = _arguments(trace, row)
+    kind = _kind(str(known.get("Collective name") or trace.name_of(row)))
+    size = _counted(known)
+    for _ in range(_LEVELS):
+        if size is not None or launch == NONE:
+            break
+        launch = int(trace.parent[launch])
+        if launch != NONE:
+            around = _arguments(trace, launch)
+            size = _counted(around)
+            kind = kind or _kind(str(around.get("Collective name", "")))
+            if size is None and trace.name_of(launch) == _ANNOTATION:
+                size = _of_shapes(around)
+    return CollectiveArguments(kind, size, _group(trace, known))
+
+
+def _arguments(trace: Trace, row: int) -> Mapping[str, Any]:
+    """Those of a row; none where the file is no longer there."""
+    try:
+        return trace.read_arguments(row)
+    except (OSError, TraceError, msgspec.DecodeError):
+        return {}
+
+
+def _kind(name: str) -> str:
+    """Which collective a call or kernel of that name is; empty for those that are none of three."""
+    plain = name.replace("_", "").lower()
+    return next((kind for word, kind in _KINDS.items() if word in plain), "")
+
+
+def _group(trace: Trace, known: Mapping[str, Any]) -> int | None:
+    """Ranks of the collective, or all ranks of the training if it is not recorded."""
+    told = known.get("Group size")
+    if isinstance(told, int) and told > 0:
+        return told
+    info = trace.metadata.get("distributedInfo")
+    world = info.get("world_size") if isinstance(info, Mapping) else None
+    return world if isinstance(world, int) and world > 0 else None
+
+
+def _counted(arguments: Mapping[str, Any]) -> int | None:
+    """Bytes by the number of elements."""
+    each = _BYTES.get(str(arguments.get("dtype", "")).lower())
+    counts = (arguments.get("In msg nelems"), arguments.get("Out msg nelems"))
+    most = max((count for count in counts if isinstance(count, int)), default=0)
+    return most * each if each and most else None
+
+
+def _of_shapes(arguments: Mapping[str, Any]) -> int | None:
+    """Bytes of the first tensor."""
+    try:
+        shape, kind = arguments["Input Dims"][0], arguments["Input type"][0]
+        each = _BYTES.get(str(kind).lower())
+        return math.prod(shape) * each if each and shape else None
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+MOST_CALLS = 1_000
+"""Calls whose arguments are read, the first of them; each takes 5 us and more."""
+
+_SYNC_NORM = "SyncBatchNorm"
+"""In the names of the operators of synchronised batch normalisation, forward and backward."""
+
+_NORM_LEVELS = 6
+"""Operators around the launch of a collective at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class CollectiveCalls:
+    """All columns are as long as ``rows``, collective kernels of the judged device by start."""
+
+    steps: int
+    """Steps that they belong to; 1 for the whole of a trace that marks none."""
+    rows: Int64
+    duration: Int64
+    kind: tuple[str, ...]
+    """``all-reduce`` and the like; empty for what is none of those that are distinguished."""
+    size: Int64
+    """Bytes; NONE where the trace does not record them."""
+    ranks: Int64
+    """Ranks that take part; NONE where that is not recorded."""
+    of_norm: Mask
+    """Those of synchronised batch normalisation."""
+    _times: tuple[Int64, Int64] = field(repr=False)
+    _computing: Intervals = field(repr=False)
+
+    def are(self, kind: str) -> Mask:
+        """Mask of the calls of one kind."""
+        return np.array([each == kind for each in self.kind], dtype=bool)
+
+    def under_way(self, chosen: Mask) -> Intervals:
+        """When any of some calls was under way."""
+        start, end = self._times
+        return union(start[chosen], end[chosen])
+
+    def exposed(self, chosen: Mask) -> int:
+        """Mean time of a step in which some calls were under way and nothing computed, ns."""
+        return subtract(self.under_way(chosen), self._computing).total // self.steps
+
+
+@trace_fact
+def collective_calls(analysis: TraceAnalysis) -> CollectiveCalls:
+    """The collectives that begin in the steady steps.
+
+    Raises:
+        NotApplicableError: none is in the trace, or no GPU.
+        UnknownError: the trace has no duration.
+    """
+    steps, trace = trace_steps(analysis), analysis.trace
+    if steps is None:
+        raise UnknownError("the trace has no duration")
+    collectives = kinds.communication(trace)
+    if not steps.has_gpu or not collectives.any():
+        raise NotApplicableError
+    rows = np.flatnonzero(collectives & steps.on_device & steps.inside).astype(np.int64)
+    if not len(rows):
+        raise NotApplicableError
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    launch = launch_of(trace, rows)
+    told = [
+        collective_arguments(trace, int(row), int(call))
+        for row, call in zip(rows[:MOST_CALLS], launch[:MOST_CALLS], strict=True)
+    ]
+    told += [CollectiveArguments("", None, None)] * (len(rows) - len(told))
+    return CollectiveCalls(
+        max(steps.steps, 1),
+        rows,
+        trace.duration[rows].astype(np.int64),
+        tuple(each.kind for each in told),
+        np.array([each.size or NONE for each in told], dtype=np.int64),
+        np.array([each.ranks or NONE for each in told], dtype=np.int64),
+        _under(analysis, launch.astype(np.int64), _SYNC_NORM),
+        (trace.start[rows], trace.ends_of(rows)),
+        _computing(steps),
+    )
+
+
+def _computing(steps: TraceSteps) -> Intervals:
+    trace = steps.analysis.trace
+    rows = trace.in_category(*DEVICE_ACTIVITY) & steps.on_device & ~kinds.communication(trace)
+    rows &= ~trace.in_category(MEMCPY)
+    return union(trace.start[rows], trace.ends_of(rows))
+
+
+def _under(analysis: TraceAnalysis, launch: Int64, word: str) -> Mask:
+    """Which launches an operator with ``word`` in its name is around."""
+    trace = analysis.trace
+    named = np.array([word in name for name in trace.names], dtype=bool)
+    rows, found = launch, np.zeros(len(launch), dtype=bool)
+    for _ in range(_NORM_LEVELS):
+        found |= (rows != NONE) & named[trace.name[rows]]
+        rows = np.where(rows == NONE, NONE, trace.parent[rows]).astype(np.int64)
+    return found
+
+
+MOST_RANKS = 64
+"""Ranks whose windows are read; each takes a fraction of a second, once."""
+
+
+@trace_fact
+def collective_time(analysis: TraceAnalysis) -> int:
+    """Mean time of a steady step in which a collective was under way on the rank, ns: kernels of
+    the busiest device, or on the CPU what a library such as Gloo marks. It ends when the last rank
+    has come and data is through, so a rank that comes early spends more.
+
+    Raises:
+        UnknownError: the trace marks no steps, or no collective is in it.
+    """
+    steps = trace_steps(analysis)
+    if steps is None or not steps.steps:
+        raise UnknownError("the trace marks no steps")
+    under_way = collectives(analysis)
+    if not len(under_way):
+        raise UnknownError("no collective is in the trace")
+    start = np.array([one.step.start for one in steps.each], dtype=np.int64)
+    end = np.array([one.step.end for one in steps.each], dtype=np.int64)
+    return intersect(under_way, union(start, end)).total // steps.steps
+
+
+@trace_fact
+def collectives_a_step(analysis: TraceAnalysis) -> float:
+    """How many collectives a steady step begins on the host, the mean; 0 where the trace shows the
+    calls of none."""
+    steps = trace_steps(analysis)
+    if steps is None or not steps.steps:
+        return 0.0
+    calls = kinds.collective_calls(analysis.trace) & steps.inside
+    return np.count_nonzero(calls) / steps.steps
+
+
+def collectives(analysis: TraceAnalysis) -> Intervals:
+    """Time in which any collective is under way: on the busiest device, or without one on the
+    threads of the library."""
+    trace, steps = analysis.trace, trace_steps(analysis)
+    if steps is not None and steps.has_gpu:
+        rows = kinds.communication(trace) & steps.on_device
+    else:
+        rows = kinds.host_collectives(trace)
+    return union(trace.start[rows], trace.ends_of(rows))
+
+
+@fact
+def collectives_of_ranks(facts: Facts) -> Mapping[int, int]:
+    """``collective_time`` of each rank's newest window, by rank.
+
+    Raises:
+        UnknownError: fewer than two ranks have windows.
+    """
+    run = facts.run
+    windows = {one.place: one.windows[-1] for one in run.ranks if one.windows} if run else {}
+    known = {
+        rank: _of_window(path, path.stat().st_mtime_ns)
+        for rank, path in sorted(windows.items())[:MOST_RANKS]
+        if path.exists()
+    }
+    found = {rank: time for rank, time in known.items() if time is not None}
+    if len(found) < 2:
+        raise UnknownError("no windows of several ranks show collectives")
+    return found
+
+
+@lru_cache(maxsize=256)
+def _of_window(path: Path, changed_ns: int) -> int | None:
+    """``collective_time`` of a window; None where its file cannot be read, or shows none. A run is
+    read anew several times a second, its windows are not: ``changed_ns`` distinguishes one that was
+    written again."""
+    from perftui.analysis.open_trace import open_trace
+    from perftui.trace.model import TraceError
+
+    del changed_ns
+    try:
+        return collective_time(open_trace(path))
+    except (TraceError, OSError, UnknownError):
+        return None
+
+
+@dataclass(frozen=True)
+class BackwardPasses:
+    """Means over the steady steps of a trace."""
+
+    per_step: float
+    reducing: float
+    """Backward passes of a step during which a collective was under way."""
+
+
+@trace_fact
+def backward_passes(analysis: TraceAnalysis) -> BackwardPasses:
+    """Backward passes by the ranges that perftui's agent marks.
+
+    Raises:
+        UnknownError: the trace marks no steps or no backward passes.
+    """
+    steps, trace = trace_steps(analysis), analysis.trace
+    rows = np.flatnonzero(kinds.marked(trace, BACKWARD))
+    if steps is None or not steps.steps or not len(rows):
+        raise UnknownError("the trace marks no backward passes")
+    rows = rows[steps.inside[rows]]
+    meets = collectives(analysis).within(trace.start[rows], trace.ends_of(rows)) > 0
+    return BackwardPasses(len(rows) / steps.steps, int(meets.sum()) / steps.steps)

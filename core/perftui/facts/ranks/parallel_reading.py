@@ -1,0 +1,227 @@
+"""Traces given to several readers at once, processes of this machine or workers of a Dask cluster,
+through the loss of any of them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perftui import __version__
+from perftui.facts.ranks.read_ranks import ReadRank, read_one
+from perftui.facts.ranks.traced_ranks import tried, unread
+from perftui.trace.model import LoadCancelled
+from perftui.trace.remote import RemoteFile
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+Job = tuple[int, Path | RemoteFile]
+Jobs = deque[Job]
+"""Ranks, each with the trace to read."""
+
+PATIENCE = 0.2
+"""Seconds between two looks whether anybody still waits for the rest."""
+
+
+def read_at_once(
+    executor: Executor,
+    readers: Callable[[], int],
+    read: Callable[[Path | RemoteFile, int], ReadRank],
+    left: Jobs,
+    lost: type[Exception],
+    stopped: Callable[[], bool] | None = None,
+) -> Generator[ReadRank, None, Jobs]:
+    """What ``read`` finds of each of ``left``, in any order; returns those whose readers died.
+
+    No more are read at a time than there are ``readers``, so that none holds two. ``lost`` is
+    raised where a reader died. If that breaks the executor, what it has not begun stays ``left``.
+
+    Raises:
+        LoadCancelled: ``stopped`` returned true.
+    """
+    running: dict[Future[ReadRank], Job] = {}
+    dead: Jobs = deque()
+    broken = False
+    while running or (left and not broken):
+        try:
+            while left and not broken and len(running) < readers():
+                rank, place = left[0]
+                future = executor.submit(read, place, rank)
+                running[future] = left.popleft()
+        except BrokenExecutor:
+            broken = True
+        done, _ = wait(running, PATIENCE, FIRST_COMPLETED)
+        if stopped is not None and stopped():
+            raise LoadCancelled
+        for future in done:
+            job = running.pop(future)
+            try:
+                yield future.result()
+            except lost:
+                dead.append(job)
+    return dead
+
+
+DIED = "the process that read it died twice, out of memory perhaps"
+
+
+def read_in_processes(
+    jobs: Sequence[Job], processes: int, stopped: Callable[[], bool] | None = None
+) -> Iterator[ReadRank]:
+    """Each of ``jobs`` as soon as one of so many ``processes`` has read it.
+
+    A process that dies takes the others with it. What they were reading is then read again, each
+    trace by a process of its own, so that the one that kills its reader is known by name.
+
+    Raises:
+        LoadCancelled: ``stopped`` returned true.
+    """
+    left, suspects = deque(jobs), Jobs()
+    while left:
+        suspects += yield from _read(left, processes, stopped)
+    for one in suspects:
+        if (yield from _read(deque([one]), 1, stopped)):
+            yield one[0], unread(one[0], DIED)
+
+
+def _read(
+    left: Jobs, processes: int, stopped: Callable[[], bool] | None
+) -> Generator[ReadRank, None, Jobs]:
+    """Read what is ``left`` until a process dies; returns what was being read then."""
+    pool = _Processes(processes)
+    try:
+        return (
+            yield from read_at_once(
+                pool, lambda: processes, read_one, left, BrokenProcessPool, stopped
+            )
+        )
+    finally:
+        pool.end()
+
+
+class _Processes(ProcessPoolExecutor):
+    """Processes that end at an interrupt without a traceback, from their first moment on."""
+
+    def __init__(self, count: int) -> None:
+        # A fork would copy the threads' locks as they are.
+        context = multiprocessing.get_context("spawn")
+        super().__init__(count, context, initializer=_begin)
+        self._own: list[BaseProcess] = []
+
+    def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As any executor does; a process that is started for it inherits the blocked signal, and
+        lets it through once it is ready."""
+        others = multiprocessing.active_children()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(*args, **kwargs)
+        finally:
+            started = multiprocessing.active_children()
+            self._own += [process for process in started if process not in others]
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def end(self) -> None:
+        """Nobody waits for them any more, and leaving would wait for them to end."""
+        self.shutdown(wait=False, cancel_futures=True)
+        for process in self._own:
+            process.terminate()
+
+
+def _begin() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+CONNECT_SECONDS = 10.0
+
+NO_DASK = "reading on a cluster needs Dask: pip install 'perftui[cluster]'"
+LOST = "every worker that read it was lost, out of memory perhaps"
+
+
+class ClusterError(Exception):
+    """The cluster cannot be used; the message says why and what to do."""
+
+
+def read_on_cluster(
+    jobs: Sequence[Job], scheduler: str, stopped: Callable[[], bool] | None = None
+) -> Iterator[ReadRank]:
+    """Each of ``jobs`` as soon as a worker of the cluster at ``scheduler`` has read it.
+
+    No more traces are read at a time than there are workers, so that none holds two. What a lost
+    worker was reading is read again by another, up to the scheduler's ``allowed-failures`` times.
+
+    Raises:
+        ClusterError: it cannot be reached, has no workers, or they have another perftui or none.
+        LoadCancelled: ``stopped`` returned true.
+    """
+    with _connected(scheduler) as client:
+        from distributed import KilledWorker
+
+        executor = client.get_executor(pure=False)
+        try:
+            lost = yield from read_at_once(
+                executor,
+                lambda: max(1, len(client.nthreads())),
+                _read_there,
+                deque(jobs),
+                KilledWorker,
+                stopped,
+            )
+        finally:
+            executor.shutdown(wait=False)
+    for rank, _ in lost:
+        yield rank, unread(rank, LOST)
+
+
+def _read_there(place: Path | RemoteFile, rank: int) -> ReadRank:
+    """``read_one`` on a worker: remote traces are copied to where Dask clears up after it."""
+    from distributed import get_worker
+
+    return rank, tried(place, rank, directory=Path(get_worker().local_directory))
+
+
+def _connected(scheduler: str) -> Client:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ClusterError(NO_DASK) from error
+    try:
+        client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"the Dask scheduler {scheduler} cannot be reached: {error}") from error
+    try:
+        _check_workers(client, scheduler)
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def _check_workers(client: Client, scheduler: str) -> None:
+    """Each must run this perftui: another might work out other figures."""
+    found: Mapping[str, Any] = client.run(_version, on_error="return")
+    if not found:
+        raise ClusterError(f"the Dask scheduler {scheduler} has no workers")
+    for worker, version in found.items():
+        if isinstance(version, Exception):
+            raise ClusterError(f"worker {worker} has no perftui: install perftui {__version__}")
+        if version != __version__:
+            raise ClusterError(f"worker {worker} has perftui {version}, and this is {__version__}")
+
+
+def _version() -> str:
+    return __version__

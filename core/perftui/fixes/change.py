@@ -1,0 +1,330 @@
+"""What a fix changes in the source: the arguments of a call, or the text around a line."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.facts.fact import Facts
+from perftui.facts.place import Place
+from perftui.facts.source.source_calls import own_files
+from perftui.fixes.model import Patch, Risk
+from perftui.fixes.source.calls import CallSpec, argument, call_at
+from perftui.fixes.source.edits import Edit, RemoveKeyword
+from perftui.fixes.source.patching import call_patch, written
+from perftui.run.manifest import Manifest, Override
+from perftui.script.command_line import (
+    CommandOption,
+    DeclaredOption,
+    declared_options,
+    option_behind,
+    script_of,
+)
+from perftui.script.program import (
+    Literal,
+    NothingToChangeError,
+    PatchRefusedError,
+    Program,
+    parse_program,
+    read_source,
+)
+from perftui.script.training import training_loop
+
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+"""Where pip and Debian's packages install; ``sysconfig`` knows only this interpreter's."""
+
+
+@dataclass(frozen=True)
+class CallChange:
+    """A call of the training that is to be made with other arguments."""
+
+    target: str
+    """What the agent calls it: ``DataLoader``, ``optimizer``."""
+    arguments: Mapping[str, Literal]
+    title: str
+    """What will change, in a few words: ``num_workers 0 -> 2``."""
+    file: str | None
+    line: int | None
+    spec: CallSpec
+    advice: str
+    """The line as it would be written."""
+    written: Mapping[str, Literal] = field(default_factory=dict)
+    """The arguments as the source names them, where overrides name them otherwise."""
+    seen: Mapping[str, Literal] = field(default_factory=dict)
+    """What the script called it with, as far as that is known."""
+    risks: tuple[Risk, ...] = ()
+    why_not: str = ""
+    """Why it would be wrong or useless here; then neither tried nor written."""
+    uncertain: str = ""
+    """Why the source must not be changed, though a run may try it."""
+    others: tuple[str, ...] = ()
+    """``file:line`` of other calls that the same fix is about, which stay as they are."""
+
+    def notes(self, patch: Patch | None) -> tuple[str, ...]:
+        """What else changes and what is left to be done, for a person: of ``patch``, and of the
+        other calls that it does not reach."""
+        sentences = patch.notes if patch else ()
+        parted = (place.rpartition(":") for place in self.others)
+        short = (f"{Path(file).name}:{line}" for file, _, line in parted)
+        said = " ".join(sentences)
+        left = [name for name in short if not re.search(rf"{re.escape(name)}\b", said)]
+        if not left:
+            return sentences
+        noun = f"{self.spec.noun}s" if len(left) > 1 else f"{self.spec.noun}"
+        made = f"The {noun} made at {' and '.join(left)} {'feed' if len(left) > 1 else 'feeds'}"
+        stays = "stay unchanged" if len(left) > 1 else "stays unchanged"
+        return (*sentences, f"{made} the training, too, and {stays}: this is half of the fix.")
+
+    @property
+    def as_written(self) -> Mapping[str, Literal]:
+        """The arguments as the source names them."""
+        return self.written or self.arguments
+
+
+@dataclass(frozen=True)
+class SourceChange:
+    """What can be written: a patch, a command, both, or neither and the reason."""
+
+    patch: Patch | None = None
+    argv: tuple[str, ...] | None = None
+    why_not: str = ""
+    """Why there is no patch."""
+
+
+def source_change(change: CallChange, facts: Facts) -> SourceChange:
+    """How the call can be given its arguments; reads the source files.
+
+    Where the command already gives the option that decides, the source's default would change
+    nothing, so only the command is offered.
+    """
+    noun = change.spec.noun
+    if change.uncertain:
+        return SourceChange(why_not=change.uncertain)
+    if change.file is None or change.line is None:
+        return SourceChange(why_not=f"the run does not record where the {noun} is created")
+    path = Path(change.file)
+    if why := why_not_edited(path, f"the {noun} is created", facts.manifest):
+        return SourceChange(why_not=why)
+    argv, already = _command(path, change.line, change, facts.manifest)
+    if already:
+        return SourceChange(argv=argv, why_not=already)
+    # What an override stood in for in this run is not known.
+    overrides = facts.manifest.overrides if facts.manifest else ()
+    changed = {name for override in overrides for name in override.arguments}
+    seen = {name: value for name, value in change.seen.items() if name not in changed}
+    try:
+        return SourceChange(
+            call_patch(path, change.line, change.spec, change.as_written, seen), argv
+        )
+    except PatchRefusedError as refusal:
+        return SourceChange(None, argv, str(refusal))
+
+
+def why_not_edited(path: Path, what: str, manifest: Manifest | None) -> str:
+    """Why ``path``, where ``what``, is not ours to edit by what a run has shown; else empty."""
+    if not _INSTALLED.isdisjoint(path.parts):
+        return f"{what} inside an installed package ({path})"
+    if edited_since(path, manifest):
+        return f"{path.name} was edited after this run: run it again"
+    return ""
+
+
+def edited_since(path: Path, manifest: Manifest | None) -> bool:
+    """Whether the line that the run reported may be another one by now."""
+    try:
+        return manifest is not None and path.stat().st_mtime_ns > manifest.started_ns
+    except OSError:
+        return False
+
+
+def _command(
+    path: Path, line: int, change: CallChange, manifest: Manifest | None
+) -> tuple[tuple[str, ...] | None, str]:
+    """The command with the script's own option for the first of the arguments, and why its
+    default must not be changed, empty where it decides."""
+    script = script_of(manifest)
+    # The options of another file's parser are not certain to be those of the command.
+    if manifest is None or script is None or script.path.resolve() != path.resolve():
+        return None, ""
+    value = next(iter(change.as_written.values()))
+    found = _option(path, line, change.spec, change.as_written)
+    if found is None:
+        return None, ""
+    option, declared, suffices = found
+    given = CommandOption(manifest.command, script.begin, option, declared)
+    if given.unsure is not None:
+        why_not = f"{given.unsure} in the command may set {option.long_flag}: change it there"
+        return None, why_not
+    already = f"the command sets {option.long_flag}: change it there" if given.is_given else ""
+    return given.with_value(value) if suffices else None, already
+
+
+def _option(
+    path: Path, line: int, spec: CallSpec, arguments: Mapping[str, Literal]
+) -> tuple[DeclaredOption, list[DeclaredOption], bool] | None:
+    """The option that the first of the call's ``arguments`` reads, also through ``int(...)``, all
+    options of the file, and whether the call needs no other change."""
+    name, kind = next((name, type(value)) for name, value in arguments.items())
+    try:
+        program = parse_program(read_source(path))
+        call = call_at(program, line, spec)
+        value = argument(call, name, spec.positions.get(name))
+    except PatchRefusedError:
+        return None
+    converted = isinstance(value, ast.Call) and ast.unparse(value.func) == kind.__name__
+    if isinstance(value, ast.Call) and converted and len(value.args) == 1:
+        value = value.args[0]
+    option = option_behind(program, value, kind) if value is not None else ""
+    if isinstance(option, str):
+        return None
+    return option, declared_options(program), _suffices(program, call, spec, arguments)
+
+
+def _suffices(
+    program: Program, call: ast.Call, spec: CallSpec, arguments: Mapping[str, Literal]
+) -> bool:
+    """Whether the call takes the option's value as it stands, without losing other arguments."""
+    try:
+        edits = spec.plan(spec, program, call, arguments) if spec.plan else {}
+    except PatchRefusedError:
+        # That the source cannot be changed is no reason against a command, unless it would raise.
+        return all(value != 0 for value in arguments.values())
+    return not any(isinstance(edit, RemoveKeyword) for edit in edits.values())
+
+
+Plan = Callable[[Program, int], Sequence[Edit]]
+"""The edits for what stands at a line; raises ``PatchRefusedError`` where it is not certain."""
+
+
+@dataclass(frozen=True)
+class LineChange:
+    """A change around ``file:line``, None where the run names none; it is tried by running the
+    patched text."""
+
+    title: str
+    """What will change, in a few words: ``no gc.collect() in the loop``."""
+    file: str | None
+    line: int | None
+    plan: Plan
+    advice: str
+    """What to write by hand."""
+    risks: tuple[Risk, ...] = ()
+    override: Override | None = None
+    """What does the same for one run, where the text is not certain or cannot be tried."""
+
+
+def changed_lines(change: LineChange, facts: Facts) -> SourceChange:
+    """The patch of ``change``, or why there is none; reads the source file."""
+    if change.file is None or change.line is None:
+        return SourceChange(why_not="the run names no line of the script for it")
+    path = Path(change.file)
+    if why := why_not_edited(path, "the line is", facts.manifest):
+        return SourceChange(why_not=why)
+    try:
+        source = read_source(path)
+        edits = change.plan(parse_program(source), change.line)
+        after, _ = written(source, edits)
+    except PatchRefusedError as refusal:
+        return SourceChange(why_not=str(refusal))
+    return SourceChange(Patch(path, source, after))
+
+
+def is_certain(change: LineChange) -> bool:
+    """Whether the source, as it is now, can be changed so; cheap to ask again."""
+    return _refused_as(change) is None
+
+
+def has_subject(change: LineChange, facts: Facts) -> bool:
+    """Whether the file has anything of what ``change`` is about: one of several that answer the
+    same findings; cheap to ask again. One that was edited since the run may have had it."""
+    is_old = change.file is not None and edited_since(Path(change.file), facts.manifest)
+    return is_old or _refused_as(change) is not NothingToChangeError
+
+
+def _refused_as(change: LineChange) -> type[PatchRefusedError] | None:
+    """How the plan refuses the source as it is now; None where it does not."""
+    if change.file is None or change.line is None:
+        return PatchRefusedError
+    path = Path(change.file)
+    return _planned(path, _modified(path), change.line, change.plan)
+
+
+@lru_cache(maxsize=64)
+def _planned(path: Path, _: int, line: int, plan: Plan) -> type[PatchRefusedError] | None:
+    try:
+        plan(parse_program(read_source(path)), line)
+    except PatchRefusedError as refusal:
+        return type(refusal)
+    return None
+
+
+def _modified(path: Path) -> int:
+    """When the file was last changed, ns, so that what it led to can be kept; 0 where it is not
+    there."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def has_finding(facts: Facts, *rules: str) -> bool:
+    """Whether any of ``rules`` has a finding."""
+    return any(finding.rule in rules for finding in diagnosis(facts).findings)
+
+
+class NamedLine(NamedTuple):
+    """A line of the user's own code."""
+
+    file: str
+    line: int
+    short: str = ""
+    """File name and line, without directories; empty where the fix is not about this very line."""
+
+
+def named_line(place: Place | None) -> NamedLine | None:
+    """The line of ``place``; None where it has none."""
+    if place is None or not place.file or not place.line:
+        return None
+    return NamedLine(place.file, place.line, place.short)
+
+
+def place_of(facts: Facts, *rules: str) -> NamedLine | None:
+    """The line that the first finding of ``rules`` names; None where none does."""
+    told = (finding for finding in diagnosis(facts).findings if finding.rule in rules)
+    return next((line for finding in told if (line := named_line(finding.place))), None)
+
+
+def place_or_script(facts: Facts, *rules: str) -> NamedLine | None:
+    """The line that the first finding of ``rules`` names, else the start of the script; None where
+    there is no such finding."""
+    place = place_of(facts, *rules)
+    return NamedLine(place.file, place.line) if place else script_with_finding(facts, *rules)
+
+
+def script_with_finding(facts: Facts, *rules: str) -> NamedLine | None:
+    """The start of what the run's command runs, where any of ``rules`` has a finding; else None."""
+    script = script_of(facts.manifest)
+    return NamedLine(str(script.path), 1) if script and has_finding(facts, *rules) else None
+
+
+def place_of_loop(facts: Facts) -> tuple[str | None, int | None]:
+    """File and line of the loop that trains, in the first of the user's own files that has one."""
+    for path, _ in own_files(facts):
+        line = _line_of_loop(path, _modified(path))
+        if line is not None:
+            return str(path), line
+    return None, None
+
+
+@lru_cache(maxsize=64)
+def _line_of_loop(path: Path, _: int) -> int | None:
+    try:
+        return training_loop(parse_program(read_source(path))).lineno
+    except PatchRefusedError:
+        return None

@@ -1,0 +1,255 @@
+"""Finds what is private in a report: names of users, hosts and programs, paths, secrets."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from perftui.facts.journal_rows import notes_of
+from perftui.report.redaction.redactor import Known, shown_program
+from perftui.report.report import Report
+from perftui.report.subject import Subject
+from perftui.run.manifest import GPU_DEVICES, GPU_PROCESSES, OTHER_PROGRAMS, Manifest
+from perftui.run.reader import RunSnapshot
+
+_SECRET = re.compile(
+    r"(?i)token|secret|passw|passphrase|(?<![a-z])pwd|api[-_.]?key|access[-_.]?key|private"
+    r"|credential|(?<![a-z])auth(?!or)|bearer|(?:^|[-_.])(?:key|pat|webhook|dsn)$"
+)
+_TOKENIZER = re.compile(
+    r"(?i)tokeni[sz]|(?:max|num|n|min|new|per|vocab|pad|eos|bos)[-_.].*token|tokens"
+)
+"""Names of options of language models, whose tokens are words."""
+
+_PLAIN = re.compile(r"(?i)[-+]?[\d.]+(?:e[-+]?\d+)?|true|false|none|null|yes|no|on|off|auto")
+"""Values that are no secret."""
+
+_VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+
+_OPAQUE = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+-]{24,}={0,2}")
+"""Long words of letters and digits, as keys are."""
+
+
+def secrets_of(command: Sequence[str]) -> tuple[str, ...]:
+    """The values in ``command`` that may be secret: of variables that are set before a program, of
+    options that are named like secrets, and words that look like keys."""
+    return tuple(dict.fromkeys(_secrets(command)))
+
+
+def _secrets(command: Sequence[str]) -> Iterator[str]:
+    is_before = True
+    named = False
+    for number, word in enumerate(command):
+        name, equals, value = word.partition("=")
+        is_set = bool(equals) and _VARIABLE.fullmatch(word) is not None
+        is_before = is_before and (number == 0 or is_set or word.startswith("-"))
+        if named and not word.startswith("--"):
+            yield from _hidden(word)
+        elif equals and (_is_secret(name) or (is_before and is_set)):
+            yield from _hidden(value)
+        elif _OPAQUE.fullmatch(word):
+            yield word
+        elif equals and _OPAQUE.fullmatch(value):
+            yield value
+        named = word.startswith("-") and not equals and _is_secret(word)
+
+
+def _is_secret(name: str) -> bool:
+    return _SECRET.search(name) is not None and _TOKENIZER.search(name) is None
+
+
+def _hidden(value: str) -> Iterator[str]:
+    if not _PLAIN.fullmatch(value):
+        yield value
+
+
+SHORTEST = 2
+"""Letters of a name: shorter ones would be found in every text."""
+
+NOBODY = frozenset(
+    (
+        *("root", "localhost", "home", "admin", "ubuntu", "dev", "local", "server", "client"),
+        *("user", "users", "host", "hosts", "path", "paths", "program", "value", "url", "email"),
+        *("address", "uuid", "node", "nodes", "gpu", "gpus", "cpu", "cuda", "data", "train"),
+        *("training", "trainer", "trace", "traces", "run", "runs", "rank", "ranks", "step"),
+        *("steps", "time", "times", "main", "model", "models", "test", "tests", "worker"),
+        *("workers", "loader", "python", "torch", "perftui", "project", "job", "task", "batch"),
+        *("memory", "disk", "network", "kernel", "kernels", "operator", "operators", "none"),
+        *("true", "false", "null"),
+    )
+)
+"""Names that tell nothing about anybody, or are words of every report."""
+
+_HOME = re.compile(r"/(?:home|Users)/([^/]+)(?=/|$)")
+_TRACE_OF_HOST = re.compile(r"(.+?)_\d+\.(?:\d+\.)?pt\.trace\.json")
+"""``torch.profiler`` calls its traces after the host and the process."""
+
+
+def known_here() -> Known:
+    """What is private of this machine."""
+    home = str(Path.home())
+    return Known(
+        users=_named(_user(), *_HOME.findall(home)),
+        hosts=_hosts(socket.gethostname()),
+        homes=_homes([home]),
+        projects=_projects([str(Path.cwd())]),
+    )
+
+
+def known_of(report: Report) -> Known:
+    """What is private of this machine, and of where the report's subject was recorded."""
+    here, subject = known_here(), report.subject
+    files = [str(subject.path), *_files(report), *(str(path) for _, path in subject.beside)]
+    known = _joined(here, [*files, *_homes_in(subject)], _hosts_of_trace(subject))
+    return known if subject.run is None else _joined_run(known, subject.run)
+
+
+def known_at(path: Path) -> Known:
+    """What is private of this machine and of the name of a file."""
+    return _joined(known_here(), [str(path)])
+
+
+def _joined(known: Known, files: Iterable[str], hosts: Iterable[str] = ()) -> Known:
+    files = tuple(files)
+    users = [user for file in files for user in _HOME.findall(file)]
+    return replace(
+        known,
+        users=_named(*known.users, *users),
+        hosts=_hosts(*known.hosts, *hosts),
+        homes=_homes([*known.homes, *files]),
+        paths=_absolute([*known.paths, *files]),
+    )
+
+
+def _homes_in(subject: Subject) -> Iterator[str]:
+    """Homes that names in the trace mention, as those of Python functions do."""
+    names = subject.analysis.trace.names if subject.analysis else ()
+    yield from {home[0] for name in names for home in [_HOME.search(name)] if home}
+
+
+def _hosts_of_trace(subject: Subject) -> Iterator[str]:
+    """By the name of the file, and by a field that some tools add."""
+    if named := _TRACE_OF_HOST.match(subject.path.name):
+        yield named[1]
+    metadata = subject.analysis.trace.metadata if subject.analysis else {}
+    yield from (str(metadata[name]) for name in ("hostname", "host") if name in metadata)
+
+
+def _joined_run(known: Known, run: RunSnapshot) -> Known:
+    manifest = run.manifest
+    files = (manifest.cwd, manifest.interpreter, str(run.root), *manifest.command)
+    known = _joined(known, files, _hosts_of(run))
+    return replace(
+        known,
+        users=_named(*known.users, *_entries(manifest, GPU_PROCESSES, "user")),
+        projects=_projects([*_roots(run), *known.projects]),
+        programs=_shown([*_programs(manifest), *_entries(manifest, GPU_PROCESSES, "program")]),
+        values=_named(*secrets_of(manifest.command)),
+        uuids=_named(*_entries(manifest, GPU_DEVICES, "uuid"), *_seen_gpus(run)),
+    )
+
+
+def _user() -> str:
+    # Containers give processes numbers that no user has.
+    with suppress(OSError, KeyError, ImportError):
+        return getpass.getuser()
+    return ""
+
+
+def _named(*names: str) -> tuple[str, ...]:
+    found = (name for name in names if len(name) >= SHORTEST and name.lower() not in NOBODY)
+    return tuple(dict.fromkeys(found))
+
+
+def _hosts(*names: str) -> tuple[str, ...]:
+    """Each with its domain and without it."""
+    return _named(*names, *(name.partition(".")[0] for name in names if not name[:1].isdecimal()))
+
+
+def _hosts_of(run: RunSnapshot) -> Iterator[str]:
+    yield run.manifest.host
+    yield from (rank.host for rank in run.ranks)
+    yield from run.telemetry
+    for noted in run.manifest.profile.values():
+        if isinstance(noted, dict) and run.manifest.host in noted:
+            yield from map(str, noted)
+
+
+def _roots(run: RunSnapshot) -> Iterator[str]:
+    """The working directory, and that of the run's ``.perftui``."""
+    yield run.manifest.cwd
+    if run.root.parent.parent.name == ".perftui":
+        yield str(run.root.parent.parent.parent)
+
+
+def _projects(directories: Iterable[str]) -> tuple[str, ...]:
+    """Without those that hold the homes of people, or everything."""
+    holding = ("/", *(str(above) for above in Path.home().parents), "/home", "/Users")
+    return tuple(one for one in _absolute(directories) if one not in holding)
+
+
+def _homes(files: Iterable[str]) -> tuple[str, ...]:
+    """The home directories that ``files`` lie in, or are."""
+    own = str(Path.home())
+    found = (home[0] for file in files for home in [_HOME.search(file)] if home)
+    return tuple(dict.fromkeys((own, *found))) if own.count("/") > 1 else tuple(set(found))
+
+
+def _absolute(texts: Iterable[str]) -> tuple[str, ...]:
+    found = (text.rstrip("/") for text in texts if text.startswith("/") and "\n" not in text)
+    return tuple(dict.fromkeys(text for text in found if text))
+
+
+def _files(report: Report) -> Iterator[str]:
+    """Files of the findings and fixes, and of the stack samples."""
+    for finding in report.diagnosis.findings:
+        places = (finding.place, *(figure.place for figure in finding.facts))
+        yield from (place.file for place in places if place is not None and place.file)
+    for fix in report.fixes:
+        yield from (str(file) for file in (fix.file, fix.patch and fix.patch.path) if file)
+    for rank in report.subject.run.ranks if report.subject.run else ():
+        for table in (rank.stacks, rank.worker_stacks, rank.window_stacks, rank.lock_stacks):
+            yield from set(table["file"].tolist()) if "file" in table and len(table) else ()
+
+
+def _noted(manifest: Manifest, entry: str) -> Iterator[Any]:
+    """What each host has noted."""
+    noted = manifest.profile.get(entry)
+    yield from noted.values() if isinstance(noted, dict) else ()
+
+
+def _programs(manifest: Manifest) -> Iterator[str]:
+    for noted in _noted(manifest, OTHER_PROGRAMS):
+        cores = noted.get("cores") if isinstance(noted, dict) else None
+        yield from cores if isinstance(cores, dict) else ()
+
+
+def _entries(manifest: Manifest, entry: str, name: str) -> Iterator[str]:
+    """The texts of that name in all that the hosts have noted."""
+    held = list(_noted(manifest, entry))
+    while held:
+        one = held.pop()
+        if isinstance(one, dict):
+            held += one.values()
+            if isinstance(one.get(name), str):
+                yield one[name]
+        elif isinstance(one, list):
+            held += one
+
+
+def _shown(programs: Iterable[str]) -> tuple[str, ...]:
+    return _named(*(form for one in programs for form in (one, shown_program(one))))
+
+
+def _seen_gpus(run: RunSnapshot) -> Iterator[str]:
+    for rank in run.ranks:
+        for data in notes_of(rank.events, "settings"):
+            devices = data.get("devices")
+            uuids = devices.get("uuids") if isinstance(devices, dict) else None
+            yield from (str(uuid) for uuid in uuids or () if isinstance(uuids, list))

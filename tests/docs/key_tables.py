@@ -7,8 +7,7 @@ from importlib import import_module
 
 from perftui.report.markdown import code, plain, table
 from perftui_tui.keys.help_texts import BY_SCREEN
-from perftui_tui.keys.keymap import shown_key
-from perftui_tui.keys.overrides import written
+from perftui_tui.keys.keymap import shown_key, written
 from perftui_tui.keys.table import KEYS, Key
 from tests.docs.reference import prose
 

@@ -20,9 +20,9 @@ parse_once()
 @pytest.fixture(autouse=True)
 def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read ten times a second: a test need not wait as long as a person does."""
-    monkeypatch.setattr("perftui_tui.reading.run_source.POLL_SECONDS", 0.1)
-    monkeypatch.setattr("perftui_tui.reading.run_source.DUTY", 0.1)
-    monkeypatch.setattr("perftui_tui.reading.output_source.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("perftui_tui.reading.source.POLL_SECONDS", 0.1)
+    monkeypatch.setattr("perftui_tui.reading.source.DUTY", 0.1)
+    monkeypatch.setattr("perftui_tui.reading.output.POLL_SECONDS", 0.05)
     monkeypatch.setattr("perftui_tui.actions.experiment.TICK", 0.05)
 
 

@@ -15,8 +15,8 @@ from perftui_tui.panes.gpu_cards import gpu_cards
 from perftui_tui.panes.loader import workers
 from perftui_tui.panes.machine import cores, memory
 from perftui_tui.panes.step_bar import last_step, last_step_title
-from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.reading.view import RunView
 from tests.tui.driving import opened, text_of, until_shown
 from tests.tui.full_machine import write_full_machine
 from tests.tui.gpu_window import gpu_window

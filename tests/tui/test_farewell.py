@@ -15,7 +15,7 @@ from perftui.run.layout import RunLayout
 from perftui_tui.app import PerftuiApp
 from perftui_tui.commands.achieved import achieved
 from perftui_tui.commands.farewell import farewell
-from perftui_tui.dialogs.fix import NOT_MEASURED
+from perftui_tui.dialogs.experiment import NOT_MEASURED
 from tests.tui.recorded import write_run
 
 

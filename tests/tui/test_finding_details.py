@@ -8,10 +8,10 @@ from perftui.diagnosis.model import Abstention, Confidence, Diagnosis, Figure, F
 from perftui.facts.place import Place
 from perftui.fixes.model import Patch, Risk
 from perftui_tui.dialogs.choice import labelled
-from perftui_tui.dialogs.fix import diff_rows, risk
+from perftui_tui.dialogs.experiment import diff_rows, risk
 from perftui_tui.look.rows import plain, safe
-from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.reading.view import RunView
 from perftui_tui.screens.diagnosis.finding_details import details, listing
 from tests.tui.driving import opened, settled, text_of, until
 from tests.tui.gpu_window import write_gpu_run

@@ -14,7 +14,7 @@ from perftui.run.control import take_requests
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Override, Status
 from perftui_tui.app import PerftuiApp
-from perftui_tui.dialogs.fix import NOT_MEASURED
+from perftui_tui.dialogs.experiment import NOT_MEASURED
 from perftui_tui.look.rows import CONTINUED, plain, width
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
@@ -337,7 +337,7 @@ async def test_a_trial_is_asked_started_and_compared(
             overrides=launch.overrides,
         )
 
-    monkeypatch.setattr("perftui_tui.actions.rerun.start", start)
+    monkeypatch.setattr("perftui.recorder.launch.start", start)
     async with opened(ended) as (app, pilot):
         await pilot.press("a")
         await until_shown(pilot, "Run again?")
@@ -363,7 +363,7 @@ async def test_a_trial_that_cannot_start_says_why(
     def start(launch: Launch) -> Path:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr("perftui_tui.actions.rerun.start", start)
+    monkeypatch.setattr("perftui.recorder.launch.start", start)
     async with opened(ended) as (app, pilot):
         await pilot.press("a")
         await until_shown(pilot, "Run again?")
@@ -376,7 +376,7 @@ async def test_a_running_training_is_stopped_before_it_is_started_again(
     tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live = write_run(tmp_path / "runs", script=script, loader_line=4)
-    monkeypatch.setattr("perftui_tui.actions.rerun.STOP_SECONDS", 0.3)
+    monkeypatch.setattr("perftui_tui.actions.requests.STOP_SECONDS", 0.3)
     async with opened(live) as (_, pilot):
         await pilot.press("a")
         await until_shown(pilot, "is stopped first")

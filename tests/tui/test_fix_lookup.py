@@ -16,8 +16,8 @@ from perftui.fixes.fix import CallChange, Fix
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Manifest
 from perftui.run.reader import RunSnapshot
-from perftui_tui.reading import fix_lookup
-from perftui_tui.reading.fix_lookup import FixLookup
+from perftui_tui.reading import view
+from perftui_tui.reading.view import FixLookup
 from tests.facts_given import facts_with
 
 FINDING = Finding("input-in-main-thread", Severity.CRITICAL, "", fixes=("loader-workers",))
@@ -70,8 +70,8 @@ def test_small_changes_are_not_worked_out(
         asked.append(fix.id)
         return real(fix, change, about)
 
-    real = fix_lookup.offered
-    monkeypatch.setattr(fix_lookup, "offered", offered)
+    real = view.offered
+    monkeypatch.setattr(view, "offered", offered)
     lookup.of([FINDING], changed(facts, {machine_use: replace(IDLE, machine_cores=cores)}))
     assert len(asked) == again
 

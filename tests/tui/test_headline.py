@@ -13,9 +13,8 @@ from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Override, Status, StopReason
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.verdict import findings, verdict_line
-from perftui_tui.reading.next_thing import next_try
-from perftui_tui.reading.run_view import RunView
-from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.reading.snapshot import Snapshot, next_try
+from perftui_tui.reading.view import RunView
 from perftui_tui.screens.overview.headline import headline
 from tests.tui.recorded import NOW, START, write_run
 

@@ -9,8 +9,7 @@ import pytest
 
 import perftui_tui
 from perftui_tui.app import PerftuiApp
-from perftui_tui.keys.keymap import _NAMED, hint
-from perftui_tui.keys.overrides import check
+from perftui_tui.keys.keymap import _NAMED, check, hint
 from perftui_tui.keys.table import KEYS, SCREENS
 from perftui_tui.look.rows import plain
 from perftui_tui.widgets.row_view import RowView

@@ -154,7 +154,7 @@ async def test_the_fix_that_was_tried_is_written(
     ended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "perftui_tui.actions.rerun.start",
+        "perftui.recorder.launch.start",
         lambda launch: write_run(
             launch.runs,
             run_id="20231114-231320-train",

@@ -18,8 +18,8 @@ from perftui.analysis.memory import Category, MemoryOverTime
 from perftui.run.layout import RunLayout
 from perftui_tui.charts.stacked import BLANK, highest_of_bins, row_of, stacked
 from perftui_tui.look.rows import plain, width
-from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.reading.view import RunView
 from perftui_tui.screens.memory.categories import (
     AT_LEAST,
     GLYPHS,

@@ -9,7 +9,7 @@ import pytest
 from perftui.run.manifest import Status
 from perftui.trace.recordings import choose_rank
 from perftui_tui.app import PerftuiApp
-from perftui_tui.reading.messages import LoadProgressed
+from perftui_tui.reading.thread import LoadProgressed
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, manifest, step_rows, write_run
 from tests.tui.traces import write_trace

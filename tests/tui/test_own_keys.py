@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from perftui_tui.app import PerftuiApp
 from perftui_tui.commands.dispatch import dispatch
-from perftui_tui.keys.keymap import shown_key
-from perftui_tui.keys.overrides import (
+from perftui_tui.keys.keymap import (
     NAMED,
     NO_OVERRIDES,
     Overrides,
@@ -20,6 +19,7 @@ from perftui_tui.keys.overrides import (
     key_file,
     key_name,
     read_overrides,
+    shown_key,
     written,
 )
 from perftui_tui.keys.table import KEYS

@@ -16,7 +16,7 @@ from perftui.experiments.trial_runs import NextRun, Purpose
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui.trace.recordings import choose_rank
-from perftui_tui.actions.experiment_kinds import PairedTrials, Tuning
+from perftui_tui.actions.experiment import PairedTrials, Tuning
 from perftui_tui.app import PerftuiApp
 from perftui_tui.reading.experiment_state import TrialState, TuningState
 from perftui_tui.tables.virtual import VirtualTable

@@ -14,9 +14,8 @@ from perftui_tui.look.rows import plain
 from perftui_tui.panes.meters import METERS, draw_meter
 from perftui_tui.panes.step_bar import step_bar
 from perftui_tui.panes.verdict import findings
-from perftui_tui.reading.fix_lookup import FixLookup
-from perftui_tui.reading.run_view import RunView, picture
 from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.reading.view import FixLookup, RunView, picture
 from perftui_tui.screens.log.screen import ALL_OUTPUT
 from perftui_tui.screens.memory.chart import memory_chart, memory_now
 from perftui_tui.screens.overview.headline import headline

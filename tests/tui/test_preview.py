@@ -8,7 +8,7 @@ import pytest
 from perftui.analysis.analyse import without_tables
 from perftui.trace.formats import load_trace
 from perftui_tui.app import PerftuiApp
-from perftui_tui.reading import trace_view
+from perftui_tui.reading import view as trace_view
 from perftui_tui.screens.timeline.view import TimelineView
 from tests.tui.driving import text_of, until, until_shown
 from tests.tui.recorded import NOW

@@ -56,7 +56,7 @@ class Recorder:
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     made = Recorder()
-    monkeypatch.setattr("perftui_tui.actions.rerun.start", made.start)
+    monkeypatch.setattr("perftui.recorder.launch.start", made.start)
     return made
 
 
@@ -189,7 +189,7 @@ async def test_a_start_that_fails_leaves_the_chosen_baseline(
     def start(launch: Launch) -> Path:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr("perftui_tui.actions.rerun.start", start)
+    monkeypatch.setattr("perftui.recorder.launch.start", start)
     chosen = write_run(ended.parent, run_id="20231114-201320-train", wait_ms=300, **ENDED)
     async with opened(ended) as (app, pilot):
         await pilot.press("5")

@@ -16,13 +16,11 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status, read_manifest, write_manifest
 from perftui_tui.app import PerftuiApp
 from perftui_tui.panes.verdict import verdict
-from perftui_tui.reading import run_source as source
-from perftui_tui.reading.messages import SnapshotReceived
-from perftui_tui.reading.output import OutputTail
-from perftui_tui.reading.output_source import OutputSource
-from perftui_tui.reading.run_view import RunView
+from perftui_tui.reading import source as source
+from perftui_tui.reading.output import OutputSource, OutputTail
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.reading.thread import BLAS_THREADS
+from perftui_tui.reading.thread import BLAS_THREADS, SnapshotReceived
+from perftui_tui.reading.view import RunView
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import ENDED, NOW, START, step_rows, write_run
 from tests.tui.traces import even_steps

@@ -12,8 +12,8 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import GPU_DEVICES, NOT_SAMPLED
 from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.machine import cpu, disk, network
-from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.reading.view import RunView
 from tests.tui.recorded import NOW, SECOND, START, manifest, write_run
 from tests.tui.test_memory_screen import OVER
 

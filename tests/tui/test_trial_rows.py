@@ -12,7 +12,7 @@ from perftui.experiments.verdict import Outcome, TrialVerdict
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.worker_curve import CurvePoint
 from perftui_tui.dialogs.choice import Prose
-from perftui_tui.dialogs.fix import short_risks
+from perftui_tui.dialogs.experiment import short_risks
 from perftui_tui.look.rows import plain, width
 from perftui_tui.panes.trial import seconds_left, trial_line, trial_rows
 from perftui_tui.reading.experiment_state import Stage, TrialState

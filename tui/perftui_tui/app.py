@@ -1,4 +1,4 @@
-"""The app: its theme, its keys, and what they do whichever screen is shown."""
+"""The app: what it reads, which screen is shown, and what keys do whichever that is."""
 
 from __future__ import annotations
 
@@ -7,41 +7,61 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.actions import SkipAction
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.filter import LineFilter, Monochrome, NoColor
+from textual.reactive import reactive
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from perftui.trace.text import printable
-from perftui_tui.actions.baseline import Baseline
+from perftui_tui.actions.other_traces import Baseline, RankTraces
 from perftui_tui.actions.playback import Playback
-from perftui_tui.actions.rank_traces import RankTraces
-from perftui_tui.actions.recorder_requests import RecorderRequests
+from perftui_tui.actions.requests import RecorderRequests
 from perftui_tui.actions.source_fixes import SourceFixes
 from perftui_tui.actions.trials import Trials
-from perftui_tui.keys.keymap import bindings, use
-from perftui_tui.keys.overrides import NO_OVERRIDES, Overrides
+from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
+from perftui_tui.keys.keymap import NO_OVERRIDES, Overrides, bindings, use
+from perftui_tui.keys.table import SCREENS
 from perftui_tui.look.ascii import AsciiFilter
 from perftui_tui.look.stylesheet import SteadyStylesheet
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES
+from perftui_tui.reading import thread as messages
+from perftui_tui.reading.output import Output, OutputReceived, OutputSource
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.reading.thread import Clock
+from perftui_tui.reading.source import RunSource, TraceSource, running_script
+from perftui_tui.reading.thread import Clock, ReadingThread
 from perftui_tui.screens.palette_commands import palette_commands
-from perftui_tui.screens.reading_app import ReadingApp
 from perftui_tui.screens.run_screen import RunScreen
+from perftui_tui.widgets.notification import NotifyingApp
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
+    from textual.geometry import Size
+
+    from perftui.analysis.model import TraceAnalysis
     from perftui.trace.ncu import KernelMetrics
     from perftui.trace.rank_files import RankFile
+    from perftui_tui.dialogs.choice import ChoiceDialog
+
+FIRST_MESSAGE_SECONDS = 0.3
+"""How long the first frame waits for what is read: drawn empty, it would be drawn twice."""
 
 
-class PerftuiApp(ReadingApp):
+def _make(name: str) -> Screen[None]:
+    """A screen, imported on its first visit, to keep the first frame quick."""
+    module = import_module(f"perftui_tui.screens.{name}.screen")
+    screen: Screen[None] = getattr(module, f"{name.capitalize()}Screen")()
+    return screen
+
+
+class PerftuiApp(NotifyingApp):
     """Shows the run directory or the trace file at ``target``."""
 
     TITLE = "perftui"
@@ -55,6 +75,19 @@ class PerftuiApp(ReadingApp):
     AUTO_FOCUS = None
     BINDINGS = bindings("app")
     ENABLE_COMMAND_PALETTE = True
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
+        name: partial(_make, name) for name in SCREENS
+    }
+    DEFAULT_MODE = SCREENS[0]
+
+    snapshot: reactive[Snapshot | None] = reactive(
+        None, init=False, repaint=False, always_update=True
+    )
+    """What the current screen shows."""
+    output: reactive[Output] = reactive(Output(), init=False, repaint=False)
+    """The script's output."""
+    paused: reactive[bool] = reactive(False, init=False, repaint=False)
+    """Whether new snapshots are received but not shown."""
 
     def __init__(
         self,
@@ -65,7 +98,7 @@ class PerftuiApp(ReadingApp):
         keys: Overrides = NO_OVERRIDES,
         clock: Clock = time.time_ns,
     ) -> None:
-        super().__init__(target, replay=replay, clock=clock)
+        super().__init__()
         for one in THEMES:
             self.register_theme(one)
         self.theme = theme
@@ -78,20 +111,46 @@ class PerftuiApp(ReadingApp):
         """Called when all is there that the first frame needs."""
         self.crash: BaseException | None = None
         """What went wrong in the app itself, where it ended so."""
+        self.failure: str | None = None
+        """Why nothing can be shown; printed again in the terminal after the app."""
         self.is_stopping = False
         """Whether the training was asked to stop on leaving."""
-        self.requests = RecorderRequests(self)
-        self.source_fixes = SourceFixes(self)
-        self.baseline = Baseline(self)
-        self.trials = Trials(self, self.baseline, self.source_fixes, self.requests)
-        self.rank_traces = RankTraces(self)
-        self.playback = Playback(self)
+
+        self.target = target
+        self.is_replay = replay
+        self.rank_number = 0
+        """The rank of a run that is shown."""
+        self.own: Path | None = target if target.is_dir() else None
+        """The run that this app was started for or started itself: leaving asks about it."""
+        self.attached_to: Path | None = None
+        """The run that somebody else started and we only watch, however it is left."""
+        self.newest: Snapshot | None = None
+        """What was received last; the screens show an older one while paused."""
+        self.preview: TraceAnalysis | None = None
+        """What can be drawn of a trace while the rest of it is read."""
+        self.shows_frames = False
+        """Whether what is drawn is shown: not before it is known what is read first."""
         self.notes: tuple[str, ...] = ()
         """Notifications at the start: which of several traces this is."""
         self.ranks: tuple[RankFile, ...] = ()
         """The traces of all ranks, where a directory of them was named."""
         self.kernel_metrics: KernelMetrics | None = None
         """What ncu measured of the kernels, where that was given too."""
+        self._clock = clock
+        self._newest_output = Output()
+        self._sources: tuple[ReadingThread, ...] = ()
+
+        self.trail: tuple[str, ...] = ()
+        """The screens that led to this one, the first of them first: where ``back`` goes."""
+        self._place: tuple[int, int, int | None] | None = None
+        self._fix: tuple[str, str] | None = None
+
+        self.requests = RecorderRequests(self)
+        self.source_fixes = SourceFixes(self)
+        self.baseline = Baseline(self)
+        self.trials = Trials(self, self.baseline, self.source_fixes, self.requests)
+        self.rank_traces = RankTraces(self)
+        self.playback = Playback(self)
 
     def on_load(self) -> None:
         """Begin to read, before there is anything to show it on."""
@@ -102,43 +161,55 @@ class PerftuiApp(ReadingApp):
         self.set_keymap({name: ",".join(keys) for name, keys in self.own_keys.keys.items()})
         for complaint in self.own_keys.complaints:
             self.warn(complaint)
-        self.app_resume_signal.subscribe(self, self._resumed)
+        # Textual takes what it drew before ``fg`` for what is there.
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         if not self.is_headless:
             # asyncio looks up from waiting for a signal only where one is handled through it:
             # without this, SIGCONT that another thread takes (1 of 40 times) leaves the screen
             # empty after `fg` until the next key.
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)
-        self.wait_for_first_message()
+        self._wait_for_first_message()
         if self.once_made is not None:
             self.once_made()
         for note in self.notes:
             self.notify(printable(note), markup=False, timeout=10)
+
+    def _wait_for_first_message(self) -> None:
+        """Let the first frame show what is read, if that does not take long."""
+        self.shows_frames = True
+        for source in self._sources[:1]:
+            word = source.first_message(FIRST_MESSAGE_SECONDS)
+            if isinstance(word, messages.SnapshotReceived):
+                self.on_snapshot_received(word)
+            self.call_after_refresh(source.is_drawn.set)
+        self.screen.refresh()
 
     def on_unmount(self) -> None:
         """Stop reading when the app ends, and start nothing that nobody would see."""
         self.trials.cancel()
         self.rank_traces.stop()
         self.playback.stop()
-        self.close()
+        self._close()
 
-    def _resumed(self, _app: App[object]) -> None:
-        """Draw everything after ``fg``: Textual takes what it drew before for what is there."""
-        self.refresh(layout=True)
+    def warn(self, text: str) -> None:
+        """Notify of something that cannot be done."""
+        self.notify(text, severity="warning", markup=False)
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Tell where the terminal is too small, and resize the script's terminal."""
-        self.check_size(event.size)
-        if self.target != self.attached_to:
-            self.requests.resized(event.size)
+    def on_thread(self, work: Callable[[], None]) -> None:
+        """Run ``work`` on a thread; ``on_worker_state_changed`` notifies of its errors."""
+        self.run_worker(work, thread=True, exit_on_error=False)
 
-    def action_help(self) -> None:
-        """Keys, and what this screen shows."""
-        from perftui_tui.dialogs.help import HelpDialog, pane_of
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Notify of a failure of background work; it never ends the app."""
+        if event.state is WorkerState.ERROR:
+            self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
 
-        screen = self.screen
-        if isinstance(screen, RunScreen):
-            pane = pane_of(screen.focused)
-            self.push_screen(HelpDialog(screen.NAME, screen.HELP, pane, self.snapshot))
+    def _fatal_error(self) -> None:
+        """Leave; ``commands.farewell`` reports it. Textual would print every local variable."""
+        self.crash = sys.exc_info()[1]
+        self._close_messages_no_wait()
+
+    # How it looks
 
     def action_next_theme(self) -> None:
         """The next of our own themes."""
@@ -167,8 +238,6 @@ class PerftuiApp(ReadingApp):
                 yield command
         yield from palette_commands(self, screen)
 
-    # Taking something along
-
     def action_picture(self) -> None:
         """Save a picture of the screen, with what lies over it, in the current directory."""
         from perftui_tui.tables.csv_files import save_new
@@ -182,7 +251,42 @@ class PerftuiApp(ReadingApp):
             return
         self.notify(f"screenshot saved: {path}", timeout=6, markup=False)
 
-    # Charts
+    # From screen to screen, and back
+
+    def base_screen(self) -> RunScreen | None:
+        """The run screen, also under a dialog."""
+        return next((s for s in reversed(self.screen_stack) if isinstance(s, RunScreen)), None)
+
+    def _composed_screen(self) -> RunScreen | None:
+        """The run screen, once all its widgets are there."""
+        screen = self.base_screen()
+        return screen if screen is not None and screen.is_composed else None
+
+    def refresh_screen(self) -> None:
+        """Draw the current state again."""
+        screen = self.base_screen()
+        if screen is not None:
+            with self.batch_update():
+                screen.refresh_state()
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a dialog is open."""
+        return not isinstance(self.screen, RunScreen)
+
+    def ask(self, dialog: ChoiceDialog, answered: Callable[[str | None], None]) -> None:
+        """Show ``dialog``, unless another one is open."""
+        if not self.is_asking:
+            self.push_screen(dialog, answered)
+
+    def action_help(self) -> None:
+        """Keys, and what this screen shows."""
+        from perftui_tui.dialogs.help import HelpDialog, pane_of
+
+        screen = self.screen
+        if isinstance(screen, RunScreen):
+            pane = pane_of(screen.focused)
+            self.push_screen(HelpDialog(screen.NAME, screen.HELP, pane, self.snapshot))
 
     def action_study(self, name: str = "") -> None:
         """Open the charts, the one called ``name`` first; plotext is imported here, not before."""
@@ -195,6 +299,196 @@ class PerftuiApp(ReadingApp):
             self.warn("nothing to chart yet: no step and no sample recorded")
             return
         self.push_screen(ChartScreen(found, name or self.screen.CHART))
+
+    def action_show(self, name: str) -> None:
+        """Go to a screen by its name; it was chosen, so no way leads back from it."""
+        self._go(name, ())
+
+    def follow(self, name: str) -> None:
+        """Go to the screen that something on this one leads to; ``backspace`` leads back."""
+        if self.current_mode != name:
+            self._go(name, (*self.trail, self.current_mode))
+
+    def action_return(self) -> None:
+        """Back to the screen that led here."""
+        if self.trail:
+            self._go(self.trail[-1], self.trail[:-1])
+
+    def _go(self, name: str, trail: tuple[str, ...]) -> None:
+        if self.is_asking:
+            return
+        self.trail = trail
+        if self.current_mode != name:
+            self.switch_mode(name)
+        else:
+            self.refresh_screen()
+
+    def action_next_screen(self, step: int) -> None:
+        """Go to the next screen, or by ``step`` -1 to the one before."""
+        at = SCREENS.index(self.current_mode)
+        self.action_show(SCREENS[(at + step) % len(SCREENS)])
+
+    def go_to_place(self, start: int, end: int, row: int | None = None) -> None:
+        """Show an interval of the trace (ns since its start) on the timeline."""
+        self._place = (start, end, row)
+        self.follow("timeline")
+
+    def take_place(self) -> tuple[int, int, int | None] | None:
+        """The interval to show, returned once."""
+        place, self._place = self._place, None
+        return place
+
+    def go_to_fix(self, rule: str, fix: str) -> None:
+        """Show a finding by its rule, and one of its fixes, on the Diagnosis screen."""
+        self._fix = (rule, fix)
+        self.follow("diagnosis")
+
+    def take_fix(self) -> tuple[str, str] | None:
+        """The finding and the fix to show, returned once."""
+        found, self._fix = self._fix, None
+        return found
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Tell where the terminal is too small, and resize the script's terminal."""
+        self.check_size(event.size)
+        if self.target != self.attached_to:
+            self.requests.resized(event.size)
+
+    def check_size(self, size: Size) -> None:
+        """Show which size the screen needs where there is less, else the screen."""
+        screen = self.base_screen()
+        if screen is None:
+            return
+        shown = next((s for s in self.screen_stack if isinstance(s, TooSmallScreen)), None)
+        if is_too_small(size, screen.NEEDED) and shown is None:
+            goes_on = self.snapshot is not None and self.snapshot.goes_on
+            self.push_screen(TooSmallScreen(goes_on, screen.NEEDED))
+        elif shown is self.screen and not is_too_small(size, screen.NEEDED):
+            self.pop_screen()
+
+    # What is read
+
+    def open(self, target: Path) -> None:
+        """Show another run or trace from now on."""
+        self._close()
+        self.playback.stop()
+        self.target = target
+        self.output = self._newest_output = Output()
+        self.newest = self.preview = None
+        # What was held is a picture of something else.
+        self.paused = False
+        if target.is_dir():
+            self._sources = (
+                RunSource(target, self.post_message, self._clock, self.rank_number),
+                OutputSource(target / "output.log", self.post_message),
+            )
+        else:
+            facts_of = self.rank_traces.facts_of if self.rank_traces.knows(target) else None
+            self._sources = (TraceSource(target, self.post_message, self._clock, facts_of),)
+        for source in self._sources:
+            source.start()
+
+    def _close(self) -> None:
+        for source in self._sources:
+            source.stop()
+        self._sources = ()
+
+    def open_run(self, root: Path, *, is_live: bool) -> None:
+        """Show another recorded run; one that lives is only watched, unless it is our own."""
+        self.rank_number = 0
+        if self.own == self.attached_to:
+            self.own = None
+        self.attached_to = root if is_live and root != self.own else None
+        self.is_replay = not is_live
+        self.open(root)
+
+    def open_own(self, root: Path) -> None:
+        """Show the run at ``root``, which was started here: leaving asks about it."""
+        self.is_replay = False
+        self.own, self.attached_to = root, None
+        self.open(root)
+
+    def show_rank(self, rank: int) -> None:
+        """Show another rank of the run on all screens."""
+        if rank != self.rank_number:
+            self.rank_number = rank
+            self.open(self.target)
+            self.notify(f"rank {rank} on all screens", timeout=2)
+
+    def on_snapshot_received(self, message: messages.SnapshotReceived) -> None:
+        """Put the snapshot on screen, unless paused or the terminal is behind."""
+        snapshot = message.snapshot
+        if snapshot.source != self.target or snapshot is self.newest:
+            return
+        if snapshot.as_of is not None:
+            if self.playback.takes(snapshot):
+                self.snapshot = snapshot
+            return
+        is_first, self.newest, self.preview = self.newest is None, snapshot, None
+        self.requests.watch(snapshot)
+        if is_first and snapshot.is_memory_alone:
+            self.action_show("memory")
+        if self.paused or not self.playback.finished(snapshot):
+            return
+        # A run that is over is reported once: that picture is never skipped.
+        if not snapshot.phase.is_live or not self._terminal_is_behind():
+            self.snapshot = snapshot
+
+    def _terminal_is_behind(self) -> bool:
+        """Whether frames still wait to be written: on a slow link another would delay the keys."""
+        writer = getattr(self._driver, "_writer_thread", None)
+        queue = getattr(writer, "_queue", None)
+        return self.snapshot is not None and queue is not None and bool(queue.qsize() > 1)
+
+    def on_output_received(self, message: OutputReceived) -> None:
+        """Store the newest output, and show it unless paused."""
+        self._newest_output = message.output
+        if not self.paused:
+            self.output = message.output
+
+    def on_source_failed(self, message: messages.SourceFailed) -> None:
+        """Leave with the reason where there is nothing to show, else notify of it."""
+        if self.snapshot is None and message.is_all:
+            self.failure = message.reason
+            self.exit(return_code=2)
+        else:
+            self.notify(message.reason, severity="error", markup=False, timeout=10)
+
+    def on_preview_received(self, message: messages.PreviewReceived) -> None:
+        """Draw the first part of a trace while the rest of it is read."""
+        if message.path == self.target and self.newest is None:
+            self.preview = message.analysis
+            if screen := self._composed_screen():
+                screen.show_preview(message.analysis)
+
+    def on_ranks_read(self, message: messages.RanksRead) -> None:
+        """The trace of one more rank has been read."""
+        self.rank_traces.take(message)
+
+    def on_load_progressed(self, message: messages.LoadProgressed) -> None:
+        """Show the progress of reading a trace."""
+        if isinstance(self.screen, RunScreen) and self.screen.is_composed:
+            self.screen.loading_progress(message.path, message.done)
+
+    def validate_snapshot(self, snapshot: Snapshot | None) -> Snapshot | None:
+        """Add what was proven and written since it was read."""
+        if snapshot is None:
+            return None
+        return self.trials.proofs.on(snapshot, self.source_fixes.fixes_of(snapshot.source))
+
+    def show_proofs(self) -> None:
+        """Draw what was proven or written meanwhile."""
+        self.snapshot = self.snapshot
+
+    def watch_snapshot(self) -> None:
+        """Hand the snapshot to the screen on top; others take it when they are returned to."""
+        self.refresh_screen()
+        self.trials.compare_when_steady()
+
+    def watch_output(self) -> None:
+        """Hand the output to the screen on top."""
+        if screen := self._composed_screen():
+            screen.show_output(self.output)
 
     # Playing a saved run
 
@@ -217,8 +511,7 @@ class PerftuiApp(ReadingApp):
 
     def refresh_bar(self) -> None:
         """Draw the position of the playback."""
-        screen = self.base_screen()
-        if screen is not None and screen.is_composed:
+        if screen := self._composed_screen():
             screen.show_position()
 
     # Doing things to the run
@@ -244,10 +537,31 @@ class PerftuiApp(ReadingApp):
             return
         self.requests.capture(snapshot)
 
+    def action_trial(self) -> None:
+        """Show the trial or the tuning that runs, or the last one."""
+        self.trials.show_latest()
+
+    def action_probe(self) -> None:
+        """Offer to measure what this machine can do at most."""
+        self.trials.offer_probe()
+
+    def refresh_experiment(self) -> None:
+        """Draw how a trial or a tuning stands."""
+        if screen := self._composed_screen():
+            screen.show_experiment()
+
+    # Leaving
+
+    async def action_interrupt(self) -> None:
+        """Leave as ``q`` does, also while typing; where text is selected Textual copies it."""
+        if getattr(self.focused, "selected_text", "") or self.screen.get_selected_text():
+            raise SkipAction
+        await self.action_quit()
+
     async def action_quit(self) -> None:
         """Leave, after asking what to do with a running training, trial or tuning."""
+        from perftui_tui.dialogs.choice import QuitDialog
         from perftui_tui.dialogs.experiment import QuitExperimentDialog
-        from perftui_tui.dialogs.run import QuitDialog
 
         if isinstance(self.screen, (QuitDialog, QuitExperimentDialog)):
             return
@@ -263,20 +577,25 @@ class PerftuiApp(ReadingApp):
         else:
             self.push_screen(QuitDialog(script, self.own or self.target), self._leave)
 
-    async def action_interrupt(self) -> None:
-        """Leave as ``q`` does, also while typing; where text is selected Textual copies it."""
-        if getattr(self.focused, "selected_text", "") or self.screen.get_selected_text():
-            raise SkipAction
-        await self.action_quit()
+    def _running_script(self) -> str | None:
+        """The script of the own run that still runs; None where it does not.
+
+        Before the first snapshot the manifest is asked: a training must not be left by accident.
+        """
+        if self.own is None or self.own == self.attached_to:
+            return None
+        if self.newest is not None and self.newest.source == self.own:
+            return self.newest.title if self.newest.phase.is_live else None
+        return running_script(self.own)
 
     def _leave_experiment(self, answer: str | None) -> None:
-        from perftui_tui.dialogs.run import STOP
+        from perftui_tui.dialogs.choice import STOP
 
         if answer == STOP and self.trials.latest is not None:
             self.trials.latest.stop_and_leave()
 
     def _leave(self, answer: str | None) -> None:
-        from perftui_tui.dialogs.run import LEAVE, STOP
+        from perftui_tui.dialogs.choice import LEAVE, STOP
 
         if answer == STOP:
             self.is_stopping = True
@@ -285,17 +604,3 @@ class PerftuiApp(ReadingApp):
                 self.requests.stop()
         if answer in (STOP, LEAVE):
             self.exit()
-
-    def warn(self, text: str) -> None:
-        """Notify of something that cannot be done."""
-        self.notify(text, severity="warning", markup=False)
-
-    def _fatal_error(self) -> None:
-        """Leave; ``commands.farewell`` reports it. Textual would print every local variable."""
-        self.crash = sys.exc_info()[1]
-        self._close_messages_no_wait()
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Notify of a failure of background work; it never ends the app."""
-        if event.state is WorkerState.ERROR:
-            self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.reading.allocations import AllocationReader
-from perftui_tui.reading.messages import SnapshotReceived
-from perftui_tui.reading.thread import Post, ReadingThread
+from perftui_tui.reading.thread import Post, ReadingThread, SnapshotReceived
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -19,8 +17,8 @@ if TYPE_CHECKING:
     from perftui.run.as_of import Stops
     from perftui.run.reader import RunSnapshot
     from perftui_tui.actions.host import Host
-    from perftui_tui.reading.fix_lookup import FixLookup
     from perftui_tui.reading.snapshot import Snapshot
+    from perftui_tui.reading.view import FixLookup
 
 SPEEDS = (0.5, 1, 2, 5, 10, 30, 100, 300, 1000, 3000)
 """Seconds of the run in a second."""
@@ -191,6 +189,8 @@ class PlayingThread(ReadingThread):
     """Cuts ``run`` at the time asked for last, judges it as it was then, and posts it."""
 
     def __init__(self, run: RunSnapshot, rank_number: int, post: Post) -> None:
+        from perftui_tui.reading.memory import AllocationReader
+
         super().__init__(run.root, post)
         self._run_snapshot = run
         self._rank_number = rank_number
@@ -217,7 +217,7 @@ class PlayingThread(ReadingThread):
         Raises:
             LoadCancelled: it was stopped while a window was read.
         """
-        from perftui_tui.reading.fix_lookup import FixLookup
+        from perftui_tui.reading.view import FixLookup
 
         fixes = FixLookup()
         while (at := self._next()) is not None:
@@ -233,7 +233,7 @@ class PlayingThread(ReadingThread):
     def _draw(self, at: int, fixes: FixLookup) -> None:
         """Draw at once without a window that is not read yet, then with it."""
         from perftui.run.as_of import as_of
-        from perftui_tui.reading.run_view import open_window
+        from perftui_tui.reading.view import open_window
 
         run = as_of(self._run_snapshot, at)
         rank = run.rank(self._rank_number)
@@ -251,7 +251,7 @@ class PlayingThread(ReadingThread):
     def _post_picture(
         self, run: RunSnapshot, at: int, fixes: FixLookup, window: TraceAnalysis | str | None
     ) -> None:
-        from perftui_tui.reading.run_view import picture
+        from perftui_tui.reading.view import picture
 
         problems = (window,) if isinstance(window, str) else ()
         analysis = None if isinstance(window, str) else window

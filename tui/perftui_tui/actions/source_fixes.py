@@ -78,7 +78,7 @@ class SourceFixes:
         from perftui.run.layout import RunLayout
         from perftui.run.manifest import read_manifest
         from perftui.run.origin import check_run
-        from perftui_tui.dialogs.fix import WriteDialog
+        from perftui_tui.dialogs.experiment import WriteDialog
 
         check_unchanged(patch)
         root = self._app.target
@@ -110,7 +110,7 @@ class SourceFixes:
     def _find_earlier(self, root: Path) -> None:
         """What lies beside a run may come from anybody: it is shown before anything is written."""
         from perftui.fixes.apply import last_applied, patch_store, undoing
-        from perftui_tui.dialogs.fix import UndoDialog
+        from perftui_tui.dialogs.experiment import UndoDialog
 
         store = patch_store(root)
         applied = last_applied(store)

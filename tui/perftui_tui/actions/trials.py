@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perftui.experiments.verdict import FEWEST_STEPS
-from perftui_tui.actions.experiment import NewProofs
-from perftui_tui.actions.experiment_kinds import PairedTrials, Probing, Tuning
-from perftui_tui.actions.trial_plan import NO_FIX, NO_RUN, warnings_of, why_no_trial
+from perftui_tui.actions.experiment import NewProofs, PairedTrials, Probing, Tuning
 from perftui_tui.keys.keymap import hint
-from perftui_tui.reading.running_script import running_script
+from perftui_tui.reading.experiment_state import NO_FIX, NO_RUN, warnings_of, why_no_trial
+from perftui_tui.reading.source import running_script
 
 if TYPE_CHECKING:
     from textual.geometry import Size
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
     from perftui.experiments.rerun import Form
     from perftui.fixes.model import FixOption
     from perftui.run.reader import RunSnapshot
-    from perftui_tui.actions.baseline import Baseline
     from perftui_tui.actions.experiment import Experiment
     from perftui_tui.actions.host import Host
-    from perftui_tui.actions.recorder_requests import RecorderRequests
+    from perftui_tui.actions.other_traces import Baseline
+    from perftui_tui.actions.requests import RecorderRequests
     from perftui_tui.actions.source_fixes import SourceFixes
     from perftui_tui.look.rows import Row
     from perftui_tui.reading.snapshot import Snapshot
@@ -152,7 +151,7 @@ class Trials:
         """Offer to tune the training of the run on screen, and do it as is answered.
 
         While a trial or a tuning runs that is shown instead."""
-        from perftui_tui.actions.trial_plan import tuning_plan_of
+        from perftui_tui.reading.experiment_state import tuning_plan_of
 
         snapshot = self._app.snapshot
         if self.running is not None:
@@ -189,7 +188,7 @@ class Trials:
         """Run again with what was tried last, or with the source as it is now."""
         from perftui.experiments.rerun import Form
         from perftui_tui.dialogs.choice import YES
-        from perftui_tui.dialogs.fix import RunAgainDialog
+        from perftui_tui.dialogs.experiment import RunAgainDialog
 
         snapshot = self._app.snapshot
         if snapshot is None or snapshot.run is None:
@@ -216,9 +215,9 @@ class Trials:
     ) -> None:
         """Ask whether one run is made with a fix, or pairs of runs."""
         from perftui.experiments.rerun import Form
-        from perftui_tui.actions.trial_plan import plan_of
         from perftui_tui.dialogs.choice import YES
-        from perftui_tui.dialogs.fix import PAIRS, TryDialog
+        from perftui_tui.dialogs.experiment import PAIRS, TryDialog
+        from perftui_tui.reading.experiment_state import plan_of
 
         if not self._may_start(run):
             return
@@ -263,7 +262,7 @@ class Trials:
         size = self._app.size
 
         def start() -> None:
-            from perftui_tui.actions.rerun import StartCancelledError, run_again
+            from perftui_tui.actions.requests import StartCancelledError, run_again
 
             try:
                 root = run_again(run, change.option, change.form, size, self._cancelled)

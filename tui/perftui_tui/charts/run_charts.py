@@ -16,7 +16,7 @@ from perftui.run.columns import phase_name
 from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.look.format import per_second, percent, rate
 from perftui_tui.look.units import format_bytes, format_ns
-from perftui_tui.reading.memory_curves import MemoryCurve, memory_curves
+from perftui_tui.reading.memory import MemoryCurve, memory_curves
 from perftui_tui.reading.snapshot import SLOW_RATIO
 from perftui_tui.reading.telemetry import gpus, whole_table_of
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def achieved(app: PerftuiApp) -> Iterator[tuple[str, str]]:
     """A word and what it is about, a pair for each."""
-    from perftui_tui.dialogs.fix import NOT_MEASURED
+    from perftui_tui.dialogs.experiment import NOT_MEASURED
 
     trials, written = app.trials, app.source_fixes.written
     named = {one.option.title for one in written}

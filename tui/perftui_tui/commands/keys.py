@@ -8,7 +8,7 @@ from perftui_tui.commands.output import log
 
 def keys(line: CommandLine) -> int:  # noqa: ARG001 - every command takes the line
     """Print the table with a person's own keys; 1 where their file has something wrong."""
-    from perftui_tui.keys.overrides import file_text, key_file, read_overrides
+    from perftui_tui.keys.keymap import file_text, key_file, read_overrides
 
     path = key_file()
     overrides = read_overrides(path)

@@ -1,18 +1,202 @@
-"""Which keys work where: bindings and help, made from the table of keys."""
+"""Which keys work where: bindings and help from the table of keys, and the person's own keys."""
 
 from __future__ import annotations
 
+import difflib
+import os
 import re
-from dataclasses import replace
+import sys
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.binding import Binding, BindingType
+from textual.keys import KEY_NAME_REPLACEMENTS, format_key
 
-from perftui_tui.keys.overrides import Overrides, written
-from perftui_tui.keys.table import KEYS, Key
+from perftui_tui.keys.table import KEYS, SCREENS, Key
 
 if TYPE_CHECKING:
     from perftui_tui.reading.snapshot import Snapshot
+
+MODIFIERS = ("ctrl", "alt", "shift", "super")
+_MOVES = ("up", "down", "left", "right", "home", "end", "pageup", "pagedown")
+_TYPING = ("enter", "escape", "tab", "space", "backspace", "delete", "insert")
+NAMED = {*_MOVES, *_TYPING} | {f"f{number}" for number in range(1, 25)}
+"""Keys written by a name; all others are written as the character they type."""
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What was asked for that can be done, by the names of actions, and why the rest cannot."""
+
+    keys: Mapping[str, tuple[str, ...]]
+    """The new keys of an action, as Textual names them."""
+    complaints: tuple[str, ...] = ()
+
+
+NO_OVERRIDES = Overrides({})
+
+
+def check(wanted: Mapping[str, Sequence[str]]) -> Overrides:
+    """Leave out what names no action or no key, and what would give one key two meanings."""
+    known = {key.name: key for key in KEYS}
+    kept: dict[str, tuple[str, ...]] = {}
+    complaints: list[str] = []
+    for name, keys in wanted.items():
+        if name not in known:
+            complaints.append(f"there is no action {name}{_near(name, known)}")
+            continue
+        found = [key_name(key) for key in keys]
+        odd = [key for key, textual in zip(keys, found, strict=True) if textual is None]
+        if odd:
+            complaints.append(f"{name}: there is no key {', '.join(map(repr, odd))}")
+        elif not found:
+            complaints.append(f"{name}: no key given, so it keeps its default")
+        else:
+            kept[name] = tuple(key for key in found if key)
+    while clash := next(_clashes(kept), None):
+        key, names = clash
+        given_back = [name for name in names if name in kept]
+        for name in given_back:
+            del kept[name]
+        both = " and ".join(names)
+        whose = " and ".join(given_back)
+        complaints.append(f"{written(key)} would be both {both}, so {whose} keeps its default keys")
+    return Overrides(kept, tuple(complaints))
+
+
+def key_name(text: str) -> str | None:
+    """Textual's name of a key that a person writes, such as ``ctrl+f``; None if it is no key."""
+    before, last = (text[:-2], "+") if text[-1:] == "+" else text.rpartition("+")[::2]
+    modifiers = before.split("+") if before else []
+    if len(set(modifiers)) < len(modifiers) or not set(modifiers) <= set(MODIFIERS):
+        return None
+    if len(last) == 1:
+        last = _of_character(last)
+    elif last not in NAMED and written(last) == last:
+        return None
+    return "+".join([*sorted(modifiers), last]) if last else None
+
+
+def written(key: str) -> str:
+    """A key as the file has it: the character that it types, where it types one."""
+    before, plus, last = key.rpartition("+")
+    return key if last in NAMED else f"{before}{plus}{format_key(last)}"
+
+
+def _of_character(character: str) -> str:
+    if character.isalnum():
+        return character
+    name = unicodedata.name(character, "").lower().replace("-", "_").replace(" ", "_")
+    return KEY_NAME_REPLACEMENTS.get(name, name)
+
+
+def _clashes(kept: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, list[str]]]:
+    """Keys that would mean two things in one place, each with the names of the actions."""
+    for place in _places():
+        owners: dict[str, list[str]] = {}
+        by_default: dict[str, set[str]] = defaultdict(set)
+        for key in place:
+            for one in key.keys.split(","):
+                by_default[one].add(key.name)
+            for one in kept.get(key.name, tuple(key.keys.split(","))):
+                if key.name not in (names := owners.setdefault(one, [])):
+                    names.append(key.name)
+        for one, names in owners.items():
+            # A part of a screen may mean more by a key than the screen; a person's own may not.
+            if len(names) > 1 and not set(names) <= by_default[one]:
+                yield one, names
+
+
+def _places() -> Iterator[list[Key]]:
+    """Keys that work at the same time: those of a screen and its parts with the app's."""
+    everywhere = [key for key in KEYS if key.scope == "app"]
+    for screen in SCREENS:
+        yield [*everywhere, *(key for key in KEYS if key.scope.partition(".")[0] == screen)]
+    for scope in sorted({key.scope for key in KEYS if key.scope.startswith("app.")}):
+        yield [key for key in KEYS if key.scope == scope]
+
+
+def _near(name: str, known: Mapping[str, Key]) -> str:
+    near = difflib.get_close_matches(name, known, 1, 0.6)
+    return f", did you mean {near[0]}?" if near else ""
+
+
+HEAD = """\
+# The keys of perftui. Copy the lines that you want to change to
+# {path}
+# A key is the character it types, or a name: "enter", "pageup", "ctrl+f", "shift+left".
+"""
+
+
+def key_file() -> Path:
+    """Where the file is looked for, by the XDG rules."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    folder = Path(base) if base and Path(base).is_absolute() else Path.home() / ".config"
+    return folder / "perftui" / "keys.toml"
+
+
+def read_overrides(path: Path) -> Overrides:
+    """What the file asks for; errors in it become complaints, and are never raised."""
+    try:
+        content = path.read_bytes().decode()
+    except FileNotFoundError:
+        return Overrides({})
+    except (OSError, UnicodeDecodeError) as error:
+        return Overrides({}, (f"your keys in {path} cannot be read: {error}",))
+    # Few have such a file, and the first frame waits for what it says.
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        table = tomllib.loads(content)
+    except tomllib.TOMLDecodeError as error:
+        return Overrides({}, (f"your keys in {path} are not valid TOML: {error}",))
+    wanted: dict[str, tuple[str, ...]] = {}
+    complaints: list[str] = []
+    for name, value in _flat(table):
+        keys = (value,) if isinstance(value, str) else value
+        if isinstance(keys, (list, tuple)) and all(isinstance(key, str) for key in keys):
+            wanted[name] = tuple(keys)
+        else:
+            complaints.append(f"{name} needs a key, or a list of keys, in quotes")
+    found = check(wanted)
+    return Overrides(found.keys, (*complaints, *found.complaints))
+
+
+def _flat(table: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def file_text(overrides: Overrides, path: Path) -> str:
+    """All keys in the form of the file, with what each does."""
+    lines = [HEAD.format(path=path)]
+    for scope, group in groupby(KEYS, key=lambda key: key.scope):
+        # Quoted: a part of a screen may be called as one of its actions is.
+        lines.append(f'["{scope}"]' if "." in scope else f"[{scope}]")
+        rows = []
+        for key in group:
+            keys = overrides.keys.get(key.name, tuple(key.keys.split(",")))
+            shown = ", ".join(f'"{_escaped(written(one))}"' for one in keys)
+            rows.append((f'"{key.action}" = [{shown}]', key.help))
+        width = max(len(line) for line, _ in rows)
+        lines += [f"{line:<{width}}  # {text}" for line, text in rows]
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def _escaped(key: str) -> str:
+    return key.replace("\\", "\\\\").replace('"', '\\"')
+
 
 NEEDS_A_RUN = frozenset({"try_fix", "tune", "write_fix", "undo_fix", "rerun", "playback"})
 NEEDS_A_RUN_NOW = frozenset({"capture", "pause"})

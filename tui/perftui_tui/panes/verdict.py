@@ -9,8 +9,7 @@ from perftui.format import several
 from perftui_tui.keys.keymap import hint, shown_key
 from perftui_tui.look.format import elapsed
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
-from perftui_tui.reading.next_thing import NextThing, Todo, best_of
-from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.reading.snapshot import NextThing, Phase, Snapshot, Todo, best_of
 
 if TYPE_CHECKING:
     from perftui.experiments.journal import Proof

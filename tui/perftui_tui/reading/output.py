@@ -1,4 +1,4 @@
-"""The script's output: its tail, cut into lines as a terminal would show them."""
+"""The script's output: its tail, cut into lines as a terminal would, and posted while it grows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftui.run.files import open_regular
+from perftui_tui.reading.thread import Newest, Post, ReadingThread, SourceFailed
 
 # Understood: newline, carriage return, backspace, tab, and the CSI sequences for cursor up, down,
 # right, left, column, and erase in line. Every other escape sequence is dropped whole.
@@ -160,6 +161,13 @@ class Output:
     """Bytes at the beginning of the file that were not read, so that opening it is quick."""
 
 
+@dataclass(eq=False)
+class OutputReceived(Newest):
+    """The script has printed more."""
+
+    output: Output
+
+
 class OutputTail:
     """Tails the file at ``path``, which may not exist yet."""
 
@@ -200,3 +208,39 @@ class OutputTail:
             screen = screen[:-1]
         dropped = self._finished - len(self._ring)
         return Output((*self._ring, *screen), dropped, self._skipped)
+
+
+POLL_SECONDS = 0.25
+"""Fast enough to look alive; a busier terminal makes keys lag over SSH."""
+
+TRIES = 20
+"""Failed reads in a row before it is reported: five seconds, as for the run itself."""
+
+
+class OutputSource(ReadingThread):
+    """Tails ``path`` until stopped; while it cannot be read, it is tried again and again."""
+
+    def __init__(self, path: Path, post: Post) -> None:
+        super().__init__(path, post)
+        self._tail = OutputTail(path)
+        self._failures = 0
+
+    def read(self) -> None:
+        """Post what was printed, as often as there is more."""
+        while not self.stopped.is_set():
+            if self._poll():
+                self.report(OutputReceived(self._tail.view()))
+            self.stopped.wait(POLL_SECONDS)
+
+    def _poll(self) -> bool:
+        """Whether there is more."""
+        try:
+            more = self._tail.poll()
+        except OSError as error:
+            self._failures += 1
+            if self._failures == TRIES:
+                reason = f"the script's output cannot be read: {error}"
+                self.report(SourceFailed(reason, is_all=False))
+            return False
+        self._failures = 0
+        return more

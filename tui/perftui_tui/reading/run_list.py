@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui.run.layout import RUNS_DIRECTORY, is_run_directory
-from perftui_tui.reading.run_source import DUTY
+from perftui_tui.reading.source import DUTY
 
 if TYPE_CHECKING:
     from perftui.report.runs import RunSummary

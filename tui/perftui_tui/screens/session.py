@@ -11,9 +11,8 @@ if TYPE_CHECKING:
 
     from perftui.analysis.model import TraceAnalysis
     from perftui.trace.ncu import KernelMetrics
-    from perftui_tui.actions.baseline import Baseline
+    from perftui_tui.actions.other_traces import Baseline, RankTraces
     from perftui_tui.actions.playback import Playback
-    from perftui_tui.actions.rank_traces import RankTraces
     from perftui_tui.actions.source_fixes import SourceFixes
     from perftui_tui.actions.trials import Trials
     from perftui_tui.reading.output import Output

@@ -10,7 +10,7 @@ from perftui.diagnosis.model import Finding
 from perftui.experiments.verdict import CONFIDENCE
 from perftui.fixes.model import FixOption
 from perftui_tui.dialogs.choice import Prose, labelled
-from perftui_tui.dialogs.fix import diff_rows, risk
+from perftui_tui.dialogs.experiment import diff_rows, risk
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.format import date_and_time
 from perftui_tui.look.rows import Row, Span, crop, fold, row, with_fitting, wrap

@@ -11,7 +11,7 @@ from perftui_tui.charts.bar import apportion
 from perftui_tui.look.format import share
 from perftui_tui.look.rows import Row, crop, fit, row, spread, wrap
 from perftui_tui.look.units import format_bytes, format_count, format_ns
-from perftui_tui.reading.memory_curves import memory_curves
+from perftui_tui.reading.memory import memory_curves
 
 if TYPE_CHECKING:
     from perftui.report.memory import AllocationSite, DeviceMemory, Peak

@@ -11,7 +11,7 @@ from perftui_tui.charts.stacked import row_of
 from perftui_tui.look.format import percent
 from perftui_tui.look.rows import Row, crop, fit, row, width, wrap
 from perftui_tui.look.units import MISSING, format_bytes, format_count, format_ns
-from perftui_tui.reading.memory_curves import MemoryCurve, memory_curves
+from perftui_tui.reading.memory import MemoryCurve, memory_curves
 from perftui_tui.screens.memory.stack import AXIS_CELLS, below_axis, stacked_cells, with_axis
 
 if TYPE_CHECKING:

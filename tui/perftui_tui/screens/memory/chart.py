@@ -14,7 +14,7 @@ from perftui_tui.charts.stacked import highest_of_bins
 from perftui_tui.look.format import share
 from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, width, wrap
 from perftui_tui.look.units import format_bytes
-from perftui_tui.reading.memory_curves import memory_curves
+from perftui_tui.reading.memory import memory_curves
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.telemetry import gpus, latest, table_of
 from perftui_tui.screens.memory.host import processes_chart

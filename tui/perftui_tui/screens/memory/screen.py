@@ -12,8 +12,7 @@ from perftui.facts.gpu.memory import gpu_memory
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.look.rows import Row, wrap
 from perftui_tui.panes.snapshot_pane import SnapshotPane
-from perftui_tui.reading.allocations import UNREADABLE
-from perftui_tui.reading.memory_curves import memory_curves
+from perftui_tui.reading.memory import UNREADABLE, memory_curves
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import table_of
 from perftui_tui.screens.memory.allocations import allocation_rows

@@ -9,8 +9,7 @@ from perftui.fixes.model import Risk
 from perftui_tui.keys.keymap import hint, shown_key
 from perftui_tui.look.rows import Row, Span, row, width, wrap
 from perftui_tui.panes.verdict import LABEL_WIDTH, label, proof_style, verdict, waits_for_window
-from perftui_tui.reading.next_thing import NextThing, Todo, next_thing, next_try
-from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.reading.snapshot import NextThing, Phase, Snapshot, Todo, next_thing, next_try
 
 LONGEST = 3
 """Rows that the sentence may take; the whole of it is on the Diagnosis screen."""

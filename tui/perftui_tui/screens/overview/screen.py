@@ -15,9 +15,8 @@ from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.panes.step_bar import bar_alone, step_bar
 from perftui_tui.panes.top_ops import kernels, operators, top_ops
 from perftui_tui.panes.verdict import findings
-from perftui_tui.reading.next_thing import next_thing, next_try
 from perftui_tui.reading.output import Output
-from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.reading.snapshot import Phase, Snapshot, next_thing, next_try
 from perftui_tui.screens.overview.activity import activity
 from perftui_tui.screens.overview.dashboard import Dashboard
 from perftui_tui.screens.overview.gap_list import GapList

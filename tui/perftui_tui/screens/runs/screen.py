@@ -175,7 +175,7 @@ class RunsScreen(RunScreen):
 
     def _read_preview(self, root: Path) -> None:
         from perftui.run.manifest import ManifestError
-        from perftui_tui.reading.run_view import read_once
+        from perftui_tui.reading.view import read_once
 
         def read() -> None:
             try:
@@ -268,8 +268,7 @@ class RunsScreen(RunScreen):
     def action_delete(self) -> None:
         """Ask whether the selected run is to be deleted."""
         from perftui.experiments.removal import delete_run
-        from perftui_tui.dialogs.choice import YES
-        from perftui_tui.dialogs.run import DeleteRunDialog
+        from perftui_tui.dialogs.choice import YES, DeleteRunDialog
 
         one = self._selected
         if one is None:

@@ -1,18 +1,30 @@
-"""The thread that reads a run directory again and again."""
+"""The threads that read a run again and again, or a file: a trace, a snapshot of GPU memory."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.reading.messages import SnapshotReceived, SourceFailed
-from perftui_tui.reading.thread import Clock, Post, ReadingThread
+from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.reading.thread import (
+    Clock,
+    LoadProgressed,
+    Post,
+    PreviewReceived,
+    ReadingThread,
+    SnapshotReceived,
+    SourceFailed,
+)
 
 if TYPE_CHECKING:
+    from perftui.analysis.model import TraceAnalysis
+    from perftui.facts.fact import Facts
     from perftui.run.reader import RunReader
-    from perftui_tui.reading.run_view import RunView
+    from perftui.trace.nsys.report import Exporting
+    from perftui_tui.reading.view import RunView
 
 POLL_SECONDS = 1.0
 """One picture a second: at four, a terminal on a slow link lags behind its keys by seconds."""
@@ -24,7 +36,7 @@ million steps, which takes half a second to read and judge, is read every fiftee
 
 LONGEST_POLL_SECONDS = 15.0
 
-JUDGE = "perftui_tui.reading.run_view"
+JUDGE = "perftui_tui.reading.view"
 """The module that loads all rules and fixes: 0.2 to 0.6 s, on slow machines as much as all that the
 first frame needs."""
 
@@ -53,7 +65,7 @@ class RunSource(ReadingThread):
     def read(self) -> None:
         """Post a picture for each read."""
         reader = self._look_first()
-        from perftui_tui.reading.run_view import RunView
+        from perftui_tui.reading.view import RunView
 
         view = RunView(self.path, self._clock, self.stopped.is_set, self._rank_number, reader)
         before = 0.0
@@ -105,3 +117,89 @@ class RunSource(ReadingThread):
 def pause_after(cost: float) -> float:
     """Seconds to wait after a read that took ``cost`` seconds of CPU time."""
     return min(max(POLL_SECONDS, cost / DUTY), max(POLL_SECONDS, LONGEST_POLL_SECONDS))
+
+
+class TraceSource(ReadingThread):
+    """Reads one trace file, reporting progress, and posts one snapshot."""
+
+    def __init__(
+        self,
+        path: Path,
+        post: Post,
+        clock: Clock = time.time_ns,
+        facts_of: Callable[[TraceAnalysis], Facts] | None = None,
+    ) -> None:
+        super().__init__(path, post)
+        self._clock = clock
+        self._facts_of = facts_of
+
+    def read(self) -> None:
+        """Read it once.
+
+        Raises:
+            LoadCancelled: it was stopped meanwhile.
+        """
+        from perftui.report.kind import Kind, kind_of
+        from perftui.trace.model import TraceError
+        from perftui_tui.reading.view import view_trace
+
+        try:
+            if kind_of(self.path) is Kind.MEMORY_SNAPSHOT:
+                self._read_memory()
+                return
+            snapshot = view_trace(
+                self.path,
+                self._clock(),
+                self._progressed,
+                self.stopped.is_set,
+                self._previewed,
+                self._facts_of,
+            )
+        except (TraceError, OSError) as error:
+            reason = str(error)
+            named = reason if str(self.path) in reason else f"{self.path}: {reason}"
+            self.report(SourceFailed(named))
+        else:
+            self.report(SnapshotReceived(snapshot))
+
+    def _read_memory(self) -> None:
+        """Read a memory snapshot and post its allocations.
+
+        Raises:
+            LoadCancelled: it was stopped meanwhile.
+        """
+        from perftui_tui.reading.memory import read_memory
+
+        def progressed(read: int, whole: int) -> None:
+            self._progressed(read / whole if whole else 1.0)
+
+        memory = read_memory(self.path, self.stopped.is_set, progressed)
+        if memory.problem is not None:
+            self.report(SourceFailed(memory.problem))
+            return
+        shown = Snapshot(
+            self.path,
+            Phase.TRACE,
+            self.path.name,
+            self._clock(),
+            allocations=memory.report,
+            history=memory.over_time,
+        )
+        self.report(SnapshotReceived(shown))
+
+    def _previewed(self, analysis: TraceAnalysis) -> None:
+        self.report(PreviewReceived(self.path, analysis))
+
+    def _progressed(self, done: float | Exporting) -> None:
+        self.report(LoadProgressed(self.path, done))
+
+
+def running_script(root: Path) -> str | None:
+    """The script of the run at ``root``, None where it is over or ``root`` is no run."""
+    from perftui.run.manifest import ManifestError, run_state
+
+    try:
+        manifest = run_state(root)
+    except ManifestError:
+        return None
+    return None if manifest.status.is_over else manifest.script

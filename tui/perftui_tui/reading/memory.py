@@ -1,4 +1,4 @@
-"""GPU memory allocations by call site, from the newest memory snapshot of a rank."""
+"""GPU memory: allocations by call site from a rank's newest snapshot, and curves by category."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui.facts.counters import memory_over_time
+from perftui.trace.model import NONE
+
 if TYPE_CHECKING:
     from perftui.analysis.memory import MemoryOverTime
     from perftui.report.memory import MemoryReport
     from perftui.run.reader import RankSnapshot
+    from perftui_tui.reading.snapshot import Snapshot
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,3 +100,30 @@ def _stamp(rank: RankSnapshot) -> Stamp | None:
     except OSError:
         return None
     return path, status.st_mtime_ns, status.st_size
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryCurve:
+    """The memory of one device over some time."""
+
+    memory: MemoryOverTime
+    source: str
+    """What it was recorded by."""
+
+    @property
+    def device(self) -> str:
+        """What the device is called."""
+        return "CPU" if self.memory.device == NONE else f"GPU {self.memory.device}"
+
+
+def memory_curves(snapshot: Snapshot) -> tuple[MemoryCurve, ...]:
+    """All curves, the one to show first: a snapshot's before a trace's, as it knows more of what is
+    held; a GPU's before the CPU's; that with the highest peak."""
+    recorded = snapshot.ask(memory_over_time) or ()
+    by_peak = sorted(recorded, key=lambda one: (one.device == NONE, -int(one.level.max())))
+    where = "the trace" if snapshot.run is None else "the last profiled window"
+    taken = f" ({snapshot.allocations.path.name})" if snapshot.allocations else ""
+    return (
+        *(MemoryCurve(one, f"the snapshot's history{taken}") for one in snapshot.history),
+        *(MemoryCurve(one, where) for one in by_peak),
+    )

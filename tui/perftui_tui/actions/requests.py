@@ -1,13 +1,22 @@
-"""What the app asks of the recorder of the run on screen: a window, an end, another size."""
+"""What the app asks of recorders: a window, an end, another size, and a recorded run once more."""
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from perftui.run.control import CAPTURE, RESIZE, STOP, request
+from perftui.run.layout import RunLayout
+from perftui.run.manifest import StopReason, run_state, wait_until_over
 
 if TYPE_CHECKING:
     from textual.geometry import Size
 
+    from perftui.experiments.rerun import Form
+    from perftui.fixes.model import FixOption
+    from perftui.run.reader import RunSnapshot
     from perftui_tui.actions.host import Host
     from perftui_tui.reading.snapshot import Snapshot
 
@@ -30,8 +39,6 @@ class RecorderRequests:
 
     def capture(self, snapshot: Snapshot) -> None:
         """Ask for a window."""
-        from perftui.run.control import CAPTURE
-
         if self._request(CAPTURE):
             self._windows_awaited = _window_count(snapshot)
             self._app.notify(
@@ -40,9 +47,6 @@ class RecorderRequests:
 
     def stop(self) -> None:
         """Ask for an interrupt of the training that is our own, whichever is on screen."""
-        from perftui.run.control import STOP
-        from perftui.run.manifest import StopReason
-
         self._request(STOP, self._app.own, reason=StopReason.USER)
 
     def started(self, size: Size) -> None:
@@ -57,8 +61,6 @@ class RecorderRequests:
         self._send_size()
 
     def _send_size(self) -> None:
-        from perftui.run.control import RESIZE
-
         size, newest = self._size, self._app.newest
         if size is None or size == self._sent_size or newest is None or newest.run is None:
             return
@@ -68,9 +70,6 @@ class RecorderRequests:
 
     def _request(self, kind: str, root: Path | None = None, **data: int | str) -> bool:
         """Write a request for the recorder; False, with a warning, where that fails."""
-        from perftui.run.control import request
-        from perftui.run.layout import RunLayout
-
         try:
             request(RunLayout(root or self._app.target), kind, **data)
         except OSError as error:
@@ -82,3 +81,61 @@ class RecorderRequests:
 def _window_count(snapshot: Snapshot) -> int:
     rank = snapshot.rank
     return len(rank.windows) if rank else 0
+
+
+STOP_SECONDS = 60.0
+"""How long a training may take to stop: it may be saving a checkpoint."""
+
+
+class StillRunningError(RuntimeError):
+    """The training did not stop when asked to."""
+
+
+class StartCancelledError(RuntimeError):
+    """Nobody wants the new run any more; it was not started."""
+
+
+def run_again(
+    run: RunSnapshot,
+    option: FixOption | None,
+    form: Form | None,
+    size: tuple[int, int],
+    cancelled: threading.Event,
+) -> Path:
+    """Stop ``run`` if it goes on, start it again, and return the new directory.
+
+    It is repeated as it was where ``option`` or ``form`` is None. ``size`` is that of its terminal,
+    columns and rows.
+
+    Raises:
+        StillRunningError: the training did not stop within ``STOP_SECONDS``.
+        StartCancelledError: ``cancelled`` was set before the new run was started.
+        ValueError: the option has no such form.
+        OSError: the new run cannot be started.
+    """
+    from perftui.experiments.rerun import repeat_launch, rerun_launch
+    from perftui.recorder.launch import start
+
+    if option is None or form is None:
+        launch = repeat_launch(run)
+    else:
+        launch = rerun_launch(run, option, form)
+    stop_training(run.root, cancelled, StopReason.RERUN)
+    if cancelled.is_set():
+        raise StartCancelledError
+    return start(replace(launch, columns=size[0], rows=size[1]))
+
+
+def stop_training(root: Path, cancelled: threading.Event, reason: StopReason) -> None:
+    """Ask the training at ``root`` to stop where it goes on, and wait until it has, or until
+    ``cancelled`` is set.
+
+    Raises:
+        StillRunningError: it did not stop within ``STOP_SECONDS``.
+    """
+    if run_state(root).status.is_over:
+        return
+    request(RunLayout(root), STOP, reason=reason)
+    manifest = wait_until_over(root, STOP_SECONDS, cancelled)
+    if not manifest.status.is_over and not cancelled.is_set():
+        raise StillRunningError("the training did not stop; stop it yourself, then try again")

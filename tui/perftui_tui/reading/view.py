@@ -1,14 +1,18 @@
-"""From a run directory to the snapshot on screen: reading, the newest window, the diagnosis."""
+"""From a run or a trace to the snapshot on screen: reading, the newest window, the diagnosis."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perftui.analysis.analyse import without_tables
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.open_trace import open_trace
 from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.model import Finding
 from perftui.experiments.journal import Proof, read_proof
 from perftui.facts.counters import memory_over_time
 from perftui.facts.cpu.machine import busy_host
@@ -22,16 +26,116 @@ from perftui.facts.notes import problems as problems_of
 from perftui.facts.ranks.rank_table import rank_table
 from perftui.facts.source.lines import main_thread, window_thread
 from perftui.facts.step.own_cost import recording_cost
+from perftui.facts.step.trace_steps import trace_steps
+from perftui.fixes.catalogue import fixes_of
+from perftui.fixes.fix import EnvironmentChange, Fix, offered
 from perftui.fixes.model import FixOption
 from perftui.run.layout import trials_of
 from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
-from perftui_tui.reading.allocations import NOTHING, AllocationReader
+from perftui.script.command_line import script_of
+from perftui.trace.model import Trace
 from perftui_tui.reading.first_look import unjudged
-from perftui_tui.reading.fix_lookup import FixLookup
-from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.reading.memory import NOTHING, AllocationReader
+from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.reading.step_breakdown import of_trace
 
 if TYPE_CHECKING:
-    from perftui.analysis.model import TraceAnalysis
+    from perftui.trace.nsys.report import Exporting
+
+
+def view_trace(
+    path: Path,
+    now_ns: int,
+    progress: Callable[[float | Exporting], None],
+    cancelled: Callable[[], bool],
+    preview: Callable[[TraceAnalysis], None] | None = None,
+    facts_of: Callable[[TraceAnalysis], Facts] | None = None,
+) -> Snapshot:
+    """Read, analyse and judge the trace at ``path``.
+
+    ``progress`` is called with the share that was read, or how far ``nsys`` has come where it must
+    export the trace first; ``preview`` with what can be drawn already, now and then while a long
+    trace is read. ``facts_of`` makes the facts that it is judged by.
+
+    Raises:
+        TraceError: the file is not a trace that can be read.
+        OSError: the file cannot be opened.
+        LoadCancelled: ``cancelled`` returned True.
+    """
+
+    def progressed(read: int, whole: int) -> None:
+        progress(read / whole if whole else 1.0)
+
+    def previewed(trace: Trace) -> None:
+        if preview is not None:
+            preview(without_tables(trace))
+
+    analysis = open_trace(path, progressed, cancelled, previewed, exporting=progress)
+    if analysis.timeline_tracks and preview is not None:
+        # What was kept can be drawn before it is judged.
+        preview(analysis)
+    facts = facts_of(analysis) if facts_of else Facts(None, analysis)
+    whole = analysis.step_parts and analysis.step_parts[0].step.index < 0
+    return Snapshot(
+        source=path,
+        phase=Phase.TRACE,
+        title=path.name,
+        now_ns=now_ns,
+        analysis=analysis,
+        facts=facts,
+        diagnosis=diagnosis(facts),
+        breakdown=of_trace(trace_steps(facts)),
+        step_ms=() if whole else tuple(step.duration / 1e6 for step in analysis.steps),
+        train_steps=len(analysis.steps),
+        problems=analysis.notes,
+    )
+
+
+def judged_with(snapshot: Snapshot, facts: Facts) -> Snapshot:
+    """``snapshot`` with the diagnosis of ``facts``."""
+    return replace(snapshot, facts=facts, diagnosis=diagnosis(facts))
+
+
+class FixLookup:
+    """Caches the options of each fix: parsing the source costs tens of milliseconds.
+
+    They are worked out anew when the change that is proposed is another one, or a source file, the
+    command or an override in force has changed.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[object, FixOption]] = {}
+
+    def of(self, findings: Sequence[Finding], facts: Facts) -> dict[str, tuple[FixOption, ...]]:
+        """The options of each of ``findings``, by its rule."""
+        return {finding.rule: self._options(finding, facts) for finding in findings}
+
+    def _options(self, finding: Finding, facts: Facts) -> tuple[FixOption, ...]:
+        found = (self._option(fix, facts) for fix in fixes_of(finding))
+        return tuple(option for option in found if option)
+
+    def _option(self, fix: Fix, facts: Facts) -> FixOption | None:
+        change, manifest = fix.change(facts), facts.manifest
+        if change is None:
+            return None
+        script = script_of(manifest)
+        file = None if isinstance(change, EnvironmentChange) else change.file
+        files = (Path(file) if file else None, script.path if script else None)
+        in_force = manifest.overrides if manifest else ()
+        key = (repr(change), repr(in_force), *map(_modified, files))
+        known = self._known.get(fix.id)
+        if known is None or known[0] != key:
+            known = self._known[fix.id] = (key, offered(fix, change, facts))
+        return known[1]
+
+
+def _modified(file: Path | None) -> int:
+    """When the file was last changed, ns; 0 where it is not there."""
+    try:
+        return file.stat().st_mtime_ns if file else 0
+    except OSError:
+        return 0
+
 
 DRAWN: tuple[Fact[Any], ...] = (
     *(training_loader, main_thread, window_thread, loader_lines, gap_lines),

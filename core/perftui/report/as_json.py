@@ -29,7 +29,7 @@ from perftui.facts.gpu.idle import counts_all, idle_by_cause
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.ranks.collectives import collectives_of_ranks
 from perftui.facts.ranks.slow_rank import SlowRank, slow_rank
-from perftui.facts.ranks.traced_ranks import TracedRanks, traced_ranks, waits_of_ranks
+from perftui.facts.ranks.traced_ranks import traced_ranks, waits_of_ranks
 from perftui.facts.source.lines import LinesByTime, main_thread, window_thread
 from perftui.facts.step.own_cost import recording_cost
 from perftui.facts.step.steps import (
@@ -322,6 +322,7 @@ def trace_object(report: Report) -> TraceOutput | None:
     if analysis is None:
         return None
     properties = analysis.trace.metadata.get("deviceProperties")
+    path = critical_path_parts.or_none(facts)
     devices: Any = [
         {**msgspec.to_builtins(one), "idle": one.idle, "span": one.span}
         for one in analysis.activity
@@ -358,13 +359,8 @@ def trace_object(report: Report) -> TraceOutput | None:
         "communication": msgspec.to_builtins(communication_overlap(facts)),
         "copies": msgspec.to_builtins(copy_overlap(facts)),
         "launches": msgspec.to_builtins(launch_delays(facts)),
-        "critical_path_ns": _critical_path(facts),
+        "critical_path_ns": {kind.value: time for kind, time in path.items()} if path else None,
     }
-
-
-def _critical_path(facts: Facts) -> dict[str, int] | None:
-    parts = critical_path_parts.or_none(facts)
-    return {kind.value: time for kind, time in parts.items()} if parts else None
 
 
 def _gap(gap: Gap, facts: Facts) -> GapOutput:
@@ -490,16 +486,14 @@ def _ranks(report: Report) -> RanksOutput | None:
         "rows": rows,
         "slow_rank": msgspec.to_builtins(slow_rank.or_none(facts)),
         "collectives_ns": msgspec.to_builtins(
-            _in_collectives(traced) if traced else collectives_of_ranks.or_none(facts)
+            {one.rank: one.collective_time for one in traced.each}
+            if traced
+            else collectives_of_ranks.or_none(facts)
         ),
         "waits_ns": _waits(facts),
         "spread": table.spread,
         "shown": traced.shown if traced else report.subject.rank,
     }
-
-
-def _in_collectives(traced: TracedRanks) -> dict[int, int | None]:
-    return {one.rank: one.collective_time for one in traced.each}
 
 
 def _waits(facts: Facts) -> dict[int, dict[int, int]] | None:

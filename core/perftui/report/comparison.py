@@ -26,7 +26,6 @@ from perftui.experiments.comparison import (
     split,
 )
 from perftui.experiments.conditions import Difference, Effect
-from perftui.experiments.history import Repeats
 from perftui.fixes.apply import last_applied, patch_store
 from perftui.report.encode import (
     LETTERS,
@@ -337,13 +336,20 @@ def _rest(found: Comparison) -> list[str]:
 
 def as_object(found: Comparison) -> ComparisonOutput:
     """The comparison as JSON; times are integer nanoseconds."""
+    repeats = found.repeats
     return {
         "schema": SCHEMA,
         "outcome": found.verdict,
         "ratio": found.speedup,
         "low": found.estimate.low if found.estimate else None,
         "high": found.estimate.high if found.estimate else None,
-        "repeats": _repeats(found.repeats) if found.repeats else None,
+        "repeats": {
+            "before": [one.run_id for one in repeats.before],
+            "after": [one.run_id for one in repeats.after],
+            "pairs": repeats.ratios,
+        }
+        if repeats
+        else None,
         "reason": found.reason,
         "comparable": _comparable(found.differences),
         "differences": msgspec.to_builtins(found.differences),
@@ -359,14 +365,6 @@ def as_object(found: Comparison) -> ComparisonOutput:
         "changes": list(found.changes),
         "notes": [*found.notes, *found.table_notes],
         "next": _next(found),
-    }
-
-
-def _repeats(repeats: Repeats) -> RepeatsOutput:
-    return {
-        "before": [one.run_id for one in repeats.before],
-        "after": [one.run_id for one in repeats.after],
-        "pairs": repeats.ratios,
     }
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from perftui.report.output_text import cut, encodable
+from perftui.report.output_text import cut, encodable, map_texts
 from perftui.trace.text import encodable as encodable_name
 from perftui.trace.text import printable
 
@@ -18,26 +18,14 @@ SCHEMA = 1
 
 def encode_object(plain: Mapping[str, Any], *, on_one_line: bool = False) -> str:
     """Plain values in the same form, or without any layout."""
-    text = msgspec.json.encode(_encodable(plain)).decode()
+    # Names of files can hold half of a surrogate pair. Names of fields are ours, also where
+    # somebody is called like one.
+    text = msgspec.json.encode(map_texts(plain, encodable, encodable_name)).decode()
     if not on_one_line:
         text = msgspec.json.format(text, indent=2)
     # Of these, only the line ends of the layout stand outside strings.
     unsafe = {char for char in set(text) - {"\n"} if printable(char) != char}
     return text.translate({ord(char): json.dumps(char)[1:-1] for char in unsafe}) + "\n"
-
-
-def _encodable(value: Any) -> Any:
-    """Plain values with no half of a surrogate pair, which names of files can hold, in any text."""
-    if isinstance(value, dict):
-        return {_key(key): _encodable(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_encodable(item) for item in value]
-    return encodable(value) if isinstance(value, str) else value
-
-
-def _key(key: Any) -> Any:
-    """Names of fields are ours, also where somebody is called like one."""
-    return encodable_name(key) if isinstance(key, str) else key
 
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from perftui.analysis.memory_snapshot import (
 )
 from perftui.facts.rounding import apportioned
 from perftui.report.output_text import cut, joined, listed, printable, replaced
-from perftui.trace.memory_snapshot import Action, BlockState, Frame, MemorySnapshot
+from perftui.trace.memory_snapshot import Action, BlockState, MemorySnapshot
 from perftui.trace.model import NONE
 
 MOST_SITES = 10
@@ -171,7 +171,11 @@ def _sites(snapshot: MemorySnapshot, totals: StackTotals) -> tuple[AllocationSit
     bare = totals.stack == NONE
     known = StackTotals(totals.stack[~bare], totals.bytes[~bare], totals.count[~bare])
     sources = by_source(snapshot, known)
-    lines = [_line(each.frame, each.bytes, each.count) for each in sources if each.frame]
+    lines = [
+        AllocationSite(one.frame.function, one.frame.filename, one.frame.line, one.bytes, one.count)
+        for one in sources
+        if one.frame
+    ]
     rest = lines[MOST_SITES:]
     size, count = sum(each.bytes for each in rest), sum(each.count for each in rest)
     found = [*lines[:MOST_SITES]]
@@ -184,10 +188,6 @@ def _sites(snapshot: MemorySnapshot, totals: StackTotals) -> tuple[AllocationSit
         size, count = int(totals.bytes[bare].sum()), int(totals.count[bare].sum())
         found.append(AllocationSite(NO_STACK, None, None, size, count))
     return tuple(found)
-
-
-def _line(frame: Frame, size: int, count: int) -> AllocationSite:
-    return AllocationSite(frame.function, frame.filename, frame.line, size, count)
 
 
 def _peak(snapshot: MemorySnapshot, device: int) -> Peak | None:
@@ -290,8 +290,7 @@ def _totals(memory: DeviceMemory) -> Iterator[str]:
         f"{least}{fmt.size(memory.allocated)} allocated"
     )
     parts = [(name, size) for name, size in memory.parts.items() if size]
-    for (name, size), share in zip(parts, _tenths([size for _, size in parts]), strict=True):
-        yield f"  {name:<40} {fmt.size(size):>10}  {share / 10:5.1f} %"
+    yield from _sized(parts)
     if parts:
         yield f"  {'reserved':<40} {fmt.size(memory.reserved):>10}  100.0 %"
 
@@ -301,7 +300,7 @@ def _held(title: str, sites: Sequence[AllocationSite]) -> Iterator[str]:
         return
     yield title
     yield f"  {'line':<{_SOURCE_WIDTH}} {'blocks':>7} {'size':>10}"
-    shares = _tenths([each.bytes for each in sites])
+    shares = apportioned([each.bytes for each in sites], 1000)
     for each, share in zip(sites, shares, strict=True):
         yield (
             f"  {_source(each):<{_SOURCE_WIDTH}} {each.count:>7} {fmt.size(each.bytes):>10}"
@@ -336,8 +335,12 @@ def _category_lines(peak: Peak) -> Iterator[str]:
     if not peak.categories:
         return
     yield f"Held at the peak of {fmt.size(peak.bytes)}, by category"
-    shares = _tenths([*peak.categories.values()])
-    for (name, size), share in zip(peak.categories.items(), shares, strict=True):
+    yield from _sized([*peak.categories.items()])
+
+
+def _sized(parts: Sequence[tuple[str, int]]) -> Iterator[str]:
+    shares = apportioned([size for _, size in parts], 1000)
+    for (name, size), share in zip(parts, shares, strict=True):
         yield f"  {name:<40} {fmt.size(size):>10}  {share / 10:5.1f} %"
 
 
@@ -358,7 +361,3 @@ def _failed_lines(memory: DeviceMemory) -> Iterator[str]:
     for each in memory.failed[:_MOST_FAILED]:
         left = "" if each.free is None else f", {fmt.size(each.free)} free on the device"
         yield f"  {fmt.size(each.asked)} requested{left}"
-
-
-def _tenths(values: Sequence[int]) -> list[int]:
-    return apportioned(values, 1000)

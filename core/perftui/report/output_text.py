@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from perftui.trace import text as trace_text
 
@@ -40,6 +41,15 @@ def printable(text: str) -> str:
 def encodable(text: str) -> str:
     """The same, fit for JSON."""
     return trace_text.encodable(replaced(text))
+
+
+def map_texts(value: Any, text: Callable[[str], str], name: Callable[[str], str] = str) -> Any:
+    """Plain values with ``text`` of each text in them, and ``name`` of each name of a field."""
+    if isinstance(value, dict):
+        return {name(str(field)): map_texts(one, text, name) for field, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [map_texts(one, text, name) for one in value]
+    return text(value) if isinstance(value, str) else value
 
 
 _WIDTH = 79

@@ -25,7 +25,7 @@ from perftui.facts.gpu.gaps import recorded
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.report.findings import severity_name
 from perftui.report.gap_sources import GapSources
-from perftui.report.output_text import encodable
+from perftui.report.output_text import encodable, map_texts
 from perftui.report.report import Report
 from perftui.run.columns import phase_name
 from perftui.run.files import replacing
@@ -106,15 +106,7 @@ def without_crossing(spans: Iterable[Span]) -> Iterator[Sequence[Span]]:
 
 
 def _encoded(**fields: Any) -> bytes:
-    return _ENCODER.encode(_encodable(fields))
-
-
-def _encodable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {encodable(name): _encodable(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_encodable(each) for each in value]
-    return encodable(value) if isinstance(value, str) else value
+    return _ENCODER.encode(map_texts(fields, encodable, encodable))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Annotated, TypedDict
 from msgspec import Meta
 
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.diagnosis.model import Diagnosis, Severity
+from perftui.diagnosis.model import Severity
 from perftui.diagnosis.store import read_findings
 from perftui.experiments.history import Listed
 from perftui.facts.fact import Facts
@@ -108,7 +108,10 @@ def summarise(root: Path) -> RunSummary:
     """
     run = RunReader(root).poll()
     facts = Facts(run)
-    found = _concluded(root) if run.manifest.status.is_over else None
+    found = None
+    if run.manifest.status.is_over:
+        with suppress(UnreadableError, OSError):
+            found = read_findings(RunLayout(root).findings)
     top = (found or diagnosis(facts)).top
     steady = step_breakdown(facts)
     return RunSummary(
@@ -118,9 +121,3 @@ def summarise(root: Path) -> RunSummary:
         top.severity if top else None,
         top.share if top else 0.0,
     )
-
-
-def _concluded(root: Path) -> Diagnosis | None:
-    with suppress(UnreadableError, OSError):
-        return read_findings(RunLayout(root).findings)
-    return None

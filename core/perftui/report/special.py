@@ -37,16 +37,15 @@ def _text(path: Path, kind: Kind, redaction: Redaction | None, *, as_json: bool)
     head = redaction.head if redaction else ""
     if kind is Kind.MEMORY_SNAPSHOT:
         made = report_memory(load_memory_snapshot(path))
-        return _encoded(made, kind, redaction) if as_json else render_memory(made, head)
-    made = report_metrics(load_ncu(path))
-    return _encoded(made, kind, redaction) if as_json else render_metrics(made, head)
-
-
-def _encoded(made: MemoryReport | MetricsReport, kind: Kind, redaction: Redaction | None) -> str:
-    fields = msgspec.to_builtins(made, enc_hook=str)
+        text = partial(render_memory, made, head)
+    else:
+        made = report_metrics(load_ncu(path))
+        text = partial(render_metrics, made, head)
+    if not as_json:
+        return text()
     what = list(redaction.what) if redaction else None
     about = {"schema": SCHEMA, "kind": kind.name.lower(), "redacted": what}
-    return encode_object({**about, **fields})
+    return encode_object({**about, **msgspec.to_builtins(made, enc_hook=str)})
 
 
 class MemoryOutput(TypedDict):

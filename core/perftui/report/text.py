@@ -35,7 +35,7 @@ def render(report: Report) -> str:
     """The verdict first, then what it rests on, then what could not be judged."""
     most = report.top or MOST_ROWS
     blocks = (
-        _heading(report),
+        (*([report.redaction.head] if report.redaction else []), *heading(report)),
         _verdict(report),
         *(_breakdown(found) for found in report.breakdowns),
         ranks_text(report.facts),
@@ -57,12 +57,6 @@ def render(report: Report) -> str:
         listed("Notes", report.notes),
     )
     return joined(blocks)
-
-
-def _heading(report: Report) -> Iterator[str]:
-    if report.redaction is not None:
-        yield report.redaction.head
-    yield from heading(report)
 
 
 def _verdict(report: Report) -> Iterator[str]:
@@ -127,11 +121,7 @@ def _breakdown(found: StepBreakdown) -> Iterator[str]:
     what, over = breakdown_title(found)
     yield f"{what} ({over})"
     for name, time, share in breakdown_rows(found):
-        yield printable(f"  {name:<24} {_ms(time)}  {share / 10:5.1f} %")
-
-
-def _ms(hundredths: int) -> str:
-    return f"{hundredths / 100:12.2f} ms"
+        yield printable(f"  {name:<24} {time / 100:12.2f} ms  {share / 10:5.1f} %")
 
 
 def _ops(

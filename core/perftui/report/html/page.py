@@ -9,7 +9,6 @@ from perftui import __version__
 from perftui import format as fmt
 from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
 from perftui.diagnosis.rules import answer_to
-from perftui.facts.place import Place
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.fixes.model import FixOption
 from perftui.report.html.element import Element, Node, element, section, written
@@ -129,24 +128,21 @@ def _finding(
     )
 
 
-def rows(pairs: Iterable[tuple[str, Node]]) -> Element:
+def rows(pairs: Iterable[tuple[str, Node]], kind: str = "rows") -> Element:
     """Names and what belongs to them, in two columns where there is room."""
     cells = (cell for name, node in pairs for cell in (element("dt", name), element("dd", node)))
-    return element("dl", *cells, class_="rows")
+    return element("dl", *cells, class_=kind)
 
 
 def _facts(finding: Finding) -> Iterator[tuple[str, Node]]:
-    if finding.place is not None and (where := _where(finding.place)):
+    place = finding.place
+    # The line without its directories, which name a person's machine; else the operator.
+    if place is not None and (where := place.short or place.operator):
         yield "Place", element("code", where)
     more = finding.would_raise_confidence
     yield "Confidence", finding.confidence.value + (f"; {more} would raise it" if more else "")
     if answer := answer_to(finding.rule):
         yield "What to do", answer
-
-
-def _where(place: Place) -> str:
-    """The line without its directories, which name a person's machine; else the operator."""
-    return place.short or place.operator or ""
 
 
 def _fix(fix: FixOption, report: Report) -> Element:
@@ -228,7 +224,8 @@ def render(report: Report) -> str:
         element("title", f"{title(report)} - perftui"),
         element("style", style_sheet()),
     )
-    body = element("body", element("main", *_body(report)), _footer())
+    footer = element("footer", "Written by perftui report --html. The file loads nothing.")
+    body = element("body", element("main", *_body(report)), footer)
     return f"<!DOCTYPE html>\n{written(element('html', head, body, lang='en'))}\n"
 
 
@@ -236,8 +233,7 @@ def _body(report: Report) -> Iterator[Element]:
     yield element("h1", title(report))
     if report.redaction is not None:
         yield element("p", report.redaction.head, class_="dim")
-    pairs = (cell for name, text in about(report) for cell in _pair(name, text))
-    yield element("dl", *pairs, class_="about")
+    yield rows(about(report), "about")
     yield _verdict(report)
     yield from _section("Findings", findings(report))
     yield from map(breakdown, report.breakdowns)
@@ -255,12 +251,8 @@ def _body(report: Report) -> Iterator[Element]:
     yield from _section("Modules, longest own time first", _known(modules(report)))
     yield from _known(measured(report.metrics))
     yield from recorded(report)
-    yield from _section("Notes", _list(report.notes))
+    yield from _section("Notes", _list((note,) for note in report.notes))
     yield from _section("Not judged", _not_judged(report.diagnosis.abstentions))
-
-
-def _pair(name: str, text: str) -> tuple[Element, Element]:
-    return element("dt", name), element("dd", text)
 
 
 def _verdict(report: Report) -> Element:
@@ -286,24 +278,18 @@ def _known(node: Element | None) -> Iterator[Element]:
         yield node
 
 
-def _list(lines: Iterable[str]) -> Iterator[Element]:
-    found = [element("li", line) for line in lines]
+def _list(items: Iterable[tuple[Node, ...]]) -> Iterator[Element]:
+    found = [element("li", *item) for item in items]
     if found:
         yield element("ul", *found)
 
 
 def _not_judged(abstentions: Sequence[Abstention]) -> Iterator[Element]:
     """Each reason with the rules that it keeps from judging."""
-    reasons = dict.fromkeys(one.reason for one in abstentions)
-    found = [_reason(reason, abstentions) for reason in reasons]
-    if found:
-        yield element("ul", *found)
-
-
-def _reason(reason: str, abstentions: Sequence[Abstention]) -> Element:
-    rules = ", ".join(one.rule for one in abstentions if one.reason == reason)
-    return element("li", f"{reason}: ", element("span", rules, class_="dim"))
-
-
-def _footer() -> Element:
-    return element("footer", "Written by perftui report --html. The file loads nothing.")
+    rules: dict[str, list[str]] = {}
+    for one in abstentions:
+        rules.setdefault(one.reason, []).append(one.rule)
+    yield from _list(
+        (f"{reason}: ", element("span", ", ".join(of), class_="dim"))
+        for reason, of in rules.items()
+    )

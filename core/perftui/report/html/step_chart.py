@@ -143,7 +143,7 @@ def _dots(times: StepTimes) -> Iterator[Element]:
         if not slow[at]:
             yield _dot(times, at, across, down, "steady" if times.steady[at] else "aside")
         if not times.steady[at]:
-            yield _hollow(across, down)
+            yield element("path", d=f"M{number(across)} {number(down)}h0", class_="dot hollow")
 
 
 def _columns(times: StepTimes) -> Iterator[Element]:
@@ -178,10 +178,6 @@ def _dot(times: StepTimes, at: int, across: float, down: float, kind: str) -> El
         text += ", slow" if kind == "slow" else ", warm-up or profiled"
     path = f"M{number(across)} {number(down)}h0"
     return element("path", element("title", text), d=path, class_=f"dot {kind}")
-
-
-def _hollow(across: float, down: float) -> Element:
-    return element("path", d=f"M{number(across)} {number(down)}h0", class_="dot hollow")
 
 
 def _caption(times: StepTimes) -> Iterator[str]:

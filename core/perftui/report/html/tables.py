@@ -26,12 +26,14 @@ UNKNOWN = "–"
 
 def operators(report: Report) -> Element | None:
     """Operators, longest first; None without any."""
-    return _operators(report, "operator", report.ops[: _most(report)], "operators")
+    return _operators(report, "operator", report.ops[: report.top or MOST_ROWS], "operators")
 
 
 def modules(report: Report) -> Element | None:
     """Modules, longest own time first; None without any."""
-    return _operators(report, "module", listed_modules(report.modules, _most(report)), "modules")
+    return _operators(
+        report, "module", listed_modules(report.modules, report.top or MOST_ROWS), "modules"
+    )
 
 
 def _operators(report: Report, head: str, rows: tuple[OpRow, ...], kind: str) -> Element | None:
@@ -51,10 +53,6 @@ def _operators(report: Report, head: str, rows: tuple[OpRow, ...], kind: str) ->
     return table((head, "calls", "own CPU", *(["device"] if on_device else [])), body)
 
 
-def _most(report: Report) -> int:
-    return report.top or MOST_ROWS
-
-
 def _times(own: int | None, device: int, *, on_device: bool) -> tuple[str, ...]:
     """The cells of an operator; without a GPU none for that."""
     return (fmt.duration(own or 0), *([_device(device)] if on_device else []))
@@ -62,11 +60,14 @@ def _times(own: int | None, device: int, *, on_device: bool) -> tuple[str, ...]:
 
 def kernels(report: Report) -> Element | None:
     """Kernels and copies, longest first; None without any."""
-    rows, totals = report.kernels[: _most(report)], report.totals.get("kernels")
+    rows, totals = report.kernels[: report.top or MOST_ROWS], report.totals.get("kernels")
     if not rows or totals is None:
         return None
     names, whole = short_names(row.name for row in rows), _longest(totals, on_device=True)
-    body = [_kernel(row, names[row.name], whole) for row in rows]
+    body = []
+    for row in rows:
+        name = named(names[row.name], row.name, row.device / whole)
+        body.append(table_row(name, f"{row.calls:,}", _device(row.device)))
     if totals.rows > len(rows):
         device = _device(totals.device)
         body.append(table_row(f"all {totals.rows:,}", f"{totals.calls:,}", device, whole=True))
@@ -83,12 +84,6 @@ def table(heads: Sequence[str], rows: Sequence[Element], *, numbers: bool = True
     head = element("thead", element("tr", *titles))
     kind = "wide" if numbers else "narrow"
     return element("table", head, element("tbody", *rows), class_=kind)
-
-
-def _kernel(row: OpRow, name: str, whole: int) -> Element:
-    return table_row(
-        named(name, row.name, row.device / whole), f"{row.calls:,}", _device(row.device)
-    )
 
 
 def named(shown: str, full: str, share: float) -> Element:
@@ -134,15 +129,9 @@ def part_boxes(parts: tuple[tuple[str, int], ...]) -> tuple[Box, ...]:
 
 
 def _table(found: StepBreakdown) -> Element:
-    head = element(
-        "tr",
-        element("th", "part"),
-        element("th", "time", class_="n"),
-        element("th", "share", class_="n"),
-    )
-    return element(
-        "table", element("thead", head), element("tbody", *_rows(found)), class_="narrow"
-    )
+    numbers = (element("th", name, class_="n") for name in ("time", "share"))
+    head = element("thead", element("tr", element("th", "part"), *numbers))
+    return element("table", head, element("tbody", *_rows(found)), class_="narrow")
 
 
 def _rows(found: StepBreakdown) -> Iterator[Element]:
@@ -259,7 +248,9 @@ def ranks(facts: Facts) -> Element | None:
         "figure",
         table(_heads(found), [_rank_row(one, found) for one in found.rows]),
         legend(tuple(kinds)),
-        element("figcaption", " ".join(map(_sentence, found.notes))) if found.notes else None,
+        element("figcaption", " ".join(f"{note[0].upper()}{note[1:]}." for note in found.notes))
+        if found.notes
+        else None,
     )
 
 
@@ -279,7 +270,11 @@ def _rank_row(row: RankRow, found: RankTable) -> Element:
         cells.append(_time(row.caused))
     if "GPU memory" in heads:
         cells.append(UNKNOWN if row.peak_memory is None else fmt.size(row.peak_memory))
-    name = f"rank {row.rank}" + (f" on {row.host}" if len(_hosts(found)) > 1 else "")
+    hosts, longest = (
+        {one.host for one in found.rows if one.host},
+        max(one.mean for one in found.rows),
+    )
+    name = f"rank {row.rank}" + (f" on {row.host}" if len(hosts) > 1 else "")
     slow = found.straggler if found.straggler and found.straggler.rank == row.rank else None
     late = f" {fmt.duration(slow.lag)} behind the others" if slow else None
     first = element(
@@ -287,27 +282,15 @@ def _rank_row(row: RankRow, found: RankTable) -> Element:
         name,
         element("strong", late) if late else None,
         strip(
-            _boxes(row), 0, _longest_step(found), f"parts of the step of rank {row.rank}", "rank"
+            part_boxes(row.parts),
+            0,
+            max(1, longest),
+            f"parts of the step of rank {row.rank}",
+            "rank",
         ),
     )
     return element("tr", first, *(element("td", cell, class_="n") for cell in cells))
 
 
-def _boxes(row: RankRow) -> tuple[Box, ...]:
-    return part_boxes(row.parts)
-
-
-def _longest_step(found: RankTable) -> int:
-    return max(1, *(row.mean for row in found.rows))
-
-
-def _hosts(found: RankTable) -> set[str]:
-    return {row.host for row in found.rows if row.host}
-
-
 def _time(ns: int | None) -> str:
     return UNKNOWN if ns is None else fmt.duration(ns)
-
-
-def _sentence(note: str) -> str:
-    return f"{note[0].upper()}{note[1:]}."

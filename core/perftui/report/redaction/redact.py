@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from perftui.facts.journal_rows import notes_of
+from perftui.report.output_text import map_texts
 from perftui.report.redaction.redactor import Known, Redaction, Redactor, shown_program
 from perftui.report.report import Report
 from perftui.report.subject import Subject
@@ -94,9 +95,12 @@ _TRACE_OF_HOST = re.compile(r"(.+?)_\d+\.(?:\d+\.)?pt\.trace\.json")
 
 def known_here() -> Known:
     """What is private of this machine."""
-    home = str(Path.home())
+    home, user = str(Path.home()), ""
+    # Containers give processes numbers that no user has.
+    with suppress(OSError, KeyError, ImportError):
+        user = getpass.getuser()
     return Known(
-        users=_named(_user(), *_HOME.findall(home)),
+        users=_named(user, *_HOME.findall(home)),
         hosts=_hosts(socket.gethostname()),
         homes=_homes([home]),
         projects=_projects([str(Path.cwd())]),
@@ -109,11 +113,6 @@ def known_of(report: Report) -> Known:
     files = [str(subject.path), *_files(report), *(str(path) for _, path in subject.beside)]
     known = _joined(here, [*files, *_homes_in(subject)], _hosts_of_trace(subject))
     return known if subject.run is None else _joined_run(known, subject.run)
-
-
-def known_at(path: Path) -> Known:
-    """What is private of this machine and of the name of a file."""
-    return _joined(known_here(), [str(path)])
 
 
 def _joined(known: Known, files: Iterable[str], hosts: Iterable[str] = ()) -> Known:
@@ -145,22 +144,16 @@ def _hosts_of_trace(subject: Subject) -> Iterator[str]:
 def _joined_run(known: Known, run: RunSnapshot) -> Known:
     manifest = run.manifest
     files = (manifest.cwd, manifest.interpreter, str(run.root), *manifest.command)
+    programs = (*_programs(manifest), *_entries(manifest, GPU_PROCESSES, "program"))
     known = _joined(known, files, _hosts_of(run))
     return replace(
         known,
         users=_named(*known.users, *_entries(manifest, GPU_PROCESSES, "user")),
         projects=_projects([*_roots(run), *known.projects]),
-        programs=_shown([*_programs(manifest), *_entries(manifest, GPU_PROCESSES, "program")]),
+        programs=_named(*(form for one in programs for form in (one, shown_program(one)))),
         values=_named(*secrets_of(manifest.command)),
         uuids=_named(*_entries(manifest, GPU_DEVICES, "uuid"), *_seen_gpus(run)),
     )
-
-
-def _user() -> str:
-    # Containers give processes numbers that no user has.
-    with suppress(OSError, KeyError, ImportError):
-        return getpass.getuser()
-    return ""
 
 
 def _named(*names: str) -> tuple[str, ...]:
@@ -244,10 +237,6 @@ def _entries(manifest: Manifest, entry: str, name: str) -> Iterator[str]:
             held += one
 
 
-def _shown(programs: Iterable[str]) -> tuple[str, ...]:
-    return _named(*(form for one in programs for form in (one, shown_program(one))))
-
-
 def _seen_gpus(run: RunSnapshot) -> Iterator[str]:
     for rank in run.ranks:
         for data in notes_of(rank.events, "settings"):
@@ -273,19 +262,10 @@ def _entry(name: str, noted: Any, redactor: Redactor) -> Any:
     if not isinstance(noted, dict):
         return noted
     if name not in BY_HOST:
-        return _texts(noted, redactor)
+        return map_texts(noted, redactor, redactor)
     change = _CHANGES.get(name)
     changed = ((host, change(one, redactor) if change else one) for host, one in noted.items())
-    return {redactor.host(host): _texts(one, redactor) for host, one in changed}
-
-
-def _texts(value: Any, redactor: Redactor) -> Any:
-    """Names within are texts of others too."""
-    if isinstance(value, dict):
-        return {redactor(str(name)): _texts(one, redactor) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_texts(one, redactor) for one in value]
-    return redactor(value) if isinstance(value, str) else value
+    return {redactor.host(host): map_texts(one, redactor, redactor) for host, one in changed}
 
 
 def _other_programs(noted: Any, redactor: Redactor) -> Any:
@@ -317,14 +297,10 @@ def _gpu_process(one: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
 
 
 def _gpu_devices(noted: Any, redactor: Redactor) -> Any:
-    if not isinstance(noted, list):
-        return []
-    return [_gpu_device(one, redactor) for one in noted if isinstance(one, dict)]
-
-
-def _gpu_device(one: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
-    uuid = one.get("uuid")
-    return {**one, "uuid": redactor.number("uuid", uuid) if isinstance(uuid, str) else None}
+    devices = [one for one in noted if isinstance(one, dict)] if isinstance(noted, list) else []
+    uuids = (one.get("uuid") for one in devices)
+    shown = (redactor.number("uuid", one) if isinstance(one, str) else None for one in uuids)
+    return [{**one, "uuid": uuid} for one, uuid in zip(devices, shown, strict=True)]
 
 
 _CHANGES: dict[str, Callable[[Any, Redactor], Any]] = {
@@ -347,7 +323,7 @@ def redacted(report: Report) -> Report:
 
 def redaction_at(path: Path) -> Redaction:
     """How the report of one file is redacted that is no trace."""
-    return Redaction(Redactor(known_at(path)))
+    return Redaction(Redactor(_joined(known_here(), [str(path)])))
 
 
 def rendered(render: Callable[[Report], str], report: Report) -> str:

@@ -20,7 +20,7 @@ _NAMED = re.compile(r"\{([a-z_.]+(?:\([^{}]*\))?)\}")
 
 def about(screen: str) -> str:
     """What the help of a screen says about it."""
-    module = import_module(f"perftui_tui.screens.{screen}.screen")
+    module = import_module(f"perftui_tui.screens.{screen}")
     return _text(getattr(module, f"{screen.title()}Screen").HELP)
 
 

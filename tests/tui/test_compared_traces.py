@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui_tui.screens.compare.work import _of_all
+from perftui_tui.screens.compare.figures import _of_all
 from tests.traces.builder import ms
 from tests.tui.driving import opened, settled, text_of, until_shown
 from tests.tui.recorded import write_run

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui_tui.charts.comparison import comparison_charts
+from perftui_tui.charts.run_charts import comparison_charts
 from perftui_tui.dialogs.chart import ChartScreen
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import write_run

@@ -7,10 +7,9 @@ from perftui.experiments.journal import Proof
 from perftui.experiments.verdict import Outcome
 from perftui.facts.fact import Facts
 from perftui.run.reader import RunReader
-from perftui_tui.look.format import milliseconds, per_second
+from perftui_tui.look.format import format_ns, milliseconds, per_second
 from perftui_tui.look.rows import plain
-from perftui_tui.look.units import format_ns
-from perftui_tui.panes.trial import earlier_rows
+from perftui_tui.panes.experiments import earlier_rows
 from perftui_tui.screens.compare.figures import Line, _line, comparison
 from tests.tui.recorded import MS, write_run
 

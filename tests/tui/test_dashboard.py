@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.rows import Row, plain, width
-from perftui_tui.panes.gpu_cards import gpu_cards
+from perftui_tui.panes.gpu import gpu_cards
 from perftui_tui.panes.loader import workers
 from perftui_tui.panes.machine import cores, memory
 from perftui_tui.panes.step_bar import last_step, last_step_title

@@ -66,7 +66,7 @@ async def test_the_keys_are_not_kept_waiting_by_a_slow_disk(
         assert goes_on.wait(PATIENCE)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("perftui_tui.tables.csv_files.save_new", slow)
+    monkeypatch.setattr("perftui_tui.tables.rows.save_new", slow)
     async with opened(write_ranks(tmp_path, 5, 7)) as (app, pilot):
         await pilot.press("8")
         await until(pilot, lambda: app.screen.focused is not None, "the table")
@@ -113,7 +113,7 @@ async def test_a_picture_that_cannot_be_saved_says_why(
     def full(*_: object) -> Path:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("perftui_tui.tables.csv_files.save_new", full)
+    monkeypatch.setattr("perftui_tui.tables.rows.save_new", full)
     async with opened(write_run(tmp_path / "runs")) as (_, pilot):
         await pilot.press("S")
         await until_shown(pilot, "the screenshot cannot be saved")

@@ -15,7 +15,7 @@ from perftui_tui.look.rows import plain
 from perftui_tui.panes.verdict import findings, verdict_line
 from perftui_tui.reading.snapshot import Snapshot, next_try
 from perftui_tui.reading.view import RunView
-from perftui_tui.screens.overview.headline import headline
+from perftui_tui.screens.overview.dashboard import headline
 from tests.tui.recorded import NOW, START, write_run
 
 HEALTHY = Finding("healthy", Severity.HEALTHY, "nothing costs much", ())

@@ -15,7 +15,7 @@ from perftui.facts.place import Place
 from perftui.run.manifest import Status
 from perftui_tui.screens.compare.screen import CompareScreen
 from perftui_tui.screens.diagnosis.screen import DiagnosisScreen
-from perftui_tui.screens.overview.gap_list import GapList
+from perftui_tui.screens.overview.dashboard import GapList
 from perftui_tui.widgets.log_view import LogView
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, text_of, until, until_shown

@@ -9,7 +9,7 @@ from perftui.facts.gpu.host_waits import SyncCall, SyncCalls, syncs
 from perftui.facts.source.lines import LinesByTime, LineShare, main_thread
 from perftui_tui.look.rows import plain
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.screens.diagnosis.finding_details import details
+from perftui_tui.screens.diagnosis.finding import details
 from tests.facts_given import knowing
 
 MS = 1_000_000

@@ -11,7 +11,7 @@ from perftui.run.manifest import DATA_DISK, GPU_DEVICES
 from perftui.telemetry.files import mount_of
 from perftui_tui.look.format import of_ceiling
 from perftui_tui.look.rows import plain
-from perftui_tui.panes.gpu_cards import gpu_cards
+from perftui_tui.panes.gpu import gpu_cards
 from perftui_tui.panes.machine import disk
 from tests.tui.recorded import manifest
 from tests.tui.test_telemetry_panes import sampled

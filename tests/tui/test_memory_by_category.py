@@ -20,14 +20,14 @@ from perftui_tui.charts.stacked import BLANK, highest_of_bins, row_of, stacked
 from perftui_tui.look.rows import plain, width
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.view import RunView
-from perftui_tui.screens.memory.categories import (
+from perftui_tui.screens.memory.allocations import (
     AT_LEAST,
     GLYPHS,
     NOT_TOLD,
     category_chart,
     peak_rows,
 )
-from perftui_tui.screens.memory.host import host_rows
+from perftui_tui.screens.memory.chart import host_rows
 from tests.core.trace.memory_files import Allocator, snapshot
 from tests.facts_given import knowing
 from tests.traces.events import cpu, mark, memory, write

@@ -40,7 +40,7 @@ async def test_a_failure_beside_the_timeline_is_said_and_ends_nothing(
     def broken(_: object) -> None:
         raise ZeroDivisionError("a bug of ours")
 
-    monkeypatch.setattr("perftui_tui.screens.timeline.prepared.timeline_tracks", broken)
+    monkeypatch.setattr("perftui_tui.screens.timeline.view.timeline_tracks", broken)
     async with opened(trace, replay=True) as (app, pilot):
         await pilot.press("2")
         await until_shown(pilot, "a bug of ours")

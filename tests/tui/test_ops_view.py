@@ -14,8 +14,8 @@ from perftui.trace.ncu import load_ncu
 from perftui_tui.actions import clipboard as copying
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES
 from perftui_tui.screens.ops.detail import OpsDetail
-from perftui_tui.screens.ops.view import OpsView
-from perftui_tui.tables.csv_files import save_new
+from perftui_tui.screens.ops.screen import OpsView
+from perftui_tui.tables.rows import save_new
 from perftui_tui.tables.virtual import VirtualTable
 from tests.tui.driving import in_ascii, opened, text_of, until, until_shown
 from tests.tui.op_traces import ADD, GEMM, HOSTILE, op_analysis, write_op_trace

@@ -15,9 +15,8 @@ from perftui.run.columns import PHASES, WORKER_COLUMNS, phase_name
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
-from perftui_tui.look.format import part_of_step, share
+from perftui_tui.look.format import format_ns, part_of_step, share
 from perftui_tui.look.rows import plain, width
-from perftui_tui.look.units import format_ns
 from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.loader import loader
 from perftui_tui.panes.machine import cpu, disk, network

@@ -175,7 +175,7 @@ def test_runs(
 ) -> None:
     # Elsewhere in the terminal stands where the runs are: that must not change with each test.
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("perftui_tui.screens.runs.screen.short_path", lambda path: path.name)
+    monkeypatch.setattr("perftui_tui.screens.runs.short_path", lambda path: path.name)
     runs = Path("runs").absolute()
     root = write_run(runs)
     before = {"started_ns": START - 10**12, "wait_ms": 2, "workers": 4}

@@ -29,7 +29,7 @@ OF_TRACES = ("overview", "timeline", "ops")
 def targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     """A run with one before it, and a trace; where they lie does not show."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("perftui_tui.screens.runs.screen.short_path", lambda path: path.name)
+    monkeypatch.setattr("perftui_tui.screens.runs.short_path", lambda path: path.name)
     runs = Path("runs").absolute()
     before = write_run(runs, wait_ms=200, workers=2, **OVER)
     run_id = "20231114-231320-train"

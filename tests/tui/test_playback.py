@@ -16,10 +16,10 @@ from perftui_tui.panes.step_bar import step_bar
 from perftui_tui.panes.verdict import findings
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.view import FixLookup, RunView, picture
-from perftui_tui.screens.log.screen import ALL_OUTPUT
+from perftui_tui.screens.log import ALL_OUTPUT
 from perftui_tui.screens.memory.chart import memory_chart, memory_now
-from perftui_tui.screens.overview.headline import headline
-from perftui_tui.screens.ranks.bars import rank_headline
+from perftui_tui.screens.overview.dashboard import headline
+from perftui_tui.screens.ranks import rank_headline
 from perftui_tui.widgets.header_line import header
 from tests.core.run.test_as_of import earlier
 from tests.tui.driving import opened, text_of, until, until_shown

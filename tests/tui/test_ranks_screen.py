@@ -17,13 +17,11 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui.trace.rank_files import find_ranks
 from perftui_tui.app import PerftuiApp
+from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import plain
-from perftui_tui.look.units import format_ns
 from perftui_tui.panes.step_bar import EDGE
 from perftui_tui.reading.step_breakdown import name_within
-from perftui_tui.screens.ranks.bars import rank_bars, rank_headline
-from perftui_tui.screens.ranks.beside import rank_beside
-from perftui_tui.screens.ranks.table import rank_table
+from perftui_tui.screens.ranks import rank_bars, rank_beside, rank_headline, rank_table
 from perftui_tui.tables.rows import GAP, column_widths, shown_columns
 from tests.step_rows import step_row
 from tests.traces.builder import TraceBuilder, ms, us

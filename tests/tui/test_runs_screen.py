@@ -13,7 +13,7 @@ from perftui.run.manifest import Status
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
 from perftui_tui.reading.run_list import RunLister
-from perftui_tui.screens.runs.screen import RunsScreen
+from perftui_tui.screens.runs import RunsScreen
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import ENDED, NOW, START, write_run
 from tests.tui.traces import write_trace
@@ -25,7 +25,7 @@ NAME = "num_workers 0 -> 4"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perftui_tui.screens.runs.screen.REFRESH_SECONDS", 0.2)
+    monkeypatch.setattr("perftui_tui.screens.runs.REFRESH_SECONDS", 0.2)
 
 
 @pytest.fixture

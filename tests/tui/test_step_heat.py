@@ -13,9 +13,9 @@ from perftui.facts.fact import Facts
 from perftui.facts.ranks.rank_table import NEWEST, StepGrid, step_grid
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
-from perftui_tui.charts.blocks import LOWER_EIGHTHS
+from perftui_tui.charts.bars import LOWER_EIGHTHS
 from perftui_tui.look.rows import plain, width
-from perftui_tui.screens.ranks.heat import step_heat
+from perftui_tui.screens.ranks import step_heat
 from tests.core.diagnosis.runs import MS, joined, make_run, step_table
 from tests.tui.driving import opened, until_shown
 from tests.tui.test_ranks_screen import write_ranks

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perftui.run.reader import RunReader
-from perftui_tui.screens.timeline.steps import LEAST_REST, Pace
+from perftui_tui.screens.timeline.other_traces import LEAST_REST, Pace
 from perftui_tui.screens.timeline.view import TimelineView
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import step_rows, write_run
@@ -70,7 +70,7 @@ async def test_of_a_run_that_is_over_no_window_can_be_recorded(tmp_path: Path) -
 async def test_new_steps_come_by_themselves_and_move_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perftui_tui.screens.timeline.steps.LEAST_REST", 0.05)
+    monkeypatch.setattr("perftui_tui.screens.timeline.other_traces.LEAST_REST", 0.05)
     root = write_run(tmp_path, steps=30)
     async with opened(root) as (app, pilot):
         app.action_show("timeline")

@@ -12,7 +12,7 @@ from perftui.facts.place import Place
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.verdict import findings
 from perftui_tui.reading.view import view_trace
-from perftui_tui.screens.overview.gap_list import GapList
+from perftui_tui.screens.overview.dashboard import GapList
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.traces import write_trace
 

@@ -14,7 +14,7 @@ from perftui.run.worker_curve import CurvePoint
 from perftui_tui.dialogs.choice import Prose
 from perftui_tui.dialogs.experiment import short_risks
 from perftui_tui.look.rows import plain, width
-from perftui_tui.panes.trial import seconds_left, trial_line, trial_rows
+from perftui_tui.panes.experiments import seconds_left, trial_line, trial_rows
 from perftui_tui.reading.experiment_state import Stage, TrialState
 from tests.tui.fake_trial import FASTER, UNCLEAR, progress_of
 

@@ -12,7 +12,7 @@ from perftui.experiments.trial_runs import NextRun, Purpose
 from perftui.fixes.model import FixOption
 from perftui_tui.dialogs.experiment import TUNING
 from perftui_tui.look.rows import plain, width
-from perftui_tui.panes.tuning import tuning_line, tuning_rows
+from perftui_tui.panes.experiments import tuning_line, tuning_rows
 from perftui_tui.reading.experiment_state import Stage, TrialState, TuningState
 from tests.tui.fake_trial import FASTER, progress_of
 

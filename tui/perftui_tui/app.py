@@ -30,15 +30,13 @@ from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
 from perftui_tui.keys.keymap import NO_OVERRIDES, Overrides, bindings, use
 from perftui_tui.keys.table import SCREENS
 from perftui_tui.look.ascii import AsciiFilter
-from perftui_tui.look.stylesheet import SteadyStylesheet
-from perftui_tui.look.themes import DEFAULT_THEME, THEMES
+from perftui_tui.look.themes import DEFAULT_THEME, THEMES, SteadyStylesheet
 from perftui_tui.reading import thread as messages
 from perftui_tui.reading.output import Output, OutputReceived, OutputSource
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.source import RunSource, TraceSource, running_script
 from perftui_tui.reading.thread import Clock, ReadingThread
-from perftui_tui.screens.palette_commands import palette_commands
-from perftui_tui.screens.run_screen import RunScreen
+from perftui_tui.screens.run_screen import RunScreen, palette_commands
 from perftui_tui.widgets.notification import NotifyingApp
 from perftui_tui.widgets.row_view import RowView
 
@@ -56,7 +54,7 @@ FIRST_MESSAGE_SECONDS = 0.3
 
 def _make(name: str) -> Screen[None]:
     """A screen, imported on its first visit, to keep the first frame quick."""
-    module = import_module(f"perftui_tui.screens.{name}.screen")
+    module = import_module(f"perftui_tui.screens.{name}")
     screen: Screen[None] = getattr(module, f"{name.capitalize()}Screen")()
     return screen
 
@@ -240,7 +238,7 @@ class PerftuiApp(NotifyingApp):
 
     def action_picture(self) -> None:
         """Save a picture of the screen, with what lies over it, in the current directory."""
-        from perftui_tui.tables.csv_files import save_new
+        from perftui_tui.tables.rows import save_new
 
         try:
             path = save_new(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui_tui.charts.area import area, over_all_columns, resample, sparkline
-from perftui_tui.charts.blocks import LOWER_EIGHTHS, filled_steps
+from perftui_tui.charts.bars import LOWER_EIGHTHS, filled_steps
 
 VALUES = st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), max_size=60)
 

@@ -3,7 +3,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui_tui.charts.bar import apportion
+from perftui_tui.charts.bars import apportion
 
 VALUES = st.lists(st.integers(0, 10**12), min_size=1, max_size=10)
 

@@ -7,8 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui_tui.charts.area import column_steps
-from perftui_tui.charts.braille import DOTS, braille_area
+from perftui_tui.charts.area import DOTS, braille_area, column_steps
 
 VALUES = st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), max_size=60)
 

@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui_tui.charts.blocks import filled_steps
-from perftui_tui.screens.timeline.canvas.track_cells import all_filled_steps
+from perftui_tui.charts.bars import filled_steps
+from perftui_tui.screens.timeline.track_cells import all_filled_steps
 
 
 @given(st.lists(st.floats(-1, 2) | st.integers(-8, 16).map(lambda n: n / 16)), st.integers(2, 9))

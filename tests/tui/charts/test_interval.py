@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui_tui.charts.interval import interval_rows
+from perftui_tui.charts.bars import interval_rows
 from perftui_tui.look.rows import plain, width
 from tests.tui.driving import in_ascii
 

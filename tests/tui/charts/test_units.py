@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui_tui.look.units import format_bytes, format_count, format_ns, format_percent
+from perftui_tui.look.format import format_bytes, format_count, format_ns, format_percent
 
 UNIT_NS = {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9}
 

@@ -4,7 +4,7 @@ import pytest
 
 from perftui.analysis.analyse import analyse
 from perftui.analysis.timeline.tracks import timeline_tracks
-from perftui_tui.screens.timeline.model.state import TimelineState
+from perftui_tui.screens.timeline.state import TimelineState
 from tests.tui.traces import traced
 
 MS = 1_000_000

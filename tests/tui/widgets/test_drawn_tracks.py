@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from perftui.analysis.timeline.tracks import timeline_tracks
-from perftui_tui.screens.timeline.canvas import track_cells as module
-from perftui_tui.screens.timeline.canvas.track_cells import DrawnTracks, Glyphs, track_cells
-from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
-from perftui_tui.screens.timeline.model.viewport import Viewport
+from perftui_tui.screens.timeline import track_cells as module
+from perftui_tui.screens.timeline.navigation import Viewport
+from perftui_tui.screens.timeline.track_cells import DrawnTracks, Glyphs, KindsOfTrace, track_cells
 from tests.verify.benchmarks.bench_ten_million import trace_of
 
 COLUMNS = 40

@@ -1,6 +1,6 @@
 import pytest
 
-from perftui_tui.screens.timeline.model.event_kinds import EventKind, kind_of
+from perftui_tui.screens.timeline.track_cells import EventKind, kind_of
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,14 @@ import pytest
 
 from perftui.analysis.timeline.track import PHASES, STEPS, THREAD, TimelineTrack, TrackIndex
 from perftui_tui.look.rows import plain as text_of
-from perftui_tui.screens.timeline.canvas.event_style import style_of
-from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, track_cells
-from perftui_tui.screens.timeline.model.cells import merged
-from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
-from perftui_tui.screens.timeline.model.viewport import Viewport
+from perftui_tui.screens.timeline.navigation import Viewport
+from perftui_tui.screens.timeline.track_cells import (
+    Glyphs,
+    KindsOfTrace,
+    merged,
+    style_of,
+    track_cells,
+)
 
 MS = 1_000_000
 

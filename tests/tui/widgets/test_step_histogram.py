@@ -4,7 +4,7 @@ import pytest
 from textual.app import App
 
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES
-from perftui_tui.screens.compare.step_histogram import StepHistogram, histogram
+from perftui_tui.screens.compare.figures import StepHistogram, histogram
 
 
 class Host(App):

@@ -1,4 +1,4 @@
-from perftui_tui.screens.timeline.canvas.throttle import Throttle
+from perftui_tui.screens.timeline.widget import Throttle
 
 
 class Clock:

@@ -7,18 +7,18 @@ from perftui.analysis.analyse import analyse
 from perftui.analysis.timeline.track import COUNTER, HELPERS, Counter, intervals
 from perftui.analysis.timeline.tracks import helper_threads, timeline_tracks
 from perftui_tui.look.rows import plain
-from perftui_tui.screens.timeline.canvas.counter_cells import counter_cells
-from perftui_tui.screens.timeline.canvas.head import Scene
-from perftui_tui.screens.timeline.canvas.rows import track_rows
-from perftui_tui.screens.timeline.canvas.track_cells import Glyphs
-from perftui_tui.screens.timeline.detail.counter import (
+from perftui_tui.screens.timeline.counters import (
+    counter_cells,
     counter_lines,
     counter_table,
+    counter_tracks,
     counters_at,
 )
-from perftui_tui.screens.timeline.model.counter_track import counter_tracks
-from perftui_tui.screens.timeline.model.state import TimelineState
-from perftui_tui.screens.timeline.model.viewport import Viewport
+from perftui_tui.screens.timeline.head import Scene
+from perftui_tui.screens.timeline.navigation import Viewport
+from perftui_tui.screens.timeline.state import TimelineState
+from perftui_tui.screens.timeline.track_cells import Glyphs
+from perftui_tui.screens.timeline.track_rows import track_rows
 from tests.traces.events import cpu, gpu, named, trace_of
 from tests.tui.traces import traced
 

@@ -11,10 +11,7 @@ from perftui.analysis.timeline.track import MARKS
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.model import TraceError
 from perftui_tui.look.rows import plain
-from perftui_tui.screens.timeline.detail.event import argument_lines, event_lines, self_time
-from perftui_tui.screens.timeline.detail.further import further_lines
-from perftui_tui.screens.timeline.detail.gap import gap_lines, python_frame
-from perftui_tui.screens.timeline.detail.lines import (
+from perftui_tui.screens.timeline.detail_pane import (
     Line,
     Place,
     in_two,
@@ -22,10 +19,17 @@ from perftui_tui.screens.timeline.detail.lines import (
     plain_text,
     side_by_side,
 )
-from perftui_tui.screens.timeline.detail.measure import MOST_NAMES, measure_lines
-from perftui_tui.screens.timeline.detail.summary import summary_lines
-from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps
-from perftui_tui.screens.timeline.model.state import TimelineState
+from perftui_tui.screens.timeline.event_detail import (
+    MOST_NAMES,
+    argument_lines,
+    event_lines,
+    further_lines,
+    measure_lines,
+    self_time,
+)
+from perftui_tui.screens.timeline.gaps import DeviceGaps, gap_lines, python_frame
+from perftui_tui.screens.timeline.state import TimelineState
+from perftui_tui.screens.timeline.summary import summary_lines
 from tests.core.diagnosis.stack_runs import ORIGIN, at_wall, run_with
 
 MS = 1_000_000
@@ -131,7 +135,7 @@ def test_an_idle_stream_is_said_to_be_no_gap_only_where_that_is_known(state, mon
     state.largest_gap()
     unlisted = replace(state.selected, start=51 * MS, end=52 * MS)
     assert "other streams" in said_of_gap(state, unlisted)[1]
-    monkeypatch.setattr("perftui_tui.screens.timeline.detail.gap.MOST", len(state.analysis.gaps))
+    monkeypatch.setattr("perftui_tui.screens.timeline.gaps.MOST", len(state.analysis.gaps))
     shorter = replace(unlisted, end=unlisted.start + 50)
     assert "cause unknown" in said_of_gap(state, shorter)[1]
     longer = replace(unlisted, end=unlisted.start + 6 * MS)

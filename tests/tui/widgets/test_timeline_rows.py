@@ -10,27 +10,29 @@ from perftui.analysis.intervals import Intervals
 from perftui.analysis.model import Gap, GapCause, Step
 from perftui.analysis.timeline.track import DEVICE
 from perftui.analysis.timeline.tracks import timeline_tracks
-from perftui_tui.charts.blocks import LOWER_EIGHTHS
+from perftui_tui.charts.bars import LOWER_EIGHTHS
 from perftui_tui.look.rows import plain as text_of
-from perftui_tui.screens.timeline.canvas.canvas import with_ascii_ends
-from perftui_tui.screens.timeline.canvas.head import (
+from perftui_tui.screens.timeline.gaps import DeviceGaps, largest_gap_row
+from perftui_tui.screens.timeline.head import (
     Scene,
     head_rows,
     label_width,
     minimap,
     minimap_index,
+    phase_cells,
 )
-from perftui_tui.screens.timeline.canvas.phase_row import phase_cells
-from perftui_tui.screens.timeline.canvas.rows import track_name, track_rows
-from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, track_cells
-from perftui_tui.screens.timeline.model.cells import merged
-from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
-from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps, largest_gap_row
-from perftui_tui.screens.timeline.model.matches import find_matches
-from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks, event
-from perftui_tui.screens.timeline.model.state import TimelineState
-from perftui_tui.screens.timeline.model.track_groups import shown_tracks
-from perftui_tui.screens.timeline.model.viewport import Viewport
+from perftui_tui.screens.timeline.navigation import (
+    Selection,
+    TimeMarks,
+    Viewport,
+    event,
+    find_matches,
+)
+from perftui_tui.screens.timeline.state import TimelineState
+from perftui_tui.screens.timeline.track_cells import Glyphs, KindsOfTrace, merged, track_cells
+from perftui_tui.screens.timeline.track_rows import track_name, track_rows
+from perftui_tui.screens.timeline.tracks import shown_tracks
+from perftui_tui.screens.timeline.widget import with_ascii_ends
 from tests.tui.driving import in_ascii
 from tests.tui.traces import traced
 

@@ -6,9 +6,8 @@ from perftui.analysis.analyse import analyse
 from perftui.analysis.model import Step
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.model import NONE
-from perftui_tui.screens.timeline.model.matches import find_matches
-from perftui_tui.screens.timeline.model.navigation import TimeMarks, same_name
-from perftui_tui.screens.timeline.model.state import TimelineState
+from perftui_tui.screens.timeline.navigation import TimeMarks, find_matches, same_name
+from perftui_tui.screens.timeline.state import TimelineState
 
 MS = 1_000_000
 
@@ -148,7 +147,7 @@ def test_from_an_event_to_the_next_of_its_name(state):
 
 @pytest.mark.parametrize("step", [1, -1])
 def test_the_next_of_a_name_among_very_many(make_trace, step, monkeypatch):
-    monkeypatch.setattr("perftui_tui.screens.timeline.model.navigation._AT_ONCE", 3)
+    monkeypatch.setattr("perftui_tui.screens.timeline.navigation._AT_ONCE", 3)
     wanted = {0, 1, 5, 11, 12, 19}
     trace = make_trace(*(("a" if at in wanted else "b", 1, 10 * at, 5) for at in range(20)))
     for row in sorted(wanted):

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui_tui.screens.timeline.model.viewport import SHORTEST_VIEW, Viewport
+from perftui_tui.screens.timeline.navigation import SHORTEST_VIEW, Viewport
 
 TIMES = st.integers(0, 10**12)
 

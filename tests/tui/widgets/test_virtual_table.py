@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from textual.app import App
 
-from perftui_tui.screens.ops.view import OpsTable
+from perftui_tui.screens.ops.screen import OpsTable
 from perftui_tui.tables.rows import LEFT, Column, TableData
 from perftui_tui.tables.virtual import VirtualTable
 from tests.tui.driving import in_ascii

@@ -6,8 +6,7 @@ import pytest
 from textual.pilot import Pilot
 
 from perftui_tui.app import PerftuiApp
-from perftui_tui.look.format import percent
-from perftui_tui.look.units import format_count
+from perftui_tui.look.format import format_count, percent
 from tests.tui.driving import until_shown
 from tests.verify.corpus.collection import oracles
 from tests.verify.corpus.walking import check_each

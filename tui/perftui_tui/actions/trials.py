@@ -102,7 +102,7 @@ class Trials:
     def show_latest(self) -> None:
         """Show the one that runs, or the last one; of a saved run what was proven last."""
         from perftui_tui.dialogs.experiment import proof_dialog
-        from perftui_tui.panes.trial import newest
+        from perftui_tui.panes.experiments import newest
 
         if self.latest is not None:
             self.latest.show()

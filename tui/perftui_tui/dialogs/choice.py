@@ -12,9 +12,9 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
+from perftui_tui.look.format import format_bytes
 from perftui_tui.look.rows import Row, fold, row, wrap
 from perftui_tui.look.rows import width as width_of
-from perftui_tui.look.units import format_bytes
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from perftui.fixes.model import FixOption, Patch, Risk
 from perftui_tui.dialogs.choice import CANCEL, STOP, Choice, ChoiceDialog, Prose, yes_or_no
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.rows import Row, Span, row
-from perftui_tui.panes import probe, trial, tuning
-from perftui_tui.panes.trial import proof_rows
+from perftui_tui.panes import experiments
+from perftui_tui.panes.experiments import proof_rows
 from perftui_tui.reading.experiment_state import (
     ExperimentState,
     ProbeState,
@@ -101,9 +101,9 @@ def _pairs_so_far(state: TrialState) -> str:
 TRIAL = View[TrialState](
     "trial",
     "Trial by pairs",
-    trial.trial_line,
-    trial.trial_rows,
-    trial.result,
+    experiments.trial_line,
+    experiments.trial_rows,
+    experiments.result,
     _after_trial,
     lambda state: state.option.title,
     _pairs_so_far,
@@ -113,9 +113,9 @@ TRIAL = View[TrialState](
 TUNING = View[TuningState](
     "tuning",
     "Tuning",
-    tuning.tuning_line,
-    tuning.tuning_rows,
-    tuning.result,
+    experiments.tuning_line,
+    experiments.tuning_rows,
+    experiments.tuning_result,
     _after_tuning,
     lambda state: state.root.name,
     lambda state: f"{len(state.attempts)} tried, {len(state.kept)} kept; proven fixes stay.",
@@ -125,9 +125,9 @@ TUNING = View[TuningState](
 PROBE = View[ProbeState](
     "probe",
     "Probe",
-    probe.probe_line,
-    probe.probe_rows,
-    probe.result,
+    experiments.probe_line,
+    experiments.probe_rows,
+    experiments.probe_result,
     lambda _: [],
     lambda state: str(state.path),
     lambda _: "Nothing is kept so far.",
@@ -175,7 +175,7 @@ class QuitExperimentDialog(ChoiceDialog):
 
 def proof_dialog(proof: Proof) -> ChoiceDialog:
     """A trial that was made before; returns CLOSE."""
-    return ChoiceDialog(TRIAL.title, proof_rows(proof, trial.USUAL_CELLS), (AFTERWARDS,))
+    return ChoiceDialog(TRIAL.title, proof_rows(proof, experiments.USUAL_CELLS), (AFTERWARDS,))
 
 
 class TuneDialog(ChoiceDialog):

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perftui.telemetry.gpu.names import gpu_name
 from perftui.trace.text import printable
-from perftui_tui.look.format import percent
-from perftui_tui.look.units import format_bytes
-from perftui_tui.panes.meter import Meter
+from perftui_tui.charts.area import over_all_columns, sparkline, steady_bins
+from perftui_tui.charts.bars import block_bar
+from perftui_tui.look.format import format_bytes, of_ceiling, percent, rate
+from perftui_tui.look.rows import Row, Span, crop, row
+from perftui_tui.panes.machine import ceilings
+from perftui_tui.panes.meter import NAME_WIDTH, STYLES, Meter
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.reading.telemetry import (
-    STOPPED,
-    gpus,
-    latest,
-    mean,
-    samples,
-    series,
-    table_of,
-)
+from perftui_tui.reading.telemetry import STOPPED, gpus, latest, mean, samples, series, table_of
 
 if TYPE_CHECKING:
+    from perftui.facts.gpu.cards import GpuProcess, OwnCeilings
     from perftui.run.table import Table
 
 LOW_BELOW = 70.0
@@ -133,3 +130,257 @@ def _why_absent(snapshot: Snapshot, is_listed: bool) -> str:
     if is_listed or (manifest is not None and manifest.gpus):
         return "no answer from the GPU yet"
     return f"no GPU here ({reason or 'no NVIDIA driver answered'}): times are CPU times"
+
+
+HOT = 83.0
+"""Degrees Celsius from which data-centre cards of NVIDIA begin to slow down, by their manuals."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """One GPU of the telemetry, and what was measured that it can do."""
+
+    table: Table
+    prefix: str
+    """What its columns begin with."""
+    ceilings: OwnCeilings | None
+    others: tuple[GpuProcess, ...] = ()
+    """Processes beside the run that hold its memory, the largest first."""
+
+    def now(self, name: str) -> float | None:
+        """The present value of a metric; None where it is not known."""
+        return latest(self.table, f"{self.prefix}.{name}")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a card in all rows alike; ``text`` is empty where it is not sampled."""
+
+    text: str
+    style: str = "dim"
+    share: float | None = None
+    """What a small bar before the text is filled to, 0 to 1; None for no bar."""
+
+
+def _memory(card: Card) -> Figure:
+    used, whole = card.now("memory_used"), card.now("memory_total")
+    if used is None:
+        return Figure("")
+    if not whole:
+        return Figure(f"mem {format_bytes(used)}")
+    gib = 1024**3
+    text = f"{used / gib:.1f}/{whole / gib:.0f} GiB"
+    return Figure(f"{text:>13}", share=used / whole)
+
+
+def _power(card: Card) -> Figure:
+    now, limit = card.now("power"), card.now("power_limit")
+    if now is None:
+        return Figure("")
+    text = f"{now:.0f}/{limit:.0f} W" if limit else f"{now:.0f} W"
+    return Figure(f"{text:>9}", share=now / limit if limit else None)
+
+
+def _temperature(card: Card) -> Figure:
+    now = card.now("temperature")
+    if now is None:
+        return Figure("")
+    return Figure(f"{now:3.0f} °C", "warn" if now >= HOT else "dim")
+
+
+def _clock(card: Card) -> Figure:
+    """The clock, and what holds it down."""
+    now = card.now("clock_sm")
+    held = clock_limits(card.table, card.prefix)
+    style = "warn" if held else "dim"
+    return Figure("" if now is None else " ".join((f"{now:4.0f} MHz", *held)), style)
+
+
+def _tensor(card: Card) -> Figure:
+    """Activity by the card's own counters, where it has them."""
+    named = {"SM": "sm_activity", "tensor": "tensor_activity", "DRAM": "dram_activity"}
+    now = {word: card.now(name) for word, name in named.items()}
+    parts = [f"{word} {value:.0f} %" for word, value in now.items() if value is not None]
+    most = card.ceilings.device_memory.get(card.prefix) if card.ceilings else None
+    if now["DRAM"] is not None and most is not None:
+        # Both are shares of what the data sheet says.
+        parts[-1] = f"DRAM {now['DRAM']:.0f} of {100 * most:.0f} % measured"
+    return Figure("  ".join(parts))
+
+
+def _pcie(card: Card) -> Figure:
+    """What goes over PCIe, beside the most that was measured, and the link as it is now."""
+    generation, lanes = card.now("pcie_generation"), card.now("pcie_width")
+    link = f" gen{generation:.0f} x{lanes:.0f}" if generation and lanes else ""
+    most = card.ceilings.to_device.get(card.prefix) if card.ceilings else None
+    return Figure(_both_ways(card, "pcie", f"PCIe{link}", most))
+
+
+def _nvlink(card: Card) -> Figure:
+    return Figure(_both_ways(card, "nvlink", "NVLink"))
+
+
+def _both_ways(card: Card, link: str, name: str, most: float | None = None) -> str:
+    """As nvidia-smi names them: received by the GPU, of ``most`` where known, and sent."""
+    received, sent = card.now(f"{link}_receive"), card.now(f"{link}_transmit")
+    if received is None or sent is None:
+        return ""
+    shown = f"{rate(received):>9}" if most is None else of_ceiling(received, most)
+    return f"{name} rx {shown} tx {rate(sent):>9}"
+
+
+def _held(card: Card) -> Figure:
+    """What the run itself holds of the memory, and how many processes hold any."""
+    own, holders = card.now("process_memory"), card.now("processes")
+    parts = [] if own is None else [f"run {format_bytes(own)}"]
+    if holders is not None:
+        parts.append(f"{holders:.0f} {'process' if holders == 1 else 'processes'}")
+    return Figure("  ".join(parts))
+
+
+def _others(card: Card) -> Figure:
+    """The largest of the processes beside the run that hold memory, by number."""
+    if not card.others:
+        return Figure("")
+    largest = card.others[0]
+    memory = f" {format_bytes(largest.memory)}" if largest.memory is not None else ""
+    more = f" and {len(card.others) - 1} more" if len(card.others) > 1 else ""
+    return Figure(f"{largest.label}{memory}{more}")
+
+
+def _errors(card: Card) -> Figure:
+    """Nothing where memory had no errors that ECC could not correct."""
+    errors = card.now("ecc_uncorrected")
+    return Figure(f"ECC {errors:.0f} uncorrected" if errors else "", "warn")
+
+
+FIGURES: tuple[Callable[[Card], Figure], ...] = (
+    *(_memory, _power, _temperature, _clock, _errors, _tensor),
+    *(_pcie, _held, _others, _nvlink),
+)
+"""In the order in which they get room."""
+
+
+BAR_CELLS = 5
+EDGE = "▏"
+"""Where a full bar would end."""
+
+LONGEST_HISTORY = 60
+SHORTEST_HISTORY = 8
+
+
+def gpu_cards(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
+    """A row for each card, those first that the run uses; why there is none where so."""
+    table = table_of(snapshot)
+    prefixes = _known(table)
+    if table is None or not prefixes:
+        return [crop(row(("GPU".ljust(NAME_WIDTH), "bold"), (gpu(snapshot).absent, "dim")), cells)]
+    shown = prefixes
+    if len(shown) > height:
+        first = _own_first(snapshot, table, prefixes)[: max(1, height - 1)]
+        shown = [prefix for prefix in prefixes if prefix in first]
+    rows = _drawn(snapshot, table, shown, cells)
+    left = len(prefixes) - len(shown)
+    if left and height > len(rows):
+        rows.append(crop(row((f"{'':{NAME_WIDTH}}and {left} more GPUs", "dim")), cells))
+    return rows
+
+
+def gpu_count(snapshot: Snapshot) -> int:
+    """How many GPUs are sampled."""
+    return len(_known(table_of(snapshot)))
+
+
+def _known(table: Table | None) -> list[str]:
+    """What the columns of each GPU begin with whose use was sampled."""
+    return [prefix for prefix in gpus(table) if series(table, f"{prefix}.utilization")]
+
+
+def _own_first(snapshot: Snapshot, table: Table, prefixes: Sequence[str]) -> list[str]:
+    """Those that the run uses first, or where that is not known that hold memory of it."""
+    from perftui.facts.gpu.cards import own_gpus
+
+    own = snapshot.ask(own_gpus) or ()
+
+    def is_other(prefix: str) -> bool:
+        return prefix not in own if own else not mean(table, f"{prefix}.process_memory")
+
+    return sorted(prefixes, key=is_other)
+
+
+def _drawn(snapshot: Snapshot, table: Table, prefixes: Sequence[str], cells: int) -> list[Row]:
+    use = [_use(table, prefix) for prefix in prefixes]
+    left = cells - NAME_WIDTH - max(len(text) for text, _ in use) - 1
+    columns, widths, fitting = _columns(snapshot, table, prefixes, left - SHORTEST_HISTORY)
+    history = min(LONGEST_HISTORY, left - sum(width + 2 for width in widths[:fitting]))
+    live = snapshot.phase.is_live
+    rows = []
+    for at, prefix in enumerate(prefixes):
+        text, style = use[at]
+        chart = _history(table, prefix, max(history, 1), live=live)
+        spans: list[Span] = [(gpu_name(prefix).ljust(NAME_WIDTH), "bold"), (text, style), (" ", "")]
+        spans.append((chart, {"bad": "chart-bad"}.get(style, "chart")))
+        for column, width in zip(columns[:fitting], widths, strict=False):
+            spans += [("  ", ""), *_figure(column[at], width)]
+        rows.append(crop(tuple(spans), cells))
+    return rows
+
+
+def _columns(
+    snapshot: Snapshot, table: Table, prefixes: Sequence[str], room: int
+) -> tuple[list[list[Figure]], list[int], int]:
+    """Figures of all cards, their widths, and how many fit: beside what was measured on this
+    machine, unless a figure had to go for that."""
+    from perftui.facts.gpu.cards import gpu_processes
+
+    def of(known: OwnCeilings | None) -> tuple[list[list[Figure]], list[int], int]:
+        cards = [Card(table, prefix, known, others.get(prefix, ())) for prefix in prefixes]
+        columns = [[read(card) for card in cards] for read in FIGURES]
+        columns = [column for column in columns if any(figure.text for figure in column)]
+        widths = [_width(column) for column in columns]
+        return columns, widths, _fitting(widths, room)
+
+    others = snapshot.ask(gpu_processes) or {}
+    plain, known = of(None), ceilings(snapshot)
+    measured = plain if known is None else of(known)
+    return measured if measured[2] >= plain[2] else plain
+
+
+def _fitting(widths: Sequence[int], room: int) -> int:
+    """How many columns fit, the first ones first."""
+    used = 0
+    for number, width in enumerate(widths):
+        used += width + 2
+        if used > room:
+            return number
+    return len(widths)
+
+
+def _width(column: Sequence[Figure]) -> int:
+    bar = BAR_CELLS + len(EDGE) if any(figure.share is not None for figure in column) else 0
+    return bar + max(len(figure.text) for figure in column)
+
+
+def _figure(figure: Figure, width: int) -> list[Span]:
+    if figure.share is None:
+        return [(figure.text.ljust(width), figure.style)]
+    style = "chart-warn" if figure.style == "warn" else "chart"
+    text = figure.text.ljust(width - BAR_CELLS - len(EDGE))
+    return [(block_bar(figure.share, BAR_CELLS), style), (EDGE, "dim"), (text, figure.style)]
+
+
+def _use(table: Table, prefix: str) -> Span:
+    now = latest(table, f"{prefix}.utilization")
+    if now is None:
+        return (STOPPED, "dim")
+    word = busy_word(now)
+    return (f"{percent(now):>5} {word:<3}", STYLES[word])
+
+
+def _history(table: Table, prefix: str, width: int, *, live: bool) -> str:
+    values = series(table, f"{prefix}.utilization")
+    if live:
+        values = steady_bins(values, max(0, samples(table) - len(values)), width)
+    else:
+        values = tuple(over_all_columns(values, width))
+    return sparkline(values, width, 0.0, 100.0)

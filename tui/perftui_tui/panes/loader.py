@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perftui.format import several
-from perftui_tui.charts.blocks import LOWER_EIGHTHS, filled_steps
-from perftui_tui.look.format import percent, rate
+from perftui_tui.charts.bars import LOWER_EIGHTHS, filled_steps
+from perftui_tui.look.format import format_ns, percent, rate
 from perftui_tui.look.rows import Row, crop, row, with_fitting
-from perftui_tui.look.units import format_ns
 from perftui_tui.panes.meter import NAME_WIDTH, Meter
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import latest, table_of

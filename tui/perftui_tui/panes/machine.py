@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perftui_tui.charts.axis import nice_step, usual_top
-from perftui_tui.charts.blocks import LOWER_EIGHTHS, filled_steps
-from perftui_tui.look.format import of_ceiling, percent, rate
+from perftui_tui.charts.bars import LOWER_EIGHTHS, filled_steps
+from perftui_tui.look.format import format_bytes, of_ceiling, percent, rate
 from perftui_tui.look.rows import Row, crop, joined, row
-from perftui_tui.look.units import format_bytes
 from perftui_tui.panes.meter import NAME_WIDTH, Meter
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import (

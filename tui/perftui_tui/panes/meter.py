@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from perftui_tui.charts.area import over_all_columns, resample, sparkline, steady_bins
-from perftui_tui.charts.braille import braille_area
+from textual import events
+
+from perftui_tui.charts.area import braille_area, over_all_columns, resample, sparkline, steady_bins
 from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, width, wrap
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.widgets.row_view import RowView
 
 NAME_WIDTH = 10
 READING_WIDTH = 19
@@ -142,3 +145,42 @@ def _reading(meter: Meter) -> Row:
 def _axis(meter: Meter, y: int, height: int) -> str:
     label = meter.limit if y == 0 else ("0" if y == height - 1 and meter.low == 0 else "")
     return f"{label[: AXIS_WIDTH - 1]:>{AXIS_WIDTH - 1}}" + ("┤" if label else "│")
+
+
+Draw = Callable[[Snapshot, int, int], Sequence[Row]]
+
+
+class SnapshotPane(RowView):
+    """Draws ``draw`` whenever it is shown a snapshot or its size changes.
+
+    ``chart`` names the chart that a click opens; empty for none.
+    """
+
+    def __init__(
+        self,
+        draw: Draw,
+        *,
+        title: str = "",
+        id: str | None = None,  # noqa: A002 - Textual's name
+        classes: str | None = None,
+        chart: str = "",
+    ) -> None:
+        super().__init__(title=title, id=id, classes=classes)
+        self._chart = chart
+        self._draw = draw
+        self._snapshot: Snapshot | None = None
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Draw ``snapshot``; nothing is repainted that it does not change."""
+        self._snapshot = snapshot
+        self._redraw()
+
+    async def on_click(self, event: events.Click) -> None:  # noqa: ARG002 - anywhere on it
+        """Open the chart."""
+        if self._chart:
+            await self.run_action(f"app.study('{self._chart}')")
+
+    def _redraw(self) -> None:
+        size = self.content_size
+        if self._snapshot is not None and size.width and size.height:
+            self.rows = self._draw(self._snapshot, size.width, size.height)

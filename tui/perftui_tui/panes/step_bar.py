@@ -7,13 +7,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from perftui.run.columns import phase_name
-from perftui_tui.charts.bar import apportion
-from perftui_tui.charts.blocks import LOWER_EIGHTHS, block_bar, filled_steps
+from perftui_tui.charts.bars import LOWER_EIGHTHS, apportion, block_bar, filled_steps
 from perftui_tui.keys.keymap import hint
-from perftui_tui.look.format import part_of_step, per_second, share
+from perftui_tui.look.format import format_ns, part_of_step, per_second, share
 from perftui_tui.look.rows import Row, Span, crop, joined, row, with_fitting
 from perftui_tui.look.rows import width as width_of
-from perftui_tui.look.units import format_ns
 from perftui_tui.panes.verdict import own_cost
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.step_breakdown import DrawnStep, Part, name_within, style_of

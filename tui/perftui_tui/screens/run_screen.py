@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 from textual import on, work
-from textual.app import ComposeResult
+from textual.app import ComposeResult, SystemCommand
 from textual.geometry import Size
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
+from perftui.trace.text import printable
+from perftui_tui.actions.host import Host
 from perftui_tui.dialogs.too_small import NEEDED
-from perftui_tui.keys.keymap import useless_actions
-from perftui_tui.panes.snapshot_pane import SnapshotPane
+from perftui_tui.keys.keymap import current_keys, useless_actions
+from perftui_tui.keys.table import LONG_NAMES, SCREENS
+from perftui_tui.look.rows import Row
+from perftui_tui.panes.meter import SnapshotPane
 from perftui_tui.panes.verdict import verdict_line
 from perftui_tui.reading.output import Output
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.screens.experiment_line import ExperimentLine
 from perftui_tui.screens.playback_bar import PlaybackBar
 from perftui_tui.widgets.header_line import HeaderLine
 from perftui_tui.widgets.keys_footer import KeysFooter
@@ -30,9 +34,81 @@ if TYPE_CHECKING:
     from textual.binding import ActiveBinding
 
     from perftui.analysis.model import TraceAnalysis
+    from perftui.trace.ncu import KernelMetrics
     from perftui.trace.nsys.report import Exporting
+    from perftui_tui.actions.other_traces import Baseline, RankTraces
+    from perftui_tui.actions.playback import Playback
+    from perftui_tui.actions.source_fixes import SourceFixes
+    from perftui_tui.actions.trials import Trials
     from perftui_tui.charts.run_charts import Chart
-    from perftui_tui.screens.session import Session
+
+Draw = Callable[[int], Row]
+"""Makes the row, so many cells wide."""
+
+
+class ExperimentLine(RowView):
+    """Draws what it is given; a click opens the trial or the tuning."""
+
+    DEFAULT_CSS = """
+    ExperimentLine {
+        height: 1; display: none; background: $panel; overflow: hidden hidden; pointer: pointer;
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="experiment-line")
+        self._draw: Draw | None = None
+
+    def show(self, draw: Draw | None) -> None:
+        """Draw the row; without one it goes."""
+        self._draw = draw
+        self.display = draw is not None
+        self._redraw()
+
+    def _redraw(self) -> None:
+        if self._draw is not None and self.size.width:
+            self.rows = [self._draw(self.size.width)]
+
+    async def on_click(self) -> None:
+        """Open the trial or the tuning."""
+        await self.run_action("app.trial")
+
+
+class Session(Host, Protocol):
+    """The app, as far as screens need it."""
+
+    is_replay: bool
+    output: Output
+    shows_frames: bool
+    preview: TraceAnalysis | None
+    kernel_metrics: KernelMetrics | None
+    trail: tuple[str, ...]
+    baseline: Baseline
+    playback: Playback
+    rank_traces: RankTraces
+    source_fixes: SourceFixes
+    trials: Trials
+
+    def check_size(self, size: Size) -> None:
+        """Say so where a terminal of ``size`` is too small for the screen."""
+
+    def show_rank(self, rank: int) -> None:
+        """Show another rank of the run on all screens."""
+
+    def follow(self, name: str) -> None:
+        """Go to a screen; ``backspace`` leads back."""
+
+    def go_to_place(self, start: int, end: int, row: int | None = None) -> None:
+        """Show ``start`` to ``end`` (ns since the trace's start) on the timeline."""
+
+    def go_to_fix(self, rule: str, fix: str) -> None:
+        """Show a finding and one of its fixes on the Diagnosis screen."""
+
+    def take_fix(self) -> tuple[str, str] | None:
+        """The finding and the fix to show there, returned once."""
+
+    def take_place(self) -> tuple[int, int, int | None] | None:
+        """The place to show on the timeline, returned once."""
 
 
 class RunScreen(Screen[None]):
@@ -228,7 +304,7 @@ class RunScreen(Screen[None]):
     def action_save_table(self) -> None:
         """Save the table that has the focus as CSV, and notify of the path."""
         from perftui_tui.screens.export import shown_table
-        from perftui_tui.tables.csv_files import csv_text, folder_for
+        from perftui_tui.tables.rows import csv_text, folder_for
 
         table = shown_table(self)
         if table is None or not len(table.data):
@@ -241,7 +317,7 @@ class RunScreen(Screen[None]):
     def save(self, text: str, folder: Path, stem: str) -> None:
         """Write a table on a thread, and notify of the path: the disk may be slow."""
         from perftui.trace.text import printable
-        from perftui_tui.tables.csv_files import save_new
+        from perftui_tui.tables.rows import save_new
 
         try:
             path = save_new(text, folder, stem)
@@ -261,3 +337,20 @@ class RunScreen(Screen[None]):
     def loading_progress(self, path: Path, done: float | Exporting) -> None:
         """Show the progress of reading ``path``, while there is nothing else to show."""
         self.query_one(HeaderLine).show_progress(path.name, done)
+
+
+def palette_commands(app: Session, screen: Screen[object]) -> Iterator[SystemCommand]:
+    """The screens, then the keys of ``screen``, then the ranks whose traces can be opened."""
+    for name, title in zip(SCREENS, LONG_NAMES, strict=True):
+        yield SystemCommand(title, f"The {title} screen", partial(app.action_show, name))
+    # A key may stand in several parts; the one that has the focus comes first.
+    waiting = {(key.action, key.help): key for key in current_keys() if "show(" not in key.action}
+    for active in screen.active_bindings.values():
+        key = waiting.pop((active.binding.action, active.binding.tooltip), None)
+        if key is not None:
+            title = f"{key.label} ({key.display})"
+            run = partial(screen.app.run_action, key.action, active.node)
+            yield SystemCommand(title, key.help, run)
+    for file in app.ranks if len(app.ranks) > 1 else ():
+        run_open = partial(app.open, file.path)
+        yield SystemCommand(f"Open rank {file.rank}", printable(file.path.name), run_open)

@@ -13,8 +13,8 @@ from perftui.analysis.kernels.category import TensorCores, TensorCoreTime
 from perftui.analysis.model import KernelTable
 from perftui.trace.model import Int64
 from perftui.trace.text import printable
-from perftui_tui.charts.blocks import block_bar
-from perftui_tui.look.units import MISSING, format_count, format_ns, format_percent
+from perftui_tui.charts.bars import block_bar
+from perftui_tui.look.format import MISSING, format_count, format_ns, format_percent
 from perftui_tui.tables.rows import LEFT, RIGHT, Column
 
 

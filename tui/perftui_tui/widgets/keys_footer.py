@@ -16,8 +16,8 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
-from perftui_tui.look.palette import palette
 from perftui_tui.look.rows import safe
+from perftui_tui.look.themes import palette
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:

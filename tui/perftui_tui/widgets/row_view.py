@@ -12,8 +12,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from perftui_tui.look.format import exported, percent
-from perftui_tui.look.palette import palette
 from perftui_tui.look.rows import Row, Span, fit, row, safe, width
+from perftui_tui.look.themes import palette
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.report import Exporting

@@ -1,1 +1,5 @@
 """The Compare screen: two runs, before and after."""
+
+from perftui_tui.screens.compare.screen import CompareScreen
+
+__all__ = ["CompareScreen"]

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from textual.app import RenderResult
+from textual.color import Color
+from textual_plotext import PlotextPlot
+
+from perftui.analysis.kernels.names import short_names
 from perftui.experiments.comparison import (
     BYTES,
     NS,
     SHARE,
+    Amount,
     Comparison,
     FigureChange,
     PhaseChange,
     Verdict,
+    Whole,
+    WorkChange,
+    split,
 )
+from perftui.facts.fact import Facts
+from perftui.facts.step.step_tables import operators_by_shape, step_tables
 from perftui.facts.step.steps import StepBreakdown
 from perftui.format import middle
 from perftui.report.comparison import difference_lines, value_of
 from perftui.run.columns import phase_name
 from perftui.trace.text import printable
-from perftui_tui.look.format import per_second
+from perftui_tui.charts.axis import round_ticks, usual_top
+from perftui_tui.look.format import format_ns, per_second
 from perftui_tui.look.rows import Row, crop, fold, row, wrap
-from perftui_tui.look.units import format_ns
 from perftui_tui.panes.verdict import proof_style
 
 if TYPE_CHECKING:
@@ -183,3 +194,172 @@ def _bar(change: float, cells: int) -> str:
     left = "█" * length if change < 0 else ""
     right = "█" * length if change > 0 else ""
     return f"{left:>{half}}│{right}"
+
+
+MOST_ROWS = 20
+"""Operators, and kernels, that are listed: those that changed most."""
+
+_CALLS, _TIME, _SHARE = 15, 10, 9
+_NARROWEST = 16
+"""Cells of the name from which on calls are shown as well, and the share."""
+TABLES = (step_tables, operators_by_shape)
+_NOTABLE = 0.01
+"""Share of the time of one side: a change below it is called neither better nor worse."""
+
+
+def lacks_tables(facts: Facts) -> bool:
+    """Whether operators and kernels of a trace are still to be worked out."""
+    if facts.analysis is None:
+        return False
+    return any(table not in facts.analysis.worked_out for table in TABLES)
+
+
+def work_out(facts: Facts) -> None:
+    """Work them out: of a million rows that takes a second, with shapes some more."""
+    for table in TABLES:
+        table.or_none(facts)
+
+
+def work_rows(found: Comparison, cells: int) -> tuple[list[Row], list[Row]]:
+    """Kernels, and operators, each with a blank row above; nothing where a side has no trace."""
+    if found.tables is None:
+        return [], []
+    of = "a step" if found.tables[0].steps else "the whole trace"
+    kernels, others = split(found.kernels, MOST_ROWS)
+    names = short_names(one.name for one in kernels)
+    own = sorted(found.operators, key=lambda one: -abs(one.cpu_ns))
+    operators, other = split(own, MOST_ROWS)
+    on_gpu = [(names[one.name], one, _gpu(one)) for one in kernels]
+    on_gpu += [(others.name, others, _gpu(others))] if others else []
+    on_cpu = [(one.name, one, _cpu(one)) for one in (*operators, *([other] if other else []))]
+    shaped = " by shape" if found.operators_by != "name" else ""
+    return (
+        list(_table(f"kernels of {of}", on_gpu, found.kernels_whole, cells)),
+        list(_table(f"operators of {of}{shaped}, own CPU", on_cpu, found.operators_whole, cells)),
+    )
+
+
+def _gpu(one: WorkChange) -> tuple[int, int]:
+    return one.before.gpu_ns, one.after.gpu_ns
+
+
+def _cpu(one: WorkChange) -> tuple[int, int]:
+    return one.before.cpu_ns, one.after.cpu_ns
+
+
+def _table(
+    title: str,
+    rows: Sequence[tuple[str, WorkChange, tuple[int, int]]],
+    all_of: Whole | None,
+    cells: int,
+) -> Iterator[Row]:
+    """The name has what the numbers leave; where that is too little calls are left out, then the
+    share of what all of them took before. The last row is what they are parts of."""
+    if not rows or all_of is None:
+        return
+    whole = all_of.before_ns + all_of.twice_before_ns
+    left = cells - 3 * _TIME - _NARROWEST
+    with_share = left >= _SHARE
+    with_calls = left >= _SHARE + _CALLS
+    room = max(cells - 3 * _TIME - _SHARE * with_share - _CALLS * with_calls, 1)
+    calls = f"{'calls':>{_CALLS}}" if with_calls else ""
+    heads = "".join(f"{one:>{_TIME}}" for one in ("before", "after", "change"))
+    share = f"{'of all':>{_SHARE}}" if with_share else ""
+    yield ()
+    yield row((f"{middle(title, room):<{room}}{calls}{heads}{share}", "dim"))
+    for name, one, (before, after) in rows:
+        shown = f"{middle(printable(name), room):<{room}}"
+        counts = f"{_times(one.before)} → {_times(one.after)}" if with_calls else ""
+        figures = (
+            f"{counts:>{_CALLS if with_calls else 0}}{_shown_time(before)}{_shown_time(after)}"
+        )
+        change = after - before
+        style = "" if abs(change) < _NOTABLE * whole else ("bad" if change > 0 else "good")
+        by = f"{format_ns(change) if change <= 0 else '+' + format_ns(change):>{_TIME}}"
+        part = f"{_of_all(change, whole):>{_SHARE}}" if with_share else ""
+        yield row(f"{shown}{figures}", (by + part, style or "dim"))
+    blank = " " * (_CALLS if with_calls else 0)
+    for name, before, after in _sums(all_of):
+        change = after - before
+        by = f"{format_ns(change) if change <= 0 else '+' + format_ns(change):>{_TIME}}"
+        figures = f"{middle(name, room):<{room}}{blank}{_shown_time(before)}{_shown_time(after)}"
+        yield row((figures + by, "dim"))
+
+
+def _sums(of: Whole) -> Iterator[tuple[str, int, int]]:
+    if of.twice_before_ns or of.twice_after_ns:
+        yield "ran at the same time", -of.twice_before_ns, -of.twice_after_ns
+    yield of.what, of.before_ns, of.after_ns
+
+
+def _of_all(change: int, whole: int) -> str:
+    """The change as a share of all before: ``-26.6 %``; a dash where nothing was before."""
+    return f"{100 * change / whole:+.1f} %" if whole else "–"
+
+
+def _shown_time(ns: int) -> str:
+    return f"{format_ns(ns) if ns else '–':>{_TIME}}"
+
+
+def _times(amount: Amount) -> str:
+    """Calls of a mean step: whole where each step makes as many."""
+    return f"{amount.calls:.1f}".removesuffix(".0") if amount.calls else "–"
+
+
+BINS = 40
+TICK_CELLS, TICK_ROWS = 8, 3
+"""Room for the number at a tick of either axis."""
+
+RUNS = (("before", "part-input-wait", "dot"), ("after", "part-forward", "braille"))
+"""Each run with its colour, a variable of the theme, and its marker, for those who see none."""
+
+
+class StepHistogram(PlotextPlot):
+    """Two distributions of step times in ms, each as a share of its run's steps."""
+
+    BORDER_TITLE = "Step times"
+    _tops = (1.0, 1.0)
+    """Where the scales of both axes end, ms and per cent."""
+
+    def show(self, before: Sequence[float], after: Sequence[float]) -> None:
+        """Draw both; nothing is drawn for a run without steps."""
+        plot = self.plt
+        plot.clear_figure()
+        top, highest = max((usual_top(one) for one in (before, after) if one), default=1.0), 0.0
+        for values, (label, ground, marker) in zip((before, after), RUNS, strict=True):
+            if values:
+                middles, shares = histogram(values, top)
+                highest = max(highest, *shares)
+                colour = Color.parse(self.app.theme_variables[ground]).rgb
+                plot.plot(middles, shares, label=label, marker=marker, fillx=True, color=colour)
+        plot.xlabel("step time, ms")
+        plot.ylabel("% of steps")
+        plot.xlim(0, top)
+        self._tops = (top, highest or 1.0)
+        self.refresh()
+
+    def render(self) -> RenderResult:
+        """The plot at the size it has now."""
+        top, highest = self._tops
+        _set_ticks(self.plt.xticks, top, self.size.width // TICK_CELLS)
+        _set_ticks(self.plt.yticks, highest, self.size.height // TICK_ROWS)
+        return super().render()
+
+
+def _set_ticks(
+    set_ticks: Callable[[list[float], list[str]], object], top: float, room: int
+) -> None:
+    ticks = round_ticks(top, max(room, 1))
+    set_ticks(ticks, [f"{tick:g}" for tick in ticks])
+
+
+def histogram(values: Sequence[float], top: float) -> tuple[list[float], list[float]]:
+    """Middles of ``BINS`` equal bins from 0 to ``top``, and the share of values in each, per cent.
+
+    Values above ``top`` are counted in the last bin, so that the shares sum to 100.
+    """
+    counts = [0] * BINS
+    for value in values:
+        counts[min(BINS - 1, int(value / top * BINS))] += 1
+    middles = [(at + 0.5) * top / BINS for at in range(BINS)]
+    return middles, [100 * count / len(values) for count in counts]

@@ -15,13 +15,17 @@ from perftui.facts.fact import Facts
 from perftui.facts.step.trace_steps import trace_steps
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.look.rows import Row, row, wrap
+from perftui_tui.panes.experiments import earlier_rows, newest, proof_rows
 from perftui_tui.panes.step_bar import breakdown_bar
-from perftui_tui.panes.trial import earlier_rows, newest, proof_rows
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.step_breakdown import DrawnStep, of_trace
-from perftui_tui.screens.compare.figures import comparison
-from perftui_tui.screens.compare.step_histogram import StepHistogram
-from perftui_tui.screens.compare.work import lacks_tables, work_out, work_rows
+from perftui_tui.screens.compare.figures import (
+    StepHistogram,
+    comparison,
+    lacks_tables,
+    work_out,
+    work_rows,
+)
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 
@@ -170,7 +174,7 @@ class CompareScreen(RunScreen):
 
     def charts(self) -> tuple[Chart, ...]:
         """Both runs in one chart, before the charts of the run on screen."""
-        from perftui_tui.charts.comparison import comparison_charts
+        from perftui_tui.charts.run_charts import comparison_charts
 
         pair = self._pair(self.snapshot) if self.snapshot is not None else None
         return (*(comparison_charts(*pair) if pair else ()), *super().charts())

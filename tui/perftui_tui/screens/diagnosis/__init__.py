@@ -1,1 +1,5 @@
 """The Diagnosis screen: each finding, its evidence and its fixes."""
+
+from perftui_tui.screens.diagnosis.screen import DiagnosisScreen
+
+__all__ = ["DiagnosisScreen"]

@@ -14,12 +14,12 @@ from perftui.diagnosis.model import Finding
 from perftui.fixes.model import FixOption
 from perftui_tui.actions.clipboard import copy_text
 from perftui_tui.keys.keymap import bindings, shown_key
-from perftui_tui.panes.snapshot_pane import SnapshotPane
+from perftui_tui.panes.meter import SnapshotPane
 from perftui_tui.panes.step_bar import rows_of, step_parts
 from perftui_tui.panes.top_ops import top_ops
 from perftui_tui.panes.verdict import LEGEND, headlines
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.screens.diagnosis.finding_details import details, listing
+from perftui_tui.screens.diagnosis.finding import details, listing
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 

@@ -11,19 +11,24 @@ from textual.widget import Widget
 from perftui.facts.gpu.memory import gpu_memory
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.look.rows import Row, wrap
-from perftui_tui.panes.snapshot_pane import SnapshotPane
+from perftui_tui.panes.meter import SnapshotPane
 from perftui_tui.reading.memory import UNREADABLE, memory_curves
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import table_of
-from perftui_tui.screens.memory.allocations import allocation_rows
-from perftui_tui.screens.memory.categories import category_chart, peak_rows, title_of
+from perftui_tui.screens.memory.allocations import (
+    allocation_rows,
+    category_chart,
+    peak_rows,
+    title_of,
+)
 from perftui_tui.screens.memory.chart import (
+    host_line,
+    host_rows,
     memory_chart,
     memory_now,
     memory_title,
     steps_line,
 )
-from perftui_tui.screens.memory.host import host_line, host_rows
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 

@@ -14,17 +14,17 @@ from perftui.facts.gpu.roofline import Roofline, roofline
 from perftui.trace.model import LoadCancelled, TraceError
 from perftui.trace.ncu import KernelMetrics
 from perftui.trace.text import printable
-from perftui_tui.look.units import format_ns
-from perftui_tui.screens.ops.call_facts import CallFacts, Progress
-from perftui_tui.screens.ops.call_rows import CallTreeState
+from perftui_tui.look.format import format_ns
+from perftui_tui.screens.ops.detail import CallFacts, Progress
 from perftui_tui.screens.ops.op_tables import (
     NO_CALLS,
     NO_RANGES,
+    CallTreeState,
     group_table,
     kernel_table,
     sums_table,
 )
-from perftui_tui.screens.ops.roofline_table import about, roofline_table
+from perftui_tui.screens.ops.roofline import about, roofline_table
 from perftui_tui.tables.rows import TableData
 
 

@@ -1,21 +1,505 @@
-"""The Ops screen: the operators and kernels of the newest window."""
+"""The Ops view: what its keys and its selected row do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
-from textual import on
+from rich.cells import cell_len
+from rich.text import Text
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
 from textual.widget import Widget
+from textual.widgets import Input, Static
+from textual.worker import Worker, WorkerState, get_current_worker
 
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.ops.call_groups import By
+from perftui.trace.ncu import KernelMetrics
 from perftui.trace.rank_files import without_endings
-from perftui_tui.keys.keymap import hint
+from perftui.trace.text import printable
+from perftui_tui.actions.clipboard import copy_text
+from perftui_tui.keys.keymap import bindings, hint, shown_key
+from perftui_tui.look.format import format_count
 from perftui_tui.reading.snapshot import Phase, Snapshot
-from perftui_tui.screens.ops.detail import OpsDetail
-from perftui_tui.screens.ops.view import OpsView
+from perftui_tui.screens.ops.call_details import Target, ToGroup, ToKernel
+from perftui_tui.screens.ops.content import OpsContent, Table, figures_of
+from perftui_tui.screens.ops.detail import OpsDetail, Page
+from perftui_tui.screens.ops.op_tables import CallTreeState
+from perftui_tui.screens.ops.roofline import RooflineChart
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.tables.csv_files import folder_for
+from perftui_tui.tables.rows import TableData, csv_text, folder_for
+from perftui_tui.tables.virtual import VirtualTable
+
+READING = "reading"
+NO_WINDOW = "no trace yet: press {app.capture} to capture a window of steps"
+
+
+class OpsTable(VirtualTable):
+    """Operators, kernels, or the calls of a step against their roofs."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("ops.table")
+
+    @dataclass(eq=False)
+    class Branched(Message):
+        """The selected branch of the tree is to be unfolded (1) or folded (-1)."""
+
+        direction: int
+
+    def action_branch(self, direction: int) -> None:
+        """Ask for it: a table knows of no tree."""
+        self.post_message(self.Branched(direction))
+
+
+class OpsShown(Vertical):
+    """Title, filter, table and page, made anew where what is asked for changes."""
+
+    table: reactive[Table] = reactive(Table.OPS, init=False)
+    """Which of the tables is shown."""
+    by: reactive[By] = reactive(By.NAME, init=False)
+    """What operators are grouped by."""
+    is_tree: reactive[bool] = reactive(False, init=False)
+    """The tree of calls instead of the table."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._content: OpsContent | None = None
+        self._note = READING
+        self._shown_texts: dict[str, str] = {}
+        self._name_lines = 0
+        self._working: tuple[By, bool] | None = None
+        self._done = 0.0
+
+    def compose(self) -> ComposeResult:
+        """Title, filter, table, the whole name of the selected row; and the page over them."""
+        yield Static(id="ops-title", markup=False)
+        yield Input(placeholder="part of a name", id="ops-filter")
+        yield OpsTable(id="ops-table")
+        yield RooflineChart(id="ops-roofline")
+        yield Static(id="ops-detail", markup=False)
+        yield Static(id="ops-rest", markup=False)
+        yield Static(id="ops-about", markup=False)
+        yield OpsDetail(id="ops-page")
+
+    def on_mount(self) -> None:
+        """Show what was handed over before the view was on screen."""
+        self._filter.cursor_blink = False
+        self._refresh()
+
+    def show(
+        self, analysis: TraceAnalysis | None, note: str, metrics: KernelMetrics | None = None
+    ) -> None:
+        """Show ``analysis``, with ncu's ``metrics``; ``note`` names the window, or why none."""
+        if analysis is None or self._content is None or self._content.analysis is not analysis:
+            self._content = OpsContent(analysis, metrics) if analysis is not None else None
+            self._working = None
+            if self.is_mounted and self.page.is_open:
+                self.page.close()
+        self._note = note
+        if self.is_mounted:
+            self._refresh()
+
+    def focus(self, scroll_visible: bool = True) -> OpsShown:
+        """Focus the table, or the page over it."""
+        (self.page.lines if self.page.is_open else self._table).focus(scroll_visible)
+        return self
+
+    @property
+    def page(self) -> OpsDetail:
+        """What is opened."""
+        return self.query_one(OpsDetail)
+
+    @property
+    def _table(self) -> VirtualTable:
+        return self.query_one("#ops-table", VirtualTable)
+
+    @property
+    def _filter(self) -> Input:
+        return self.query_one("#ops-filter", Input)
+
+    @property
+    def _tree(self) -> CallTreeState | None:
+        """The tree on screen, if one is."""
+        if self._content is None or not self.is_tree or self.table is not Table.OPS:
+            return None
+        return self._content.trees.get(self.by)
+
+    # What is on screen
+
+    def _refresh(self) -> None:
+        data = self._table_data()
+        self._table.show(data)
+        # A tree finds what leads to a match itself.
+        self._table.filter("" if data.parents is not None else self._filter.value)
+        self._update_titles()
+
+    watch_table = watch_by = watch_is_tree = _refresh
+
+    def _update_titles(self) -> None:
+        """The lines around the table."""
+        title = printable(self._title())
+        self._update_text("#ops-title", title)
+        around = None if self.page.is_open else self._content
+        is_roofline = self.table is Table.ROOFLINE
+        outside = around.outside(self.by) if around and self.table is Table.OPS else ""
+        self._update_text("#ops-rest", outside)
+        self._update_text("#ops-about", around.about_roofline() if around and is_roofline else "")
+        self._update_name()
+
+    def _update_name(self) -> None:
+        """The whole name of the selected row; the slow layout only where its height changes."""
+        name = printable(self._table.selected_name or "")
+        lines = -(-cell_len(name) // max(self.size.width, 1))
+        static = self.query_one("#ops-detail", Static)
+        static.update(Text(name), layout=lines != self._name_lines)
+        self._name_lines = lines
+        self._update_chart()
+
+    def _update_chart(self) -> None:
+        found = self._content.known_roofline if self._content else None
+        is_shown = self.table is Table.ROOFLINE and found is not None
+        self.set_class(is_shown, "-roofline")
+        self.query_one(RooflineChart).show(
+            found if is_shown else None, self._table.selected_row if is_shown else None
+        )
+
+    def _update_text(self, where: str, text: str) -> None:
+        static = self.query_one(where, Static)
+        if self._shown_texts.get(where) != text:
+            self._shown_texts[where] = text
+            # A line of its own height needs no layout, but when it comes or goes.
+            static.update(Content(text), layout="\n" in text)
+            static.display = bool(text)
+
+    def _table_data(self) -> TableData:
+        content = self._content
+        if content is None:
+            return TableData((), (), empty=printable(self._note) or hint(NO_WINDOW))
+        if self.table is Table.KERNELS:
+            if content.lacks_launches:
+                self._read_launches(content)
+            return content.kernels()
+        if self.table is Table.ROOFLINE:
+            if content.lacks_roofline:
+                self._work_out_roofline(content)
+            return content.roofline()
+        if self.table is not Table.OPS:
+            sums = content.sums(self.table)
+            if sums is None:
+                self._sum_up(content, self.table)
+            return TableData((), (), empty="counting") if sums is None else sums
+        found = content.operators(self.by, self._filter.value, is_tree=self.is_tree)
+        if not self.is_tree and content.lacks_tensor_cores(self.by):
+            self._work_out_tensor_cores(content, self.by)
+        return self._wait_for(content) if found is None else found
+
+    def _wait_for(self, content: OpsContent) -> TableData:
+        if self._working != (self.by, self.is_tree):
+            self._working, self._done = (self.by, self.is_tree), 0.0
+            self._work_out(content, self.by, self.is_tree)
+        done = f": {self._done:.0%}" if self._done else ""
+        text = "reading the arguments of all operators" if self.by.needs_arguments else "counting"
+        return TableData((), (), empty=f"{text}{done}")
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="ops-calls")
+    def _work_out(self, content: OpsContent, by: By, is_tree: bool) -> None:
+        """Beside the screen: of a million operators it takes seconds."""
+        worker = get_current_worker()
+
+        def progress(done: float) -> bool:
+            if not worker.is_cancelled and done:
+                self.app.call_from_thread(self._show_progress, content, done)
+            return not worker.is_cancelled
+
+        if content.work_out(by, progress, is_tree=is_tree) and not worker.is_cancelled:
+            self.app.call_from_thread(self._worked_out, content)
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="ops-sums")
+    def _sum_up(self, content: OpsContent, table: Table) -> None:
+        """Ranges or calls, beside the screen."""
+        worker = get_current_worker()
+        content.sum_up(table)
+        if not worker.is_cancelled:
+            self.app.call_from_thread(self._worked_out, content)
+
+    def _show_progress(self, content: OpsContent, done: float) -> None:
+        if content is self._content:
+            self._done = done
+            self._refresh()
+
+    def _worked_out(self, content: OpsContent) -> None:
+        if content is self._content:
+            self._working = None
+            self._refresh()
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="ops-launches")
+    def _read_launches(self, content: OpsContent) -> None:
+        """Grids and occupancies: the columns come when they are known."""
+        worker = get_current_worker()
+        if content.read_launches(lambda _done: not worker.is_cancelled):
+            self.app.call_from_thread(self._worked_out, content)
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="ops-tensor-cores")
+    def _work_out_tensor_cores(self, content: OpsContent, by: By) -> None:
+        """The column comes when it is known."""
+        worker = get_current_worker()
+        if content.work_out_tensor_cores(by, lambda _done: not worker.is_cancelled):
+            self.app.call_from_thread(self._worked_out, content)
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="ops-roofline")
+    def _work_out_roofline(self, content: OpsContent) -> None:
+        """The sizes of hundreds of calls are read from the file."""
+        worker = get_current_worker()
+        if content.work_out_roofline(lambda _done: not worker.is_cancelled):
+            self.app.call_from_thread(self._worked_out, content)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Notify of failed background work of this widget: the app gets only its own."""
+        if event.state is WorkerState.ERROR:
+            self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
+
+    def _title(self) -> str:
+        """What is shown of what could be, in brackets; so that no colour is needed."""
+        chosen = f"[{self.table.value}]"
+        tables = " ".join(chosen if one is self.table else one.value for one in Table)
+        parts = [tables]
+        if self.page.is_open:
+            return f"{parts[0]} > {self.page.title}   {shown_key('ops.detail.leave')}: back"
+        if self._content is not None and self.table is Table.OPS:
+            groups = [f"[{by.value}]" if by is self.by else by.value for by in By]
+            parts.append(f"by {' '.join(groups)}")
+            parts.append("table [tree]" if self.is_tree else "[table] tree")
+        if self._filter.value and self._tree is None:
+            shown, every = len(self._table.order), len(self._table.data)
+            parts.append(f"{format_count(shown)} of {format_count(every)} match")
+        parts += [self._note] if self._content is not None else []
+        title = "  ".join(parts)
+        # The footer has the keys of the others.
+        return title if cell_len(title) <= self.size.width else title.replace(tables, chosen, 1)
+
+
+class OpsView(OpsShown):
+    """Operators, grouped by name and more, as a table or a tree; kernels; calls against their
+    roofs; or the page of one."""
+
+    DEFAULT_CSS = """
+    OpsView {
+        height: 1fr;
+        & > #ops-title { height: 1; color: $text-muted; }
+        & > #ops-filter { height: 1; border: none; padding: 0; display: none; }
+        &.-filtering > #ops-filter { display: block; }
+        & > #ops-detail { height: auto; max-height: 3; color: $text; }
+        & > #ops-rest { height: 1; color: $text-muted; }
+        & > #ops-about { height: auto; max-height: 3; color: $text-muted; display: none; }
+        & > #ops-roofline { height: 1fr; border: round $chart; display: none; }
+        &.-opened > #ops-table, &.-opened > #ops-filter, &.-opened > #ops-detail { display: none; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = bindings("ops")
+
+    @dataclass(eq=False)
+    class SaveWanted(Message):
+        """The table on screen is to be saved."""
+
+        text: str
+        stem: str
+
+    # The selected row
+
+    @on(VirtualTable.RowHighlighted)
+    def _row_highlighted(self, event: VirtualTable.RowHighlighted) -> None:
+        event.stop()
+        self._update_name()
+
+    @on(VirtualTable.RowSelected)
+    def _row_selected(self, event: VirtualTable.RowSelected) -> None:
+        event.stop()
+        tree = self._tree
+        if tree is not None and tree.shown[event.row].node.calls_others:
+            tree.toggle(event.row)
+            self._refresh()
+        else:
+            self.action_open()
+
+    def action_open(self) -> None:
+        """Open the selected operator or kernel."""
+        row, content, data = self._table.selected_row, self._content, self._table.data
+        if content is None or row is None or self.page.is_open:
+            return
+        if self.table in (Table.RANGES, Table.CALLS):
+            self.action_timeline()
+            return
+        # What is opened of a path of the tree is all of its name.
+        figures = figures_of(data, row) if self._tree is None else ()
+        found = content.known_roofline
+        if self.table is Table.KERNELS:
+            kernels = content.analysis.kernels
+            target: Target = ToKernel(kernels.names[row], kernels.categories[row])
+        elif self.table is Table.ROOFLINE and found is not None:
+            target = ToGroup(found.calls[row].operator)
+        else:
+            target = ToGroup(data.names[row])
+        self.add_class("-opened")
+        by = self.by if self.table is Table.OPS else By.NAME
+        self.page.open(content.facts, Page(target, by, self._tree is not None, figures))
+        self._update_titles()
+
+    @on(OpsDetail.Changed)
+    def _page_changed(self, event: OpsDetail.Changed) -> None:
+        event.stop()
+        if not self.page.is_open:
+            self.remove_class("-opened")
+            self._table.focus()
+        self._update_titles()
+
+    def action_timeline(self) -> None:
+        """The longest call of the selected row on the timeline."""
+        row, content = self._table.selected_row, self._content
+        if row is None or content is None or self.page.is_open:
+            return
+        if self.table is Table.KERNELS:
+            longest = int(content.analysis.kernels.first_row[row])
+        elif self.table is Table.ROOFLINE and content.known_roofline is not None:
+            longest = content.known_roofline.calls[row].row
+        elif self.table in (Table.RANGES, Table.CALLS):
+            longest = content.longest_of_sum(self.table, row)
+        else:
+            longest = content.longest(self.by, row, is_tree=self._tree is not None)
+        self.post_message(OpsDetail.RowChosen(longest))
+
+    # Keys
+
+    def action_back(self) -> None:
+        """Leave the page that is open, or the filter."""
+        if self.page.is_open:
+            self.page.back()
+        else:
+            self.action_close_filter()
+
+    def action_kernels(self) -> None:
+        """Change between operators and kernels."""
+        self._leave_pages()
+        self.table = Table.OPS if self.table is Table.KERNELS else Table.KERNELS
+
+    def action_roofline(self) -> None:
+        """Switch between operators and the calls of a step against their roofs."""
+        self._leave_pages()
+        self.table = Table.OPS if self.table is Table.ROOFLINE else Table.ROOFLINE
+
+    def action_sums(self) -> None:
+        """Switch from operators to ranges, to calls, and back."""
+        self._leave_pages()
+        following = {Table.RANGES: Table.CALLS, Table.CALLS: Table.OPS}
+        self.table = following.get(self.table, Table.RANGES)
+
+    def action_group(self, step: int) -> None:
+        """Group operators by the next criterion."""
+        self._leave_pages()
+        if self.table is not Table.OPS:
+            self.table = Table.OPS
+            return
+        every = list(By)
+        self.by = every[(every.index(self.by) + step) % len(every)]
+
+    def action_tree(self) -> None:
+        """Change between table and tree."""
+        self._leave_pages()
+        if self.table is not Table.OPS:
+            self.table = Table.OPS
+            self.is_tree = True
+        else:
+            self.is_tree = not self.is_tree
+
+    def _leave_pages(self) -> None:
+        if self.page.is_open:
+            self.page.close()
+
+    @on(OpsTable.Branched)
+    def _branched(self, event: OpsTable.Branched) -> None:
+        """In the tree open or close what is selected, or go to what is below or above."""
+        event.stop()
+        tree, row = self._tree, self._table.selected_row
+        if tree is None or row is None:
+            return
+        wanted = tree.right(row) if event.direction > 0 else tree.left(row)
+        path = tree.shown[wanted].node.path
+        self._refresh()
+        self._select_path(path)
+
+    def action_heaviest(self) -> None:
+        """In the tree open the top path below the selected row."""
+        if not self.is_tree or self.table is not Table.OPS:
+            self.action_tree()
+        tree = self._tree
+        if tree is None:
+            return
+        path = tree.open_top_path(self._table.selected_row)
+        self._refresh()
+        self._select_path(path)
+
+    def _select_path(self, path: tuple[int, ...] | None) -> None:
+        tree = self._tree
+        places = (
+            [row for row, each in enumerate(tree.shown) if each.node.path == path] if tree else []
+        )
+        if places:
+            self._table.select(places[0])
+        self._update_titles()
+
+    def action_filter(self) -> None:
+        """Start typing a filter."""
+        self._leave_pages()
+        self.add_class("-filtering")
+        self._filter.focus()
+
+    def action_close_filter(self) -> None:
+        """Show all rows again."""
+        self.remove_class("-filtering")
+        self._filter.value = ""
+        self._refresh()
+        self._table.focus()
+
+    @on(Input.Changed, "#ops-filter")
+    def _filter_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self._tree is not None:
+            self._refresh()
+        else:
+            self._table.filter(event.value)
+            # No row reports that it is selected where none is left.
+            self._update_titles()
+
+    @on(Input.Submitted, "#ops-filter")
+    def _filter_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._table.focus()
+
+    def action_save(self) -> None:
+        """Save the table, in its order and with its filter, but with all columns."""
+        data = self._table.data
+        if not data.columns:
+            self.notify("there is no table to save", severity="warning")
+            return
+        by_name = self.table.value.lower().replace(" ", "-")
+        what = f"ops-by-{self.by.value}" if self.table is Table.OPS else by_name
+        stem = f"{what}-tree" if self._tree is not None else what
+        self.post_message(self.SaveWanted(csv_text(data, self._table.order), stem))
+
+    def action_copy(self, what: str) -> None:
+        """Copy the name of the selected row, or the page; or the whole table."""
+        if what == "table" and self._table.data.columns:
+            copy_text(self.app, csv_text(self._table.data, self._table.order), "the table")
+        elif self.page.is_open:
+            copy_text(self.app, self.page.lines.text, "the page")
+        elif self._table.selected_name is not None:
+            copy_text(self.app, self._table.selected_name, "the name")
 
 
 class OpsScreen(RunScreen):

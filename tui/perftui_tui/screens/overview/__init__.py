@@ -1,1 +1,5 @@
 """The Overview screen: headline, meters, findings and gaps."""
+
+from perftui_tui.screens.overview.screen import OverviewScreen
+
+__all__ = ["OverviewScreen"]

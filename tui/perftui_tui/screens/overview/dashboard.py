@@ -1,24 +1,36 @@
-"""The machine and the training at this moment: charts, a row for each meter, the last step."""
+"""The live overview's parts: headline, idle time, dashboard."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
+from textual.reactive import reactive
 from textual.widget import Widget
 
-from perftui_tui.look.rows import Row
-from perftui_tui.panes import gpu_cards
-from perftui_tui.panes.gpu import gpu
+from perftui.diagnosis.model import COMPUTE_BOUND_ID, Finding, Severity
+from perftui.fixes.model import Risk
+from perftui.format import several
+from perftui.run.columns import phase_name
+from perftui_tui.keys.keymap import hint, shown_key
+from perftui_tui.look.format import format_ns
+from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
+from perftui_tui.panes.gpu import gpu, gpu_cards, gpu_count
 from perftui_tui.panes.loader import worker_count, workers
 from perftui_tui.panes.machine import busy_of_cores, cores, disk, moves, network
-from perftui_tui.panes.meter import Meter
+from perftui_tui.panes.meter import Draw, Meter, SnapshotPane
 from perftui_tui.panes.meters import METERS, draw_at, draw_meter, gpu_place
-from perftui_tui.panes.snapshot_pane import Draw, SnapshotPane
 from perftui_tui.panes.step_bar import last_step, last_step_title
 from perftui_tui.panes.top_ops import operators
-from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.panes.verdict import LABEL_WIDTH, label, proof_style, verdict, waits_for_window
+from perftui_tui.reading.snapshot import NextThing, Phase, Snapshot, Todo, next_thing, next_try
+
+if TYPE_CHECKING:
+    from perftui.analysis.model import Gap, TraceAnalysis
+    from perftui.facts.gpu.idle import IdleOfCause
 
 MOST_CARDS = 8
 """Rows that GPUs get; those that the run uses come first."""
@@ -57,7 +69,7 @@ class Dashboard(Vertical):
     def _meters(self) -> Iterable[Widget]:
         """A row each, from the training to the machine's edges."""
         yield self._meter("Step time", "meter charted strip")
-        yield SnapshotPane(gpu_cards.gpu_cards, id="meter-gpu", classes="meter strip", chart="gpu")
+        yield SnapshotPane(gpu_cards, id="meter-gpu", classes="meter strip", chart="gpu")
         yield self._meter("Data loader", "meter charted strip")
         yield SnapshotPane(workers, id="meter-workers", classes="meter", chart="loader")
         yield self._meter("CPU")
@@ -89,7 +101,7 @@ class Dashboard(Vertical):
         is_strip = self.screen.has_class("-strip")
         is_tall = self.screen.has_class("-tall") and not is_strip
         most = 1 if is_strip else MOST_CARDS if is_tall else MOST_CARDS_SHORT
-        cards = gpu_cards.count(snapshot)
+        cards = gpu_count(snapshot)
         self._pane("#meter-gpu").styles.height = max(1, min(most, cards))
         for name, is_shown in (
             # Without a card the chart says so, and a strip has the processors instead.
@@ -121,3 +133,207 @@ class Dashboard(Vertical):
 
     def _pane(self, name: str) -> SnapshotPane:
         return self.query_one(name, SnapshotPane)
+
+
+LONGEST = 3
+"""Rows that the sentence may take; the whole of it is on the Diagnosis screen."""
+
+NARROW = 70
+"""Cells below which it takes one less: screens as narrow are mostly low as well."""
+
+
+def headline(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
+    """The state of affairs in one to three rows, then the next thing to do."""
+    top = snapshot.diagnosis.top
+    if top is None or waits_for_window(snapshot):
+        last = _hint(snapshot)
+    else:
+        last = _answer(top, snapshot, cells)
+    return [*_sentence(*verdict(snapshot), cells), last]
+
+
+def _sentence(name: Span, text: str, cells: int) -> list[Row]:
+    indent = " " * (LABEL_WIDTH + 1)
+    longest = LONGEST if cells >= NARROW else LONGEST - 1
+    first, *rest = wrap(text, cells, "bold", indent)[:longest] or [row("")]
+    return [row(name, " ", *first[1:]), *rest]
+
+
+def _answer(top: Finding, snapshot: Snapshot, cells: int) -> Row:
+    found = next_thing(snapshot)
+    if found is not None:
+        return _of_fix(found, top, cells)
+    if top.severity is Severity.HEALTHY or top.rule == COMPUTE_BOUND_ID:
+        return row(label("NEXT", "dim"), " nothing stands out; ", _screen("ops"), " shows the ops")
+    line = row(label("DO THIS", "accent"), " ", _key("overview.why"), " why, and what to do")
+    return _with_other_fix(line, snapshot, cells)
+
+
+def _with_other_fix(line: Row, snapshot: Snapshot, cells: int) -> Row:
+    """The row with the fix of another finding that can be tried, where it fits whole."""
+    found = next_try(snapshot)
+    if found is None or not found.option.is_triable:
+        return line
+    tries = row("   ", _key("overview.try_fix"), f" try {found.option.title}")
+    ways = [(*line, *tries, *of) for of in _for(found.finding)]
+    return _longest(ways, cells) or line
+
+
+def _of_fix(found: NextThing, top: Finding, cells: int) -> Row:
+    """What is known of the fix, and the keys to go on with it, as far as they fit."""
+    option, proof, why = found.option, found.proof, _key("overview.why")
+    if found.todo is Todo.NOTHING:
+        text = (f"{option.title} is not possible here", "bold")
+        return row(label(found.todo.value, "warn"), " ", text, "  ", why, " why")
+    line = row(label(found.todo.value, "accent"), " ", (option.title, "bold"))
+    if proof is not None:
+        line = (*line, (f"   {proof.headline}", proof_style(proof)))
+    elif gain := found.finding.gain:
+        if Risk.CORES in option.risks:
+            gain = f"{found.finding.gain_mark}, few idle cores"
+        line = (*line, (f"   {gain}", "good"))
+    if found.todo is not Todo.TRY:
+        endings = [row("  ", why, hint(text)) for text in _THEN[found.todo]]
+        return _longest([(*line, *ending) for ending in endings], cells) or line
+    others: list[Row] = _for(found.finding) if found.finding is not top else [()]
+    tries = row("  ", _key("overview.try_fix"), " try it") if option.is_triable else ()
+    ways = [(*line, *of, *tries, *row("  ", why, " why")) for of in others]
+    return _longest([*ways, (*line, *tries)], cells) or line
+
+
+_THEN = {
+    Todo.RUN: (" then {diagnosis.rerun} runs it, {diagnosis.undo_fix} undoes it", " shows it"),
+    Todo.WRITE: (" then {diagnosis.write_fix} writes it", " shows it"),
+    Todo.LOOK: (" shows what else there is", " shows more"),
+}
+"""What the key that opens Diagnosis leads to; the shorter one where there is less room."""
+
+
+def _for(finding: Finding) -> list[Row]:
+    """What a fix is for, and nothing where there is no room for it."""
+    return [row(f" for {finding.rule}"), ()]
+
+
+def _longest(ways: Sequence[Row], cells: int) -> Row | None:
+    """The first that fits whole."""
+    return next((line for line in ways if width(line) <= cells), None)
+
+
+def _hint(snapshot: Snapshot) -> Row:
+    if snapshot.is_memory_alone:
+        return row(label("DO THIS", "accent"), " ", _screen("memory"), " allocations by call site")
+    if snapshot.phase is Phase.TRACE:
+        screens = (_screen("timeline"), " the timeline  ", _screen("ops"), " the ops")
+        return row(label("DO THIS", "accent"), " ", *screens)
+    if snapshot.phase.is_live:
+        return row(label("MEANWHILE", "dim"), " ", _screen("log"), " the script's output")
+    if snapshot.manifest is not None and snapshot.manifest.message:
+        return row(label("REASON", "warn"), " ", snapshot.manifest.message)
+    return row(label("DO THIS", "accent"), " ", _screen("log"), " the script's last output")
+
+
+def _key(action: str) -> Span:
+    return (shown_key(action), "key")
+
+
+def _screen(name: str) -> Span:
+    return _key(f"app.show('{name}')")
+
+
+LISTED = 50
+"""Gaps that can be reached from the list; the timeline has them all."""
+
+CAUSE_WIDTH = 15
+NUMBER_WIDTH = 8
+
+
+def _cause(idle: IdleOfCause, name_device: bool) -> Row:
+    device = f"  GPU {idle.device}" if name_device else ""
+    gaps = several(idle.count, "gap") if idle.count else "within other gaps"
+    longest = f", max {format_ns(idle.longest.duration)}" if idle.longest else ""
+    line = f"  {idle.line.short}" if idle.line else ""
+    return row(
+        " ",
+        f"{format_ns(idle.total):>{NUMBER_WIDTH}}",
+        (f"  {idle.cause.value:<{CAUSE_WIDTH}}", "bold"),
+        (f"  {gaps}{longest}{device}", "dim"),
+        (line, "accent"),
+    )
+
+
+def _gap(gap: Gap, analysis: TraceAnalysis, selected: bool, name_device: bool) -> Row:
+    mark = (">", "accent") if selected else (" ", "")
+    device = f"  GPU {gap.device}" if name_device else ""
+    return row(
+        mark,
+        (f"{format_ns(gap.duration):>{NUMBER_WIDTH}}", "bold" if selected else ""),
+        f"  {gap.cause.value:<{CAUSE_WIDTH}}",
+        (f"  at {format_ns(gap.start):<{NUMBER_WIDTH}}{device}", "dim"),
+        (f"  {_host(gap, analysis)}", "dim"),
+    )
+
+
+def _host(gap: Gap, analysis: TraceAnalysis) -> str:
+    """The op in which the launching thread was meanwhile; empty where it is not known."""
+    from perftui.trace.model import NONE
+
+    name = analysis.trace.name_of(gap.operator_row) if gap.operator_row != NONE else ""
+    phase = phase_name(gap.phase)
+    return "  ".join(part for part in (phase, name) if part and part != gap.cause.value)
+
+
+class GapList(SnapshotPane):
+    """Sums by cause, then the gaps, of which one is selected; a click on one opens it."""
+
+    selected: reactive[int] = reactive(0, init=False, repaint=False)
+    """Which gap, from 0, the longest."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
+        super().__init__(self._draw_gaps, id=id, title="GPU idle")
+
+    @property
+    def gap(self) -> Gap | None:
+        """The selected gap; None where the trace has none."""
+        gaps = self._gaps()
+        return gaps[min(self.selected, len(gaps) - 1)] if gaps else None
+
+    def move(self, step: int) -> None:
+        """Select the next gap (1) or the one before (-1)."""
+        self.selected = max(0, min(len(self._gaps()) - 1, self.selected + step))
+
+    def watch_selected(self) -> None:
+        """Mark another gap, and keep it in sight."""
+        self._redraw()
+        top, height = self.scroll_offset.y, self.content_size.height
+        at = self.selected + len(self._causes()) if self.selected else 0
+        if not top <= at < top + height:
+            self.scroll_to(y=max(0, at - height + 1), animate=False)
+
+    async def on_click(self, event: events.Click) -> None:
+        """Open the gap that was clicked."""
+        place = event.get_content_offset(self)
+        at = self.scroll_offset.y + place.y - len(self._causes()) if place is not None else -1
+        if 0 <= at < len(self._gaps()):
+            self.selected = at
+            await self.run_action("screen.show_gap")
+
+    def _gaps(self) -> tuple[Gap, ...]:
+        snapshot = self._snapshot
+        return snapshot.analysis.gaps[:LISTED] if snapshot and snapshot.analysis else ()
+
+    def _causes(self) -> tuple[IdleOfCause, ...]:
+        from perftui.facts.gpu.idle import idle_by_cause
+
+        return (self._snapshot.ask(idle_by_cause) or ()) if self._snapshot else ()
+
+    def _draw_gaps(self, snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG002
+        """One row for each cause: its time, of how many gaps it is the largest part, the longest of
+        them, and the line; then one for each gap, longest first:
+        duration, cause, when, and what the host did."""
+        gaps, analysis = self._gaps(), snapshot.analysis
+        if analysis is None or not gaps:
+            return [row(("no gap between GPU activities in this trace", "dim"))]
+        many = len({gap.device for gap in gaps}) > 1
+        causes = [_cause(idle, many) for idle in self._causes()]
+        rows = (_gap(gap, analysis, at == self.selected, many) for at, gap in enumerate(gaps))
+        return [crop(one, cells - 1) for one in (*causes, *rows)]

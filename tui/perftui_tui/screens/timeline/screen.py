@@ -10,7 +10,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import RankPaths
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.screens.timeline.ranks import ranks_of_files, ranks_of_run
+from perftui_tui.screens.timeline.other_traces import ranks_of_files, ranks_of_run
 from perftui_tui.screens.timeline.view import TimelineView
 
 

@@ -2,31 +2,328 @@
 
 from __future__ import annotations
 
-from time import monotonic
+from collections.abc import Sequence
+from time import monotonic, sleep
 from typing import ClassVar
 
-from textual import work
+import numpy as np
+from rich.text import Text
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Vertical
 from textual.widgets import Input, Static
-from textual.worker import get_current_worker
+from textual.worker import Worker, WorkerState, get_current_worker
 
+from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.recorded_steps import ONLY_STEPS, recorded_steps
+from perftui.analysis.steps import find_phases
+from perftui.analysis.timeline.measure import measure
+from perftui.analysis.timeline.track import Counter
+from perftui.analysis.timeline.tracks import helper_threads, timeline_tracks
 from perftui.facts.counters import counters
 from perftui.facts.fact import Facts, RankPaths
 from perftui.run.reader import RunSnapshot
-from perftui.trace.model import LoadCancelled
-from perftui_tui.keys.keymap import bindings, hint
-from perftui_tui.screens.timeline.detail.lines import Line, Place
-from perftui_tui.screens.timeline.detail.pane import DetailPane
-from perftui_tui.screens.timeline.model.state import TimelineState
-from perftui_tui.screens.timeline.model.track_list import TrackOrder
-from perftui_tui.screens.timeline.prepared import prepare
-from perftui_tui.screens.timeline.ranks import read_together
-from perftui_tui.screens.timeline.search import SearchedTimeline
-from perftui_tui.screens.timeline.steps import Pace, stay, stay_in_view
+from perftui.trace.model import NONE, LoadCancelled, Trace
+from perftui_tui.keys.keymap import bindings, hint, shown_key
+from perftui_tui.look.format import format_count
+from perftui_tui.screens.timeline.counters import (
+    CounterTrack,
+    counter_lines,
+    counter_table,
+    counter_tracks,
+    counters_at,
+)
+from perftui_tui.screens.timeline.detail_pane import DetailPane, Line, Place
+from perftui_tui.screens.timeline.event_detail import event_lines, further_lines, measure_lines
+from perftui_tui.screens.timeline.gaps import gap_lines
+from perftui_tui.screens.timeline.navigation import Matches, Selection, find_matches
+from perftui_tui.screens.timeline.other_traces import Pace, read_together, stay, stay_in_view
+from perftui_tui.screens.timeline.state import TimelineState
+from perftui_tui.screens.timeline.summary import summary_lines
+from perftui_tui.screens.timeline.track_cells import EventKind, kind_of
+from perftui_tui.screens.timeline.tracks import TrackOrder
 from perftui_tui.screens.timeline.widget import Timeline
+from perftui_tui.widgets.row_view import RowView
+
+
+def prepare(
+    analysis: TraceAnalysis, order: TrackOrder, counters: Sequence[Counter] = ()
+) -> TimelineState:
+    """Sort the events into tracks and launches, and find the phases of training.
+
+    Takes seconds for ten million events.
+    """
+    trace = analysis.trace
+    tracks = analysis.timeline_tracks or timeline_tracks(trace)
+    helpers = helper_threads(trace, tracks)
+    state = TimelineState(analysis, tracks, order, counter_tracks(counters), helpers)
+    for counter in counters:
+        # 0.15 s for 3 M changes of memory, for which no key should wait.
+        counter.prepare()
+    # Phases and the main thread are those of one rank each.
+    if all(track.rank == NONE for track in trace.tracks):
+        state.phases, state.main_track = find_phases(trace), main_track(trace)
+    return state
+
+
+_SETTLED = 0.12
+"""Seconds until more is worked out about a selection: a key that repeats comes sooner."""
+
+_ROOM_FOR_MORE = 8
+"""Free rows below the detail of a selection from which on the summary is shown there."""
+
+_DETAIL_ROWS = ((0, 4), (24, 6), (30, 9))
+"""From so many rows on the detail has at least so many, its upper edge among them."""
+
+_TWO_ROWS = 26
+"""Rows from which on the legend may have two of them."""
+
+_ENTRY_EXTRA = 4
+"""Cells of an entry of the legend beside its word: the mark and blanks."""
+
+
+class DetailedTimeline(Vertical):
+    """A timeline with all that is known of what is selected in it."""
+
+    run: RunSnapshot | None = None
+    """The run that the trace is a window of."""
+    rank = 0
+    """The rank whose window it is."""
+    _detailed: Selection | None = None
+    _is_shown = False
+    """Whether the detail shows ``_detailed``."""
+    _is_measure = False
+    """Whether what was measured is shown instead."""
+    _notes: tuple[Line, ...] = ()
+    """Shown before the summary, while nothing is selected."""
+    _hidden = 0
+    _legend_rows = 1
+    _is_tall = False
+    """Whether the detail has half of the screen."""
+
+    @property
+    def _timeline(self) -> Timeline:
+        return self.query_one(Timeline)
+
+    @property
+    def _detail(self) -> DetailPane:
+        return self.query_one(DetailPane)
+
+    @property
+    def state(self) -> TimelineState | None:
+        """Where the person is; None while there is no trace."""
+        return self._timeline.state
+
+    @on(Timeline.SelectionChanged)
+    def _selection_changed(self, event: Timeline.SelectionChanged) -> None:
+        event.stop()
+        state = self.state
+        if state is None:
+            return
+        if state.hidden_count != self._hidden:
+            self._hidden = state.hidden_count
+            self._arrange()
+        selected = state.selected
+        if self._is_shown and selected == self._detailed:
+            return
+        self._detailed, self._is_shown, self._is_measure = selected, True, False
+        if selected is None:
+            self._detail.show_lines([*self._notes, *self._summary(state)])
+            return
+        if isinstance(selected.track, CounterTrack):
+            lines = counter_lines(selected.track, selected)
+            if self._detail.show_lines(lines) >= _ROOM_FOR_MORE:
+                self._detail.show_lines([*lines, Line(""), *self._summary(state)])
+            return
+        if selected.is_gap:
+            lines = gap_lines(state.analysis, state.gaps, selected, self.run, state.main_track)
+        else:
+            lines = event_lines(state.trace, selected, state.launches)
+        lines += counters_at(state.counters, selected.start, selected.end)
+        self._detail.show_lines(lines)
+        self._add_more(state, selected, lines)
+
+    def _summary(self, state: TimelineState) -> list[Line]:
+        return [
+            *summary_lines(state.analysis, self.run),
+            *counter_table(state.counters, state.view),
+        ]
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-further")
+    def _add_more(self, state: TimelineState, selected: Selection, shown: Sequence[Line]) -> None:
+        """Arguments, whose file may be slow or gone, and what needs a look at all events."""
+        worker = get_current_worker()
+        # Who goes through events quickly waits for none of it, and neither does the next frame.
+        sleep(_SETTLED)
+        if worker.is_cancelled:
+            return
+        more = further_lines(state.trace, selected)
+        if not worker.is_cancelled:
+            self.app.call_from_thread(self._show_more, state, selected, [*shown, *more])
+
+    def _show_more(self, state: TimelineState, selected: Selection, lines: Sequence[Line]) -> None:
+        if state is self.state and selected == self._detailed and not self._is_measure:
+            spare = self._detail.show_lines(lines, further=True)
+            if spare >= _ROOM_FOR_MORE:
+                lines = [*lines, Line(""), *self._summary(state)]
+                self._detail.show_lines(lines, further=True)
+
+    @on(Timeline.Marked)
+    def _marked(self, event: Timeline.Marked) -> None:
+        """Measure between two marks; without them show the selection again."""
+        event.stop()
+        state = self.state
+        if state is None:
+            return
+        if state.marks.range is not None:
+            self._measure(state.trace, *state.marks.range)
+        elif state.marks.first is None:
+            self._is_shown = False
+            self._timeline.changed()
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-measure")
+    def _measure(self, trace: Trace, start: int, end: int) -> None:
+        """Sum up a range beside the screen: of ten million events that takes seconds."""
+        worker = get_current_worker()
+        lines = measure_lines(trace, measure(trace, start, end))
+        if not worker.is_cancelled:
+            self.app.call_from_thread(self._show_measure, trace, (start, end), lines)
+
+    def _show_measure(self, trace: Trace, marked: tuple[int, int], lines: Sequence[Line]) -> None:
+        state = self.state
+        if state is not None and state.trace is trace and state.marks.range == marked:
+            self._is_measure = True
+            self._detail.show_lines(lines)
+
+    @on(DetailPane.Chosen)
+    def _chosen(self, event: DetailPane.Chosen) -> None:
+        event.stop()
+        self._go(event.place.start, event.place.end, event.place.row)
+
+    def _go(self, start: int, end: int, row: int | None) -> None:
+        if self.state is not None:
+            self.state.jump(start, end, row)
+            self._timeline.changed()
+
+    def action_scroll_detail(self, pages: int) -> None:
+        """Scroll the detail."""
+        if not self._detail.scroll_page(pages):
+            self.notify("end of details" if pages > 0 else "start of details", timeout=2)
+
+    def action_tall_detail(self) -> None:
+        """Give the detail half of the screen, or take it back."""
+        self._is_tall = not self._is_tall
+        self._arrange()
+
+    def action_copy_detail(self) -> None:
+        """Copy all of the detail, also what is not on screen."""
+        self.app.copy_to_clipboard(self._detail.text)
+        self.notify("details copied to the clipboard, if the terminal allows it", timeout=3)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Notify of failed background work of this widget: the app gets only its own."""
+        if event.state is WorkerState.ERROR:
+            self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
+
+    # How the rows of the screen are shared out
+
+    def on_resize(self) -> None:
+        """Share out the rows anew."""
+        self.call_after_refresh(self._arrange)
+
+    def _arrange(self) -> None:
+        """Give the tracks the rows they need, and the detail the rest, but enough."""
+        height = self.size.height
+        least = max(rows for bound, rows in _DETAIL_ROWS if height >= bound)
+        if self._is_tall:
+            least = max(least, height // 2)
+        self._show_legend()
+        legend_rows = self._legend_rows + self.has_class("-searching")
+        self._timeline.set_room(max(height - legend_rows - least, 4))
+
+    def _show_legend(self) -> None:
+        """The kinds of work in the trace, and how many tracks are hidden."""
+        state, width = self.state, self.size.width
+        if state is None or not width:
+            return
+        text, used = Text(), 0
+        if state.hidden_count:
+            keys = shown_key("timeline.show_hidden")
+            text.append(f"{state.hidden_count} hidden: {keys} shows them  ", "bold")
+            used = len(text)
+        for kind in _kinds_in(state.trace):
+            cells = len(kind.word) + _ENTRY_EXTRA
+            if used and used + cells > width:
+                text.append("\n")
+                used = 0
+            style = self._timeline.get_component_rich_style(f"timeline--{kind.style}")
+            text.append(kind.letter if RowView.ascii_only else "█", style).append(f" {kind.word}  ")
+            used += cells
+        most = 2 if self.size.height >= _TWO_ROWS else 1
+        lines = text.split("\n")[:most]
+        self.query_one("#timeline-legend", Static).update(Text("\n").join(lines))
+        self._legend_rows = len(lines)
+
+
+def _kinds_in(trace: Trace) -> list[EventKind]:
+    count = max(len(trace.names), 1)
+    pairs = np.unique(trace.category.astype(np.int64) * count + trace.name).tolist()
+    held = {kind_of(trace.categories[p // count], trace.names[p % count]) for p in pairs}
+    return [kind for kind in EventKind if kind in held]
+
+
+class SearchedTimeline(DetailedTimeline):
+    """A timeline with a line to search by."""
+
+    def action_search(self) -> None:
+        """Start typing a name."""
+        self.add_class("-searching")
+        self._arrange()
+        self.query_one(Input).value = ""
+        self.query_one(Input).focus()
+
+    def action_close_search(self) -> None:
+        """Back to the tracks; from there take away marks, then matches, then the selection."""
+        if self.has_class("-searching"):
+            self.remove_class("-searching")
+            self._arrange()
+            self._timeline.focus()
+        else:
+            self._timeline.action_clear()
+
+    @on(Input.Submitted)
+    def _search_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.action_close_search()
+        state = self.state
+        if state is not None and event.value:
+            self._search(state.trace, event.value)
+        elif state is not None:
+            state.matches = None
+            self._timeline.changed()
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-search")
+    def _search(self, trace: Trace, needle: str) -> None:
+        """Search beside the screen: ten million names take a second."""
+        worker = get_current_worker()
+        found = find_matches(trace, needle)
+        if not worker.is_cancelled:
+            self.app.call_from_thread(self._show_matches, trace, found)
+
+    def _show_matches(self, trace: Trace, found: Matches) -> None:
+        state = self.state
+        if state is None or state.trace is not trace:
+            return
+        state.matches = found
+        count, what = len(found), "event matches" if len(found) == 1 else "events match"
+        self.notify(f"{format_count(count)} {what} {found.needle!r}", timeout=3, markup=False)
+        if count:
+            self._timeline.action_longest_match()
+        else:
+            self._timeline.changed()
+
 
 _NOTIFY_EVERY = 4
 """Ranks that are read from one notice to the next."""

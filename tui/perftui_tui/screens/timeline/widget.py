@@ -1,17 +1,374 @@
-"""The timeline: tracks of a trace over time, moved by keys."""
+"""The timeline: tracks of a trace over time, moved by keys and the mouse."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import monotonic
 from typing import ClassVar, Concatenate, ParamSpec
 
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
 from textual.binding import BindingType
+from textual.message import Message
+from textual.strip import Strip
 
 from perftui.analysis.steps import slow_from
 from perftui_tui.keys.keymap import bindings, hint
-from perftui_tui.look.units import format_ns
-from perftui_tui.screens.timeline.canvas.mouse import TimelineMouse
-from perftui_tui.screens.timeline.model.state import TimelineState
+from perftui_tui.look.format import format_ns
+from perftui_tui.look.rows import Row
+from perftui_tui.look.themes import palette
+from perftui_tui.screens.timeline.head import (
+    GAPS,
+    MINIMAP,
+    PHASES,
+    STEPS,
+    Scene,
+    head_rows,
+    label_width,
+)
+from perftui_tui.screens.timeline.state import TimelineState
+from perftui_tui.screens.timeline.track_cells import EventKind, Glyphs
+from perftui_tui.screens.timeline.track_rows import track_rows
+from perftui_tui.widgets.row_view import RowView
+
+
+class Throttle:
+    """Runs ``work`` at once, then at most every ``interval`` seconds while requests keep coming.
+
+    The last request is always answered: forty keys that arrive in one read cost two rebuilds, not
+    forty. ``later`` runs a callback after so many seconds on the same thread (``set_timer``).
+    """
+
+    def __init__(
+        self,
+        work: Callable[[], None],
+        later: Callable[[float, Callable[[], None]], object],
+        interval: float = 1 / 30,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._work, self._later, self._clock = work, later, clock
+        self._interval = interval
+        self._earliest = float("-inf")
+        self._waiting = False
+
+    def request(self) -> None:
+        """Ask for the work to be done soon."""
+        if self._waiting:
+            return
+        wait = self._earliest - self._clock()
+        if wait <= 0:
+            self._run()
+        else:
+            self._waiting = True
+            self._later(wait, self._run)
+
+    def _run(self) -> None:
+        self._waiting = False
+        self._work()
+        self._earliest = self._clock() + self._interval
+
+
+_ASCII_ENDS = str.maketrans("├┤▾", "<>v")
+"""Clearer characters for these than the ones that ``look.ascii`` draws elsewhere."""
+
+_MARKS = {
+    "label",
+    "selected-label",
+    "muted",
+    "view",
+    "pointer",
+    "step",
+    "gap",
+    "selected",
+    "linked",
+    "arrow",
+    "mark",
+    "match",
+    "match-mark",
+}
+"""Styles that stand for no kind of work."""
+
+
+def _kind_css() -> Iterator[str]:
+    for kind in EventKind:
+        for theme, colour in zip(("", ":light", ":ansi"), kind.colours, strict=True):
+            yield f"&{theme} > .timeline--{kind.style} {{ color: {colour}; }}"
+
+
+class TimelineCanvas(RowView):
+    """Draws a ``TimelineState``, and posts what is selected in it."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        f"timeline--{style}" for style in _MARKS | {kind.style for kind in EventKind}
+    }
+    DEFAULT_CSS = f"""
+    TimelineCanvas {{
+        height: 1fr;
+        overflow: hidden;
+        & > .timeline--label, & > .timeline--muted {{ color: $text-muted; }}
+        & > .timeline--selected-label {{ text-style: bold; background: $panel; }}
+        & > .timeline--view, & > .timeline--mark {{ color: $primary; text-style: bold; }}
+        & > .timeline--step {{ color: $text; }}
+        & > .timeline--gap {{ color: $warning; }}
+        & > .timeline--selected {{ color: $foreground; text-style: bold; }}
+        & > .timeline--pointer, & > .timeline--linked, & > .timeline--arrow {{
+            color: $accent; text-style: bold;
+        }}
+        & > .timeline--match, & > .timeline--match-mark {{ color: $warning; text-style: bold; }}
+        &:focus > .timeline--selected-label {{ color: $background; background: $primary; }}
+        {" ".join(_kind_css())}
+    }}
+    """
+
+    class SelectionChanged(Message):
+        """Another event or gap is selected, or none any more."""
+
+    class Marked(Message):
+        """Marks were set, or taken away: where there are two, what lies between is measured."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self.state: TimelineState | None = None
+        """Where the person is; None before a trace is shown."""
+        self._scene: Scene | None = None
+        self._head: dict[str, Row] = {}
+        self.most_rows: int | None = None
+        """Rows that the canvas may take, and takes where it needs them; all it has if None."""
+        self._styles: dict[str, Style] = {}
+        self._throttle = Throttle(self._redraw, self.set_timer)
+
+    def show(self, state: TimelineState | None) -> None:
+        """Show another trace, or none."""
+        self.state = state
+        glyphs = Glyphs(RowView.ascii_only, colours=not self.app.no_color)
+        self._scene = None if state is None else Scene(state, glyphs)
+        self.changed()
+
+    def set_room(self, rows: int) -> None:
+        """Take at most so many rows, and no more than there is to show."""
+        if rows != self.most_rows:
+            self.most_rows = rows
+            self._redraw()
+
+    def changed(self) -> None:
+        """Draw the changed state soon, and post what is selected."""
+        self._throttle.request()
+        self.post_message(self.SelectionChanged())
+
+    def act(self, change: Callable[[TimelineState], object], missing: str = "") -> None:
+        """Change the state; show ``missing``, if given, where that did nothing."""
+        if self.state is None:
+            return
+        marks = self.state.marks
+        done = change(self.state)
+        if done is False and missing:
+            self.nothing_found(missing)
+        self.changed()
+        if self.state.marks != marks:
+            self.post_message(self.Marked())
+
+    def nothing_found(self, reason: str) -> None:
+        """Say why a key did nothing."""
+        self.notify(reason, timeout=3, markup=False)
+
+    def notify_style_update(self) -> None:
+        """Forget colours of the old theme."""
+        super().notify_style_update()
+        self._styles.clear()
+
+    def _redraw(self) -> None:
+        self.rows = self._make_rows()
+        if self.most_rows is not None and self.rows:
+            height = min(len(self.rows), self.most_rows)
+            if self.styles.height is None or self.styles.height.value != height:
+                self.styles.height = height
+
+    def _make_rows(self) -> list[Row]:
+        state, scene, size = self.state, self._scene, self.size
+        if state is None or scene is None or not size.width:
+            return []
+        self._head = head_rows(scene, state, size.width)
+        room = max((self.most_rows or size.height) - len(self._head), 1)
+        if room != state.track_rows:
+            state.resized(room)
+        rows = [*self._head.values(), *track_rows(scene, state, size.width)]
+        return [with_ascii_ends(row) for row in rows] if RowView.ascii_only else rows
+
+    def strip_of(self, line: Row) -> Strip:
+        """A row in the colours of the timeline."""
+        strip = Strip([Segment(text, self._style(name)) for text, name in line])
+        return strip.adjust_cell_length(self.size.width, self.rich_style)
+
+    def _style(self, name: str) -> Style:
+        if name not in self._styles:
+            self._styles[name] = self._make_style(name)
+        return self._styles[name]
+
+    def _make_style(self, name: str) -> Style:
+        """The style of a kind or mark; ``-edge`` and ``-name`` of it are drawn in reverse."""
+        if not name:
+            return self.rich_style
+        if name == "counter":
+            return self.rich_style + palette(self.app.theme_variables)["chart"]
+        if name.startswith("part-"):
+            return palette(self.app.theme_variables)[name]
+        plain = name.removesuffix("-edge").removesuffix("-name")
+        if name.startswith("phase-"):
+            ground = palette(self.app.theme_variables)[f"part-{plain.removeprefix('phase-')}"]
+            if name.endswith("-name"):
+                return ground
+            return self.rich_style + Style(color=ground.bgcolor, reverse=plain != name)
+        style = self.get_component_rich_style(f"timeline--{plain}")
+        return style + Style(reverse=True) if plain != name else style
+
+
+def with_ascii_ends(row: Row) -> Row:
+    """The ends of gaps, and what was found, in ASCII; the rest becomes so as it is drawn."""
+    return tuple((text.translate(_ASCII_ENDS), style) for text, style in row)
+
+
+_WHEEL_ZOOM = 0.8
+
+_PAN, _RANGE, _MAP = "pan", "range", "map"
+
+
+@dataclass(frozen=True)
+class _Drag:
+    """What a button held down does: pans, marks a range, or moves the view on the minimap."""
+
+    kind: str
+    x: int
+    y: int
+    start: int
+    end: int
+
+
+class TimelineMouse(TimelineCanvas):
+    """The wheel zooms at the pointer, with shift it pans, over the names it scrolls the tracks.
+
+    Dragging the tracks pans, with shift or ctrl, or on the rows above, it marks a range; on the
+    minimap it moves the view. A click selects, a double click fits what it selected.
+    """
+
+    _drag: _Drag | None = None
+
+    def _columns(self) -> int:
+        return max(self.size.width - label_width(self.size.width), 1)
+
+    def _column(self, x: int) -> int:
+        return min(max(x - label_width(self.size.width), 0), self._columns() - 1)
+
+    def _time(self, state: TimelineState, x: int, further: int = 0) -> int:
+        """Where the pointer is, at the edge of its column, or so many columns further."""
+        return state.view.start + (self._column(x) + further) * state.view.span // self._columns()
+
+    def _head_row(self, y: int) -> str | None:
+        """Which of the rows above the tracks ``y`` is; None for a track."""
+        return list(self._head)[y] if 0 <= y < len(self._head) else None
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Zoom in at the pointer, pan left with shift, or scroll the names."""
+        event.stop()
+        self._wheel(event, -1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Zoom out at the pointer, pan right with shift, or scroll the names."""
+        event.stop()
+        self._wheel(event, 1)
+
+    def _wheel(self, event: events.MouseEvent, direction: int) -> None:
+        if event.x < label_width(self.size.width):
+            self.act(lambda state: state.scroll(direction))
+        elif event.shift:
+            self.act(lambda state: state.pan(direction))
+        else:
+            factor = _WHEEL_ZOOM if direction < 0 else 1 / _WHEEL_ZOOM
+            column = self._column(event.x)
+            self.act(lambda s: s.zoom(factor, s.view.time(column, self._columns())))
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Begin a click or a drag."""
+        if self.state is None:
+            return
+        head, view = self._head_row(event.y), self.state.view
+        kind = _RANGE if head is not None or event.shift or event.ctrl else _PAN
+        if head == MINIMAP:
+            kind = _MAP
+        self._drag = _Drag(kind, event.x, event.y, view.start, view.end)
+        self.capture_mouse()
+        if kind == _MAP:
+            self._move_view(event.x)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Pan, mark or move while dragging."""
+        drag = self._drag
+        if self.state is None or drag is None:
+            return
+        if drag.kind == _MAP:
+            self._move_view(event.x)
+        elif event.x != drag.x and drag.kind == _RANGE:
+            self.act(lambda s: s.mark_range(self._time(s, drag.x), self._time(s, event.x)))
+        elif event.x != drag.x:
+            amount = (drag.x - event.x) * (drag.end - drag.start) // self._columns()
+            self.act(lambda s: s.show(drag.start + amount, drag.end + amount))
+
+    def _move_view(self, x: int) -> None:
+        """Show the place of the minimap under the pointer."""
+        column, columns = self._column(x), self._columns()
+        self.act(lambda state: state.centre_on(column, columns))
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """Select what was clicked, unless it was a drag."""
+        drag, self._drag = self._drag, None
+        self.release_mouse()
+        if drag is not None and drag.x == event.x and drag.y == event.y and drag.kind != _MAP:
+            self._select(event.x, event.y)
+
+    def on_click(self, event: events.Click) -> None:
+        """A second click fits what the first one selected."""
+        if event.chain == 2 and self._head_row(event.y) is None:
+            self.act(lambda state: state.fit())
+
+    def _select(self, x: int, y: int) -> None:
+        state = self.state
+        if state is None:
+            return
+        head = self._head_row(y)
+        if head is not None:
+            self._select_in_head(state, head, x)
+            return
+        place, shown = y - len(self._head), state.on_screen()
+        if not 0 <= place < len(shown):
+            return
+        track = shown[place].track
+        if x < label_width(self.size.width):
+            self.act(lambda s: s.unfold(track))
+            return
+        self.act(lambda s: s.select_at(track, self._time(s, x), self._time(s, x, 1)))
+
+    def _select_in_head(self, state: TimelineState, head: str, x: int) -> None:
+        """Mark a step, a phase or a gap as a range, which is then measured."""
+        if x < label_width(self.size.width):
+            return
+        middle = state.view.time(self._column(x), self._columns())
+        if head == STEPS:
+            for step in state.steps:
+                if step.start <= middle < step.end:
+                    self._mark(step.start, step.end)
+                    break
+        elif head == PHASES:
+            for phase in state.phases.values():
+                at = int(phase.start.searchsorted(middle, side="right")) - 1
+                if at >= 0 and middle < phase.end[at]:
+                    self._mark(int(phase.start[at]), int(phase.end[at]))
+        elif head == GAPS:
+            self.act(lambda s: s.select_at(s.track, middle, middle + 1))
+
+    def _mark(self, start: int, end: int) -> None:
+        self.act(lambda state: state.mark_range(start, end))
+
 
 _KEY_ZOOM = 0.5
 

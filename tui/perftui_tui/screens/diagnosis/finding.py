@@ -1,0 +1,262 @@
+"""The fixes of a finding: what each gains, at which risk, and what proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure, Finding
+from perftui.diagnosis.rules import answer_to
+from perftui.experiments.verdict import CONFIDENCE
+from perftui.facts.data_loader.batch_place import loader_lines
+from perftui.facts.gpu.gaps import gap_lines
+from perftui.facts.gpu.host_waits import syncs
+from perftui.facts.source.lines import LinesByTime, main_thread, window_thread
+from perftui.fixes.model import FixOption
+from perftui_tui.dialogs.choice import Prose, labelled
+from perftui_tui.dialogs.experiment import diff_rows, risk
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.format import date_and_time, format_ns, quantity, share
+from perftui_tui.look.rows import Row, Span, crop, fold, row, with_fitting, wrap
+from perftui_tui.panes.verdict import headlines, proof_style
+from perftui_tui.reading.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from perftui.experiments.journal import Proof
+
+INDENT = "     "
+
+
+def fix_rows(
+    snapshot: Snapshot,
+    finding: Finding,
+    options: Sequence[FixOption],
+    chosen: int,
+    cells: int,
+) -> list[Row]:
+    """Each fix with its gain, the chosen one in full."""
+    if not options:
+        return [row(("Fix", "bold")), row(("  no known fix for this", "dim"))]
+    chosen = min(chosen, len(options) - 1)
+    several = hint("Fixes ({diagnosis.choose_fix(-1)} and {diagnosis.choose_fix(1)} choose)")
+    rows = [row(("Fix" if len(options) == 1 else several, "bold"))]
+    for at, option in enumerate(options):
+        proof = snapshot.proof(option)
+        mark, style = (">", "accent") if at == chosen else (" ", "")
+        title = crop(row((f" {mark} {option.title}", style)), cells)
+        rows.append(with_fitting(title, _figures(finding, option, proof, at == chosen), cells))
+        if at == chosen:
+            rows += _option(option, proof, cells)
+    return rows
+
+
+def _figures(
+    finding: Finding, option: FixOption, proof: Proof | None, is_chosen: bool
+) -> list[Span]:
+    """What stands behind the title of a fix: its gain, of those not chosen its risk, its place."""
+    figures: list[Span] = [("written", "good")] if option.is_written else []
+    if proof is not None:
+        figures.append((proof.headline, proof_style(proof)))
+    elif option.is_possible and finding.gain:
+        figures.append((finding.gain, ""))
+    if option.risks and not is_chosen:
+        figures.append((f"risk: {', '.join(each.value for each in option.risks)}", "warn"))
+    if option.file and option.line:
+        figures.append((f"{option.file}:{option.line}", "dim"))
+    return figures
+
+
+def _option(option: FixOption, proof: Proof | None, cells: int) -> list[Row]:
+    rows = wrap(option.explanation, cells, "", INDENT)
+    if option.is_possible:
+        rows += labelled(risk(option.risks, INDENT), cells)
+    if proof is not None:
+        rows += _proof(proof, cells)
+    elif option.is_triable:
+        label = f"{INDENT}Proof "
+        rows += labelled(Prose("none yet", "dim", " " * len(label), label), cells)
+    can = ["{diagnosis.try_fix} tries it"] if option.is_triable else []
+    if option.patch and not option.is_written:
+        can.append("{diagnosis.write_fix} writes it")
+    if can:
+        rows.append(row(INDENT, (hint("  ".join(can)), "accent")))
+    if option.is_written:
+        text = "written to the source: {diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it"
+        rows.append(row(INDENT, (hint(text), "good")))
+    elif option.why_not:
+        rows += wrap(option.why_not, cells, "warn", INDENT)
+    lines = [row(line) for line in option.advice.splitlines()]
+    lines += diff_rows(option.patch) if option.patch is not None else []
+    return rows + [row(INDENT, *folded) for line in lines for folded in fold(line, cells - 5)]
+
+
+def _proof(proof: Proof, cells: int) -> list[Row]:
+    """On how many pairs the result rests, from when it is, and what disturbed it."""
+    when = date_and_time(proof.measured_ns)
+    label = f"{INDENT}Proof "
+    sure = f", {fmt.percent(CONFIDENCE)} confidence" if proof.ratio is not None else ""
+    pairs = fmt.several(len(proof.pairs), "pair")
+    text = f"{proof.headline}{sure}, by {pairs} of runs, {when}"
+    rows = labelled(Prose(text, proof_style(proof), " " * len(label), label), cells)
+    for note in proof.notes:
+        rows += wrap(note, cells, "warn", " " * len(label))
+    return rows
+
+
+LABEL_WIDTH = 24
+"""Cells for the names of rules, and of facts where none is longer."""
+
+BLANK = (" ", "")
+
+NO_FIX_FOR_A_TRACE = (
+    "A trace shows what was slow, not which code caused it. Record the training itself with "
+    "`perftui train.py` to try and measure fixes here."
+)
+
+
+SELECTED = ">"
+"""At the left edge of the selected finding."""
+
+
+def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
+    """Each finding, the selected one marked at its left edge, then how much is unknown."""
+    found = snapshot.diagnosis.findings
+    selected = min(selected, len(found) - 1)
+    rows: list[Row] = []
+    for at, finding in enumerate(found):
+        mark = (SELECTED, "accent") if at == selected else BLANK
+        first, *rest = headlines(finding, snapshot, cells - 1)
+        rows += [(mark, *first), *((BLANK, *line) for line in rest)]
+    if not rows:
+        why = snapshot.diagnosis.progress or "nothing was found"
+        rows.append(row((why, "dim")))
+    count = len(snapshot.diagnosis.abstentions)
+    if count:
+        rules = "1 rule" if count == 1 else f"{count} rules"
+        rows += [(), row((f" {rules} could not judge: see the end of the details", "dim"))]
+    return rows
+
+
+def details(
+    snapshot: Snapshot,
+    finding: Finding | None,
+    options: Sequence[FixOption],
+    chosen: int,
+    cells: int,
+) -> list[Row]:
+    """Everything about ``finding``, to be scrolled."""
+    rows: list[Row] = []
+    if finding is not None:
+        rows += wrap(finding.headline, cells, "bold")
+        rows += [row(("Cost", "bold")), *_cost(finding, snapshot.proof_of(finding), cells)]
+        answer = answer_to(finding.rule)
+        if answer:
+            rows += [row(("What to do", "bold")), *wrap(f"{answer}.", cells, "", "  ")]
+        if snapshot.run is None:
+            rows += [row(("Fix", "bold")), *wrap(NO_FIX_FOR_A_TRACE, cells, "dim", "  ")]
+        else:
+            rows += fix_rows(snapshot, finding, options, chosen, cells)
+        rows += _evidence(finding.facts, cells)
+    more = [*_main_thread(snapshot, cells), *_syncs(snapshot, cells), *_not_judged(snapshot, cells)]
+    # Each of these begins with a blank row.
+    return [*rows, *more] if rows else more[1:]
+
+
+def _main_thread(snapshot: Snapshot, cells: int) -> list[Row]:
+    rows: list[Row] = []
+    for fact, when in ((main_thread, "in the steady steps"), (window_thread, "in profiled steps")):
+        thread = snapshot.ask(fact)
+        if thread is not None:
+            samples = f"about {fmt.several(thread.samples, 'sample')} {when}"
+            rows += _lines("Where the main thread is", samples, thread, cells)
+    found = snapshot.ask(loader_lines)
+    if found is not None:
+        samples = f"about {fmt.several(found.making.samples, 'sample')}"
+        samples = f"{fmt.percent(found.busy)} of their time, {samples}"
+        rows += _lines("Where the workers make batches", samples, found.making, cells)
+    for gaps in snapshot.ask(gap_lines) or ():
+        samples = f"{fmt.several(gaps.thread.samples, 'sample')}, of {format_ns(gaps.idle)}"
+        title = f"Where the main thread was while the GPU idled, {gaps.cause.value}"
+        rows += _lines(title, samples, gaps.thread, cells)
+    return rows
+
+
+def _lines(title: str, samples: str, thread: LinesByTime, cells: int) -> list[Row]:
+    rows: list[Row] = [(), crop(row((title, "bold"), (f"   {samples}", "dim")), cells)]
+    for line in thread.listed:
+        part = f"  {share(line.held, thread.covered):>6}  "
+        inside = f"  {line.function}" if line.function else ""
+        rows.append(crop(row(part, line.source, (inside, "dim")), cells))
+    return rows
+
+
+def _syncs(snapshot: Snapshot, cells: int) -> list[Row]:
+    found = snapshot.ask(syncs)
+    if found is None:
+        return []
+    over = f"   over {fmt.several(found.steps, 'profiled step')}"
+    rows: list[Row] = [(), crop(row((found.title, "bold"), (over, "dim")), cells)]
+    if not found.on_gpu:
+        rows.append(row(("  this training used no GPU, so nothing waited", "dim")))
+    for call in found.calls:
+        often = f"  {call.count / found.steps:>6.1f} a step  "
+        time = f"{format_ns(call.time // found.steps) if call.time >= 0 else '?':>7}  "
+        rows.append(crop(row(often, time, f"{call.call}  ", (call.source, "dim")), cells))
+    return rows if found.calls else [*rows, row(("  none", "dim"))]
+
+
+def _cost(finding: Finding, proof: Proof | None, cells: int) -> list[Row]:
+    rows = []
+    if finding.cost_ns:
+        step = format_ns(finding.step_ns)
+        whole = f"each {step} step" if finding.steps else f"the recorded {step}"
+        part = share(finding.cost_ns, finding.step_ns)
+        rows.append(row(f"  {format_ns(finding.cost_ns)} of {whole} ({part})"))
+    if finding.gain:
+        estimated = "" if proof is None else " (estimated)"
+        style = "good" if proof is None else "dim"
+        rows.append(row((f"  {finding.gain} without it{estimated}", style)))
+    rows.append(row(f"  confidence {finding.confidence.value}", (_basis(finding), "dim")))
+    if finding.would_raise_confidence:
+        rows += wrap(f"more certain with: {finding.would_raise_confidence}", cells, "dim", "  ")
+    return rows
+
+
+def _basis(finding: Finding) -> str:
+    """What the confidence rests on; the memory of a device is sampled, not timed by steps."""
+    if finding.steps:
+        return f"  (from {fmt.several(finding.steps, 'steady step')})"
+    return "  (from the whole trace)" if finding.step_ns else ""
+
+
+def _evidence(facts: Sequence[Figure], cells: int) -> Iterator[Row]:
+    """A row for each, under a heading; of several with one label only the first has it."""
+    if facts:
+        yield row(("Evidence", "bold"))
+    labels = max((LABEL_WIDTH, *(len(fact.shown_label) for fact in facts)))
+    before = ""
+    for fact in facts:
+        label = fact.shown_label
+        yield crop(_fact(fact, "" if label == before else label, labels), cells)
+        before = label
+
+
+def _fact(fact: Figure, label: str, labels: int) -> Row:
+    value = quantity(fact.shown_value, fact.unit)
+    limit = f"   limit {quantity(fact.threshold, fact.unit)}" if fact.threshold is not None else ""
+    source = fact.place.source if fact.place else None
+    place = f"   {source}" if source and source != value else ""
+    return row((f"  {label:<{labels}} ", "dim"), value, (limit, "warn"), (place, "dim"))
+
+
+def _not_judged(snapshot: Snapshot, cells: int) -> list[Row]:
+    abstentions = snapshot.diagnosis.abstentions
+    if not abstentions:
+        return []
+    rows: list[Row] = [(), row(("Not judged, and why", "bold"))]
+    for abstention in abstentions:
+        first, *rest = wrap(abstention.reason, max(20, cells - LABEL_WIDTH - 3)) or [()]
+        rows.append(row((f"  {abstention.rule:<{LABEL_WIDTH}} ", "dim"), *first))
+        rows += [row(" " * (LABEL_WIDTH + 3), *line) for line in rest]
+    return rows

@@ -1,1 +1,0 @@
-"""The Log screen: what the script printed."""

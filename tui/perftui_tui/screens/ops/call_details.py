@@ -1,0 +1,454 @@
+"""Lines of text of which some lead somewhere: the selection moves from one of those to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from textual import events
+from textual.binding import BindingType
+from textual.geometry import Region
+from textual.message import Message
+
+from perftui.analysis.kernels.category import tensor_cores
+from perftui.analysis.kernels.metrics import LaunchShapes
+from perftui.analysis.kernels.names import short_names
+from perftui.analysis.ops.call_detail import NO_CALL, NOBODY, Detail, Part
+from perftui.analysis.timeline.tracks import track_label
+from perftui.trace.model import KERNEL, NONE, Trace
+from perftui.trace.text import printable
+from perftui_tui.charts.axis import exact_ns
+from perftui_tui.charts.bars import block_bar
+from perftui_tui.keys.keymap import bindings
+from perftui_tui.look.format import MISSING, format_count, format_ns, format_percent
+from perftui_tui.look.rows import Row, plain, wrap
+from perftui_tui.tables.rows import LEFT, RIGHT, fit
+from perftui_tui.widgets.row_view import RowView
+
+
+@dataclass(frozen=True)
+class ToRow:
+    """Leads to a row of the trace, on the timeline."""
+
+    row: int
+
+
+@dataclass(frozen=True)
+class ToKernel:
+    """Leads to a kernel, by its name and category in the kernel table."""
+
+    name: str
+    category: str
+
+
+@dataclass(frozen=True)
+class ToGroup:
+    """Leads to a group of calls."""
+
+    label: str
+
+
+Target = ToRow | ToKernel | ToGroup
+
+
+@dataclass(frozen=True)
+class LinkedLine:
+    """One line, safe to show, and where it leads."""
+
+    row: Row
+    target: Target | None = None
+
+
+class LinkedLines(RowView, can_focus=True):
+    """Lines under a cursor that stops only where ``enter`` does something."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("ops.detail")
+
+    @dataclass(eq=False)
+    class Chosen(Message):
+        """A line was opened with ``enter``, or by a click."""
+
+        target: Target
+
+    class Left(Message):
+        """The reader wants back."""
+
+    _lines: tuple[LinkedLine, ...] = ()
+    at = 0
+    """The line under the cursor."""
+
+    @property
+    def text(self) -> str:
+        """The whole text, for the clipboard."""
+        return "\n".join(plain(line.row).rstrip() for line in self._lines)
+
+    def show_lines(self, lines: Sequence[LinkedLine], at: int | None = None) -> None:
+        """Show ``lines``; the cursor stays on its target, or is put on line ``at``."""
+        selected = self.target
+        self._lines = tuple(lines)
+        if at is not None:
+            self.at = at
+        places = self._stops()
+        same = [place for place in places if self._lines[place].target == selected]
+        if at is None:
+            self.at = min(same, key=lambda place: abs(place - self.at), default=0)
+        if self.at not in places:
+            self.at = places[0] if places else 0
+        self._draw()
+        if at is not None:
+            self._reveal()
+
+    @property
+    def target(self) -> Target | None:
+        """Where the line under the cursor leads."""
+        return self._lines[self.at].target if self.at < len(self._lines) else None
+
+    def _stops(self) -> list[int]:
+        return [place for place, line in enumerate(self._lines) if line.target is not None]
+
+    def _draw(self) -> None:
+        self.rows = [
+            (("> ", "accent"), *((text, "bold") for text, _ in line.row))
+            if place == self.at and line.target is not None
+            else (("  ", ""), *line.row)
+            for place, line in enumerate(self._lines)
+        ]
+
+    def _reveal(self) -> None:
+        """The line in view, with the headings above the first."""
+        if self.size.height:
+            top = 0 if self.at in self._stops()[:1] else self.at
+            self.scroll_to_region(Region(0, top, 1, 1), animate=False, force=True, immediate=True)
+
+    def _go_to(self, place: int) -> None:
+        self.at = place
+        self._draw()
+        self._reveal()
+
+    def action_move(self, steps: int) -> None:
+        """The next line that leads somewhere, or one before; at the end scroll on."""
+        stops = self._stops()
+        further = [place for place in stops if (place > self.at if steps > 0 else place < self.at)]
+        if not further:
+            self.scroll_relative(y=steps, animate=False)
+            return
+        self._go_to(further[0] if steps > 0 else further[-1])
+
+    def action_page(self, pages: int) -> None:
+        """A screenful."""
+        wanted = self.at + pages * max(self.size.height - 1, 1)
+        stops = self._stops()
+        if stops:
+            self._go_to(min(stops, key=lambda place: abs(place - wanted)))
+
+    def action_edge(self, direction: int) -> None:
+        """The first (-1) or last (1) line that leads somewhere."""
+        stops = self._stops()
+        if stops:
+            self._go_to(stops[0 if direction < 0 else -1])
+
+    def action_open(self) -> None:
+        """Go where the line leads."""
+        if self.target is not None:
+            self.post_message(self.Chosen(self.target))
+
+    def action_leave(self) -> None:
+        """Back to where it was opened."""
+        self.post_message(self.Left())
+
+    def on_click(self, event: events.Click) -> None:
+        """Go where the clicked line leads."""
+        place = event.y + self.scroll_offset.y
+        if place < len(self._lines) and self._lines[place].target is not None:
+            event.stop()
+            self.at = place
+            self._draw()
+            self.action_open()
+
+
+MOST_ROWS = 12
+"""Callers, kernels or shapes that are listed; the rest is summed up in a line."""
+
+WIDE = 16
+"""Cells of an exact time."""
+
+_CELL, _BAR = 10, 12
+
+
+def line(*spans: tuple[str, str]) -> LinkedLine:
+    """A line that leads nowhere."""
+    return LinkedLine(spans)
+
+
+@dataclass(frozen=True)
+class DetailTable:
+    """Draws titles and rows, ``width`` cells wide."""
+
+    width: int
+
+    def title(
+        self, title: str, *heads: str, bar: bool = False, cell: int = _CELL
+    ) -> list[LinkedLine]:
+        """A blank line, then the title with the heads of the columns."""
+        return [line(("", "")), line((self._cells(title, heads, cell, bar=bar), "dim"))]
+
+    def row(
+        self,
+        name: str,
+        cells: Sequence[str],
+        target: Target | None,
+        fraction: float | None = None,
+        cell: int = _CELL,
+    ) -> LinkedLine:
+        """A name and its cells, with a bar of ``fraction`` where there is room."""
+        text = self._cells(printable(name), cells, cell, bar=fraction is not None)
+        if fraction is None or not self._has_bars:
+            return LinkedLine(((text, ""),), target)
+        return LinkedLine(((text, ""), (f" {block_bar(fraction, _BAR)}", "chart")), target)
+
+    def shares(
+        self,
+        title: str,
+        things: str,
+        parts: Sequence[Part],
+        target_of: Callable[[Part], Target | None],
+    ) -> Iterator[LinkedLine]:
+        """The first parts with their share of the time of all, and the sum of the rest."""
+        whole = sum(part.time for part in parts)
+        yield from self.title(title, things, "time", "share", bar=True)
+        for part in parts[:MOST_ROWS]:
+            fraction = part.time / whole if whole else 0.0
+            cells = [format_count(part.count), format_ns(part.time), format_percent(fraction)]
+            yield self.row(part.label, cells, target_of(part), fraction)
+        yield from self.rest(parts)
+
+    def rest(self, parts: Sequence[Part]) -> Iterator[LinkedLine]:
+        """The sum of the parts that are not listed."""
+        if len(parts) > MOST_ROWS:
+            rest, whole = parts[MOST_ROWS:], sum(part.time for part in parts)
+            time = sum(part.time for part in rest)
+            share = format_percent(time / whole) if whole else MISSING
+            yield line((f"{format_count(len(rest))} more: {format_ns(time)}, {share}", "dim"))
+
+    @property
+    def _has_bars(self) -> bool:
+        return self.width >= 70
+
+    def _cells(self, name: str, cells: Iterable[str], cell: int, *, bar: bool) -> str:
+        """The name takes what the cells leave, but never less than a third."""
+        shown = list(cells)
+        whole = self.width - (_BAR + 1 if bar and self._has_bars else 0)
+        while shown and whole - len(shown) * (cell + 1) < whole // 3:
+            shown.pop()
+        rest = whole - len(shown) * (cell + 1)
+        return " ".join(
+            [fit(name, rest, LEFT, middle=True), *(fit(each, cell, RIGHT) for each in shown)]
+        )
+
+
+_MARGIN = 3
+"""Cells left of a line for the cursor, and right of it for the scroll bar."""
+
+
+@dataclass(frozen=True)
+class Further:
+    """Facts of a page that take longer to find out; None while they are not known."""
+
+    shapes: Sequence[Part] | None = None
+    """Shapes of its inputs; empty where they were not recorded."""
+    lines: Sequence[Part] | None = None
+    """Lines of code that call it; empty where they were not recorded."""
+    launches: Mapping[int, LaunchShapes] | None = None
+    """How kernels were launched, by line of the kernel table; None where that is not known."""
+    line_of: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Lines of the kernel table by name and category."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Why ``shapes``, ``lines`` or ``launches`` could not be read, which are empty then."""
+
+    def launch(self, name: str, category: str) -> LaunchShapes | None:
+        """How a kernel was launched, as far as that is known."""
+        return (self.launches or {}).get(self.line_of.get((name, category), NONE))
+
+
+def group_lines(
+    detail: Detail, figures: Sequence[str], further: Further, width: int
+) -> list[LinkedLine]:
+    """An operator, a module or a line of code."""
+    page = _Page(width - _MARGIN, detail.trace, further)
+    return [
+        *page.head(detail, figures, "a call"),
+        *page.kernels(detail.kernels),
+        *page.callers(detail, "called by", "calls"),
+        *((*page.lines(), *page.shapes()) if detail.is_one_operator else ()),
+        *page.places(detail, "call"),
+    ]
+
+
+def kernel_lines(
+    detail: Detail, category: str, figures: Sequence[str], further: Further, width: int
+) -> list[LinkedLine]:
+    """A kernel, a copy or a set."""
+    page = _Page(width - _MARGIN, detail.trace, further)
+    return [
+        *page.head(detail, figures, "a launch"),
+        *page.launches(detail.label, category),
+        *page.callers(detail, "launched by", "launches"),
+        *page.places(detail, "launch"),
+    ]
+
+
+@dataclass(frozen=True)
+class _Page(DetailTable):
+    trace: Trace
+    further: Further
+
+    def head(self, detail: Detail, figures: Sequence[str], one: str) -> Iterator[LinkedLine]:
+        """The whole name, and how long one takes."""
+        name = printable(detail.label)
+        for begin in range(0, min(len(name), 3 * self.width), max(self.width, 1)):
+            yield line((name[begin : begin + self.width], "bold"))
+        for text in _joined(figures, self.width):
+            yield line((text, ""))
+        spread = detail.spread
+        parts = [
+            f"{one}: shortest {format_ns(spread.shortest)}",
+            f"median {format_ns(spread.median)}",
+            f"longest {format_ns(spread.longest)}",
+            f"mean {format_ns(spread.total / spread.count)}",
+        ]
+        for text in _joined(parts, self.width):
+            yield line((text, ""))
+        where = [
+            f"{printable(track_label(self.trace, int(place.label)))} {format_count(place.count)}x"
+            for place in detail.places[:4]
+        ]
+        more = f" and {len(detail.places) - 4} more" if len(detail.places) > 4 else ""
+        yield line((fit(f"on {', '.join(where)}{more}", self.width, LEFT).rstrip(), "dim"))
+
+    def kernels(self, kernels: Sequence[Part]) -> Iterator[LinkedLine]:
+        """What was launched, with what it called."""
+        whole = sum(part.time for part in kernels)
+        if not kernels:
+            yield from self.title("launched nothing on a GPU")
+            return
+        yield from self.title(
+            "launched, with callees",
+            "launches", "time", "share", "tensor", "est. occ", "block",
+        )  # fmt: skip
+        names = short_names(part.label for part in kernels[:MOST_ROWS])
+        for part in kernels[:MOST_ROWS]:
+            category = self.trace.categories[int(self.trace.category[part.row])]
+            shapes = self.further.launch(part.label, category)
+            cells = [
+                format_count(part.count),
+                format_ns(part.time),
+                format_percent(part.time / whole) if whole else MISSING,
+                tensor_cores(part.label).value if category == KERNEL else MISSING,
+                _occupancy(shapes),
+                _sizes(shapes.shapes[0][1]) if shapes and shapes.shapes else MISSING,
+            ]
+            yield self.row(names[part.label], cells, ToKernel(part.label, category))
+        yield from self.rest(kernels)
+
+    def callers(self, detail: Detail, title: str, things: str) -> Iterator[LinkedLine]:
+        """Who made the calls, with the share of each."""
+        yield from self.shares(title, things, detail.callers, _caller)
+        if detail.inner:
+            count = format_count(detail.inner)
+            yield line((f"{count} more are nested in another call of it, and counted there", "dim"))
+
+    def lines(self) -> Iterator[LinkedLine]:
+        """Which functions call it; PyTorch 2.13 has their first line, others that of the call."""
+        if not self.further.lines:
+            yield from self._missing("lines of code", "lines", "stacks")
+            return
+        title = "called from functions at"
+        yield from self.shares(title, "calls", self.further.lines, lambda part: ToRow(part.row))
+
+    def shapes(self) -> Iterator[LinkedLine]:
+        """Sizes of the inputs."""
+        if not self.further.shapes:
+            yield from self._missing("input shapes", "shapes", "shapes")
+            return
+        yield from self.shares("input shapes", "calls", self.further.shapes, lambda _: None)
+
+    def launches(self, name: str, category: str) -> Iterator[LinkedLine]:
+        """Grid, block and occupancy of a kernel."""
+        if category != KERNEL:
+            return
+        yield from self.title(f"tensor cores, inferred from its name: {tensor_cores(name).value}")
+        if self.further.launches is None:
+            yield from self.title("how it was launched is being read")
+            return
+        if "launches" in self.further.unread:
+            yield from self._unread("launches", "launches")
+            return
+        found = self.further.launch(name, category)
+        if found is None:
+            yield from self.title("how it was launched was not recorded")
+            return
+        if found.occupancy is not None:
+            text = f"estimated occupancy {found.occupancy:.0f} %, mean over launches by time"
+            yield line((text, ""))
+        yield from self.title("grid and block", "launches")
+        for grid, block, count in found.shapes[:MOST_ROWS]:
+            yield self.row(f"{_sizes(grid)}  x  {_sizes(block)}", [format_count(count)], None)
+        if len(found.shapes) > MOST_ROWS:
+            yield line((f"{len(found.shapes) - MOST_ROWS} more", "dim"))
+
+    def places(self, detail: Detail, one: str) -> Iterator[LinkedLine]:
+        """Where it is on the timeline."""
+        yield from self.title("on the timeline", "duration", "start", cell=WIDE)
+        longest = detail.longest
+        named = [(f"longest {one}", longest[0])]
+        named += [(f"{place}. longest", row) for place, row in enumerate(longest[1:], 2)]
+        named += [(f"first {one}", int(detail.rows[0])), (f"last {one}", int(detail.rows[-1]))]
+        for label, row in named:
+            start = int(self.trace.start[row])
+            track = printable(track_label(self.trace, int(self.trace.track[row])))
+            cells = [exact_ns(int(self.trace.duration[row])), exact_ns(start)]
+            yield self.row(f"{label}  ({track})", cells, ToRow(row), cell=WIDE)
+
+    def _unread(self, what: str, key: str) -> Iterator[LinkedLine]:
+        yield line(("", ""))
+        text = printable(f"{what} cannot be read: {self.further.unread[key]}")
+        yield from (line(*each) for each in wrap(text, self.width, "dim"))
+
+    def _missing(self, what: str, key: str, option: str) -> Iterator[LinkedLine]:
+        """Why a section is empty."""
+        if key in self.further.unread:
+            yield from self._unread(what, key)
+        elif getattr(self.further, key) is None:
+            yield from self.title(f"{what} are being read")
+        else:
+            yield from self.title(f"{what} were not recorded: --{option} records them")
+
+
+def _caller(part: Part) -> Target:
+    return ToRow(part.row) if part.label in (NOBODY, NO_CALL) else ToGroup(part.label)
+
+
+def _joined(facts: Sequence[str], width: int) -> list[str]:
+    """Facts in as few rows as hold them, none of them broken."""
+    rows: list[str] = []
+    for fact in facts:
+        if rows and len(rows[-1]) + 3 + len(fact) <= width:
+            rows[-1] = f"{rows[-1]}   {fact}"
+        else:
+            rows.append(fact)
+    return rows
+
+
+def _occupancy(shapes: LaunchShapes | None) -> str:
+    if shapes is None or shapes.occupancy is None:
+        return MISSING
+    return f"{shapes.occupancy:.0f} %"
+
+
+def _sizes(sizes: Sequence[int]) -> str:
+    """``256x1x1``, without trailing ones: ``256``."""
+    kept = list(sizes)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return "x".join(str(size) for size in kept)

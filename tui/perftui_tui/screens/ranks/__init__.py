@@ -1,1 +1,0 @@
-"""The Ranks screen: the ranks of a distributed training side by side."""

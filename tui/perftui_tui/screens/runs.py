@@ -1,0 +1,474 @@
+"""The Runs screen: recorded runs to open, name and delete."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from textual import on
+from textual.binding import BindingType
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from perftui.trace.text import printable
+from perftui_tui.keys.keymap import bindings
+from perftui_tui.look.format import (
+    MISSING,
+    date_and_time,
+    format_count,
+    format_ns,
+    share,
+    short_path,
+)
+from perftui_tui.look.rows import Row, row, wrap
+from perftui_tui.panes.gpu import gpu_cards
+from perftui_tui.panes.loader import loader
+from perftui_tui.panes.machine import cpu, disk, memory
+from perftui_tui.panes.meter import draw_chart, draw_line
+from perftui_tui.panes.meters import step_time
+from perftui_tui.panes.step_bar import step_bar
+from perftui_tui.panes.verdict import LABEL_WIDTH, headlines, verdict
+from perftui_tui.reading.run_list import Listed, RunList, RunLister, runs_beside
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.screens.run_screen import RunScreen
+from perftui_tui.tables.columns import name_column, text_column
+from perftui_tui.tables.rows import LEFT, Column, TableData
+from perftui_tui.tables.virtual import VirtualTable
+from perftui_tui.widgets.row_view import RowView
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+FEWEST_CHART_ROWS, MOST_CHART_ROWS = 4, 20
+
+LONGEST_SENTENCE = 3
+
+MOST_CARDS = 8
+"""Rows that GPUs get."""
+
+
+class RunPreview(RowView):
+    """Draws a snapshot of a run that is not the one on screen."""
+
+    DEFAULT_CSS = """
+    RunPreview { height: 1fr; border: round $chart; display: none; }
+    """
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id, title="Selected run")
+        self._snapshot: Snapshot | None = None
+        self._words = ""
+
+    def show(self, snapshot: Snapshot | None, words: str = "") -> None:
+        """Draw ``snapshot``, or ``words`` in its place."""
+        self._snapshot, self._words = snapshot, words
+        self._redraw()
+
+    def _redraw(self) -> None:
+        cells, height = self.content_size
+        if self._snapshot is None:
+            self.rows = [row((self._words, "dim"))]
+        elif cells and height:
+            self.rows = preview(self._snapshot, cells, height)
+
+
+def preview(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
+    """As much of the run as fits, what matters most on top."""
+    name, text = verdict(snapshot)
+    indent = " " * (LABEL_WIDTH + 1)
+    first, *rest = wrap(text, cells, "bold", indent)[:LONGEST_SENTENCE] or [row("")]
+    rows = [row(name, " ", *first[1:]), *rest, (), *step_bar(snapshot, cells, 0)]
+    others = [
+        line for one in snapshot.diagnosis.findings[1:] for line in headlines(one, snapshot, cells)
+    ]
+    left = height - len(rows) - len(others) - 3
+    machine = [*gpu_cards(snapshot, cells, MOST_CARDS), *_meters(snapshot, cells)]
+    if left - len(machine) - 1 < FEWEST_CHART_ROWS:
+        machine = []
+    room = min(MOST_CHART_ROWS, left - len(machine) - bool(machine))
+    if room >= FEWEST_CHART_ROWS:
+        rows += [(), row(("Step time", "bold")), *draw_chart(step_time(snapshot), cells, room)]
+    return [*rows, *([(), *machine] if machine else []), (), *others][:height]
+
+
+def _meters(snapshot: Snapshot, cells: int) -> list[Row]:
+    return [
+        line for read in (loader, cpu, memory, disk) for line in draw_line(read(snapshot), cells)
+    ]
+
+
+class RunTable(VirtualTable):
+    """One row for each run; ``enter`` opens it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("runs.table")
+
+
+def run_table(runs: RunList, shown: Path) -> TableData:
+    """The columns; the run that is ``shown`` is marked."""
+    listed = runs.runs
+    titles = [_title(one, shown) for one in listed]
+    started = np.array([_started(one) for one in listed], np.int64)
+    steps = np.array([one.summary.train_steps if one.summary else -1 for one in listed], np.int64)
+    means = np.array(
+        [one.summary.mean or -1 if one.summary else -1 for one in listed], dtype=np.int64
+    )
+    columns = (
+        # The name that a person gave stands in front.
+        replace(name_column("run", titles, "runs"), middle=False),
+        Column("started", started, lambda row: _clock(started[row]), 16, LEFT, optional=2),
+        text_column("script", [_script(one) for one in listed], 16, 4),
+        text_column("status", [_status(one) for one in listed], 11, 0),
+        Column("steps", steps, lambda row: format_count(_known(steps[row])), 7, optional=3),
+        Column("step", means, lambda row: format_ns(_known(means[row])), 8),
+        text_column("verdict", [_verdict(one) for one in listed], 27, 0),
+    )
+    empty = runs.problem or "no runs here yet: perftui train.py records one"
+    names = [f"{_name(one)} {one.entry.run_id} {_script(one)}" for one in listed]
+    return TableData(names, columns, sort_column=1, empty=printable(empty))
+
+
+def _known(value: int) -> float | None:
+    return None if value < 0 else float(value)
+
+
+def _name(one: Listed) -> str:
+    return (one.entry.manifest.name if one.entry.manifest else None) or ""
+
+
+def _title(one: Listed, shown: Path) -> str:
+    """The name that was given, then the id, since several runs may have one name."""
+    name = _name(one)
+    mark = "▶ " if one.entry.root == shown else "  "
+    return printable(mark + (f"{name}  {one.entry.run_id}" if name else one.entry.run_id))
+
+
+def _started(one: Listed) -> int:
+    return one.entry.manifest.started_ns if one.entry.manifest else 0
+
+
+def _clock(started: int) -> str:
+    if not started:
+        return MISSING
+    return date_and_time(started)
+
+
+def _script(one: Listed) -> str:
+    return printable(one.entry.manifest.script) if one.entry.manifest else MISSING
+
+
+def _status(one: Listed) -> str:
+    manifest = one.entry.manifest
+    if manifest is None:
+        return "damaged"
+    if not manifest.status.is_over:
+        return f"● {manifest.status.value}"
+    return manifest.state
+
+
+def _verdict(one: Listed) -> str:
+    if one.entry.manifest is None:
+        return printable(one.entry.problem or "")
+    if one.summary is None:
+        return "reading"
+    summary = one.summary
+    if not summary.verdict:
+        return MISSING
+    cost = f" {share(summary.share, 1)}" if summary.share else ""
+    return f"{summary.verdict}{cost}"
+
+
+REFRESH_SECONDS = 3.0
+"""Seconds between two listings of the directory while the screen is shown."""
+
+TABLE_ROWS = 3
+"""The header of the table, its last row, and a blank."""
+
+REST_SECONDS = 0.3
+"""How long a run has to be selected before it is read: keys that are held pass over many."""
+
+
+class RunsScreen(RunScreen):
+    """All runs of the directory of the one on screen."""
+
+    NAME = "runs"
+    HELP = (
+        "All runs in the directory of the current run, newest first; the current run is marked. "
+        "Step is the mean steady step, the verdict is the finding that costs the most. "
+        "{runs.table.open} shows a run on all screens; a running training is watched, and leaving "
+        "it does not stop it. A name stays with the run. Deleting asks for confirmation; a run "
+        "that is still going on cannot be deleted."
+    )
+    BINDINGS = bindings("runs")
+
+    DEFAULT_CSS = """
+    RunsScreen {
+        #runs-title { height: 1; color: $text-muted; }
+        #runs-input { height: 1; border: none; padding: 0; display: none; }
+        #runs-detail { height: auto; max-height: 3; color: $text; }
+    }
+    RunsScreen.-typing #runs-input { display: block; }
+    RunsScreen.-tall { RunPreview { display: block; } #runs-table { height: 1fr; } }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lister = RunLister()
+        self._list: RunList | None = None
+        self._stopped = threading.Event()
+        self._is_reading = False
+        self._previewed: Path | None = None
+        """The run that is shown in short, or being read for that."""
+        self._resting: Timer | None = None
+        self._naming: Path | None = None
+        """The run whose name is being typed; None while a filter is."""
+
+    def body(self) -> Iterable[Widget]:
+        """Title, input, table, and all of the selected run."""
+        yield Static(id="runs-title", markup=False)
+        yield Input(id="runs-input")
+        yield RunTable(id="runs-table")
+        yield RunPreview(id="runs-preview")
+        yield Static(id="runs-detail", markup=False)
+
+    def on_mount(self) -> None:
+        """Look at the directory now and then."""
+        self._input.cursor_blink = False
+        super().on_mount()
+        self.set_interval(REFRESH_SECONDS, self._refresh_list)
+
+    def on_unmount(self) -> None:
+        """Read no more."""
+        self._stopped.set()
+
+    def on_screen_resume(self) -> None:
+        """Catch up, and look at the directory."""
+        super().on_screen_resume()
+        self._refresh_list()
+
+    def part_with_keys(self) -> Widget:
+        """The table."""
+        return self._table
+
+    def show(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the list is of the directory
+        """Mark the run that is shown now."""
+        self._draw()
+
+    @property
+    def _table(self) -> RunTable:
+        return self.query_one("#runs-table", RunTable)
+
+    @property
+    def _input(self) -> Input:
+        return self.query_one("#runs-input", Input)
+
+    # The list
+
+    def _refresh_list(self) -> None:
+        if self._is_reading or not self.is_active or not self.is_composed:
+            return
+        self._is_reading = True
+        directory = runs_beside(self.session.target)
+        newest = self.session.newest
+        sparing = newest is not None and newest.phase.is_live
+
+        def read() -> None:
+            try:
+                self._lister.read(directory, self._receive, self._stopped, sparing=sparing)
+            finally:
+                self._is_reading = False
+
+        self.session.on_thread(read)
+
+    def _receive(self, runs: RunList) -> None:
+        if not self._stopped.is_set():
+            self.app.call_from_thread(self._take, runs)
+
+    def _take(self, runs: RunList) -> None:
+        self._list = runs
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self.is_composed:
+            return
+        if self._list is None:
+            self.query_one("#runs-title", Static).update("reading the directory of runs")
+            return
+        title = printable(f"Runs in {short_path(self._list.directory)}")
+        self.query_one("#runs-title", Static).update(title)
+        self._table.show(run_table(self._list, self.session.target))
+        # What few runs leave of a tall screen is the preview's.
+        rows = min(len(self._list.runs) + TABLE_ROWS, self.size.height // 2)
+        self._table.styles.height = rows if self.has_class("-tall") else "1fr"
+        self._show_detail()
+
+    @on(VirtualTable.RowHighlighted)
+    def _row_highlighted(self, event: VirtualTable.RowHighlighted) -> None:
+        event.stop()
+        self._show_detail()
+
+    def _show_detail(self) -> None:
+        one = self._selected
+        self.query_one("#runs-detail", Static).update(_detail(one) if one else "")
+        self._preview(one)
+
+    def _preview(self, one: Listed | None) -> None:
+        """Show the selected run in short, once the selection has come to rest."""
+        root = one.entry.root if one and one.entry.manifest else None
+        if root == self._previewed or not self.has_class("-tall"):
+            return
+        self._previewed = root
+        if self._resting is not None:
+            self._resting.stop()
+        pane = self.query_one(RunPreview)
+        if root is None:
+            pane.show(None, (one.entry.problem or "") if one else "")
+        else:
+            self._resting = self.set_timer(REST_SECONDS, lambda: self._read_preview(root))
+
+    def _read_preview(self, root: Path) -> None:
+        from perftui.run.manifest import ManifestError
+        from perftui_tui.reading.view import read_once
+
+        def read() -> None:
+            try:
+                snapshot, words = read_once(root), ""
+            except (ManifestError, OSError) as error:
+                snapshot, words = None, printable(str(error))
+            if not self._stopped.is_set():
+                self.app.call_from_thread(self._show_preview, root, snapshot, words)
+
+        self.session.on_thread(read)
+
+    def _show_preview(self, root: Path, snapshot: Snapshot | None, words: str) -> None:
+        if root == self._previewed:
+            pane = self.query_one(RunPreview)
+            pane.entitle(root.name)
+            pane.show(snapshot, words)
+
+    @property
+    def _selected(self) -> Listed | None:
+        row = self._table.selected_row
+        return None if self._list is None or row is None else self._list.runs[row]
+
+    # Opening
+
+    @on(VirtualTable.RowSelected)
+    def _row_selected(self, event: VirtualTable.RowSelected) -> None:
+        event.stop()
+        one = self._selected
+        if one is None:
+            return
+        entry = one.entry
+        if entry.manifest is None:
+            self.session.warn(f"this run cannot be opened: {entry.problem}")
+            return
+        if entry.root != self.session.target:
+            self.session.open_run(entry.root, is_live=not entry.manifest.status.is_over)
+        self.session.action_show("overview")
+
+    # Naming
+
+    def action_rename(self) -> None:
+        """Type a name for the selected run."""
+        one = self._selected
+        if one is None or one.entry.manifest is None:
+            self.session.warn("no run to name")
+            return
+        self._naming = one.entry.root
+        self._type("name of the run; empty removes it", one.entry.manifest.name or "")
+
+    def action_filter(self) -> None:
+        """Type what runs must contain."""
+        self._naming = None
+        self._type("part of a name, an id or a script", "")
+
+    def _type(self, placeholder: str, value: str) -> None:
+        self._input.placeholder = placeholder
+        self._input.value = value
+        self.add_class("-typing")
+        self._input.focus()
+
+    def action_close_input(self) -> None:
+        """Show all runs again."""
+        was_filter, self._naming = self._naming is None, None
+        self.remove_class("-typing")
+        if was_filter:
+            self._input.value = ""
+            self._table.filter("")
+        self._table.focus()
+
+    @on(Input.Changed, "#runs-input")
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self._naming is None:
+            self._table.filter(event.value)
+            self._show_detail()
+
+    @on(Input.Submitted, "#runs-input")
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        root, self._naming = self._naming, None
+        self._table.focus()
+        if root is not None:
+            from perftui.run.manifest import rename_run
+
+            self.remove_class("-typing")
+            self._on_disk(lambda: rename_run(root, event.value), "the name cannot be saved")
+
+    # Deleting
+
+    def action_delete(self) -> None:
+        """Ask whether the selected run is to be deleted."""
+        from perftui.experiments.removal import delete_run
+        from perftui_tui.dialogs.choice import YES, DeleteRunDialog
+
+        one = self._selected
+        if one is None:
+            self.session.warn("no run to delete")
+            return
+        if one.entry.root == self.session.target:
+            self.session.warn("this run is on screen: open another one first")
+            return
+        if one.entry.manifest is not None and not one.entry.manifest.status.is_over:
+            self.session.warn(
+                "this run is still going on: only a run that has ended can be deleted"
+            )
+            return
+
+        def answered(answer: str | None) -> None:
+            if answer == YES:
+                root = one.entry.root
+                self._on_disk(lambda: delete_run(root), f"{root.name} was not deleted")
+
+        self.session.ask(DeleteRunDialog(one.entry), answered)
+
+    def _on_disk(self, work: Callable[[], None], failed: str) -> None:
+        """Do it on a thread, warn where it fails, and list again."""
+        from perftui.experiments.removal import NotRemovableError
+
+        def do() -> None:
+            try:
+                work()
+            except (NotRemovableError, OSError) as error:
+                self.app.call_from_thread(self.session.warn, f"{failed}: {error}")
+            self.app.call_from_thread(self._refresh_list)
+
+        self.session.on_thread(do)
+
+
+def _detail(one: Listed) -> str:
+    import shlex
+
+    from perftui.run.history import recorded_where
+
+    manifest = one.entry.manifest
+    if manifest is None:
+        return printable(one.entry.problem or "")
+    command = printable(shlex.join(manifest.command))
+    changes = "".join(f"   with {override.fix}" for override in manifest.overrides if override.fix)
+    where = f"   {printable(heard)}" if (heard := recorded_where(one.entry)) else ""
+    return f"{command}   in {printable(manifest.cwd)} on {printable(manifest.host)}{changes}{where}"

@@ -1,1 +1,0 @@
-"""The Runs screen: recorded runs to open, name and delete."""

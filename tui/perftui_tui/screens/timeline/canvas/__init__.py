@@ -1,1 +1,0 @@
-"""The widget that draws the timeline, and its rows of cells."""

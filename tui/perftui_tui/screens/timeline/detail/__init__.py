@@ -1,1 +1,0 @@
-"""The text below the timeline, about what is selected."""

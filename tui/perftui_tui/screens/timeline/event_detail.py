@@ -1,0 +1,301 @@
+"""Everything that is known about one event, as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from perftui.analysis.kernels.names import short_names, shown_name
+from perftui.analysis.timeline.measure import (
+    Busy,
+    Launches,
+    Measure,
+    NameTime,
+    measure,
+    rows_inside,
+)
+from perftui.analysis.timeline.tracks import device_label, track_label
+from perftui.format import middle
+from perftui.trace.model import DERIVED, NONE, Trace, TraceError
+from perftui.trace.text import printable
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.format import format_bytes, format_count, format_ns, format_percent
+from perftui_tui.screens.timeline.detail_pane import Line, began, cut, exact_lines, place_of_event
+from perftui_tui.screens.timeline.navigation import Selection, place_of
+from perftui_tui.screens.timeline.track_cells import kind_of, phase_label
+
+_LONGEST_NAME = 60
+"""Characters of a name among others: C++ names of kernels fill whole lines."""
+
+_LONGEST_TITLE = 78
+"""Characters of the name itself: a row of a screen of the usual width."""
+
+_SHORT_VALUE = 60
+"""Characters of an argument that shares a line with others."""
+
+_LONGEST_VALUE = 2_000
+"""Characters of one argument: those of whole models run to many thousands."""
+
+_STACKS = ("call stack", "stack", "python stack")
+"""Arguments that are frames, one behind the other."""
+
+_FIRST = ("input dims", "input type", "concrete inputs", "input strides", "module hierarchy")
+"""Arguments that are shown first."""
+
+
+def event_lines(trace: Trace, selected: Selection, launches: Launches) -> list[Line]:
+    """Name, figures, launch and callers of an event; no text that a terminal acts on."""
+    row = selected.row
+    name, category = trace.name_of(row), trace.categories[int(trace.category[row])]
+    derived = category in DERIVED
+    kind = kind_of(category, name).word
+    facts = [
+        category if derived else f"{printable(category) or 'no category'} ({kind})",
+        printable(track_label(trace, int(trace.track[row]))),
+        f"start {format_ns(int(trace.start[row]))}",
+        f"duration {format_ns(int(trace.duration[row]))}",
+        *_figures(trace, selected),
+    ]
+    callers = caller_names(trace, row, launches)
+    title = phase_label(name) if derived else printable(shown_name(trace, row))
+    # In full after the figures, which it would push off a small screen.
+    is_whole = derived or (title == printable(name) and len(title) <= _LONGEST_TITLE)
+    return [
+        Line(middle(title, _LONGEST_TITLE), "bold"),
+        Line("  ".join(facts), facts=True),
+        *_launch(trace, row, launches),
+        *([Line(f"in {' < '.join(printable(c) for c in callers)}")] if callers else []),
+        *([] if is_whole else [Line(f"full name: {printable(name)}")]),
+    ]
+
+
+def _figures(trace: Trace, selected: Selection) -> Iterator[str]:
+    row = selected.row
+    track = trace.tracks[int(trace.track[row])]
+    if not track.is_device and trace.categories[int(trace.category[row])] not in DERIVED:
+        yield f"own {format_ns(self_time(trace, row))}"
+    before, after = gaps_around(selected)
+    if before is not None:
+        yield f"gap before {format_ns(before)}"
+    if after is not None:
+        yield f"gap after {format_ns(after)}"
+    if trace.bytes[row] != NONE:
+        yield format_bytes(int(trace.bytes[row]))
+    if trace.correlation[row] != NONE:
+        yield f"correlation {int(trace.correlation[row])}"
+
+
+def _launch(trace: Trace, row: int, launches: Launches) -> Iterator[Line]:
+    """The other end of the arrow, and how long the work waited for its turn."""
+    if trace.tracks[int(trace.track[row])].is_device:
+        first, other = row, launches.launching(row)
+        what, key, more = "launched by", "[", ""
+    else:
+        work = launches.launched(row)
+        other = first = int(work[0]) if len(work) else NONE
+        what, key = "launched", "]"
+        more = f" and {len(work) - 1:,} more" if len(work) > 1 else ""
+    if other == NONE:
+        return
+    where = printable(track_label(trace, int(trace.track[other])))
+    call = launches.launching(first)
+    waited = int(trace.start[first] - trace.start[row if call == NONE else call])
+    name = middle(printable(shown_name(trace, other)), _LONGEST_NAME)
+    text = f"{what} {name}{more} ({where}), {_later(waited)}  {key} jumps there"
+    yield Line(text, "accent", place=place_of_event(trace, other))
+
+
+def _later(waited: int) -> str:
+    """Clocks of host and device are joined by the driver, and off by a microsecond or two."""
+    if waited < 0:
+        return f"began {format_ns(-waited)} before the call (clock skew)"
+    return f"began {format_ns(waited)} after the call"
+
+
+def self_time(trace: Trace, row: int) -> int:
+    """Nanoseconds of ``row`` outside its calls, which nest and do not overlap each other."""
+    inside = slice(row, row + rows_inside(trace, row))
+    children = trace.duration[inside][trace.parent[inside] == row]
+    return int(trace.duration[row]) - int(children.sum())
+
+
+def gaps_around(selected: Selection) -> tuple[int | None, int | None]:
+    """Idle nanoseconds on the track before and after an event; None at the ends of the track."""
+    index = selected.track.index
+    place = place_of(selected.track, selected.row)
+    before = int(index.start[place] - index.end[place - 1]) if place else None
+    last = place + 1 == len(index)
+    return before, None if last else int(index.start[place + 1] - index.end[place])
+
+
+def caller_names(trace: Trace, row: int, launches: Launches) -> list[str]:
+    """Names of the callers, innermost first; of device activity, the call that launched it."""
+    names = []
+    if trace.tracks[int(trace.track[row])].is_device:
+        row = launches.launching(row)
+        if row == NONE:
+            return []
+        names.append(trace.name_of(row))
+    while (row := int(trace.parent[row])) != NONE:
+        names.append(trace.name_of(row))
+    return names
+
+
+def argument_lines(arguments: Mapping[str, Any]) -> list[Line]:
+    """Shapes first, short arguments together, long ones for themselves, stacks by frame."""
+    shapes: list[tuple[int, Line]] = []
+    short: list[str] = []
+    rest: list[Line] = []
+    for key, value in arguments.items():
+        text = f"{printable(key)}={printable(cut(str(value), _LONGEST_VALUE))}"
+        if key.lower() in _FIRST:
+            shapes.append((_FIRST.index(key.lower()), Line(text)))
+        elif key.lower() in _STACKS and str(value):
+            rest += _frames(key, str(value))
+        elif len(text) > _SHORT_VALUE:
+            rest.append(Line(text))
+        else:
+            short.append(text.replace("  ", " "))
+    first = [line for _, line in sorted(shapes, key=lambda each: each[0])]
+    together = [Line("  ".join(short), facts=True)] if short else []
+    return [*first, *together, *rest]
+
+
+def _frames(key: str, stack: str) -> Iterator[Line]:
+    yield Line(f"{printable(key)}:", "dim")
+    for frame in cut(stack, _LONGEST_VALUE).replace("\n", ";").split(";"):
+        if frame.strip():
+            yield Line(f"  {printable(frame.strip())}")
+
+
+MOST_NAMES = 200
+"""Names that are listed; the others are counted."""
+
+MOST_THREADS = 4
+
+_LONGEST_MEASURED = 200
+_FIGURES = "{:>10}  {:>10}  {:>9}  {}"
+
+
+def measure_lines(trace: Trace, measured: Measure) -> list[Line]:
+    """The range, busy and idle time of each device, of the busiest threads, and time by name."""
+    return [
+        Line(f"measured {format_ns(measured.duration)}", "bold"),
+        Line(began(measured.start), facts=True),
+        *(Line(_device(trace, one, measured), facts=True) for one in measured.devices),
+        *(Line(line, facts=True) for line in _threads(trace, measured)),
+        *name_rows(measured.names),
+        *exact_lines(measured.start, measured.end),
+    ]
+
+
+def _device(trace: Trace, one: Busy, measured: Measure) -> str:
+    idle = measured.duration - one.time
+    name = device_label(trace, one.device)
+    return (
+        f"{name}  busy {_of(one.time, measured)}  idle {_of(idle, measured)}"
+        f"  {_several(one.events, 'activity', 'activities')}"
+    )
+
+
+def _threads(trace: Trace, measured: Measure) -> Iterator[str]:
+    for one in measured.threads[:MOST_THREADS]:
+        label = printable(track_label(trace, one.track))
+        events = _several(one.events, "event", "events")
+        yield f"{label}  in operators and calls {_of(one.time, measured)}  {events}"
+    left = len(measured.threads) - MOST_THREADS
+    if left > 0:
+        yield f"and {_several(left, 'less busy thread', 'less busy threads')}"
+
+
+def _of(time: int, measured: Measure) -> str:
+    share = time / measured.duration if measured.duration else None
+    return f"{format_ns(time)} ({format_percent(share)})"
+
+
+def _several(count: int, one: str, many: str) -> str:
+    return f"{format_count(count)} {one if count == 1 else many}"
+
+
+def name_rows(names: Sequence[NameTime]) -> list[Line]:
+    """A table of time by name, under its heads."""
+    if not names:
+        return [Line("no events in this range")]
+    listed = names[:MOST_NAMES]
+    shown = short_names(one.name for one in listed if one.on_device)
+    left = len(names) - MOST_NAMES
+    rest = [Line(f"and {_several(left, 'name', 'names')} with less time", "dim")]
+    return [
+        Line(_FIGURES.format("own time", "with calls", "events", "name"), "dim", one_row=True),
+        *(Line(_name(one, shown), one_row=True) for one in listed),
+        *(rest if left > 0 else ()),
+    ]
+
+
+def _name(one: NameTime, kernels: Mapping[str, str]) -> str:
+    """What runs on a device calls nothing."""
+    total = "" if one.on_device else format_ns(one.total)
+    name = cut(printable(kernels[one.name] if one.on_device else one.name), _LONGEST_MEASURED)
+    where = "GPU  " if one.on_device else ""
+    return _FIGURES.format(format_ns(one.own), total, format_count(one.calls), where + name)
+
+
+def further_lines(trace: Trace, selected: Selection) -> list[Line]:
+    """Arguments of an event and others of its name; what the CPU did during idle time; last all
+    digits of its times."""
+    exactly = exact_lines(selected.start, selected.end)
+    if selected.is_gap:
+        return [*_meanwhile(trace, selected), *exactly]
+    return [*_arguments(trace, selected.row), *_name_lines(trace, selected.row), *exactly]
+
+
+def _arguments(trace: Trace, row: int) -> list[Line]:
+    try:
+        return argument_lines(trace.read_arguments(row))
+    except (OSError, TraceError) as error:
+        return argument_lines({"arguments cannot be read": error})
+
+
+def _meanwhile(trace: Trace, selected: Selection) -> list[Line]:
+    # Of several ranks what another one did is not why this one idled.
+    rank = trace.tracks[selected.track.track].rank
+    found = measure(trace, selected.start, selected.end, rank)
+    on_cpu = [one for one in found.names if not one.on_device]
+    if not on_cpu:
+        return [Line("nothing was recorded on any CPU thread meanwhile", "dim")]
+    facts = ["meanwhile on the CPU"]
+    if found.threads:
+        busiest = found.threads[0]
+        where = printable(track_label(trace, busiest.track))
+        facts.append(f"{where} in operators and calls for {format_ns(busiest.time)}")
+    else:
+        facts.append("no operators or calls")
+    return [Line("  ".join(facts), "bold", facts=True), *name_rows(on_cpu)]
+
+
+def _name_lines(trace: Trace, row: int) -> list[Line]:
+    """How many events have the name and how long they take; nested calls of one name each count."""
+    rows = np.flatnonzero(trace.name == trace.name[row])
+    durations = trace.duration[rows]
+    middle = (len(rows) - 1) // 2
+    median = int(np.partition(durations, middle)[middle])
+    longer = int(np.count_nonzero(durations > trace.duration[row]))
+    facts = [
+        f"with this name: {format_count(len(rows))} {'event' if len(rows) == 1 else 'events'}",
+        f"sum {format_ns(int(durations.sum()))}",
+        f"shortest {format_ns(int(durations.min()))}",
+        f"median {format_ns(median)}",
+        f"longest {format_ns(int(durations.max()))}",
+        f"{format_count(longer)} longer" if longer else "none longer",
+        hint("{timeline.same_name(-1)} {timeline.same_name(1)} step through those of this thread"),
+    ]
+    if len(rows) == 1:
+        return [Line("the only event with this name", "dim")]
+    lines = [Line("  ".join(facts), facts=True)]
+    if longer:
+        longest = int(rows[int(np.argmax(durations))])
+        place = place_of_event(trace, longest)
+        lines.append(Line(f"the longest, at {format_ns(place.start)}", "accent", place=place))
+    return lines

@@ -1,1 +1,0 @@
-"""What the timeline shows, without any widget: tracks, selection, window, labels."""

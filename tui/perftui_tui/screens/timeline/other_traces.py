@@ -1,0 +1,193 @@
+"""Beside one trace: all ranks on one clock, and the steps of a run that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perftui.analysis.merged_ranks import (
+    Evidence,
+    RankAnalysis,
+    RankClock,
+    compare_clocks,
+    merge_ranks,
+)
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.open_trace import open_trace
+from perftui.facts.fact import RankPaths
+from perftui.run.reader import RunSnapshot
+from perftui.trace.model import NONE, Trace, TraceError
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.format import format_count, format_ns
+from perftui_tui.screens.timeline import navigation
+from perftui_tui.screens.timeline.detail_pane import Line
+from perftui_tui.screens.timeline.gaps import THRESHOLDS
+from perftui_tui.screens.timeline.navigation import Selection, TimeMarks, find_matches
+from perftui_tui.screens.timeline.state import TimelineState
+
+if TYPE_CHECKING:
+    from perftui.trace.rank_files import RankFile
+
+
+def ranks_of_files(files: Sequence[RankFile]) -> RankPaths:
+    """The traces of a directory whose rank is known."""
+    return tuple((each.rank, each.path) for each in files if each.rank is not None)
+
+
+def ranks_of_run(run: RunSnapshot, shown: Path) -> RankPaths:
+    """The windows of all ranks that are called as the one at ``shown``: by their first step."""
+    return tuple(
+        (rank.place, window)
+        for rank in run.ranks
+        for window in rank.windows
+        if window.name == shown.name
+    )
+
+
+def read_together(
+    shown: TraceAnalysis,
+    ranks: RankPaths,
+    progress: Callable[[int, int], None],
+    cancelled: Callable[[], bool],
+) -> tuple[TraceAnalysis, tuple[Line, ...]]:
+    """Read the other ranks' traces and put them beside ``shown``, on its clock, with notes on them.
+
+    ``progress`` is called with how many of how many have been read. One that cannot be read is left
+    out, with a note.
+
+    Raises:
+        LoadCancelled: ``cancelled`` returned True.
+    """
+    own = next((rank for rank, path in ranks if path == shown.trace.path), 0)
+    parts = [RankAnalysis(own, shown, RankClock(0, Evidence.REFERENCE))]
+    problems = []
+    for done, (rank, path) in enumerate(ranks, 1):
+        if path != shown.trace.path:
+            try:
+                analysis = open_trace(path, cancelled=cancelled)
+            except (TraceError, OSError) as error:
+                problems.append(Line(f"rank {rank} cannot be read: {error}", "bad"))
+            else:
+                clock = compare_clocks(shown, own, analysis, rank)
+                parts.append(RankAnalysis(rank, analysis, clock))
+        progress(done, len(ranks))
+    parts[1:] = sorted(parts[1:], key=lambda part: part.rank)
+    notes = [clock_line(part.rank, part.clock) for part in parts]
+    alone = hint("{timeline.search.all_ranks} shows one rank again")
+    head = Line(f"{len(parts)} ranks on one clock  {alone}", "bold")
+    return merge_ranks(parts), (head, *notes, *problems)
+
+
+def clock_line(rank: int, clock: RankClock) -> Line:
+    """What the place of a rank in time rests on."""
+    facts = [f"rank {rank}: {clock.evidence.value}"]
+    if clock.evidence is Evidence.SHIFTED:
+        facts.append(f"by {format_ns(clock.shift)}")
+    if clock.bounds is not None:
+        low, high = clock.bounds
+        facts.append(
+            f"accurate to {format_ns(max(high - clock.shift, clock.shift - low))} or better"
+        )
+    if clock.collectives:
+        facts.append(f"{format_count(clock.collectives)} collectives in common")
+    doubtful = (Evidence.CONTRADICTED, Evidence.NO_CLOCK, Evidence.UNCHECKED)
+    return Line("  ".join(facts), "warn" if clock.evidence in doubtful else "", facts=True)
+
+
+LEAST_REST = 2.0
+"""Seconds from one drawing to the next: the picture should not change while it is read."""
+
+_REST = 10
+"""Rest after a drawing, in times what it took: it never takes more than a tenth of a core."""
+
+
+class Pace:
+    """Calls ``start`` with the newest run, rests after each ``done``; ``later`` is a timer."""
+
+    def __init__(
+        self,
+        start: Callable[[RunSnapshot], object],
+        later: Callable[[float, Callable[[], None]], object],
+    ) -> None:
+        self._start, self._later = start, later
+        self._wanted: RunSnapshot | None = None
+        self._begun: object = None
+        self._is_busy = False
+
+    def want(self, run: RunSnapshot) -> None:
+        """Ask for the steps of ``run``; nothing where it has the same as those asked for last."""
+        if _steps_of(run) != self._begun:
+            self._wanted = run
+            self._next()
+
+    def forget(self) -> None:
+        """Forget what was laid out and what is wanted: neither is shown any more."""
+        self._wanted = self._begun = None
+
+    def done(self, seconds: float) -> None:
+        """Steps are laid out, or could not be, after ``seconds``."""
+        self._later(max(LEAST_REST, _REST * seconds), self._rested)
+
+    def _rested(self) -> None:
+        self._is_busy = False
+        self._next()
+
+    def _next(self) -> None:
+        if self._wanted is None or self._is_busy:
+            return
+        run, self._wanted = self._wanted, None
+        self._is_busy, self._begun = True, _steps_of(run)
+        self._start(run)
+
+
+def _steps_of(run: RunSnapshot) -> object:
+    """Differs where a step came."""
+    ends = ((rank.rank, len(rank.steps), rank.steps.last("start")) for rank in run.ranks
+            if len(rank.steps))  # fmt: skip
+    return run.root, tuple(ends)
+
+
+def stay_in_view(before: TimelineState, after: TimelineState) -> None:
+    """Keep the interval in view of a trace that has grown, or all of it where all was in view."""
+    view, shift = before.view, before.trace.origin - after.trace.origin
+    if view.span < view.last - view.first:
+        after.view = after.view.showing(view.start + shift, view.end + shift)
+
+
+def stay(before: TimelineState, after: TimelineState) -> None:
+    """Keep the track, what is selected, marked and found; visits every event."""
+    shift = before.trace.origin - after.trace.origin
+    after.change_threshold(THRESHOLDS.index(before.threshold) - THRESHOLDS.index(after.threshold))
+    after.marks = TimeMarks(_moved(before.marks.first, shift), _moved(before.marks.second, shift))
+    if before.matches is not None:
+        after.matches = find_matches(after.trace, before.matches.needle)
+    after.stay_on(before)
+    if before.selected is not None:
+        after.selected = _same(before, after, before.selected, shift)
+
+
+def _moved(time: int | None, shift: int) -> int | None:
+    return None if time is None else time + shift
+
+
+def _same(
+    before: TimelineState, after: TimelineState, selected: Selection, shift: int
+) -> Selection | None:
+    if selected.is_gap:
+        return Selection(selected.start + shift, selected.end + shift, NONE, after.track)
+    row = _same_row(before.trace, after.trace, selected.row, shift)
+    track = None if row == NONE else navigation.track_of(after.tracks, after.trace, row)
+    return None if track is None else navigation.event(after.trace, track, row)
+
+
+def _same_row(before: Trace, after: Trace, row: int, shift: int) -> int:
+    """The event in the trace that has grown: rows of further ranks have moved."""
+    times = (after.start == before.start[row] + shift) & (after.duration == before.duration[row])
+    wanted = before.name_of(row), before.tracks[int(before.track[row])].rank
+    for each in np.flatnonzero(times).tolist():
+        if (after.name_of(each), after.tracks[int(after.track[each])].rank) == wanted:
+            return int(each)
+    return NONE

@@ -1,0 +1,295 @@
+"""The state of the timeline: the view, the track, the selection, what is folded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from perftui.analysis.intervals import Intervals
+from perftui.analysis.model import Step, TraceAnalysis
+from perftui.analysis.steps import slow_steps
+from perftui.analysis.timeline.measure import Launches
+from perftui.analysis.timeline.track import COUNTER, WHOLE, TimelineTrack
+from perftui.analysis.timeline.tracks import HelperThreads
+from perftui.trace.model import NONE
+from perftui_tui.screens.timeline import navigation
+from perftui_tui.screens.timeline.counters import CounterTrack
+from perftui_tui.screens.timeline.gaps import THRESHOLDS, DeviceGaps, idle_around
+from perftui_tui.screens.timeline.navigation import Matches, Selection, TimeMarks, Viewport
+from perftui_tui.screens.timeline.tracks import TrackList, TrackOrder
+
+Phases = Mapping[str, Intervals]
+"""Exclusive, by name, in drawing order."""
+
+_PAN_SHARE = 5
+"""A pan moves the view by this part of it."""
+
+_CLOSER = 10
+"""A click on the minimap shows this part of the whole trace."""
+
+_SEEN_SHARE = 40
+"""A gap shorter than this part of the view cannot be seen: the view closes in on it."""
+
+_USUAL_THRESHOLD = 2
+"""Place in ``THRESHOLDS`` to begin with: gaps from 50 µs on are worth a look."""
+
+
+class TimelineState(TrackList):
+    """All that keys and mouse change. Knows nothing of the screen but the rows it has for tracks.
+
+    ``analysis`` must hold at least one event; ``tracks`` are those of its trace. ``order`` is
+    what is hidden, moved and pinned. Takes a second for ten million events that are launches.
+    """
+
+    def __init__(
+        self,
+        analysis: TraceAnalysis,
+        tracks: Sequence[TimelineTrack],
+        order: TrackOrder | None = None,
+        counters: Sequence[CounterTrack] = (),
+        helpers: Sequence[HelperThreads] = (),
+    ) -> None:
+        super().__init__(analysis.trace, tracks, order, counters, helpers)
+        self.counters = tuple(counters)
+        self.analysis = analysis
+        self.gaps = DeviceGaps(analysis.gaps)
+        self.launches = Launches(analysis.trace)
+        self.phases: Phases = {}
+        self.main_track = NONE
+        """The thread that trains, NONE where it is not known."""
+        last = int((self.trace.start + self.trace.duration).max())
+        self.view = Viewport.whole(int(self.trace.start.min()), last)
+        self.selected: Selection | None = None
+        self.marks = TimeMarks()
+        self.matches: Matches | None = None
+        self._threshold = _USUAL_THRESHOLD
+        self._steps: dict[int, tuple[Step, ...]] = {}
+
+    @property
+    def threshold(self) -> int:
+        """Nanoseconds from which idle time counts as a gap."""
+        return THRESHOLDS[self._threshold]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Steps: of several ranks those of the rank whose track is selected."""
+        rank = self._rank(self.track)
+        if rank not in self._steps:
+            self._steps[rank] = self.analysis.steps_of(rank)
+        return self._steps[rank]
+
+    def zoom(self, factor: float, anchor: int | None = None) -> None:
+        """Zoom about ``anchor``, or about the selection while it is in view, or the middle."""
+        self.view = self.view.zoomed(factor, self._anchor() if anchor is None else anchor)
+
+    def _anchor(self) -> int:
+        if self.selected is not None:
+            middle = (self.selected.start + self.selected.end) // 2
+            if self.view.start <= middle <= self.view.end:
+                return middle
+        return (self.view.start + self.view.end) // 2
+
+    def pan(self, steps: int) -> None:
+        """Move by a fifth of the view."""
+        self.view = self.view.panned(steps * max(self.view.span // _PAN_SHARE, 1))
+
+    def show(self, start: int, end: int) -> None:
+        """Show an interval of equal length, moved inside the trace."""
+        self.view = self.view.showing(start, end)
+
+    def centre_on(self, column: int, columns: int) -> None:
+        """Move to a column of a picture of the whole trace; from the whole, close in on it."""
+        whole = Viewport.whole(self.view.first, self.view.last)
+        time, span = whole.time(column, columns), self.view.span
+        if span == whole.span:
+            span //= _CLOSER
+        self.view = self.view.showing(time - span // 2, time + span - span // 2)
+
+    def to_edge(self, direction: int) -> None:
+        """Move to the beginning (-1) or the end (1) of the trace, keeping the zoom."""
+        self.view = self.view.panned(direction * (self.view.last - self.view.first))
+
+    def whole(self) -> None:
+        """Show all of the trace."""
+        self.view = Viewport.whole(self.view.first, self.view.last)
+
+    def fit(self) -> None:
+        """Show the selection as large as it goes; where it is so already, all of the trace."""
+        fitted = self.view
+        if self.selected is not None:
+            fitted = fitted.fitted(self.selected.start, self.selected.end)
+        if fitted == self.view:
+            self.whole()
+        else:
+            self.view = fitted
+
+    def change_threshold(self, step: int) -> None:
+        """Count only longer (1) or also shorter (-1) gaps."""
+        self._threshold = min(max(self._threshold + step, 0), len(THRESHOLDS) - 1)
+
+    def select(self, selection: Selection | None) -> bool:
+        """Select and bring into view, unfolding its thread; False where there is nothing."""
+        if selection is None:
+            return False
+        self.selected = selection
+        self.unfold(selection.track)
+        self.view = self.view.revealing(selection.start, selection.end)
+        return True
+
+    def select_row(self, row: int) -> bool:
+        """Select the event of a trace row."""
+        track = None if row == NONE else navigation.track_of(self.tracks, self.trace, row)
+        return track is not None and self.select(navigation.event(self.trace, track, row))
+
+    def next_event(self, step: int) -> bool:
+        """Select the next (1) or previous (-1) event or sample of the track."""
+        if isinstance(self.track, CounterTrack):
+            return self._select_sample(self.track.neighbour(self.selected, self.view, step))
+        return self.select(
+            navigation.neighbour(self.trace, self.track, self.selected, self.view, step)
+        )
+
+    def _select_sample(self, selection: Selection | None) -> bool:
+        """Select a sample; the view stays where any of it is seen: it may be far longer."""
+        view = self.view
+        done = self.select(selection)
+        if selection and selection.end > view.start and selection.start < view.end:
+            self.view = view
+        return done
+
+    def next_gap(self, step: int) -> bool:
+        """Select the next (1) or previous (-1) gap of the track, close enough to be seen."""
+        gap = navigation.next_gap(self.track, self.selected, self.view, self.threshold, step)
+        return self.select(gap) and self._close_in()
+
+    def largest_gap(self) -> bool:
+        """Select the largest gap of the track's device; again, the next smaller."""
+        of_trace = self.track.kind != COUNTER
+        device = self.trace.tracks[self.track.track].device if of_trace else NONE
+        gaps = self.analysis.gaps
+        gap = navigation.largest_gap(self.track, device, gaps, self.selected)
+        return self.select(gap) and self._close_in()
+
+    def _close_in(self) -> bool:
+        selected = self.selected
+        if selected is not None and (selected.end - selected.start) * _SEEN_SHARE < self.view.span:
+            self.view = self.view.fitted(selected.start, selected.end).zoomed(
+                5, (selected.start + selected.end) // 2
+            )
+        return True
+
+    def follow_launch(self, step: int) -> bool:
+        """From a call to what it launched (1), from a kernel to the call that launched it (-1)."""
+        if self.selected is None or self.selected.is_gap:
+            return False
+        if step < 0:
+            return self.select_row(self.launches.launching(self.selected.row))
+        launched = self.launches.launched(self.selected.row)
+        return bool(len(launched)) and self.select_row(int(launched[0]))
+
+    def same_name(self, step: int) -> bool:
+        """Select the next (1) or previous (-1) event of the selected one's name and thread."""
+        if self.selected is None or self.selected.is_gap:
+            return False
+        return self.select_row(navigation.same_name(self.trace, self.selected.row, step))
+
+    def next_step(self, step: int) -> bool:
+        """Show the next (1) or previous (-1) step."""
+        return self._show_step(self.steps, step)
+
+    def next_slow_step(self, step: int) -> bool:
+        """Show the next (1) or previous (-1) step that is slower than the others."""
+        return self._show_step(slow_steps(self.steps), step)
+
+    def _show_step(self, steps: Sequence[Step], step: int) -> bool:
+        found = navigation.next_step(steps, self.selected, self.view, step)
+        if found is None:
+            return False
+        if not self.select_row(found.row):
+            self.selected = None
+        self.view = self.view.fitted(found.start, found.end)
+        return True
+
+    def mark(self) -> None:
+        """Set a mark at the selection, or in the middle of the view."""
+        if self.selected is not None:
+            self.marks = self.marks.marked(self.selected.start, self.selected.end)
+        else:
+            middle = (self.view.start + self.view.end) // 2
+            self.marks = self.marks.marked(middle, middle)
+
+    def mark_selection(self) -> None:
+        """Set both marks around the selection, or around the view where nothing is selected."""
+        around = self.selected or self.view
+        self.marks = TimeMarks(around.start, around.end)
+
+    def mark_range(self, first: int, second: int) -> None:
+        """Set both marks, clipped to the trace."""
+        low, high = self.view.first, self.view.last
+        self.marks = TimeMarks(min(max(first, low), high), min(max(second, low), high))
+
+    def clear(self) -> bool:
+        """Take away the marks, else matches, else the selection; False where there is none."""
+        if self.marks != TimeMarks():
+            self.marks = TimeMarks()
+        elif self.matches is not None:
+            self.matches = None
+        elif self.selected is not None:
+            self.selected = None
+        else:
+            return False
+        return True
+
+    def jump(self, start: int, end: int, row: int | None) -> None:
+        """Show ``start`` to ``end`` and select the gap that these bound, or ``row``."""
+        track = self._track_of_known_gap(start, end)
+        if track is not None or row is None or not self.select_row(row):
+            track = track or self._idle_track(start, end)
+            self.select(Selection(start, end, NONE, track))
+        self.view = self.view.fitted(start, end)
+
+    def _track_of_known_gap(self, start: int, end: int) -> TimelineTrack | None:
+        """The device that has a gap from ``start`` to ``end``, or the stream that ends it."""
+        known = (gap for gap in self.analysis.gaps if (gap.start, gap.end) == (start, end))
+        gap = next(known, None)
+        if gap is None:
+            return None
+        for track in self.tracks:
+            if track.kind == WHOLE and self.trace.tracks[track.track].device == gap.device:
+                return track
+        beside = gap.previous_row if gap.next_row == NONE else gap.next_row
+        return navigation.track_of(self.tracks, self.trace, beside)
+
+    def _idle_track(self, start: int, end: int) -> TimelineTrack:
+        """The track on which the interval is idle: the selected one, or the first that is."""
+        every, behind = (self.track, *self.tracks), max(end, start + 1)
+        return next((one for one in every if not one.index.busy(start, behind, 1)[0]), self.track)
+
+    def longest_match(self) -> bool:
+        """Select the longest event that the search found; False without any."""
+        return self.matches is not None and self.select_row(self.matches.longest)
+
+    def next_match(self, step: int) -> bool:
+        """Select the next (1) or previous (-1) event that the search found, round the end."""
+        if self.matches is None:
+            return False
+        selected = self.selected
+        here = self.view.start if selected is None else selected.start
+        return self.select_row(
+            self.matches.beside(NONE if selected is None else selected.row, here, step)
+        )
+
+    def select_at(self, track: TimelineTrack, start: int, end: int) -> None:
+        """Select what fills most of ``start`` to ``end`` on ``track``, or the gap there; of a
+        counter the sample that stands for the middle."""
+        self.track = track
+        middle = (start + end) // 2
+        if isinstance(track, CounterTrack) and (at := track.counter.place_at(middle)) is not None:
+            self.selected = track.selection(at)
+            return
+        is_counter = track.kind == COUNTER
+        row = NONE if is_counter else int(track.index.dominant(start, max(end, start + 1), 1)[0])
+        if row != NONE:
+            self.selected = navigation.event(self.trace, track, row)
+        else:
+            idle = idle_around(track, middle, self.view)
+            self.selected = Selection(*idle, NONE, track)

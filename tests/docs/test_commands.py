@@ -9,9 +9,9 @@ import fsspec
 import pytest
 
 from perftui_tui.cli import main
-from perftui_tui.commands.exit_codes import ERROR
 from perftui_tui.commands.line import AGAIN, UsageError, parse
-from perftui_tui.commands.skill import SKILL
+from perftui_tui.commands.output import ERROR
+from perftui_tui.commands.reference import SKILL
 from tests.docs.documents import DOCUMENTS, Command, commands
 from tests.docs.recorded_place import IDS, write_place
 from tests.tui.fake_trial import FASTER, FakeTrial

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from perftui_tui.commands.mcp_server.server import Calls, make_server
-from perftui_tui.commands.mcp_server.tools import offered
+from perftui_tui.commands.mcp_server import Calls, make_server
+from perftui_tui.commands.mcp_tools import offered
 from tests.docs.alike import HOME
 from tests.docs.alike_json import differences, parsed
 from tests.docs.documents import ROOT

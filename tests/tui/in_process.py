@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perftui_tui.cli import main
-from perftui_tui.commands.mcp_server.child import Ended, Told
+from perftui_tui.commands.mcp_answer import Ended, Told
 
 
 class Commands:
@@ -44,5 +44,5 @@ def printed(words: Sequence[str]) -> Ended:
 def in_process(monkeypatch: pytest.MonkeyPatch) -> Commands:
     """Have tools run their commands here."""
     commands = Commands()
-    monkeypatch.setattr("perftui_tui.commands.mcp_server.answer.run_command", commands)
+    monkeypatch.setattr("perftui_tui.commands.mcp_answer.run_command", commands)
     return commands

@@ -29,7 +29,7 @@ AGENT = Path(__file__).parents[1] / "core" / "recorder" / "fake_agent.py"
 def attached(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The directories that the app would have been opened on, on a machine with a terminal."""
     seen: list[Path] = []
-    monkeypatch.setattr("perftui_tui.commands.attach.why_headless", lambda _: None)
+    monkeypatch.setattr("perftui_tui.commands.show.why_headless", lambda _: None)
 
     def run(app: PerftuiApp) -> None:
         assert (app.attached_to, app.is_replay) == (app.target, False)

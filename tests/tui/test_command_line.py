@@ -18,9 +18,8 @@ from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
 from perftui_tui.commands.farewell import farewell
 from perftui_tui.commands.line import CommandLine, UsageError, parse
-from perftui_tui.commands.replay import why_no_screen
 from perftui_tui.commands.run import launch_of
-from perftui_tui.commands.show import show
+from perftui_tui.commands.show import show, why_no_screen
 from perftui_tui.commands.table import COMMANDS
 from perftui_tui.commands.target import Target
 from tests.core.report.special_files import three_lines, write_metrics, write_snapshot
@@ -296,7 +295,7 @@ def test_a_rank_of_a_directory_is_reported(
 def test_the_app_is_told_of_all_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_ranks(tmp_path / "log")
     started: list[PerftuiApp] = []
-    monkeypatch.setattr("perftui_tui.commands.replay.why_headless", lambda _: None)
+    monkeypatch.setattr("perftui_tui.commands.show.why_headless", lambda _: None)
     monkeypatch.setattr("perftui_tui.app.PerftuiApp.run", lambda app: started.append(app))
     assert main([str(tmp_path / "log"), "--rank", "3"]) == 0
     (app,) = started
@@ -334,7 +333,7 @@ def test_in_a_terminal_too_metrics_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_metrics(tmp_path / "k.csv", [("gemm", "1000", "80", "30", "50")])
-    monkeypatch.setattr("perftui_tui.commands.replay.why_headless", lambda _: None)
+    monkeypatch.setattr("perftui_tui.commands.show.why_headless", lambda _: None)
     line = CommandLine("replay")
     reason = why_no_screen(Target(tmp_path / "k.csv"), line)
     assert reason is not None
@@ -349,7 +348,7 @@ def test_in_a_terminal_too_metrics_are_reported(
 def test_metrics_go_to_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[KernelMetrics | None] = []
     metrics = write_metrics(tmp_path / "k.csv", [("gemm", "1000", "80", "30", "50")])
-    monkeypatch.setattr("perftui_tui.commands.replay.why_headless", lambda _: None)
+    monkeypatch.setattr("perftui_tui.commands.show.why_headless", lambda _: None)
     monkeypatch.setattr(
         "perftui_tui.commands.show.show", lambda *_, **named: given.append(named["metrics"]) or 0
     )

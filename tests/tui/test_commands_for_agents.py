@@ -12,8 +12,8 @@ import pytest
 from perftui.report.schema import OUTPUTS
 from perftui.run.reader import RunReader
 from perftui_tui.cli import main
-from perftui_tui.commands.diagnose import launch_again
 from perftui_tui.commands.line import AGAIN, DIAGNOSE, UsageError, parse
+from perftui_tui.commands.run import launch_again
 from tests.described import described
 from tests.tui.recorded import ENDED, SCRIPT, START, write_run
 from tests.tui.test_commands_of_fixes import OTHER, run

@@ -11,8 +11,8 @@ from perftui.experiments.journal import read_proof
 from perftui.experiments.verdict import Outcome
 from perftui.run.layout import trials_of
 from perftui_tui.cli import main
-from perftui_tui.commands.exit_codes import code_of
 from perftui_tui.commands.line import DIAGNOSE, UsageError, parse
+from perftui_tui.commands.output import code_of
 from tests.described import described
 from tests.tui.fake_trial import FASTER, FakeTrial
 from tests.tui.recorded import ENDED, SCRIPT, write_run

@@ -13,7 +13,7 @@ import pytest
 from perftui.doctor.row import Row, State, fails, ok
 from perftui.probe.ceilings import Ceiling, Ceilings, ceilings, rate_of
 from perftui_tui.cli import main
-from perftui_tui.commands import terminal_rows as rows
+from perftui_tui.commands import machine as rows
 from perftui_tui.commands.line import parse
 from tests.described import described
 

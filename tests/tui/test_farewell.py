@@ -13,8 +13,7 @@ from perftui.experiments.journal import Proof
 from perftui.experiments.verdict import Outcome
 from perftui.run.layout import RunLayout
 from perftui_tui.app import PerftuiApp
-from perftui_tui.commands.achieved import achieved
-from perftui_tui.commands.farewell import farewell
+from perftui_tui.commands.farewell import achieved, farewell
 from perftui_tui.dialogs.experiment import NOT_MEASURED
 from tests.tui.recorded import write_run
 

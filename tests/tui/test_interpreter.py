@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from perftui_tui.commands import interpreter as choice
-from perftui_tui.commands.interpreter import interpreter, training_interpreter
+from perftui_tui.commands import run as choice
 from perftui_tui.commands.line import parse
+from perftui_tui.commands.run import interpreter, training_interpreter
 
 Patch = pytest.MonkeyPatch
 LINE = parse(["train.py"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from perftui_tui.commands.mcp_server import child
+from perftui_tui.commands import mcp_answer
 
 TALKS = """
 import os, sys, time
@@ -31,20 +31,20 @@ except KeyboardInterrupt:
 
 
 def run_instead(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    monkeypatch.setattr(child, "our_module", lambda _: [sys.executable, "-c", code])
+    monkeypatch.setattr(mcp_answer, "our_module", lambda _: [sys.executable, "-c", code])
 
 
 async def test_what_it_prints_is_told_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_instead(monkeypatch, TALKS)
-    monkeypatch.setattr(child, "QUIET_SECONDS", 0.1)
+    monkeypatch.setattr(mcp_answer, "QUIET_SECONDS", 0.1)
     told: list[str] = []
 
     async def tell(line: str) -> None:
         told.append(line)
 
-    ended = await child.run_command(["a b", "--json"], tell, tmp_path)
+    ended = await mcp_answer.run_command(["a b", "--json"], tell, tmp_path)
     assert ended.code == 4
     assert ended.out == f"{tmp_path} ['a b', '--json'] ''\n"
     assert ended.lines == ("one", "two", "half ÿ")
@@ -64,6 +64,6 @@ async def test_where_nobody_waits_it_is_interrupted_and_has_ended(
             assert line == "ready"
             scope.cancel()
 
-        await child.run_command([str(file)], cancel)
+        await mcp_answer.run_command([str(file)], cancel)
     assert scope.cancelled_caught
     assert file.read_text() == "given back"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perftui.report.csv_tables import CsvTable, csv_text
 from perftui.report.encode import encode_object
-from perftui_tui.commands.mcp_server.limits import MOST_BYTES, TooLongError, csv_rows, limited
+from perftui_tui.commands.mcp_answer import MOST_BYTES, TooLongError, csv_rows, limited
 
 
 def test_tables_are_cut_wherever_they_are() -> None:

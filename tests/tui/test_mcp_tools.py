@@ -20,11 +20,11 @@ from mcp_types import CallToolResult, TextContent
 from perftui.report.csv_tables import TABLES
 from perftui_tui.cli import main
 from perftui_tui.commands import mcp as command
+from perftui_tui.commands import mcp_server as served
 from perftui_tui.commands.line import parse
-from perftui_tui.commands.mcp_server import server as served
-from perftui_tui.commands.mcp_server.child import Ended
-from perftui_tui.commands.mcp_server.server import Calls, make_server
-from perftui_tui.commands.mcp_server.tools import READING, RUNNING, markdown, offered
+from perftui_tui.commands.mcp_answer import Ended
+from perftui_tui.commands.mcp_server import Calls, make_server
+from perftui_tui.commands.mcp_tools import READING, RUNNING, markdown, offered
 from tests.docs.documents import ROOT
 from tests.tui.fake_trial import FASTER, FakeTrial
 from tests.tui.in_process import Commands, in_process, printed
@@ -334,7 +334,7 @@ async def test_a_server_that_ends_stops_its_calls(monkeypatch: pytest.MonkeyPatc
         finally:
             stopped.set()
 
-    monkeypatch.setattr("perftui_tui.commands.mcp_server.answer.run_command", endless)
+    monkeypatch.setattr("perftui_tui.commands.mcp_answer.run_command", endless)
     calls = Calls(offered(allow_run=True), ())
 
     async def stop_soon() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui_tui.app import PerftuiApp
-from perftui_tui.commands.dispatch import dispatch
+from perftui_tui.cli import main
 from perftui_tui.keys.keymap import (
     NAMED,
     NO_OVERRIDES,
@@ -164,7 +164,7 @@ async def test_what_is_wrong_is_said_at_the_start(tmp_path: Path) -> None:
 
 def test_the_command_prints_the_table(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own.write_text('[app]\npause = "Z"\n')
-    assert dispatch(["keys"]) == 0
+    assert main(["keys"]) == 0
     out, err = capsys.readouterr()
     assert '"pause" = ["Z"]' in out
     assert str(own) in out
@@ -173,6 +173,6 @@ def test_the_command_prints_the_table(own: Path, capsys: pytest.CaptureFixture[s
 
 def test_the_command_says_what_is_wrong(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own.write_text('[app]\npause = "q"\n')
-    assert dispatch(["keys"]) == 1
+    assert main(["keys"]) == 1
     assert "q would be both app.quit and app.pause" in capsys.readouterr().err
-    assert dispatch(["keys", "more"]) == 2
+    assert main(["keys", "more"]) == 2

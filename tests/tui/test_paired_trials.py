@@ -16,7 +16,7 @@ from perftui.run.control import take_requests
 from perftui.run.layout import RunLayout, trials_of
 from perftui.run.reader import RunReader
 from perftui_tui.app import PerftuiApp
-from perftui_tui.commands.achieved import achieved
+from perftui_tui.commands.farewell import achieved
 from perftui_tui.look.rows import plain
 from perftui_tui.reading.experiment_state import Stage
 from perftui_tui.widgets.row_view import RowView

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from perftui.experiments.removal import GOING, delete_run
 from perftui.run.layout import RUNS_DIRECTORY, trials_of
 from perftui_tui.cli import main
-from perftui_tui.commands.line import UsageError, parse
-from perftui_tui.commands.quantities import bytes_in, seconds_in, share_in
+from perftui_tui.commands.line import UsageError, bytes_in, parse, seconds_in, share_in
 from tests.tui.recorded import ENDED, START, write_run
 
 Capture = pytest.CaptureFixture[str]

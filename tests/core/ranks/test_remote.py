@@ -21,7 +21,6 @@ from perftui.trace import remote as fetching
 from perftui.trace.model import LoadCancelled, TraceError
 from perftui.trace.remote import fetch, is_url, mirror, remote_of, without_secrets
 from perftui_tui.cli import main
-from perftui_tui.commands import progress
 from tests.core.diagnosis.test_straggler_of_traces import computing
 from tests.core.ranks.web import CHANGED, CUT, PASSWORD, REFUSED, served
 from tests.traces.ranks import write_ranks
@@ -184,7 +183,7 @@ def test_what_goes_wrong_with_one_file_is_told_and_is_not_the_end(
 def test_long_work_is_told_on_stderr(
     memory: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "TELL_EVERY_S", 0)
+    monkeypatch.setattr("perftui_tui.commands.output.TELL_EVERY_S", 0)
     assert main(["report", memory, "--brief"]) == 0
     told = capsys.readouterr().err.splitlines()
     assert f"perftui: {memory}: {RANKS} of {RANKS} traces have been found" in told

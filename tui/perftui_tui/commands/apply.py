@@ -1,16 +1,102 @@
-"""`perftui apply FIX [RUN]`: write a fix to the source."""
+"""`perftui apply FIX [RUN]` and `perftui undo [RUN]`: a fix in the source."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from perftui_tui.commands.exit_codes import DONE, ERROR
-from perftui_tui.commands.fix_choice import Choice, choose
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import log, write, write_object
+from perftui_tui.commands.output import DONE, ERROR, log, write, write_object
+from perftui_tui.commands.target import find_target
 
 if TYPE_CHECKING:
+    from perftui.facts.fact import Facts
     from perftui.fixes.model import FixOption
+    from perftui.run.reader import RunSnapshot
+
+
+def undo(line: CommandLine) -> int:
+    """Give the source back what it was before the last fix that was written.
+
+    Raises:
+        UsageError: nothing was written beside that run.
+    """
+    from perftui.fixes.apply import SourceChangedError, last_applied, patch_store, undoing
+    from perftui.fixes.apply import undo as take_back
+    from perftui.report.change import undo_object
+
+    root = find_target(line).path
+    store = patch_store(root)
+    applied = last_applied(store)
+    if applied is None:
+        raise UsageError(f"no fix is on record as written to the source in {store}")
+    is_dry = "dry-run" in line.flags
+    try:
+        patch = undoing(applied, store)
+        if not is_dry:
+            take_back(applied, store)
+    except (SourceChangedError, OSError) as error:
+        log(f"perftui: {error}")
+        return ERROR
+    if not is_dry:
+        log(f"{patch.path} restored to what it was before {applied.title}")
+    if "json" in line.flags:
+        write_object(undo_object(applied, patch, root, "dry run" if is_dry else "taken back"))
+    else:
+        write(f"{patch.diff()}\n")
+    return DONE
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A fix of a run."""
+
+    run: RunSnapshot
+    facts: Facts
+    option: FixOption
+    others: tuple[str, ...] = ()
+    """What else can be tried about the same finding."""
+
+    @property
+    def root(self) -> Path:
+        """The directory of the run."""
+        return self.run.root
+
+
+def choose(line: CommandLine, is_possible: Callable[[FixOption], bool]) -> Choice:
+    """``FIX [RUN]``: the run is the newest where none is named, the fix the first that is possible.
+
+    Raises:
+        UsageError: there is no such run, or no such fix is offered for it.
+    """
+    from perftui.fixes.catalogue import CATALOGUE
+    from perftui.report.next_command import fixes_after
+    from perftui.report.report import make_report
+    from perftui.report.subject import SubjectError, load_subject
+
+    words = line.words
+    name = words[0] if words and words[0] in CATALOGUE else None
+    if len(words) == 2 and name is None:
+        raise UsageError(f"{words[0]!r} is not a fix; there are {', '.join(CATALOGUE)}")
+    target = find_target(replace(line, words=words[1:] if name else words))
+    try:
+        report = make_report(load_subject(target.path, rank=target.rank or 0))
+    except (SubjectError, OSError) as error:
+        raise UsageError(str(error)) from error
+    run = report.subject.run
+    if run is None:
+        raise UsageError(f"{target.path} is a trace: there is no script to change or run again")
+    offered = {option.fix: option for option in report.fixes}
+    if name is None and offered:
+        possible = (fix for fix, option in offered.items() if is_possible(option))
+        name = next(possible, next(iter(offered)))
+    if name is None or name not in offered:
+        there = ", ".join(offered) or "none"
+        asked = f"{name} addresses no finding" if name else "there is no fix for these findings"
+        raise UsageError(f"{asked} of {run.root.name}; offered: {there}")
+    return Choice(run, report.facts, offered[name], fixes_after(name, report))
 
 
 def apply(line: CommandLine) -> int:

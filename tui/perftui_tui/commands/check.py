@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.commands.exit_codes import DONE, ERROR, USAGE
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import log, write, write_object
+from perftui_tui.commands.output import DONE, ERROR, USAGE, log, write, write_object
 from perftui_tui.commands.report import kind
 from perftui_tui.commands.target import Target, find_target
 

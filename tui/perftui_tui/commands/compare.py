@@ -6,9 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.commands.exit_codes import DONE, INCONCLUSIVE, NO_DIFFERENCE, SLOWER
 from perftui_tui.commands.line import BEHIND, CommandLine, UsageError
-from perftui_tui.commands.output import write, write_object
+from perftui_tui.commands.output import (
+    DONE,
+    INCONCLUSIVE,
+    NO_DIFFERENCE,
+    SLOWER,
+    write,
+    write_object,
+)
 from perftui_tui.commands.target import find_target
 
 if TYPE_CHECKING:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import shlex
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, ManifestError, Status, wait_until_over
 from perftui.trace.text import printable
 from perftui_tui.commands.output import log
+
+if TYPE_CHECKING:
+    from perftui_tui.app import PerftuiApp
 
 CRASHED = 70
 """``EX_SOFTWARE`` of sysexits.h: no code that a script is likely to use."""
@@ -112,3 +116,32 @@ def report_crash(error: BaseException, target: Path) -> int:
     else:
         log(f"  again   perftui replay {shlex.quote(str(target))}")
     return CRASHED
+
+
+def achieved(app: PerftuiApp) -> Iterator[tuple[str, str]]:
+    """A word and what it is about, a pair for each."""
+    from perftui_tui.dialogs.experiment import NOT_MEASURED
+
+    trials, written = app.trials, app.source_fixes.written
+    named = {one.option.title for one in written}
+    for proof in trials.proofs.every:
+        # What was written is named below, with the same figures.
+        if proof.title not in named:
+            yield "tried", f"{proof.title}: {proof.headline}"
+    tuned = trials.tuning.state
+    if tuned is not None and tuned.files:
+        gain = f": {tuned.final.verdict.headline}" if tuned.final is not None else ""
+        yield "tuned", f"{', '.join(tuned.files)} written{gain}"
+        yield "undo", _undo(tuned.root, tuned.files)
+    for one in written:
+        yield "wrote", f"{one.applied.path}: {one.option.title}, {one.gain or NOT_MEASURED}"
+    for one in reversed(written):
+        yield "undo", _undo(one.root, [Path(one.applied.path).name])
+
+
+def _undo(root: Path, files: Sequence[str]) -> str:
+    """The command that takes back what was written beside the run at ``root``, with what it does
+    as a comment of the shell."""
+    from perftui.report.next_command import undo_command
+
+    return f"{shlex.join(undo_command(root))}  # restores {', '.join(files)}"

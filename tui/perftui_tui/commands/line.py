@@ -5,18 +5,47 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from perftui_tui.commands import usage
+from perftui_tui.commands import table
 from perftui_tui.commands.output import UsageError as UsageError
-from perftui_tui.commands.quantities import bytes_in, seconds_in, share_in
+from perftui_tui.commands.output import log
 from perftui_tui.commands.table import COMMANDS, COMPLETE, OPTIONS, RUN, Command, owners
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_TIME = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)(?:([KMGT])(?:i?B)?|B)?", re.ASCII | re.IGNORECASE)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%?", re.ASCII)
+
+
+def seconds_in(text: str) -> int | None:
+    """``90s``, ``15m``, ``2h``, ``30d`` or ``2w`` in seconds; None for anything else."""
+    found = _TIME.fullmatch(text)
+    return int(found[1]) * _SECONDS[found[2]] if found else None
+
+
+def bytes_in(text: str) -> int | None:
+    """``500M``, ``5G``, ``1.5GiB`` or a number of bytes, in bytes; the units are powers of 1024, as
+    those of ``du``. None for anything else."""
+    found = _SIZE.fullmatch(text)
+    if not found:
+        return None
+    return round(float(found[1]) * _UNITS[(found[2] or "").upper()])
+
+
+def share_in(text: str) -> float | None:
+    """``5%`` or ``5`` as 0.05; None for anything else."""
+    found = _PERCENT.fullmatch(text)
+    return float(found[1]) / 100 if found else None
+
 
 DIAGNOSE = "diagnose"
 """Before a script, module or command: it is run for its report alone."""
@@ -111,6 +140,33 @@ def parse(arguments: list[str]) -> CommandLine:
         raise _said(error) from error
     _check(line)
     return line
+
+
+FILES = {
+    "attach": "show",
+    "replay": "show",
+    "demo": "run",
+    "diagnose": "run",
+    "undo": "apply",
+    **dict.fromkeys(("try", "tune", "isolate"), "experiments"),
+    **dict.fromkeys(("doctor", "probe"), "machine"),
+    **dict.fromkeys(("explain", "schema", "skill", "keys"), "reference"),
+}
+"""Which file of this folder a command is in, where that has another name."""
+
+
+def carry_out(line: CommandLine) -> int:
+    """Do what was asked for; returns the exit code."""
+    if line.note:
+        log(f"perftui: {line.note}")
+    if line.action == "printed":
+        return 0
+    # Each command is a function of its name, which imports what is heavy itself.
+    name = line.action if line.action in COMMANDS else "run"
+    name = DIAGNOSE if line.reports else name
+    module = import_module(f"perftui_tui.commands.{FILES.get(name, name)}")
+    # A word of Python cannot be the name of a function.
+    return int(getattr(module, "try_fix" if name == "try" else name)(line))
 
 
 class _Value(click.ParamType[str]):
@@ -209,7 +265,7 @@ class _Leaf(click.Command):
 
     def get_help(self, ctx: click.Context) -> str:  # noqa: ARG002 - as the parser calls it
         """The command's own help."""
-        return usage.of_command(self.own)
+        return table.of_command(self.own)
 
 
 class _Launcher(click.Group):
@@ -286,7 +342,7 @@ class _Launcher(click.Group):
 
     def get_help(self, ctx: click.Context) -> str:  # noqa: ARG002 - as the parser calls it
         """All commands, or those of ``diagnose``."""
-        return usage.overview() if self.own is RUN else usage.of_command(self.own)
+        return table.overview() if self.own is RUN else table.of_command(self.own)
 
 
 def _version(context: click.Context, _: click.Parameter, value: bool) -> None:

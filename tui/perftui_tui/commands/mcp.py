@@ -29,7 +29,7 @@ def mcp(line: CommandLine) -> int:
         raise UsageError(FOR_A_CLIENT)
     import anyio
 
-    from perftui_tui.commands.mcp_server.server import serve
+    from perftui_tui.commands.mcp_server import serve
 
     common = [f"--runs={line.values['runs']}"] if "runs" in line.values else []
     anyio.run(partial(serve, allow_run="allow-run" in line.flags, common=common))

@@ -1,11 +1,16 @@
-"""Writes to the terminal that a command was typed in, outside the app."""
+"""What commands write to the terminal they were typed in, and the exit codes they end with."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perftui.experiments.verdict import Outcome
+    from perftui.trace.nsys.report import Exporting
 
 
 class UsageError(Exception):
@@ -76,3 +81,63 @@ def _leave_stdout() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
+
+
+TELL_EVERY_S = 10.0
+
+
+def export_progress(name: str) -> Callable[[Exporting], None]:
+    """Logs how far ``nsys`` has come: that can take minutes."""
+    from perftui_tui.look.format import exported
+
+    due = 0.0
+
+    def log_progress(now: Exporting) -> None:
+        nonlocal due
+        if now.seconds >= due:
+            due = now.seconds + TELL_EVERY_S
+            log(exported(name, now.seconds, now.written))
+
+    return log_progress
+
+
+def rank_progress() -> Callable[[int, int], None]:
+    """Logs how many ranks have been read: of hundreds that takes minutes."""
+    return _now_and_then(lambda done, count: f"{done} of {count} ranks have been read")
+
+
+def list_progress(shown: str) -> Callable[[int, int], None]:
+    """Logs of how many traces of the remote directory ``shown`` the ends have been read."""
+    return _now_and_then(lambda done, count: f"{shown}: {done} of {count} traces have been found")
+
+
+def copy_progress(shown: str) -> Callable[[int, int], None]:
+    """Logs how much of the remote file ``shown`` has been read."""
+    from perftui.format import size
+
+    return _now_and_then(lambda done, count: f"{shown}: {size(done)} of {size(count)} copied")
+
+
+def _now_and_then(sentence: Callable[[int, int], str]) -> Callable[[int, int], None]:
+    due = time.monotonic() + TELL_EVERY_S
+
+    def log_progress(done: int, count: int) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + TELL_EVERY_S
+            log(f"perftui: {sentence(done, count)}")
+
+    return log_progress
+
+
+DONE, ERROR, USAGE, SLOWER, NO_DIFFERENCE, INCONCLUSIVE, NO_EFFECT = range(7)
+
+
+def code_of(outcome: Outcome) -> int:
+    """The exit code that tells a script how a trial ended."""
+    return {
+        "faster": DONE,
+        "slower": SLOWER,
+        "no difference": NO_DIFFERENCE,
+        "no effect": NO_EFFECT,
+    }.get(outcome.value, INCONCLUSIVE)

@@ -1,22 +1,91 @@
-"""`perftui SCRIPT`: start the training under a recorder and watch it."""
+"""`perftui SCRIPT`, `demo` and `diagnose`: a training under a recorder, watched or reported."""
 
 from __future__ import annotations
 
 import difflib
+import os
 import shutil
-from dataclasses import replace
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from perftui_tui.commands.interpreter import training_interpreter
-from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import log
+from perftui_tui.commands.line import AGAIN, CommandLine, UsageError
+from perftui_tui.commands.output import DONE, log
+from perftui_tui.commands.report import print_report
 from perftui_tui.commands.table import COMMANDS
+from perftui_tui.commands.target import Target, find_target
 from perftui_tui.commands.terminal import why_headless
 
 if TYPE_CHECKING:
     from perftui.recorder.launch import Launch
     from perftui.wire.spool import AgentOptions
+
+ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
+
+_PACKAGES = (
+    "lib/python3*/site-packages",
+    "lib/python3*/dist-packages",
+    "local/lib/python3*/dist-packages",
+)
+"""Where packages are below an interpreter's prefix; the last two are Debian's, of ``/usr``."""
+
+
+def interpreter(line: CommandLine) -> str:
+    """``--python``; else the first that has torch of the active environment's, our own, and the
+    ``python3`` and ``python`` that a shell would run; else our own.
+
+    An active environment may be one without torch while perftui's own has it.
+
+    Raises:
+        UsageError: there is no interpreter of that name.
+    """
+    chosen = line.values.get("python")
+    if chosen is None:
+        return next((str(one) for one in _candidates() if _has_torch(one)), sys.executable)
+    found = shutil.which(chosen)
+    if found is None:
+        raise UsageError(f"--python {chosen}: there is no such interpreter")
+    return found
+
+
+def training_interpreter(line: CommandLine) -> str:
+    """The same; says where it is our own because none has torch.
+
+    Raises:
+        UsageError: there is no interpreter of that name.
+    """
+    python = interpreter(line)
+    if "python" not in line.values and not _has_torch(Path(python)):
+        log(
+            f"perftui: no Python with PyTorch was found, so running with {python}; "
+            "--python PATH names another"
+        )
+    return python
+
+
+def _candidates() -> Iterator[Path]:
+    for variable in ENVIRONMENTS:
+        if prefix := os.environ.get(variable):
+            yield Path(prefix) / "bin" / "python"
+    yield Path(sys.executable)
+    for name in ("python3", "python"):
+        if found := shutil.which(name):
+            yield Path(found)
+
+
+def _has_torch(python: Path) -> bool:
+    """Whether torch is installed for ``python``; nothing is imported to find out."""
+    if str(python) == sys.executable:
+        return find_spec("torch") is not None
+    prefix = python.parent.parent
+    return python.is_file() and any(
+        any(prefix.glob(f"{packages}/torch/__init__.py")) for packages in _PACKAGES
+    )
+
 
 OF_TORCH = ("shapes", "stacks", "memory", "syncs")
 """What torch's own profiler records besides operators."""
@@ -176,3 +245,92 @@ def _executable(word: str) -> str:
     if found is None:
         raise UsageError(f"command not found: {word}")
     return found
+
+
+def demo(line: CommandLine) -> int:
+    """Copy the bundled script where it can be edited, and run it.
+
+    The copy is what a fix is written to: an installed package must never change.
+
+    Raises:
+        UsageError: the copy cannot be made.
+    """
+    from dataclasses import replace
+
+    from perftui_tui import demo as bundled
+
+    source = Path(bundled.__file__).with_name("train.py")
+    try:
+        script = Path(tempfile.mkdtemp(prefix="perftui-demo-")) / "train.py"
+        shutil.copyfile(source, script)
+    except OSError as error:
+        raise UsageError(f"the demo cannot be copied: {error}") from error
+    return run_launch(line, launch_of(replace(line, action="script", words=(str(script),))))
+
+
+def diagnose(line: CommandLine) -> int:
+    """Run what ``line`` names to its end, then print what was found.
+
+    The script prints into the run's own log. Interrupted, the training is asked to stop, and what
+    was recorded so far is reported. Of a recorded run the training is run again, as it was but for
+    its source and the options given.
+
+    Raises:
+        UsageError: it cannot be started.
+    """
+    from perftui.recorder.launch import start
+    from perftui.run.control import STOP, request
+    from perftui.run.layout import RunLayout
+    from perftui.run.manifest import StopReason, wait_until_over
+
+    launch = launch_again(line) if line.action == AGAIN else launch_of(line)
+    try:
+        root = start(launch)
+    except OSError as error:
+        raise UsageError(
+            f"the run cannot be recorded in {launch.runs}: {error.strerror or error}"
+        ) from error
+    try:
+        log(f"recording {root}")
+        manifest = wait_until_over(root, float("inf"))
+    except KeyboardInterrupt:
+        request(RunLayout(root), STOP, reason=StopReason.USER)
+        manifest = wait_until_over(root, float("inf"))
+    print_report(Target(root), replace(line, action="report"))
+    return manifest.exit_code or DONE
+
+
+def launch_again(line: CommandLine) -> Launch:
+    """The launch that repeats the run that ``line`` names, with the options that are given now.
+
+    Raises:
+        UsageError: there is no such run, or an option cannot be changed.
+    """
+    from perftui.experiments.rerun import repeat_launch
+    from perftui.run.manifest import ManifestError
+    from perftui.run.origin import ForeignRunError
+    from perftui.run.reader import RunReader
+
+    if "python" in line.values:
+        raise UsageError("a run is repeated with its own interpreter: drop --python")
+    place = find_target(line)
+    try:
+        launch = repeat_launch(RunReader(place.path).poll())
+    except ForeignRunError as error:
+        raise UsageError(str(error)) from error
+    except (ManifestError, OSError) as error:
+        raise UsageError(f"{place.path} contains no run to repeat: {error}") from error
+    given, usual = options_of_line(line), type(launch.options)()
+    changed = {
+        name: value
+        for name in (field.name for field in fields(given))
+        if (value := getattr(given, name)) != getattr(usual, name)
+    }
+    runs = line.values.get("runs")
+    rate = line.number("stack-rate")
+    return replace(
+        launch,
+        options=replace(launch.options, **changed),
+        runs=Path(runs).absolute() if runs else launch.runs,
+        stack_samples_per_second=launch.stack_samples_per_second if rate is None else rate,
+    )

@@ -1,17 +1,27 @@
-"""Runs the app on something that can be read, and prints the outcome."""
+"""`perftui attach` and `perftui replay`: a run or a trace in the app."""
 
 from __future__ import annotations
 
 import gc
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import log
-from perftui_tui.commands.terminal import draws_ascii, leave_splash, splash, theme_name
+from perftui_tui.commands.report import kind, print_report, read_metrics
+from perftui_tui.commands.target import Target, find_target, run_by_id, runs_directory
+from perftui_tui.commands.terminal import (
+    draws_ascii,
+    leave_splash,
+    splash,
+    theme_name,
+    why_headless,
+)
 
 if TYPE_CHECKING:
+    from perftui.run.manifest import Manifest
     from perftui.trace.ncu import KernelMetrics
     from perftui.trace.rank_files import RankFile
     from perftui_tui.app import PerftuiApp
@@ -61,8 +71,7 @@ def show(
         return report_crash(error, target)
     finally:
         gc.enable()
-    from perftui_tui.commands.achieved import achieved
-    from perftui_tui.commands.farewell import farewell, report_crash
+    from perftui_tui.commands.farewell import achieved, farewell, report_crash
 
     if app.crash is not None:
         return report_crash(app.crash, app.target)
@@ -97,3 +106,133 @@ def _make_app(target: Path, line: CommandLine, *, is_replay: bool) -> PerftuiApp
         # Textual takes the variable out of the environment; a training started again needs it.
         os.environ["NO_COLOR"] = no_color
     return app
+
+
+def attach(line: CommandLine) -> int:
+    """Open a live run in the app; leaving never ends the training. Returns 0 when the user left.
+
+    Raises:
+        UsageError: no such run lives, or there is no terminal to show it in.
+    """
+    root = _live_run(line)
+    reason = why_headless(line)
+    if reason is not None:
+        why = reason or "--headless does not go with attach, which opens the app"
+        raise UsageError(f"{why}; perftui report {shlex.quote(str(root))} prints its state")
+    return show(root, line, is_replay=True, attached=True, notes=_elsewhere(root))
+
+
+def _live_run(line: CommandLine) -> Path:
+    """The directory of the run that is meant, which lives."""
+    from perftui.run.history import list_runs
+    from perftui.run.layout import RUNS_DIRECTORY, is_run_directory
+
+    runs = runs_directory(line)
+    if line.words:
+        path = Path(line.words[0])
+        if is_run_directory(path) or not path.is_dir():
+            root = path.absolute() if is_run_directory(path) else run_by_id(str(path), runs)
+            return _checked(root)
+        inside = (path / RUNS_DIRECTORY).absolute()
+        runs = inside if inside.is_dir() else path.absolute()
+    readable = [(one.root, one.manifest) for one in list_runs(runs) if one.manifest is not None]
+    living = [root for root, manifest in readable if not manifest.status.is_over]
+    if living:
+        return living[0]
+    if not readable:
+        raise UsageError(f"no recorded run in {runs}; name a run or its directory")
+    root, manifest = readable[0]
+    raise UsageError(f"no training is running in {runs}; the newest, {_over(root, manifest)}")
+
+
+def _elsewhere(root: Path) -> tuple[str, ...]:
+    """Where the run is recorded, if that is another host, and whether it still is."""
+    from perftui.run.history import entry_of, recorded_where
+
+    where = recorded_where(entry_of(root))
+    return (where,) if where else ()
+
+
+def _checked(root: Path) -> Path:
+    from perftui.run.manifest import ManifestError, run_state
+
+    try:
+        manifest = run_state(root)
+    except ManifestError as error:
+        raise UsageError(f"the run is damaged: {error}") from error
+    if manifest.status.is_over:
+        raise UsageError(_over(root, manifest))
+    return root
+
+
+def _over(root: Path, manifest: Manifest) -> str:
+    """The message that a run is over, how it ended, and what opens it."""
+    from perftui.run.manifest import Status
+
+    if manifest.status is Status.LOST:
+        how = "has ended: its recorder died"
+    elif manifest.exit_code is None:
+        how = "never started"
+    else:
+        how = f"ended with exit code {manifest.exit_code}"
+    return f"{root.name}, {how}; perftui replay {shlex.quote(str(root))} opens it"
+
+
+def replay(line: CommandLine) -> int:
+    """Open it in the app; without a terminal, print the report instead.
+
+    Raises:
+        UsageError: it is neither a run nor a trace that can be opened.
+    """
+    target = find_target(line)
+    check(target.path)
+    reason = why_no_screen(target, line)
+    if reason is not None:
+        if reason:
+            log(f"perftui: {reason}, so printing the report instead")
+        return print_report(target, line)
+    metrics = read_metrics(target, line)
+    return show(
+        target.path, line, is_replay=True, notes=target.notes, ranks=target.ranks, metrics=metrics
+    )
+
+
+def why_no_screen(target: Target, line: CommandLine) -> str | None:
+    """Why the app cannot or shall not show it; None where it can."""
+    from perftui.report.kind import Kind
+
+    reason = why_headless(line)
+    if reason is not None:
+        return reason
+    special = kind(target)
+    if special is Kind.MEMORY_SNAPSHOT and "ncu" not in line.values:
+        return None
+    if special is not None:
+        return f"there is no screen for a {special.value}"
+    return None
+
+
+def check(target: Path) -> None:
+    """Refuse, before the screen is taken, what cannot be opened at all.
+
+    Raises:
+        UsageError: the run's manifest is damaged, or the file cannot be read or is empty.
+    """
+    from perftui.run.layout import RunLayout
+    from perftui.run.manifest import ManifestError, read_manifest
+
+    if target.is_dir():
+        try:
+            read_manifest(RunLayout(target).manifest)
+        except ManifestError as error:
+            raise UsageError(f"the run is damaged: {error}") from error
+        return
+    if target.suffix == ".py":
+        raise UsageError(f"{target.name} is a script: run it with perftui {target.name}")
+    try:
+        with target.open("rb") as file:
+            start = file.read(1)
+    except OSError as error:
+        raise UsageError(f"{target} cannot be read: {error.strerror}") from error
+    if not start:
+        raise UsageError(f"{target} is empty; record the trace again")

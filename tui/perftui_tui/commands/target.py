@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from perftui.trace.remote import is_url, without_secrets
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.progress import copy_progress, list_progress
+from perftui_tui.commands.output import copy_progress, list_progress
 
 if TYPE_CHECKING:
     from perftui.trace.rank_files import RankFile

@@ -1,14 +1,74 @@
-"""What `perftui doctor` says of the terminal."""
+"""`perftui doctor` and `perftui probe`: what keeps profiling from working here, and peak rates."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from perftui.doctor.row import Row, ok, unknown, warn
-from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.output import DONE, ERROR, log, write, write_object
+from perftui_tui.commands.run import interpreter
 from perftui_tui.commands.terminal import draws_ascii, has_sixteen_colours
+
+
+def doctor(line: CommandLine) -> int:
+    """Look at the machine and the interpreter, and print a row for each topic, worst first; 1
+    where one fails.
+
+    Raises:
+        UsageError: the interpreter is not there.
+    """
+    from perftui.doctor.examine import examine
+    from perftui.doctor.row import State
+    from perftui.report.doctor import as_object, text
+    from perftui.run.layout import RUNS_DIRECTORY
+
+    python = interpreter(line)
+    runs = Path(line.values.get("runs", RUNS_DIRECTORY)).absolute()
+    rows = examine(python, runs, terminal_rows(line, os.environ))
+    if "json" in line.flags:
+        write_object(as_object(rows, python))
+    else:
+        write(text(rows))
+    return ERROR if any(row.state is State.FAILS for row in rows) else DONE
+
+
+def probe(line: CommandLine) -> int:
+    """Measure the ceilings of the machine, keep and print them; 1 where torch cannot be used.
+
+    Raises:
+        UsageError: the interpreter or the path is not there.
+    """
+    from perftui.probe import probe as probing
+    from perftui.probe.ceilings import keep
+    from perftui.probe.probe import WorkerError
+    from perftui.report.probe import as_object, text
+
+    path = Path(line.values.get("path", "")).absolute()
+    if not path.exists():
+        raise UsageError(f"--path {path}: no such file or directory")
+    python = interpreter(line)
+    log(f"measuring for about {probing.SECONDS:.0f} s; Ctrl+C stops")
+    try:
+        found = probing.probe(python, path, tell=lambda name: log(f"  {name}"))
+    except WorkerError as error:
+        log(f"perftui: {error}")
+        return ERROR
+    try:
+        kept = keep(found)
+    except OSError as error:
+        log(f"perftui: the measurements cannot be saved: {error}")
+        kept = None
+    if "json" in line.flags:
+        write_object(as_object(found, kept))
+    else:
+        write(text(found, kept))
+    return DONE
+
 
 SMALLEST = 80, 24
 """Columns and lines that every screen fits into."""

@@ -25,8 +25,8 @@ from mcp_types import Tool as ListedTool
 
 from perftui import __version__
 from perftui.report.encode import encode_object
-from perftui_tui.commands.mcp_server.answer import ToolError, answer
-from perftui_tui.commands.mcp_server.tools import RUNNING, Tool, offered
+from perftui_tui.commands.mcp_answer import ToolError, answer
+from perftui_tui.commands.mcp_tools import RUNNING, Tool, offered
 
 INSTRUCTIONS = """\
 Find out why a PyTorch training is slow, and fix it. report names what costs most; the answers' next

@@ -1,9 +1,47 @@
-"""`perftui skill`: what a coding agent needs to know, as a SKILL.md."""
+"""`perftui explain`, `schema`, `skill` and `keys`: what can be looked up."""
 
 from __future__ import annotations
 
-from perftui_tui.commands.line import CommandLine
-from perftui_tui.commands.output import write
+from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.output import log, write
+
+
+def explain(line: CommandLine) -> int:
+    """Print the findings and fixes that are named, or all findings in a list; JSON holds both.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    from perftui.report import explain as explaining
+
+    unknown = [word for word in line.words if word not in explaining.names()]
+    if unknown:
+        known = ", ".join(explaining.names())
+        raise UsageError(f"{unknown[0]!r} is neither a finding nor a fix; there are {known}")
+    if "json" in line.flags:
+        write(explaining.as_json(*line.words), as_json=True)
+    elif line.words:
+        write("\n\n".join(map(explaining.explain, line.words)) + "\n")
+    else:
+        write(f"{explaining.overview()}\n")
+    return 0
+
+
+def schema(line: CommandLine) -> int:
+    """Print the schema of one output, or one that fits them all.
+
+    Raises:
+        UsageError: there is no output of that name.
+    """
+    from perftui.report.encode import encode_object
+    from perftui.report.schema import OUTPUTS, all_schemas, schema_of
+
+    name = line.words[0] if line.words else None
+    if name is not None and name not in OUTPUTS:
+        raise UsageError(f"{name!r} prints no JSON; there are {', '.join(OUTPUTS)}")
+    write(encode_object(schema_of(name) if name else all_schemas()), as_json=True)
+    return 0
+
 
 DESCRIPTION = (
     "Find out why a PyTorch training is slow, measure a fix with pairs of runs, write it to the "
@@ -76,3 +114,15 @@ def skill(line: CommandLine) -> int:  # noqa: ARG001 - every command takes the l
     """Print it."""
     write(SKILL)
     return 0
+
+
+def keys(line: CommandLine) -> int:  # noqa: ARG001 - every command takes the line
+    """Print the table with a person's own keys; 1 where their file has something wrong."""
+    from perftui_tui.keys.keymap import file_text, key_file, read_overrides
+
+    path = key_file()
+    overrides = read_overrides(path)
+    print(file_text(overrides, path))
+    for complaint in overrides.complaints:
+        log(f"perftui: {complaint}")
+    return 1 if overrides.complaints else 0

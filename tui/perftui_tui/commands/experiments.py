@@ -1,0 +1,228 @@
+"""`perftui try`, `tune` and `isolate`: what is measured by many runs of a training."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perftui_tui.commands.apply import Choice, choose
+from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.output import ERROR, NO_DIFFERENCE, code_of, log, write, write_object
+from perftui_tui.commands.target import find_target
+
+if TYPE_CHECKING:
+    from perftui.experiments.journal import Journal
+    from perftui.experiments.trial_runs import Progress
+    from perftui.experiments.tune import Keeping, Trying, Tuned
+    from perftui.fixes.model import FixOption
+
+
+def try_fix(line: CommandLine) -> int:
+    """Run the training again and again until it is known what the fix gains.
+
+    Raises:
+        UsageError: the fix cannot be tried, or the training is too short.
+    """
+    from perftui.experiments.trial_runs import TrialError
+
+    choice = choose(line, lambda option: option.is_triable)
+    if not choice.option.is_triable:
+        raise UsageError(f"{choice.option.fix} cannot be tried: {choice.option.why_not_tried}")
+    steps = line.number("max-steps") or _steps_of_choice(choice)
+    log(f"{choice.option.title}: {_how(choice, steps)}")
+    try:
+        progress = _run_pairs(choice, steps)
+    except TrialError as error:
+        log(f"perftui: {error}")
+        return ERROR
+    _print(replace(choice, option=progress.option or choice.option), progress, line)
+    return code_of(progress.verdict.outcome)
+
+
+def _steps_of_choice(choice: Choice) -> int:
+    from perftui.experiments.trial_runs import steps_of_each
+    from perftui.facts.fact import UnknownError
+
+    try:
+        return steps_of_each(choice.facts)
+    except UnknownError as error:
+        raise UsageError(f"the run cannot be tried again: {error}") from error
+
+
+def _how(choice: Choice, steps: int) -> str:
+    """What is run, and how long that takes at least, as far as the recorded run tells."""
+    from perftui import format as fmt
+    from perftui.experiments.trial import block_plan
+    from perftui.experiments.trial_runs import run_seconds, runs_of
+    from perftui.experiments.verdict import LOOKS
+
+    blocks = block_plan(choice.facts, choice.option, steps)
+    how = f"pairs of runs of {steps} steps, with it and without"
+    if blocks:
+        how = f"runs of {steps} steps that switch it on and off every {blocks.steps}"
+    seconds = run_seconds(choice.facts, steps)
+    if seconds is None:
+        return how
+    fewest = runs_of(LOOKS[0][0], blocks.pairs if blocks else None)
+    return f"{how}; at least about {fmt.rough_time(fewest * seconds)}"
+
+
+def _run_pairs(choice: Choice, steps: int) -> Progress:
+    from perftui.experiments.trial import trial
+    from perftui.run.layout import trials_of
+
+    directory = trials_of(choice.root)
+    made = trial(choice.run, choice.option, directory, steps, threading.Event())
+    progress = None
+    for progress in made:
+        log(_line(progress))
+        _keep(progress.option or choice.option, progress, directory)
+    if progress is None:
+        raise UsageError("no pair of runs finished")
+    return progress
+
+
+def _keep(option: FixOption, progress: Progress, directory: Path) -> None:
+    """Write what is proven so far, for the app to show with the fix."""
+    from perftui.experiments.journal import keep_proof
+
+    try:
+        keep_proof(option, progress, directory, time.time_ns())
+    except OSError as error:
+        log(f"perftui: the result cannot be saved in {directory}: {error.strerror or error}")
+
+
+def _line(progress: Progress) -> str:
+    from perftui import format as fmt
+
+    if not progress.pairs:
+        from perftui.report.trial import worker_line
+
+        return worker_line(progress)
+    pair = progress.pairs[-1]
+    before, after = (fmt.duration(one.step_ns) for one in (pair.before, pair.after))
+    return f"pair {len(progress.pairs)}: {before} -> {after} a step, {pair.ratio:.2f}x"
+
+
+def _print(choice: Choice, progress: Progress, line: CommandLine) -> None:
+    from perftui.report.trial import as_object, brief_object, brief_text, text
+
+    brief, of = "brief" in line.flags, (choice.option, choice.run, progress, choice.others)
+    if "json" in line.flags:
+        write_object(brief_object(*of) if brief else as_object(*of), brief=brief)
+    else:
+        write(brief_text(*of) if brief else text(*of))
+
+
+def tune(line: CommandLine) -> int:
+    """Tune the training of a run; a tuning that was interrupted goes on.
+
+    Raises:
+        UsageError: there is no such run, or it is too short.
+    """
+    from perftui.experiments.trial_runs import TrialError
+    from perftui.report.tuning import as_object, text
+
+    root = find_target(line).path.resolve()
+    steps = line.number("max-steps") or _steps_of_run(root)
+    log(
+        f"each fix is tried with pairs of runs of {steps} steps; Ctrl+C stops, the same command "
+        "continues"
+    )
+    try:
+        tuned = _run_tuning(root, steps, time.monotonic() + line.seconds("budget"))
+    except TrialError as error:
+        log(f"perftui: {error}")
+        return ERROR
+    if "json" in line.flags:
+        from perftui.report.encode import encode_object
+
+        write(encode_object(as_object(tuned, root)), as_json=True)
+    else:
+        write(text(tuned, root), as_json=False)
+    return code_of(tuned.final.verdict.outcome) if tuned.final else NO_DIFFERENCE
+
+
+def _steps_of_run(root: Path) -> int:
+    from perftui.experiments.trial_runs import steps_of_each
+    from perftui.facts.fact import Facts, UnknownError
+    from perftui.run.manifest import ManifestError
+    from perftui.run.reader import RunReader
+
+    try:
+        return steps_of_each(Facts(RunReader(root).poll(), None))
+    except (UnknownError, ManifestError) as error:
+        raise UsageError(f"{root} cannot be tuned: {error}") from error
+
+
+def _run_tuning(root: Path, steps: int, deadline: float) -> Tuned:
+    from perftui.experiments.tune import Tuned, tune
+    from perftui.report.tuning import offers
+    from perftui.run.layout import trials_of
+
+    known = 0
+    for event in tune(root, trials_of(root), steps, offers, threading.Event(), deadline):
+        if isinstance(event, Tuned):
+            return event
+        known = _log(event, known)
+    raise UsageError("the tuning did not finish")
+
+
+def _log(event: Trying | Keeping | Journal, known: int) -> int:
+    """Log what is new, of a journal the attempts after the ``known`` first; returns how many there
+    are."""
+    from perftui.experiments.journal import Journal, Kept
+    from perftui.experiments.tune import Keeping
+    from perftui.report.trial import worker_line
+
+    if isinstance(event, Journal):
+        for one in event.attempts[known:]:
+            log(f"{one.title}: {one.headline}{'' if one.kept is Kept.NO else ', kept'}")
+        return len(event.attempts)
+    title = event.option.title
+    if isinstance(event, Keeping):
+        how = f"written to {event.path}" if event.path else "kept, but cannot be written"
+        log(f"{title}: {how}; recording the training with it")
+    elif event.progress.workers and not event.progress.pairs:
+        log(f"{title}: {worker_line(event.progress)}")
+    elif event.progress.pairs:
+        count, headline = len(event.progress.pairs), event.progress.verdict.while_running
+        log(f"{title}, pair {count}: {event.progress.pairs[-1].ratio:.2f}x, {headline}")
+    return known
+
+
+def isolate(line: CommandLine) -> int:
+    """Run the training with one side left out after the other, and say what each could gain.
+
+    Raises:
+        UsageError: there is no such run, or it is too short.
+    """
+    from perftui.experiments.isolate import Isolation
+    from perftui.experiments.isolate import isolate as run_each
+    from perftui.experiments.trial_runs import TrialError, run_at
+    from perftui.facts.fact import UnknownError
+    from perftui.report.isolation import as_object, text
+    from perftui.run.layout import trials_of
+    from perftui.run.manifest import ManifestError
+
+    root = find_target(line).path.resolve()
+    found = Isolation()
+    try:
+        run = run_at(root)
+        log("three runs for each part left out; Ctrl+C stops")
+        steps = line.number("max-steps")
+        for found in run_each(run, trials_of(root), threading.Event(), steps):
+            log(f"run {found.runs}: {found.newest}")
+    except (UnknownError, ManifestError) as error:
+        raise UsageError(f"{root} cannot be run again: {error}") from error
+    except TrialError as error:
+        log(f"perftui: {error}")
+        return ERROR
+    if "json" in line.flags:
+        write_object(as_object(found, run), brief=False)
+    else:
+        write(text(found))
+    return 0

@@ -1,0 +1,280 @@
+"""A command of ours in a process of its own, which is interrupted where nobody waits any more."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import ByteReceiveStream, Process
+
+from perftui.recorder.environment import our_module
+from perftui.report.encode import SCHEMA, encode_object
+from perftui.trace.text import printable
+from perftui_tui.commands.mcp_tools import (
+    ROWS,
+    ArgumentError,
+    TableOutput,
+    Tool,
+    command_line,
+    whole_number,
+)
+
+Told = Callable[[str], Awaitable[None]]
+"""Is called with each line that the command prints on stderr, and with the last one again while
+none comes."""
+
+QUIET_SECONDS = 10.0
+"""A client that hears nothing for longer may give up: many do after a minute."""
+MOST_LINES = 50
+"""Lines of stderr that are kept: the last say why a command failed."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has come to its end."""
+
+    code: int
+    out: str
+    lines: tuple[str, ...] = ()
+    """The last lines of stderr."""
+
+
+async def run_command(words: Sequence[str], told: Told, directory: Path | None = None) -> Ended:
+    """Run ``perftui`` with these words, in ``directory`` or where the server runs.
+
+    It has no stdin, and a session of its own: signals meant for the server do not reach it. Where
+    the call is cancelled it is interrupted as by Ctrl+C, and has ended when this returns.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    command = [*our_module("perftui_tui"), *words]
+    # A file takes whatever is printed, also while nobody reads.
+    with tempfile.TemporaryFile() as out:
+        process = await anyio.open_process(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            cwd=directory,
+            start_new_session=True,
+        )
+        async with process:
+            try:
+                lines = await _read(_stderr(process), told)
+                code = await process.wait()
+            finally:
+                await _interrupt(process)
+        out.seek(0)
+        return Ended(code, out.read().decode("utf-8", "replace"), lines)
+
+
+async def _read(stream: ByteReceiveStream, told: Told) -> tuple[str, ...]:
+    lines, rest = deque[str](maxlen=MOST_LINES), b""
+    while True:
+        chunk = b""
+        with anyio.move_on_after(QUIET_SECONDS):
+            try:
+                chunk = await stream.receive()
+            except anyio.EndOfStream:
+                break
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            lines.append(line.decode("utf-8", "replace"))
+            await told(lines[-1])
+        if not chunk:
+            await told(lines[-1] if lines else "")
+    return (*lines, rest.decode("utf-8", "replace")) if rest else tuple(lines)
+
+
+async def _interrupt(process: Process) -> None:
+    """End ``process`` where it has not, and wait until it has: it stops a training, and gives back
+    the files that a trial wrote to."""
+    if process.returncode is not None:
+        return
+    with anyio.CancelScope(shield=True):
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGINT)
+        async for _ in _stderr(process):
+            """What it still prints would otherwise hold it up."""
+        await process.wait()
+
+
+def _stderr(process: Process) -> ByteReceiveStream:
+    if process.stderr is None:
+        raise ValueError("the process was started without a pipe for stderr")
+    return process.stderr
+
+
+MOST_BYTES = 40_000
+"""Of an answer as JSON: some 12,000 tokens. Clients refuse answers of about twice that."""
+
+
+class TooLongError(ValueError):
+    """Even a little of it is too long; the message says how long."""
+
+
+def limited(plain: dict[str, Any], rows: int) -> dict[str, Any]:
+    """``plain`` with at most so many items in each table, fewer where all would be too long.
+
+    ``left_out`` then holds by name of the table how many items it lacks. Lists of words, such as
+    commands and notes, and pairs stay whole.
+
+    Raises:
+        TooLongError: it is too long with one item in each table.
+    """
+    while True:
+        left_out: dict[str, int] = {}
+        shown = {name: _cut(value, rows, name, left_out) for name, value in plain.items()}
+        found = {**shown, "left_out": left_out} if left_out else shown
+        size = len(encode_object(found, on_one_line=True).encode())
+        if size <= MOST_BYTES:
+            return found
+        if rows == 1:
+            raise TooLongError(f"{size:,} bytes with one row in each table, over {MOST_BYTES:,}")
+        rows //= 2
+
+
+def _cut(value: Any, rows: int, name: str, left_out: dict[str, int]) -> Any:
+    if isinstance(value, dict):
+        if _are_columns(value, rows):
+            left_out[name] = len(next(iter(value.values()))) - rows
+            return {key: column[:rows] for key, column in value.items()}
+        return {key: _cut(item, rows, f"{name}.{key}", left_out) for key, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    kept = value if _is_whole(value) else value[:rows]
+    if len(kept) < len(value):
+        left_out[name] = len(value) - len(kept)
+    return [_cut(item, rows, f"{name}[{at}]", left_out) for at, item in enumerate(kept)]
+
+
+def _are_columns(value: dict[str, Any], rows: int) -> bool:
+    """Whether it is a table of more than so many rows that is kept by column."""
+    lengths = {len(item) if isinstance(item, list) else 0 for item in value.values()}
+    return len(value) > 1 and len(lengths) == 1 and lengths.pop() > max(rows, 2)
+
+
+def _is_whole(items: list[Any]) -> bool:
+    is_pair = len(items) == 2 and not isinstance(items[0], dict)
+    return is_pair or all(isinstance(item, str) for item in items)
+
+
+def csv_rows(text: str, skip: int, rows: int) -> tuple[str, int]:
+    """The heading and ``rows`` of the rows after the first ``skip``, and how many there are.
+
+    Fewer where those would be too long, at least one.
+    """
+    heading, *lines = _records(text)
+    kept: list[str] = []
+    left = MOST_BYTES - len(heading.encode())
+    for line in lines[skip : skip + rows]:
+        left -= len(line.encode())
+        if left < 0 and kept:
+            break
+        kept.append(line)
+    return "".join((heading, *kept)), len(lines)
+
+
+def _records(text: str) -> Iterator[str]:
+    """The rows of CSV text; a quoted cell may hold line ends, and quotes come in pairs."""
+    record = ""
+    for line in text.split("\n")[:-1]:
+        record += f"{line}\n"
+        if record.count('"') % 2 == 0:
+            yield record
+            record = ""
+
+
+OURS = "perftui: "
+"""Begins the line on stderr that says why a command failed."""
+MOST_ERROR = 4_000
+"""Characters of an error that are passed on, its last ones."""
+
+
+class ToolError(RuntimeError):
+    """A tool failed; the message is what its command said."""
+
+
+async def answer(
+    tool: Tool, given: Mapping[str, Any], common: Sequence[str], told: Told
+) -> dict[str, Any]:
+    """What the command of ``tool`` prints as JSON for these arguments, cut to a bounded size.
+
+    ``common`` are options of each command.
+
+    Raises:
+        ToolError: it cannot be carried out, or failed.
+    """
+    try:
+        words = _words(tool, given, common)
+        rows = whole_number(given, "rows", 1, ROWS)
+        skip = whole_number(given, "skip", 0, 0)
+    except ArgumentError as error:
+        raise ToolError(f"{tool.name}: {error}") from error
+    try:
+        ended = await run_command(words, told, _directory(given))
+    except (OSError, ValueError) as error:
+        # No such directory, or a text that cannot be a word of a command line.
+        raise ToolError(f"{tool.name} cannot be started: {error}") from error
+    if not ended.out:
+        raise ToolError(_why(ended))
+    if tool.outputs == (TableOutput,):
+        return {**_table(ended, skip, rows, given["table"])}
+    found = _json(ended)
+    if tool.name == "diagnose":
+        found["exit_code"] = ended.code
+    try:
+        return limited(found, rows)
+    except TooLongError as error:
+        raise ToolError(
+            f"the answer is too long, {error}: leave out full, or run in a shell: "
+            f"perftui {shlex.join(words)}"
+        ) from error
+
+
+def _words(tool: Tool, given: Mapping[str, Any], common: Sequence[str]) -> list[str]:
+    brief = ["--brief"] if "full" in tool.takes and not given.get("full") else []
+    return command_line((*tool.command, *brief, *common), tool.arguments, given)
+
+
+def _directory(given: Mapping[str, Any]) -> Path | None:
+    return Path(given["directory"]) if given.get("directory") else None
+
+
+def _why(ended: Ended) -> str:
+    ours = [line for line in ended.lines if line.startswith(OURS)]
+    lines = ours[-1:] or ended.lines
+    said = "\n".join(printable(line).removeprefix(OURS) for line in lines)[-MOST_ERROR:]
+    return said or f"the command ended with exit code {ended.code} and printed nothing"
+
+
+def _json(ended: Ended) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(ended.out)
+    except ValueError as error:
+        raise ToolError(f"the command printed no JSON: {printable(ended.out[:200])}") from error
+    return found
+
+
+def _table(ended: Ended, skip: int, rows: int, name: str) -> TableOutput:
+    text, total = csv_rows(ended.out, skip, rows)
+    notes = [printable(line).removeprefix(f"{name}: ") for line in ended.lines]
+    return {
+        "schema": SCHEMA,
+        "table": name,
+        "csv": "\n".join(map(printable, text.split("\n"))),
+        "skip": skip,
+        "total_rows": total,
+        "note": "\n".join(notes) or None,
+    }

@@ -107,12 +107,7 @@ def diagnosis(facts: Facts) -> Diagnosis:
             findings.append(verdict)
         elif verdict:
             abstentions.append(verdict)
-    return Diagnosis(
-        ranked(findings),
-        tuple(abstentions),
-        _steady_steps(facts),
-        progress(facts),
-    )
+    return Diagnosis(ranked(findings), tuple(abstentions), _steady_steps(facts), progress(facts))
 
 
 def _steady_steps(facts: Facts) -> int:

@@ -15,7 +15,15 @@ from perftui.diagnosis.model import (
     Finding,
     Severity,
 )
-from perftui.diagnosis.rule import Limits, Verdict, confidence, more_steps, severity, step_figures
+from perftui.diagnosis.rule import (
+    Limits,
+    Verdict,
+    confidence,
+    line_figures,
+    more_steps,
+    severity,
+    step_figures,
+)
 from perftui.facts.cpu.machine import without_core_wait
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.cards import trace_card
@@ -23,7 +31,7 @@ from perftui.facts.gpu.idle import idle_place
 from perftui.facts.gpu.kernels import step_kernels, time_by_category
 from perftui.facts.gpu.roofline import RoofedCall, longest_call
 from perftui.facts.place import Place
-from perftui.facts.source.lines import LinesByTime, LineShare
+from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import forward_lines, part_lines
 from perftui.facts.step.judged_step import PYTHON_IN, READING, JudgedStep, Part, judged_step
 from perftui.facts.step.steps import FEWEST_STEPS, other_steps
@@ -208,22 +216,23 @@ def _healthy(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention 
         return None
     try:
         judged = computes(facts)
-        _check_device(judged)
+        if not judged.on_device:
+            raise UnknownError(
+                "operators that run all the time can still be slow or unnecessary, and what this "
+                "CPU could achieve is not known"
+            )
         _check_parts(judged)
         _check_kernels(facts)
         _check_even(judged)
-        _check_kinds(facts)
+        other = other_steps(facts)
+        if other is not None and other.share >= MOST_ELSE:
+            raise UnknownError(
+                f"{fmt.percent(other.share)} of the time of all steps is spent in steps that "
+                "do not train"
+            )
     except UnknownError as error:
         return Abstention(HEALTHY.id, str(error))
     return _finding(judged)
-
-
-def _check_device(judged: JudgedStep) -> None:
-    if not judged.on_device:
-        raise UnknownError(
-            "operators that run all the time can still be slow or unnecessary, and what this CPU "
-            "could achieve is not known"
-        )
 
 
 def _check_even(judged: JudgedStep) -> None:
@@ -255,15 +264,6 @@ def _check_kernels(facts: Facts) -> None:
     longest, most = longest_activity(facts), 2.0 if steps.steps > 1 else MOST_OF_ONE
     if longest > most * steps.step_ns:
         raise UnknownError(f"a single kernel or copy lasts {fmt.duration(longest)}")
-
-
-def _check_kinds(facts: Facts) -> None:
-    other = other_steps(facts)
-    if other is not None and other.share >= MOST_ELSE:
-        raise UnknownError(
-            f"{fmt.percent(other.share)} of the time of all steps is spent in steps that "
-            "do not train"
-        )
 
 
 def _finding(judged: JudgedStep) -> Finding:
@@ -345,17 +345,13 @@ def _largest_part(facts: Facts, findings: Sequence[Finding]) -> Finding | Absten
         key=lambda one: one[1],
         default=(None, 0),
     )
-    found = severity(_share_lost(facts, judged, left), LIMITS) if judged.of.mean else None
-    if part is None or found is None:
-        return None
-    return _finding_of_part(facts, judged, part, left, found)
-
-
-def _share_lost(facts: Facts, judged: JudgedStep, ns: int) -> float:
-    """``ns`` as a share of the step: on the CPU without the time in which the training waited for
-    a core, which is that of other programs."""
     mean = judged.of.mean
-    return ns / mean if judged.on_device else without_core_wait(facts, ns, mean)
+    if part is None or not mean:
+        return None
+    # On the CPU without the wait for a core, which is the time of other programs.
+    share = left / mean if judged.on_device else without_core_wait(facts, left, mean)
+    found = severity(share, LIMITS)
+    return _finding_of_part(facts, judged, part, left, found) if found is not None else None
 
 
 def _unnamed(part: Part, judged: JudgedStep, findings: Sequence[Finding]) -> int:
@@ -370,23 +366,27 @@ def _finding_of_part(
     facts: Facts, judged: JudgedStep, part: Part, left: int, found: Severity
 ) -> Finding:
     thread, step = part_lines(facts, part.name), judged.of
-    line = thread.lines[0] if thread and thread.lines else None
+    line = thread.standing_out(LEAST_NAMED) if thread else None
     place, at = None, ""
-    if thread and line and line.file and thread.share(line) >= LEAST_NAMED:
+    if thread and line:
+        within = f" in {line.function}" if line.function else ""
         place = facts.at(line)
-        at = _at(thread)
+        at = f", {fmt.percent(thread.share(line))} of it at {line.short}{within}"
     elif judged.on_device and part.name in _HOST_CALLS:
         place = _call(facts, GapCause(part.name))
         at = f", mainly in {place.operator}" if place else ""
     sure = confidence(step.count, of_run=step.of_run)
-    figures = [Figure.share(_label(part, judged), left / step.mean, LIMITS.warning, place)]
-    figures += _lines(thread, facts)
-    figures += [*step_figures(step)]
+    is_idle = judged.on_device and part.name in _IDLE
+    label = f"device idle, {part.name}" if is_idle else phase_name(part.name)
     return Finding(
         LARGEST_PART.id,
         found if step.count >= FEWEST_STEPS else min(found, Severity.WARNING),
-        f"{_sentence(part, left, judged)}{at}.",
-        tuple(figures),
+        f"{_what(part, judged, step.part_of(left))}{at}.",
+        (
+            Figure.share(label, left / step.mean, LIMITS.warning, place),
+            *line_figures(facts, thread, "at"),
+            *step_figures(step),
+        ),
         left,
         step.mean,
         Confidence.MEDIUM if sure is Confidence.HIGH else sure,
@@ -397,42 +397,11 @@ def _finding_of_part(
     )
 
 
-def _label(part: Part, judged: JudgedStep) -> str:
-    is_idle = judged.on_device and part.name in _IDLE
-    return f"device idle, {part.name}" if is_idle else phase_name(part.name)
-
-
-def _lines(thread: LinesByTime | None, facts: Facts) -> list[Figure]:
-    """Lines of the user's code in which that time is spent, as shares of it."""
-    if thread is None:
-        return []
-    return [
-        Figure.share(
-            f"at {line.short}",
-            thread.share(line),
-            place=facts.at(line),
-        )
-        for line in thread.listed[:3]
-        if line.file
-    ]
-
-
 def _call(facts: Facts, cause: GapCause) -> Place | None:
     """The operator or call that takes most of such idle time, where the trace shows it."""
     steps = trace_steps(facts)
     place = idle_place(facts, cause, steps) if steps is not None else None
     return place if place and place.operator else None
-
-
-def _sentence(part: Part, left: int, judged: JudgedStep) -> str:
-    step = judged.of
-    return _what(part, judged, step.part_of(left))
-
-
-def _at(thread: LinesByTime) -> str:
-    line = thread.lines[0]
-    within = f" in {line.function}" if line.function else ""
-    return f", {fmt.percent(thread.share(line))} of it at {line.short}{within}"
 
 
 def _what(part: Part, judged: JudgedStep, of: str) -> str:

@@ -10,6 +10,7 @@ from perftui import format as fmt
 from perftui.diagnosis.model import Abstention, Confidence, Figure, Finding, Severity
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.place import Place
+from perftui.facts.source.lines import LinesByTime
 from perftui.facts.step.steps import FEWEST_STEPS, MANY_STEPS, StepBreakdown
 
 if TYPE_CHECKING:
@@ -195,6 +196,8 @@ def more_steps(steps: int) -> str:
     return fmt.several(missing, "more steady step") if missing > 0 else ""
 
 
+SHOWN_LINES = 3
+
 OF_STEPS = frozenset({"mean step", "mean training step", "steady steps", "profiled steps"})
 """Figures that say which steps a finding is about."""
 
@@ -202,6 +205,15 @@ OF_STEPS = frozenset({"mean step", "mean training step", "steady steps", "profil
 def step_figures(step: StepBreakdown) -> tuple[Figure, Figure]:
     """The mean step, and how many steps it is the mean of."""
     return Figure("mean step", step.mean, "ns"), Figure("steady steps", step.count, "count")
+
+
+def line_figures(facts: Facts, lines: LinesByTime | None, label: str) -> tuple[Figure, ...]:
+    """The longest of ``lines`` that are the user's own, as shares of their time."""
+    return tuple(
+        Figure.share(f"{label} {line.short}", lines.share(line), place=facts.at(line))
+        for line in (lines.listed[:SHOWN_LINES] if lines else ())
+        if lines and line.file
+    )
 
 
 def _figures(rule: Rule, lost: Lost) -> tuple[Figure, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, step_figures
 from perftui.facts.cpu.machine import busy_host, machine_use
 from perftui.facts.data_loader.batch_place import (
     batch_lines,
@@ -23,20 +23,14 @@ from perftui.facts.data_loader.input_wait import (
     input_wait,
     wait_pattern,
 )
-from perftui.facts.data_loader.loader import LoaderFacts, training_loader
-from perftui.facts.data_loader.loader_work import LoaderWork, fetch_cpu, fetch_demand, loader_work
+from perftui.facts.data_loader.loader import training_loader
+from perftui.facts.data_loader.loader_work import fetch_cpu, fetch_demand, loader_work
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import has_gpu
-from perftui.facts.place import Place
 from perftui.facts.source.lines import LinesByTime, main_batches
 from perftui.facts.step.steps import batches_ready, wait_p95
 
-WAIT_LIMITS = Limits(
-    0.10,
-    0.20,
-    "TraceML warns at 10 %, xprof at 5 %; both call 20 % input-bound.",
-)
-
+WAIT_LIMITS = Limits(0.10, 0.20, "TraceML warns at 10 %, xprof at 5 %; both call 20 % input-bound.")
 
 MOST_LINES = 3
 """Lines that a finding lists; all are below it."""
@@ -53,28 +47,22 @@ def wait_figures(found: InputWait, facts: Facts, limits: Limits) -> list[Figure]
         Figure("mean wait", found.wait, "ns"),
     ]
     if found.host:
-        figures.insert(2, Figure("of the training thread", found.host, "ns"))
+        figures.append(Figure("of the training thread", found.host, "ns"))
+    figures += step_figures(found.of)
     if not found.of.of_run:
         return figures
     cpu, made, p95 = fetch_cpu(facts), loader_work(facts), wait_p95(facts)
     if cpu is not None:
         figures.append(Figure.share("CPU use while fetching", cpu))
     if made is not None:
-        figures += _work(made)
+        figures.append(Figure("fetching a batch", made.fetch, "ns"))
+        figures.append(Figure("collating a batch", made.collate, "ns"))
+        if made.busy is not None:
+            figures.append(Figure.share("workers busy", made.busy))
+        if made.batch_bytes:
+            figures.append(Figure("tensors of a batch", made.batch_bytes, "B"))
     if p95 is not None:
         figures.append(Figure("95 % of waits are below", p95, "ns"))
-    return figures
-
-
-def _work(made: LoaderWork) -> list[Figure]:
-    figures = [
-        Figure("fetching a batch", made.fetch, "ns"),
-        Figure("collating a batch", made.collate, "ns"),
-    ]
-    if made.busy is not None:
-        figures.append(Figure.share("workers busy", made.busy))
-    if made.batch_bytes:
-        figures.append(Figure("tensors of a batch", made.batch_bytes, "B"))
     return figures
 
 
@@ -85,7 +73,7 @@ def loader_in_main(facts: Facts) -> list[Figure]:
     if feeds and feeds.dataset:
         figures.append(Figure("dataset", feeds.dataset))
     if feeds and feeds.source:
-        figures.append(Figure("loader made at", feeds.source, place=_made_at(feeds, facts)))
+        figures.append(Figure("loader made at", feeds.source, place=facts.at(feeds)))
     return [*figures, *_cores(facts)]
 
 
@@ -111,19 +99,13 @@ def worker_figures(facts: Facts) -> list[Figure]:
     feeds = training_loader(facts)
     if feeds is None or feeds.num_workers is None:
         return []
-    return [Figure("num_workers", feeds.num_workers, "count", place=_made_at(feeds, facts))]
+    return [Figure("num_workers", feeds.num_workers, "count", place=facts.at(feeds))]
 
 
 def named_line(lines: LinesByTime | None) -> str:
     """``71 % of it at train.py:6``, empty where no line of the user's stands out."""
-    first = lines.lines[0] if lines and lines.lines else None
-    if lines is None or first is None or not first.file or lines.share(first) < LEAST_NAMED:
-        return ""
-    return f"{fmt.percent(lines.share(first))} of it at {first.short}"
-
-
-def _made_at(feeds: LoaderFacts, facts: Facts) -> Place:
-    return facts.at(feeds)
+    line = lines.standing_out(LEAST_NAMED) if lines else None
+    return f"{fmt.percent(lines.share(line))} of it at {line.short}" if lines and line else ""
 
 
 def _lines(lines: LinesByTime | None, facts: Facts) -> list[Figure]:
@@ -131,11 +113,7 @@ def _lines(lines: LinesByTime | None, facts: Facts) -> list[Figure]:
     if lines is None:
         return []
     own = [line for line in lines.listed if line.file][:MOST_LINES]
-    places = [facts.at(line) for line in own]
-    return [
-        Figure.share("making batches", lines.share(line), place=place)
-        for line, place in zip(own, places, strict=True)
-    ]
+    return [Figure.share("making batches", lines.share(line), place=facts.at(line)) for line in own]
 
 
 def _cores(facts: Facts) -> list[Figure]:
@@ -155,7 +133,6 @@ SATURATED = 0.8
 WORKERS_IDLE = 0.5
 """Share of their time below which workers are idle enough for more of them to be of no use.
 Measured: 0.78 with workers that held up the training, 0.44 with workers that kept up."""
-
 
 AT_EPOCHS = 0.5
 """Share of all waiting from which on it is the beginning of epochs that waits."""
@@ -212,12 +189,9 @@ def data_fixes(wait: InputWait, facts: Facts) -> tuple[str, ...]:
     feeds = training_loader(facts)
     if feeds is None or not wait.of.of_run:
         return ()
-    return ("loader-workers", *pin(feeds, facts))
-
-
-def pin(feeds: LoaderFacts, facts: Facts) -> tuple[str, ...]:
-    """Pinned memory, where there is a GPU to copy to and the loader does not pin."""
-    return ("loader-pin",) if has_gpu(facts) and feeds.pin_memory is False else ()
+    # Only for a GPU there is anything to pin.
+    pins = has_gpu(facts) and feeds.pin_memory is False
+    return ("loader-workers", "loader-pin") if pins else ("loader-workers",)
 
 
 RARE = 0.5
@@ -256,28 +230,25 @@ def _bound(facts: Facts) -> Lost | None:
     wait = input_wait(facts)
     if wait.wait < WAIT_LIMITS.warning * wait.of.mean:
         return None
-    cold = is_first_reading(facts)
-    none_better = "" if _is_rare(facts, wait) else better_without_workers(facts)
+    is_rare, fixes = _is_rare(facts, wait), data_fixes(wait, facts)
+    none_better = "" if is_rare else better_without_workers(facts)
+    if is_rare:
+        fixes = ()
+    elif none_better:
+        fixes = ("loader-no-workers",)
+    elif wait.of.of_run and _are_idle(facts):
+        fixes = tuple(fix for fix in fixes if fix != "loader-workers")
     return Lost(
         wait.wait,
         wait.of,
         f"{wait.sentence}{_because(facts, wait)}{none_better}.",
         (*wait_figures(wait, facts, WAIT_LIMITS), *loader_of_workers(facts)),
         place=loader_place(facts) if none_better else batch_place(facts),
-        fixes=_fixes_of_workers(facts, wait),
+        fixes=fixes,
         worst=Severity.INFO if _are_idle(facts) and busy_host(facts) else Severity.CRITICAL,
-        doubt=FIRST_READING if cold else "",
+        doubt=FIRST_READING if is_first_reading(facts) else "",
         unproven=unproven(wait),
     )
-
-
-def _fixes_of_workers(facts: Facts, wait: InputWait) -> tuple[str, ...]:
-    if _is_rare(facts, wait):
-        return ()
-    if better_without_workers(facts):
-        return ("loader-no-workers",)
-    useless = {"loader-workers"} if wait.of.of_run and _are_idle(facts) else set()
-    return tuple(fix for fix in data_fixes(wait, facts) if fix not in useless)
 
 
 def _is_rare(facts: Facts, wait: InputWait) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, step_figures
 from perftui.diagnosis.symptoms.data_loader.input_wait import worker_figures
 from perftui.facts.data_loader.batch_place import asking_place, asks_loader, loader_place
 from perftui.facts.data_loader.input_wait import better_without_workers
@@ -54,7 +54,6 @@ def _lost(facts: Facts) -> Lost | None:
         return None
     ending = loader_end(facts)
     cost = again.per_step + ending
-    share = cost / step.mean
     what = "Starting the loader again" + (", and ending its workers," if ending else "")
     each_step = again.count >= EACH_STEP * step.count
     none_better = better_without_workers(facts, otherwise=step.mean - cost)
@@ -63,11 +62,12 @@ def _lost(facts: Facts) -> Lost | None:
         step,
         f"{what} takes {step.part_of(cost)}{_because(feeds, each_step)}{none_better}.",
         (
-            Figure.share("starting the loader again", share, LOADER_START.limits.warning),
             Figure("mean start", again.mean, "ns"),
             Figure("starts after the first", again.count, "count"),
+            *step_figures(step),
             *worker_figures(facts),
         ),
+        label="starting the loader again",
         parts=("loader_start", "other") if ending else (),
         place=asking_place(facts) if each_step or not _starts_anew(feeds) else loader_place(facts),
         fixes=(

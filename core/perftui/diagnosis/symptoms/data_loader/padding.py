@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
@@ -41,17 +39,12 @@ class Padding:
     padded: int
     """Of the tokens."""
     spare: int
-    """Of those padded, beyond the longest row of their batch."""
+    """Of those padded, beyond the longest row of their batch: padding to that would win them."""
 
     @property
     def share(self) -> float:
         """Padding of all tokens, 0 to 1."""
         return self.padded / self.tokens
-
-    @property
-    def spare_share(self) -> float:
-        """What would be won by padding to the longest row of each batch, of all tokens, 0 to 1."""
-        return self.spare / self.tokens
 
 
 @fact
@@ -62,8 +55,10 @@ def padding(facts: Facts) -> Padding:
         NotApplicableError: none of them held token ids, or it was not recorded.
         UnknownError: too few were looked at.
     """
-    read = [_numbers(note) for note in notes_of(facts.events, "padding")]
-    found = [each for each in read if each is not None]
+    notes = notes_of(facts.events, "padding")
+    read = [[note[name] for name in _NAMES if isinstance(note.get(name), int)] for note in notes]
+    # Another version may have written them in another form.
+    found = [each for each in read if len(each) == len(_NAMES)]
     rows, tokens, padded, spare = (sum(each[at] for each in found) for at in range(len(_NAMES)))
     if not tokens:
         raise NotApplicableError
@@ -72,21 +67,9 @@ def padding(facts: Facts) -> Padding:
     return Padding(len(found), rows, tokens, padded, spare)
 
 
-def _numbers(note: Mapping[str, Any]) -> list[int] | None:
-    """None where another version wrote them in another form."""
-    numbers = [number for name in _NAMES if isinstance(number := note.get(name), int)]
-    return numbers if len(numbers) == len(_NAMES) else None
-
-
 @trace_fact
 def _skips_in_trace(analysis: TraceAnalysis) -> bool:
     return any(_SKIP.search(name) for name in analysis.trace.names)
-
-
-def skips_padding(facts: Facts) -> bool:
-    """Whether operators of the window, or the text of the user's files, take packed or nested
-    sequences, which leave padding out."""
-    return bool(_skips_in_trace.or_none(facts)) or matching_line(facts, _SKIPS) is not None
 
 
 LEAST = 0.25
@@ -100,11 +83,11 @@ def _padded(facts: Facts) -> Lost | None:
     found = padding(facts)
     if found.share < LEAST:
         return None
-    if skips_padding(facts):
+    if _skips_in_trace.or_none(facts) or matching_line(facts, _SKIPS) is not None:
         raise UnknownError("packed or nested sequences skip some of the computation on padding")
     judged = judged_step(facts)
     mean = judged.of.mean
-    cost = round(found.share * judged.computing)
+    cost, text = round(found.share * judged.computing), found.tokens - found.padded
     return Lost(
         cost,
         judged.of,
@@ -112,16 +95,14 @@ def _padded(facts: Facts) -> Lost | None:
         f"{fmt.duration(cost)} of each {fmt.duration(mean)} step is spent on it.",
         (
             Figure.share("of the tokens are padding", found.share, LEAST),
-            Figure.share("beyond the longest row of each batch", found.spare_share),
+            Figure.share("beyond the longest row of each batch", found.spare / found.tokens),
             Figure("tokens in a row", round(found.tokens / found.rows), "count"),
-            Figure(
-                "of them not padding", round((found.tokens - found.padded) / found.rows), "count"
-            ),
+            Figure("of them not padding", round(text / found.rows), "count"),
             Figure("batches checked", found.batches, "count"),
             Figure("computing", judged.computing, "ns"),
         ),
         place=batch_place(facts) or place_of(facts, matching_line(facts, _PADS, only=True)),
-        parts=tuple(part.name for part in judged.parts if part.computes),
+        parts=judged.names(computes=True),
         unproven="whether the model computes padding",
     )
 

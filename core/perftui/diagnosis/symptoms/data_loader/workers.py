@@ -138,6 +138,7 @@ def _handover(facts: Facts) -> Lost | None:
     if wait is None:
         return None
     unpacks, use, count = wait_cpu(facts), worker_use.or_none(facts), workers(facts)
+    share = busy(facts)
     figures = [] if unpacks is None else [Figure.share("CPU use while waiting", unpacks)]
     packs = use is not None and not use.has_threads and use.others >= use.cpu + use.blocked
     if packs and use is not None:
@@ -150,11 +151,12 @@ def _handover(facts: Facts) -> Lost | None:
     elif packs:
         which = "a worker" if count > 1 else "the worker"
         because = f"{which} takes longer to hand over a batch than to make it"
-    elif not _are_making(facts, wait):
+    elif share is not None and not busy_host(facts) and not _least_making(share, facts, wait):
+        # Where other programs take the cores, either side may wait for one instead.
         verb = "makes" if count == 1 else "make"
         because = (
             f"{fmt.several(count, 'worker')} {verb} batches in only "
-            f"{fmt.percent(busy(facts) or 0)} of the time, and the rest is handing them over"
+            f"{fmt.percent(share)} of the time, and the rest is handing them over"
         )
     else:
         return None
@@ -164,16 +166,8 @@ def _handover(facts: Facts) -> Lost | None:
     return replace(lost, place=loader_place(facts)) if none_better else lost
 
 
-def _are_making(facts: Facts, wait: InputWait) -> bool:
-    """Whether workers make batches while the training waits, as far as is known; where other
-    programs take the cores, either side may wait for one instead."""
-    share = busy(facts)
-    if share is None or busy_host(facts):
-        return True
-    return _least_making(share, facts, wait)
-
-
 def _least_making(share: float, facts: Facts, wait: InputWait) -> bool:
+    """Whether workers that are busy so much of their time make batches while the training waits."""
     return share * workers(facts) >= LEAST_MAKING * wait.wait / wait.of.mean
 
 
@@ -282,16 +276,16 @@ TOO_MANY = 1.2
 """Times the cores that workers and training ask for, from which on they are in each other's way."""
 
 
-def _busy_use(facts: Facts, least: float) -> tuple[InputWait, WorkerUse] | None:
-    """The wait, and what workers use that are busy for so much of their time."""
+def _busy_use(facts: Facts) -> tuple[InputWait, WorkerUse] | None:
+    """The wait, and what workers use that are busy for much of their time."""
     wait, share = waits_for_workers(facts), busy(facts)
-    if wait is None or share is None or share < least:
+    if wait is None or share is None or share < WORKERS_IDLE:
         return None
     return wait, worker_use(facts)
 
 
 def _oversubscribed(facts: Facts) -> Lost | None:
-    found, cores = _busy_use(facts, WORKERS_IDLE), machine_use(facts).cores
+    found, cores = _busy_use(facts), machine_use(facts).cores
     if found is None or not cores:
         return None
     wait, use = found
@@ -301,20 +295,15 @@ def _oversubscribed(facts: Facts) -> Lost | None:
     if not use.has_threads and busy_host(facts):
         # They may wait for cores that other programs take.
         return None
-    count, plus = workers(facts) * max(ranks_here(facts), 1), ""
-    fixes: tuple[str, ...] = ()
-    if use.has_threads:
-        fixes = ("worker-threads",)
-        plus = f", each with {use.computing_threads:.0f} threads,"
-    none_better = better_without_workers(facts)
-    if none_better:
-        fixes = (*fixes, "loader-no-workers")
+    count, none_better = workers(facts) * max(ranks_here(facts), 1), better_without_workers(facts)
+    plus = f", each with {use.computing_threads:.0f} threads," if use.has_threads else ""
+    helps = {"worker-threads": use.has_threads, "loader-no-workers": bool(none_better)}
     because = (
         f"{fmt.several(count, 'worker')}{plus} and the training want {asked:.1f} of "
         f"{fmt.several(cores, 'core')}, and a worker waits {fmt.percent(use.delayed)} of its time "
         f"for a core{none_better}"
     )
-    lost = lost_to_workers(facts, wait, because, _use_figures(use), fixes)
+    lost = lost_to_workers(facts, wait, because, _use_figures(use), tuple(filter(helps.get, helps)))
     return _with_training(facts, lost, machine_use(facts).delayed or 0.0)
 
 
@@ -324,7 +313,6 @@ def _with_training(facts: Facts, lost: Lost, delayed: float) -> Lost:
     waits = min(round(delayed * judged.of.mean), judged.computing)
     if judged.on_device or not waits:
         return lost
-    computing = tuple(part.name for part in judged.parts if part.computes)
     return replace(
         lost,
         cost_ns=lost.cost_ns + waits,
@@ -332,7 +320,7 @@ def _with_training(facts: Facts, lost: Lost, delayed: float) -> Lost:
             f"{lost.sentence.removesuffix('.')}; the training waits for a core "
             f"{judged.of.part_of(waits)}."
         ),
-        parts=("input_wait", *computing),
+        parts=("input_wait", *judged.names(computes=True)),
     )
 
 
@@ -348,7 +336,7 @@ def _asked(facts: Facts, wait: InputWait, use: WorkerUse) -> float:
 
 
 def _computing(facts: Facts) -> Lost | None:
-    found = _busy_use(facts, WORKERS_IDLE)
+    found = _busy_use(facts)
     if found is None:
         return None
     wait, use = found
@@ -364,7 +352,7 @@ def _computing(facts: Facts) -> Lost | None:
 
 
 def _disk(facts: Facts) -> Lost | None:
-    found = _busy_use(facts, WORKERS_IDLE)
+    found = _busy_use(facts)
     if found is None:
         return None
     wait, use = found
@@ -397,14 +385,13 @@ def _use_figures(use: WorkerUse) -> list[Figure]:
 
 
 def _read_figures(use: WorkerUse) -> list[Figure]:
-    figures = [
+    mean = [] if use.mean_read is None else [Figure("mean read", round(use.mean_read), "B")]
+    return [
         Figure("read from storage in a second", round(use.read), "B"),
         Figure("reads in a second", round(use.reads), "count"),
+        *mean,
         Figure("page faults in a second", round(use.faults), "count"),
     ]
-    if use.mean_read is not None:
-        figures.insert(2, Figure("mean read", round(use.mean_read), "B"))
-    return figures
 
 
 OVERSUBSCRIBED = Rule(

@@ -32,7 +32,6 @@ from perftui.facts.gpu.host_waits import (
 from perftui.facts.gpu.idle import per_step, window_step
 from perftui.facts.place import Place
 from perftui.facts.source.operator_lines import with_line
-from perftui.facts.step.steps import StepBreakdown
 from perftui.facts.step.trace_steps import TraceSteps
 from perftui.trace.model import DEVICE_ACTIVITY, LAUNCHES, MEMCPY, NONE, Int64, Mask, Trace
 
@@ -228,11 +227,6 @@ class CopyCost:
         """ns in which the device copied and did nothing else."""
         return self.alone.total
 
-    @property
-    def saved_by_pinning(self) -> int:
-        """ns of ``exposed`` that pinned memory would save."""
-        return max(self.exposed - self.size // PINNED_RATE, 0)
-
 
 @trace_fact
 def copy_costs(analysis: TraceAnalysis) -> dict[CopyKind, CopyCost]:
@@ -316,37 +310,32 @@ def _pageable(facts: Facts) -> Lost | None:
     found = copy_costs(facts).get(CopyKind.PAGEABLE)
     if found is None:
         return None
-    waits = host_waits(facts)
-    free = 0 if _is_pinned(facts) else freeing(facts)
+    waits, place = host_waits(facts), place_of_rows(facts, found.outer)
+    loader = training_loader(facts)
+    # Batches of a loader that pins are freed elsewhere.
+    free = 0 if loader and loader.pin_memory else freeing(facts)
     idle = min(found.caused + free, waits.idle)
     count = max(steps.steps, 1)
     # The step loses what the host would save, as far as the device has to wait for it.
-    cost = min(
-        per_step(facts, idle) + found.saved_by_pinning // count, (found.waited + free) // count
-    )
+    pinned = max(found.exposed - found.size // PINNED_RATE, 0)
+    cost = min(per_step(facts, idle) + pinned // count, (found.waited + free) // count)
     return Lost(
         cost,
         step,
-        f"Batches are copied to the GPU from pageable memory{_at(_place(facts, found))}: "
+        f"Batches are copied to the GPU from pageable memory{_at(place)}: "
         f"{fmt.size(found.size / count)}{' a step' if step.count else ''}, for which the "
         f"{'step' if step.count else 'training'} waits {step.part_of(cost)}.",
         (
-            Figure.share("pageable copies", _share(cost, step), PAGEABLE.limits.warning),
             Figure("copied a step", found.size // count, "B"),
             Figure("copying, nothing else running", found.exposed // count, "ns"),
             Figure("the host waits for them", found.waited // count, "ns"),
             *((Figure("freeing the memory of batches", free // count, "ns"),) if free else ()),
             Figure("profiled steps", steps.steps, "count"),
         ),
-        place=_place(facts, found),
+        label="pageable copies",
+        place=place,
         parts=_parts(found, free),
     )
-
-
-def _is_pinned(facts: Facts) -> bool:
-    """Whether the run's loader is known to pin its batches."""
-    loader = training_loader(facts)
-    return bool(loader and loader.pin_memory)
 
 
 def _exposed(facts: Facts) -> Lost | None:
@@ -359,7 +348,8 @@ def _exposed(facts: Facts) -> Lost | None:
     if not found or not total:
         return None
     most = max(found, key=lambda each: each.exposed)
-    place = _place(facts, most)
+    place = place_of_rows(facts, most.outer)
+    share = total / step.mean if step.mean else 0.0
     way = "to the host" if most.kind is CopyKind.TO_HOST else "to the GPU"
     return Lost(
         min(total, step.mean),
@@ -367,7 +357,7 @@ def _exposed(facts: Facts) -> Lost | None:
         f"The GPU copies for {step.part_of(total)} without computing, mostly "
         f"{fmt.size(most.size / count)} {way}{_at(place)}.",
         (
-            Figure.share("exposed copies", _share(total, step), EXPOSED.limits.warning),
+            Figure.share("exposed copies", share, EXPOSED.limits.warning),
             *(
                 Figure(f"copied, {each.kind.value}", each.size // count, "B", place=place)
                 for each in found
@@ -400,11 +390,11 @@ def _made(facts: Facts) -> Lost | None:
         f"{'is' if each == 1 else 'are'} created on the CPU and then copied to the GPU "
         f"({place.operator}{_at(place)}): this takes {step.part_of(cost)}.",
         (
-            Figure.share("made on the CPU", _share(cost, step), CREATED.limits.warning),
             Figure("tensors a step", each, "count"),
             Figure("copied a step", found.size // count, "B"),
             Figure("profiled steps", steps.steps, "count"),
         ),
+        label="made on the CPU",
         place=place,
         parts=_parts(found, 0),
     )
@@ -421,17 +411,17 @@ def _many(facts: Facts) -> Lost | None:
     each = little // count
     lost = sum(one.exposed + one.caused for one in found if one.little > len(one.rows) // 2)
     cost = min(per_step(facts, lost), step.mean)
-    place = _place(facts, most)
+    place = place_of_rows(facts, most.outer)
     return Lost(
         cost,
         step,
         f"{each} copies of less than {fmt.size(LITTLE)} in each step{_at(place)} take "
         f"{step.part_of(cost)}.",
         (
-            Figure.share("small copies", _share(cost, step), MANY.limits.warning),
             Figure("small copies a step", each, "count", MANY_COPIES),
             Figure("profiled steps", steps.steps, "count"),
         ),
+        label="small copies",
         place=place,
         parts=_parts(most, 0),
     )
@@ -451,16 +441,8 @@ def _parts(found: CopyCost, free: int) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def _place(facts: Facts, found: CopyCost) -> Place:
-    return place_of_rows(facts, found.outer)
-
-
 def _at(place: Place) -> str:
     return f" at {PurePath(place.source).name}" if place.source else ""
-
-
-def _share(cost: int, step: StepBreakdown) -> float:
-    return cost / step.mean if step.mean else 0.0
 
 
 PAGEABLE = Rule(

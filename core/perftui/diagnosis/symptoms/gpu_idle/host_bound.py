@@ -59,7 +59,8 @@ def _launching(facts: Facts) -> Lost | None:
         f"The GPU idles {step.part_of(idle)} between launches: "
         f"{fmt.several(found.kernels_per_step, 'kernel')} {which}, "
         f"{half} {fmt.duration(found.median_ns)}.",
-        tuple(_figures(found, idle / step.mean, which, trace.steps)),
+        tuple(_figures(found, which, trace.steps)),
+        label="device idle, launching",
         place=with_line(facts, _launching_place(facts, trace), forward_lines.or_none(facts)),
         worst=Severity.INFO if found.in_graphs >= MOSTLY_GRAPHS else Severity.CRITICAL,
     )
@@ -81,8 +82,7 @@ def _launching_place(facts: Facts, trace: TraceSteps) -> Place | None:
     return facts.at(forward.lines[0])
 
 
-def _figures(found: Launches, share: float, which: str, steps: int) -> Iterator[Figure]:
-    yield Figure.share("device idle, launching", share, LAUNCH.limits.warning)
+def _figures(found: Launches, which: str, steps: int) -> Iterator[Figure]:
     yield Figure(f"kernels {which}", found.kernels_per_step, "count")
     yield Figure("median kernel", found.median_ns, "ns")
     if found.empty_queue is not None:
@@ -166,7 +166,6 @@ def _synchronising(facts: Facts) -> Lost | None:
         f"The GPU idles {step.part_of(cost)} because the host "
         f"waited for it first{f' ({named}{often})' if named else often}.",
         (
-            Figure.share("device idle after synchronising", share, SYNC.limits.warning),
             Figure("mean idle", cost, "ns"),
             *((Figure("waits a step", each, "count"),) if trace.steps else ()),
             Figure("gaps", len(gaps), "count")
@@ -176,6 +175,7 @@ def _synchronising(facts: Facts) -> Lost | None:
             *_longest(gaps, trace),
             *_calls(counted, facts),
         ),
+        label="device idle after synchronising",
         place=place,
         parts=_parts(judged, cost),
     )

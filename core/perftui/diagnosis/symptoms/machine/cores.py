@@ -78,10 +78,7 @@ def cpu_operators(analysis: TraceAnalysis) -> CpuOperators:
     splits = (found.own >= LONG_NS) & ~found.named(_SERIAL.match)
     convolving = found.rows[found.named(_ONEDNN.match)]
     onednn = union(trace.start[convolving], trace.ends_of(convolving)).total
-    return CpuOperators(
-        min(float(found.own[splits].sum()) / whole, 1.0),
-        min(onednn / whole, 1.0),
-    )
+    return CpuOperators(min(float(found.own[splits].sum()) / whole, 1.0), min(onednn / whole, 1.0))
 
 
 @trace_fact

@@ -12,7 +12,7 @@ from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.kernel_work import PARTS, kernel_work
+from perftui.diagnosis.symptoms.operators.work import PARTS, kernel_work
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
 from perftui.facts.gpu.cards import trace_card

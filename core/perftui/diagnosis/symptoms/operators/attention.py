@@ -12,32 +12,16 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import FORWARD, OPERATORS
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.kernel_work import (
-    PARTS,
-    KernelWork,
-    kernel_work,
-    listed,
-)
-from perftui.facts.cpu.operators import Operators, Work, cpu_operators, in_step, operators, work_of
+from perftui.diagnosis.symptoms.operators.work import KernelWork, cpu_work, kernel_work
+from perftui.facts.cpu.operators import Operators, Work, operators, work_of
 from perftui.facts.fact import Facts, trace_fact
-from perftui.facts.gpu.kernels import (
-    StepKernels,
-    callers,
-    is_named,
-    kernel_chains,
-    step_kernels,
-)
-from perftui.facts.source.operator_lines import at, line_of, operator_lines, place_of, with_line
-from perftui.trace.model import NONE, Int64, Mask
+from perftui.facts.gpu.kernels import StepKernels, callers, is_named, kernel_chains, step_kernels
+from perftui.facts.source.operator_lines import line_of
+from perftui.trace.model import NONE, Mask
 
 _SOFTMAX = frozenset({"aten::softmax", "aten::_softmax"})
-
-
 _PRODUCTS = frozenset({"aten::matmul", "aten::bmm", "aten::baddbmm", "aten::einsum"})
-
-
 _BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
-
 
 BEFORE, BEHIND = 12, 10
 """Operators between a softmax and the products around it: scaling, masks, dropout, views."""
@@ -58,16 +42,12 @@ def written_out_attention(analysis: TraceAnalysis) -> Work:
     mine[top[_around(softmax, product, BEHIND)]] = True
     if not mine.any():
         return work_of(found, mine, mine)
-    return work_of(found, found.within(mine | _attention_nodes(found, top)), mine)
-
-
-def _attention_nodes(found: Operators, top: Int64) -> Mask:
-    """Attention in the backward pass: from product to product around each softmax's node."""
-    mine = np.zeros(len(found.rows), dtype=bool)
+    # In the backward pass, too: from product to product around each softmax's node.
     softmax = found.named(lambda name: name.endswith(": SoftmaxBackward0"))[top]
     product = found.named(lambda name: name.endswith((": BmmBackward0", ": BaddbmmBackward0")))[top]
-    mine[top[_around(softmax, product, BEFORE)]] = True
-    return mine
+    whole = mine.copy()
+    whole[top[_around(softmax, product, BEFORE)]] = True
+    return work_of(found, found.within(whole), mine)
 
 
 def _around(softmax: Mask, product: Mask, behind: int) -> Mask:
@@ -98,25 +78,17 @@ def _holding(found: Operators, inner: Mask) -> Mask:
 
 
 def _unfused_on_cpu(facts: Facts) -> Lost | None:
-    found, judged = cpu_operators(facts)
-    work = written_out_attention(facts)
+    cpu, work = cpu_work(facts), written_out_attention(facts)
     if not work.calls:
         return None
-    time = in_step(found, judged, work.by_phase)
-    line = line_of(facts, FORWARD, r"softmax|\bbmm\b|\bmatmul\b|einsum|masked_fill| @ |baddbmm")
-    mean = judged.of.mean
-    return Lost(
-        time.ns // 2,
-        judged.of,
-        "Attention written out as two matrix products with a softmax in between takes "
-        f"{judged.of.part_of(time.ns)}{at(line)}.",
-        (
-            Figure.share("attention", time.ns / mean, UNFUSED_ON_CPU.limits.warning),
-            Figure("operators of attention in forward", work.calls, "count"),
-        ),
-        place=place_of(facts, line, "aten::softmax"),
-        parts=time.parts,
-        share=time.ns / mean,
+    return cpu.lost(
+        work,
+        line_of(facts, FORWARD, r"softmax|\bbmm\b|\bmatmul\b|einsum|masked_fill| @ |baddbmm"),
+        "Attention written out as two matrix products with a softmax in between takes {part}{at}.",
+        "attention",
+        Figure("operators of attention in forward", work.calls, "count"),
+        operator="aten::softmax",
+        saved=0.5,
     )
 
 
@@ -136,13 +108,11 @@ UNFUSED_ON_CPU = Rule(
 )
 
 
-def is_called(analysis: TraceAnalysis, operator: str) -> bool:
-    """Whether an operator of that name is in the trace."""
-    return operator in analysis.trace.names
-
-
 _BIAS = 3
 """Place of the mask among the inputs of the efficient kernel, behind query, key and value."""
+
+_NESTED = 3
+"""Operators above the launch at most."""
 
 
 @trace_fact
@@ -170,22 +140,17 @@ def _square(arguments: Mapping[str, Any]) -> tuple[int, ...] | None:
         return None
 
 
-_NESTED = 3
-"""Operators above the launch at most."""
-
-
 _MATH = "aten::_scaled_dot_product_attention_math"
 _SOURCE = "A fused kernel saves all of it."
 
 
 def _unfused(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
-    if is_called(work.kernels.analysis, _MATH):
+    if _MATH in work.kernels.analysis.trace.names:
         # ATTENTION_MASK speaks of it.
         return None
     found = kernel_chains(work.kernels.analysis).attention
     return _lost(
-        facts,
         work,
         found,
         found.time,
@@ -214,10 +179,9 @@ UNFUSED = Rule(
 def _mask(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
     analysis = work.kernels.analysis
-    if is_called(analysis, _MATH):
+    if _MATH in analysis.trace.names:
         found = kernel_chains(analysis).attention
         return _lost(
-            facts,
             work,
             found,
             found.time,
@@ -230,7 +194,6 @@ def _mask(facts: Facts) -> Lost | None:
     found = work.kernels.of(Category.ATTENTION)
     sizes = " x ".join(str(size) for size in mask)
     return _lost(
-        facts,
         work,
         found,
         # A causal kernel leaves out one half of the pairs.
@@ -242,24 +205,10 @@ def _mask(facts: Facts) -> Lost | None:
 
 
 def _lost(
-    facts: Facts,
-    work: KernelWork,
-    found: StepKernels,
-    saved: int,
-    sentence: str,
-    unproven: str = "",
+    work: KernelWork, found: StepKernels, saved: int, sentence: str, unproven: str = ""
 ) -> Lost | None:
-    if not saved:
-        return None
-    return Lost(
-        work.won(saved),
-        work.of,
-        sentence,
-        (Figure("kernels a step", found.count, "count"), *listed(found), work.steps),
-        with_line(facts, found.place, operator_lines.or_none(facts)),
-        PARTS,
-        unproven=unproven,
-    )
+    count = Figure("kernels a step", found.count, "count")
+    return work.lost(found, saved, sentence, count, unproven=unproven) if saved else None
 
 
 ATTENTION_MASK = Rule(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,12 +13,12 @@ from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.kernel_work import PARTS, kernel_work, listed
+from perftui.diagnosis.symptoms.operators.work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu.kernels import StepKernels, callers, is_named
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import forward_lines, made_where, with_line
-from perftui.trace.model import NONE, Int64, Mask, Trace
+from perftui.trace.model import NONE, Mask
 
 
 @dataclass(frozen=True)
@@ -57,14 +56,12 @@ def alike_in_steps(found: StepKernels) -> bool:
     names = trace.name[found.rows].reshape(steps, -1)
     if (names != names[0]).any():
         return False
-    operators = found.operator.reshape(steps, -1)
-    return _input_sizes(trace, operators[0]) == _input_sizes(trace, operators[-1])
-
-
-def _input_sizes(trace: Trace, operators: Int64) -> list[Any]:
-    """Sizes of the inputs of those calls, of very many the first ones; None where not recorded."""
-    rows = [row for row in operators[:_MOST_SIZES].tolist() if row != NONE]
-    return [trace.read_arguments(row).get("Input Dims") for row in rows]
+    operators = found.operator.reshape(steps, -1)[:, :_MOST_SIZES].tolist()
+    first, last = (
+        [trace.read_arguments(row).get("Input Dims") for row in of_step if row != NONE]
+        for of_step in (operators[0], operators[-1])
+    )
+    return first == last
 
 
 _MOST_SIZES = 64
@@ -111,17 +108,12 @@ def _layout(facts: Facts) -> Lost | None:
     if not found.time:
         return None
     norms = work.kernels.kept(LAYOUT.id, lambda found: found.named(_CHANNELS_FIRST_NORM.search))
-    also = ""
-    if norms.time:
-        also = (
-            f", and {fmt.duration(norms.time)} in normalisation, which is slower with channels "
-            "first"
-        )
+    also = f", and {fmt.duration(norms.time)} in normalisation, which is slower with channels first"
     return Lost(
         work.won(found.time + norms.time * (1 - 1 / _NORM_GAIN)),
         work.of,
         f"The GPU spends {work.of_step(found.time)} converting the tensors of convolutions from "
-        f"channels first to channels last and back{also}.",
+        f"channels first to channels last and back{also if norms.time else ''}.",
         (
             Figure.share("converting", work.within(found.time) / work.of.mean),
             *listed(found),
@@ -237,14 +229,13 @@ def _bias(facts: Facts) -> Lost | None:
     found = work.kernels.kept(bias_before_norm, bias_before_norm)
     if not found.time:
         return None
-    return Lost(
-        work.won(found.time),
-        work.of,
+    return work.lost(
+        found,
+        found.time,
         "Convolutions add a bias that the following batch normalisation removes again, for "
         f"{work.of_step(found.time)}.",
-        (Figure("kernels a step", found.count, "count"), *listed(found), work.steps),
-        with_line(facts, found.place, forward_lines.or_none(facts)),
-        PARTS,
+        Figure("kernels a step", found.count, "count"),
+        lines=forward_lines,
     )
 
 

@@ -13,33 +13,22 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.elementwise import (
-    _POINTWISE_CALL,
-    _POINTWISE_NODE,
-    _figures,
-)
-from perftui.diagnosis.symptoms.operators.kernel_work import (
-    PARTS,
-    kernel_work,
-    listed,
-)
+from perftui.diagnosis.symptoms.operators.elementwise import _POINTWISE_CALL, _POINTWISE_NODE
+from perftui.diagnosis.symptoms.operators.work import PARTS, CpuWork, cpu_work, kernel_work, listed
 from perftui.facts.cpu.operators import (
     PHASES,
     Operators,
     Work,
     all_cpu_operators,
     all_operators,
-    cpu_operators,
-    in_step,
     operators,
     work_of,
 )
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, launched_under
 from perftui.facts.place import Place
-from perftui.facts.source.operator_lines import at, calls_of, line_of, place_of
+from perftui.facts.source.operator_lines import calls_of, line_of
 from perftui.facts.source.source_calls import call_of
-from perftui.facts.step.judged_step import JudgedStep
 from perftui.trace.model import NONE, Int64, Mask
 
 _NODE = re.compile(r"(autograd::engine::evaluate_function: )?(?P<name>\w+?)Backward\d*$")
@@ -66,6 +55,8 @@ _OF_COMPILER = re.compile(
 """Ranges of ``torch.compile`` that pass for operators: what it compiled, and its own work, of which
 a rule of its own speaks."""
 
+_NONE_OF_THEM = (USEFUL, _OF_COMPILER, _POINTWISE_CALL, _POINTWISE_NODE)
+
 
 def plain(name: str) -> str:
     """An operator or a node of the backward pass in one spelling: ``aten::linalg_svd`` and
@@ -86,11 +77,6 @@ class Kind:
     by_phase: Int64
     """Time of the calls and of what they call, by number of ``PHASES``, ns."""
 
-    @property
-    def goes_back(self) -> bool:
-        """Whether the backward pass does any of it."""
-        return bool(self.by_phase[PHASES.index(BACKWARD)])
-
 
 @trace_fact
 def costliest(analysis: TraceAnalysis) -> Kind | None:
@@ -106,7 +92,9 @@ def costliest(analysis: TraceAnalysis) -> Kind | None:
     known: dict[str, Kind] = {}
     for number in np.flatnonzero(counts.reshape(-1, len(PHASES)).any(1)).tolist():
         name = found.trace.names[number]
-        if _is_useful(name) or not (found.steps.steps or "::" in name):
+        if any(known.match(name) for known in _NONE_OF_THEM) or not (
+            found.steps.steps or "::" in name
+        ):
             continue
         at = slice(number * len(PHASES), (number + 1) * len(PHASES))
         kind = known.setdefault(plain(name), Kind(name, 0, np.zeros(len(PHASES), np.int64)))
@@ -130,41 +118,27 @@ def _with_backward(key: str, known: dict[str, Kind]) -> Kind:
     return replace(mine, by_phase=sum(others, mine.by_phase))
 
 
-def _is_useful(name: str) -> bool:
-    known = (USEFUL, _OF_COMPILER, _POINTWISE_CALL, _POINTWISE_NODE)
-    return any(pattern.match(name) for pattern in known)
-
-
 def _one_operator(facts: Facts) -> Lost | None:
-    found, judged = all_cpu_operators(facts)
-    kind = costliest(facts)
+    cpu, kind = CpuWork(facts, *all_cpu_operators(facts)), costliest(facts)
     if kind is None:
         return None
-    time = in_step(found, judged, kind.by_phase)
     called = (name for name, ns in zip(PHASES, kind.by_phase, strict=True) if ns)
     phase = next((name for name in called if name != BACKWARD), FORWARD)
     line = line_of(facts, phase, calls_of(kind.name), only=True)
-    line = line or call_of(facts, kind.name) or line_of(facts, phase)
-    mean = judged.of.mean
     elsewhere = np.array([name == OTHER for name in PHASES])
-    outside = in_step(found, judged, np.where(elsewhere, kind.by_phase, 0)).ns
-    return Lost(
-        # Within the model something cheaper has to stand in for it.
-        time.ns - (time.ns - outside) // 2,
-        judged.of,
-        f"{kind.name}{at(line)} takes {_part_of(judged, time.ns)}"
-        f"{', with its backward pass' if kind.goes_back else ''}.",
-        _figures(kind.name, time.ns, kind.calls, judged, ONE_OPERATOR),
-        place=place_of(facts, line, kind.name),
-        parts=time.parts,
-        share=time.ns / mean,
+    outside = cpu.time_of(np.where(elsewhere, kind.by_phase, 0)).ns
+    goes_back = kind.by_phase[PHASES.index(BACKWARD)]
+    lost = cpu.lost(
+        Work(kind.by_phase, kind.calls),
+        line or call_of(facts, kind.name) or line_of(facts, phase),
+        f"{kind.name}{{at}} takes {{part}}{', with its backward pass' if goes_back else ''}.",
+        kind.name,
+        Figure("calls in a step", kind.calls, "count"),
+        operator=kind.name,
         unproven="what another operator would take instead",
     )
-
-
-def _part_of(judged: JudgedStep, ns: int) -> str:
-    step = judged.of
-    return step.part_of(ns)
+    # Within the model something cheaper has to stand in for it.
+    return replace(lost, cost_ns=lost.cost_ns - (lost.cost_ns - outside) // 2)
 
 
 ONE_OPERATOR = Rule(
@@ -314,7 +288,6 @@ def dropped_results(analysis: TraceAnalysis) -> Work:
 
 
 def _products(found: Operators, top: Int64) -> Int64:
-    """Positions of such products."""
     called = top[~found.in_phase(BACKWARD, OPTIMIZER)[top]]
     called = called[~found.named(_VIEW.match)[called]]
     product = found.named(_PRODUCT.match)[called] & (found.duration[called] >= LEAST_NS)
@@ -331,7 +304,9 @@ def _nodes(found: Operators, top: Int64, count: int) -> Int64:
     nodes = top[found.in_phase(BACKWARD)[top]]
     piece, product = (found.named(one.match)[nodes] for one in (_PIECE_NODE, _PRODUCT_NODE))
     at = np.flatnonzero(piece)
-    following = _next(product, at)
+    # Far away where none follows.
+    places = np.append(np.flatnonzero(product), len(product) + NEAR + 1)
+    following = places[np.searchsorted(places, at, side="right")]
     near = following - at <= NEAR
     pairs = np.stack([nodes[at[near]], nodes[np.minimum(following[near], len(nodes) - 1)]], axis=1)
     longest = np.argsort(-found.duration[pairs].sum(axis=1), kind="stable")[:count]
@@ -339,37 +314,24 @@ def _nodes(found: Operators, top: Int64, count: int) -> Int64:
     return chosen
 
 
-def _next(mask: Mask, at: Int64) -> Int64:
-    """The first place after each of ``at`` where ``mask`` holds; far away where it never does."""
-    places = np.append(np.flatnonzero(mask), len(mask) + NEAR + 1)
-    found: Int64 = places[np.searchsorted(places, at, side="right")]
-    return found
-
-
 _PRODUCT_TEXT = r"linear|matmul|einsum|\bmm\(|bmm\(| @ |head|proj|logits|score|output|decode"
 
 
 def _dropped(facts: Facts) -> Lost | None:
-    found, judged = cpu_operators(facts)
-    work = dropped_results(facts)
+    cpu, work = cpu_work(facts), dropped_results(facts)
     if not work.calls:
         return None
-    time, mean = in_step(found, judged, work.by_phase), judged.of.mean
     called = {phase: int(work.by_phase[PHASES.index(phase)]) for phase in (FORWARD, OTHER)}
-    line = line_of(facts, max(called, key=lambda phase: called[phase]), _PRODUCT_TEXT)
-    return Lost(
+    return cpu.lost(
+        work,
+        line_of(facts, max(called, key=lambda phase: called[phase]), _PRODUCT_TEXT),
+        "A matrix product{at} is computed in full, but only part of its result is used: {part}, "
+        "backward pass included.",
+        "the product",
+        Figure("such products in a step", work.calls, "count"),
+        operator="aten::linear",
         # How large the piece is does not show.
-        time.ns // 2,
-        judged.of,
-        f"A matrix product{at(line)} is computed in full, but only part of its result is used: "
-        f"{judged.of.part_of(time.ns)}, backward pass included.",
-        (
-            Figure.share("the product", time.ns / mean, DROPPED.limits.warning),
-            Figure("such products in a step", work.calls, "count"),
-        ),
-        place=place_of(facts, line, "aten::linear"),
-        parts=time.parts,
-        share=time.ns / mean,
+        saved=0.5,
         unproven="how large a part of the result is used",
     )
 

@@ -12,17 +12,12 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.kernel_work import (
-    PARTS,
-    kernel_work,
-    listed,
-)
+from perftui.diagnosis.symptoms.operators.work import PARTS, cpu_work, kernel_work
 from perftui.facts.cpu.operator_loops import loops
-from perftui.facts.cpu.operators import PHASES, Work, cpu_operators, in_step, operators, work_of
+from perftui.facts.cpu.operators import PHASES, Work, operators, work_of
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.kernels import StepKernels, callers, is_named, kernel_chains
-from perftui.facts.source.operator_lines import at, line_of, operator_lines, place_of, with_line
-from perftui.facts.step.judged_step import JudgedStep
+from perftui.facts.source.operator_lines import line_of, operator_lines, with_line
 from perftui.trace.model import NONE, Mask
 
 _POINTWISE = (
@@ -30,17 +25,13 @@ _POINTWISE = (
     "|square|mean|sum|var|std|where|maximum|minimum|addcmul|addcdiv"
 )
 
-
 _POINTWISE_CALL = re.compile(rf"aten::({_POINTWISE})_?$")
-
 
 _POINTWISE_NODE = re.compile(
     rf"(autograd::engine::evaluate_function: )?({_POINTWISE})Backward\d*$", re.IGNORECASE
 )
 
-
 _CAST = frozenset({"aten::_to_copy"})
-
 
 _COPY = frozenset({"aten::contiguous", "aten::clone"})
 
@@ -92,18 +83,14 @@ def _elsewhere(analysis: TraceAnalysis) -> Mask:
 FEW_CASTS = 4
 """Casts of a step that are no churn: of the batch and of the loss."""
 
-
 FEW_COPIES = 4
 """Copies of a step that are none to speak of."""
-
 
 _ARITHMETIC = r"[-+*/] .*[-+*/] |\.(pow|sqrt|exp|tanh|mean|sum|sigmoid)\("
 """The text of a line with more than one element-wise operator."""
 
-
 CHAIN = 8
 """Element-wise operators of a step that are a chain rather than a residual connection."""
-
 
 MOSTLY = 0.35
 """Share of the step from which on fewer of them are the question: they go through large tensors,
@@ -111,70 +98,50 @@ such as those of all pairs."""
 
 
 def _churn_on_cpu(facts: Facts) -> Lost | None:
-    found, judged = cpu_operators(facts)
-    work = casts(facts)
+    cpu, work = cpu_work(facts), casts(facts)
     if work.calls <= FEW_CASTS:
         return None
-    time = in_step(found, judged, work.by_phase)
-    line = line_of(facts, FORWARD, r"\.(to|float|double|half|bfloat16|type|type_as)\(")
-    return Lost(
-        time.ns,
-        judged.of,
-        f"Casts to another data type take {judged.of.part_of(time.ns)}, "
-        f"{work.calls} of them in a step{at(line)}.",
-        _figures("casts", time.ns, work.calls, judged, DTYPE_CHURN_ON_CPU),
-        place=place_of(facts, line, "aten::_to_copy"),
-        parts=time.parts,
+    return cpu.lost(
+        work,
+        line_of(facts, FORWARD, r"\.(to|float|double|half|bfloat16|type|type_as)\("),
+        "Casts to another data type take {part}, {calls} of them in a step{at}.",
+        "casts",
+        Figure("calls in a step", work.calls, "count"),
+        operator="aten::_to_copy",
     )
 
 
 def _copies(facts: Facts) -> Lost | None:
-    found, judged = cpu_operators(facts)
-    work = copies(facts)
+    cpu, work = cpu_work(facts), copies(facts)
     if work.calls <= FEW_COPIES:
         return None
-    time = in_step(found, judged, work.by_phase)
-    line = line_of(facts, FORWARD, r"\.(contiguous|clone|reshape|copy_|repeat|flatten)\(")
-    return Lost(
-        time.ns,
-        judged.of,
-        "Copies of tensors into another memory layout take "
-        f"{judged.of.part_of(time.ns)}, {work.calls} of them in a step{at(line)}.",
-        _figures("copies", time.ns, work.calls, judged, COPIES),
-        place=place_of(facts, line, "aten::copy_"),
-        parts=time.parts,
+    return cpu.lost(
+        work,
+        line_of(facts, FORWARD, r"\.(contiguous|clone|reshape|copy_|repeat|flatten)\("),
+        "Copies of tensors into another memory layout take {part}, {calls} of them in a step{at}.",
+        "copies",
+        Figure("calls in a step", work.calls, "count"),
+        operator="aten::copy_",
     )
 
 
 def _elementwise_on_cpu(facts: Facts) -> Lost | None:
-    found, judged = cpu_operators(facts)
-    work = pointwise(facts)
-    time, mean = in_step(found, judged, work.by_phase), judged.of.mean
+    cpu, work = cpu_work(facts), pointwise(facts)
     is_chain = work.calls >= CHAIN
-    if not is_chain and time.ns < MOSTLY * mean:
+    if not is_chain and cpu.time_of(work.by_phase).ns < MOSTLY * cpu.of.mean:
         return None
     called = {phase: int(work.by_phase[PHASES.index(phase)]) for phase in (FORWARD, OTHER)}
-    line = line_of(facts, max(called, key=lambda phase: called[phase]), _ARITHMETIC)
     which = "called one by one" if is_chain else "on large tensors"
-    count = f", {work.calls} of them in a forward pass" if is_chain else ""
-    return Lost(
+    count = ", {calls} of them in a forward pass" if is_chain else ""
+    return cpu.lost(
+        work,
+        line_of(facts, max(called, key=lambda phase: called[phase]), _ARITHMETIC),
+        f"Element-wise operators {which} take {{part}}{count}{{at}}: each makes its own pass "
+        "through memory.",
+        "element-wise operators",
+        Figure("calls in a step", work.calls, "count"),
         # One pass over memory in place of a chain of them.
-        time.ns // 2,
-        judged.of,
-        f"Element-wise operators {which} take {judged.of.part_of(time.ns)}{count}{at(line)}: "
-        "each makes its own pass through memory.",
-        _figures("element-wise operators", time.ns, work.calls, judged, ELEMENTWISE_ON_CPU),
-        place=place_of(facts, line),
-        parts=time.parts,
-        share=time.ns / mean,
-    )
-
-
-def _figures(what: str, ns: int, calls: int, judged: JudgedStep, rule: Rule) -> tuple[Figure, ...]:
-    mean = judged.of.mean
-    return (
-        Figure.share(what, ns / mean, rule.limits.warning),
-        Figure("calls in a step", calls, "count"),
+        saved=0.5,
     )
 
 
@@ -249,19 +216,13 @@ def _elementwise(facts: Facts) -> Lost | None:
     if not time or time < _MEMORY_BOUND_SHARE * busy:
         return None
     kernels = fmt.several(found.count, "kernel")
-    return Lost(
-        work.won(chains.saved),
-        work.of,
+    return work.lost(
+        found,
+        chains.saved,
         f"The GPU spends {work.of_step(time)} in {kernels} for elementwise work, normalisation and "
         "reductions, each of which moves whole tensors through memory.",
-        (
-            Figure.share("of GPU compute", time / busy, _MEMORY_BOUND_SHARE),
-            Figure("fused they would save", chains.saved, "ns"),
-            *listed(found),
-            work.steps,
-        ),
-        with_line(facts, found.place, operator_lines.or_none(facts)),
-        PARTS,
+        Figure.share("of GPU compute", time / busy, _MEMORY_BOUND_SHARE),
+        Figure("fused they would save", chains.saved, "ns"),
     )
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,14 +13,12 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.kernel_work import PARTS, kernel_work
+from perftui.diagnosis.symptoms.operators.work import PARTS, CpuWork, cpu_work, kernel_work
 from perftui.facts.cpu.operators import (
     KEEPS_GRADIENT,
     NODE,
     Operators,
     Work,
-    cpu_operators,
-    in_step,
     of_phases,
     operators,
     work_of,
@@ -44,10 +41,8 @@ def embedding_gradients(analysis: TraceAnalysis) -> Work:
 
 _NUMBER = "Sequence number"
 
-
 FIRST_TURNS = 24
 """Updates whose passes are looked at: all do the same, and reading their numbers takes time."""
-
 
 FIRST_OPERATORS = 16
 """Operators of a call among which one has a number: those that keep no gradient have none."""
@@ -74,8 +69,7 @@ class _Turn:
 
     def names_in(self, found: Operators, call: int) -> bytes:
         """What distinguishes calls of different models."""
-        names = np.sort(found.name[self.nodes[self.call == call]])
-        return names.tobytes()
+        return np.sort(found.name[self.nodes[self.call == call]]).tobytes()
 
     def calls(self) -> list[int]:
         """The calls gone through, first made first."""
@@ -115,10 +109,13 @@ def not_detached(analysis: TraceAnalysis) -> NotDetached | None:
     nodes = {turn: np.concatenate(each) for turn, each in inside.items()}
     nodes = {turn: each[is_node[each]] for turn, each in nodes.items()}
     numbers = _numbers(found, np.concatenate(list(nodes.values())))
-    turns = {turn: _turn(each, numbers, first) for turn, each in nodes.items()}
-    mine = _farther(
-        found, list(turns.values()), [turns[turn] for turn in turns if reached[turn] == most]
-    )
+    turns = {}
+    for turn, each in nodes.items():
+        given = np.array([numbers.get(at, -1) for at in each.tolist()], dtype=np.int64)
+        call = np.where(given >= 0, np.searchsorted(first, given, side="right") - 1, -1)
+        turns[turn] = _Turn(each, call)
+    farthest = [turns[turn] for turn in turns if reached[turn] == most]
+    mine = _farther(found, list(turns.values()), farthest)
     work = work_of(found, found.within(mine), mine)
     all_of_them = len(np.unique(turn_of)) / len(inside)
     by_phase = np.rint(work.by_phase * all_of_them).astype(np.int64)
@@ -134,11 +131,6 @@ def _first_numbers(found: Operators, until: int) -> Int64:
     numbers = _numbers(found, np.array([at for each in begun for at in each], dtype=np.int64))
     given = ([numbers[at] for at in each if at in numbers] for each in begun)
     return np.array(sorted(min(each) for each in given if each), dtype=np.int64)
-
-
-def _turn(nodes: Int64, numbers: Mapping[int, int], first: Int64) -> _Turn:
-    known = np.array([numbers.get(at, -1) for at in nodes.tolist()], dtype=np.int64)
-    return _Turn(nodes, np.where(known >= 0, np.searchsorted(first, known, side="right") - 1, -1))
 
 
 def _farther(found: Operators, turns: list[_Turn], farthest: list[_Turn]) -> Mask:
@@ -175,71 +167,57 @@ LARGE_TABLE = 0.5
 """Share of a model's elements that its largest tensor has, from which on updating the model is
 updating that."""
 
-
 FEWEST_ROWS = 1_000_000
 """Elements of a table below which a dense gradient is small beside the rest of a step."""
-
 
 _TABLES = frozenset({"Embedding", "EmbeddingBag"})
 
 
 def _unused(facts: Facts) -> Lost | None:
-    found, judged = cpu_operators(facts)
-    rows = _parameters(facts)
+    cpu, rows = cpu_work(facts), _parameters(facts)
     if any(one.unused is None for one in rows):
         raise UnknownError("which parameters are in an optimizer was not recorded")
     tensors = sum(one.unused or 0 for one in rows)
     with_gradient = sum(one.trained for one in rows)
     if not tensors:
-        return _thrown_away(facts)
+        return _thrown_away(cpu)
     elements = sum(one.unused_elements or 0 for one in rows)
-    back = in_step(found, judged, of_phases(found, BACKWARD))
+    back = cpu.time_of(of_phases(cpu.operators, BACKWARD))
     # Of each layer's backward pass half is for its weights; what lies before it comes on top.
     cost = round(back.ns * elements / max(sum(one.elements for one in rows), 1) / 2)
     line = line_of(facts, BACKWARD)
     return Lost(
         cost,
-        judged.of,
+        cpu.of,
         f"Gradients of {tensors} of {with_gradient} parameters are computed but never used, "
-        f"because no optimizer holds them: at least {judged.of.part_of(cost)}{at(line)}.",
-        (
-            Figure("parameters in no optimizer", tensors, "count"),
-            Figure("backward", back.ns, "ns"),
-        ),
+        f"because no optimizer holds them: at least {cpu.of.part_of(cost)}{at(line)}.",
+        (Figure("parameters in no optimizer", tensors, "count"), Figure("backward", back.ns, "ns")),
         place=place_of(facts, line),
         parts=back.parts,
     )
 
 
-def _thrown_away(facts: Facts) -> Lost | None:
+def _thrown_away(cpu: CpuWork) -> Lost | None:
     """Gradients of parameters that another optimizer holds than the one that steps next."""
-    found, judged = cpu_operators(facts)
-    known = settings(facts)
+    known = settings(cpu.facts)
     held = [one.parameters or 0 for one in (known.optimizers or () if known else ())]
-    beyond = not_detached.or_none(facts) if len(held) > 1 else None
+    beyond = not_detached.or_none(cpu.facts) if len(held) > 1 else None
     if beyond is None or not beyond.work.calls or beyond.parameters != sum(held):
         return None
-    time = in_step(found, judged, beyond.work.by_phase)
-    # Where the same samples serve both, the first of the passes has to keep their graph.
-    line = line_of(facts, BACKWARD, "retain_graph")
-    return Lost(
-        time.ns,
-        judged.of,
+    lost = cpu.lost(
+        beyond.work,
+        # Where the same samples serve both, the first of the passes has to keep their graph.
+        line_of(cpu.facts, BACKWARD, "retain_graph"),
         "Backward continues into a model that another optimizer trains, and those gradients are "
-        f"thrown away: {judged.of.part_of(time.ns)}{at(line)}; detach() its output.",
-        (
-            Figure.share("thrown away", time.ns / judged.of.mean, UNUSED.limits.warning),
-            Figure("nodes of that model in a step", beyond.work.calls, "count"),
-        ),
-        place=place_of(facts, line),
-        parts=time.parts,
-        fixes=(),
+        "thrown away: {part}{at}; detach() its output.",
+        "thrown away",
+        Figure("nodes of that model in a step", beyond.work.calls, "count"),
     )
+    return replace(lost, fixes=())
 
 
 def _dense(facts: Facts) -> Lost | None:
-    found, judged = cpu_operators(facts)
-    work = embedding_gradients(facts)
+    cpu, work = cpu_work(facts), embedding_gradients(facts)
     if not work.calls:
         return None
     rows = _parameters(facts)
@@ -247,22 +225,21 @@ def _dense(facts: Facts) -> Lost | None:
     share = largest / max(sum(one.elements for one in rows), 1)
     if largest < FEWEST_ROWS or share < LARGE_TABLE:
         return None
-    gradient = in_step(found, judged, work.by_phase)
-    update = in_step(found, judged, of_phases(found, OPTIMIZER))
+    gradient = cpu.time_of(work.by_phase)
+    update = cpu.time_of(of_phases(cpu.operators, OPTIMIZER))
     cost = gradient.ns + round(share * update.ns)
     line = line_with(facts, _TABLES) or line_of(facts, OPTIMIZER)
-    place = place_of(facts, line, "aten::embedding_dense_backward")
     return Lost(
         cost,
-        judged.of,
+        cpu.of,
         f"An embedding table of {largest / 1e6:.1f} million numbers{at(line)} gets a dense "
-        f"gradient, and the optimizer updates every row: {judged.of.part_of(cost)}.",
+        f"gradient, and the optimizer updates every row: {cpu.of.part_of(cost)}.",
         (
             Figure("dense gradient of embeddings", gradient.ns, "ns"),
             Figure("optimizer", update.ns, "ns"),
             Figure.share("of all elements in one tensor", share, LARGE_TABLE),
         ),
-        place=place,
+        place=place_of(facts, line, "aten::embedding_dense_backward"),
         parts=(*gradient.parts, *update.parts),
     )
 

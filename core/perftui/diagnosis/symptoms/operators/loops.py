@@ -16,10 +16,9 @@ from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import BACKWARD, OPERATORS, OPTIMIZER, OTHER, find_phases
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.kernel_work import kernel_work
+from perftui.diagnosis.symptoms.operators.work import CpuWork, cpu_work, kernel_work
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows, time_in
-from perftui.facts.cpu.operators import cpu_operators
-from perftui.facts.fact import Fact, Facts, UnknownError, trace_fact
+from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.gaps import source_line
 from perftui.facts.gpu.gpu import device_steps
 from perftui.facts.gpu.host_waits import idle_of_host
@@ -29,12 +28,11 @@ from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import at, line_of, part_lines, place_of, with_line
 from perftui.facts.source.source_calls import loop_of
 from perftui.facts.step.judged_step import judged_step
-from perftui.facts.step.trace_steps import TraceSteps, trace_steps
+from perftui.facts.step.trace_steps import trace_steps
 from perftui.trace.model import NONE, Int64, Trace
 
 MANY_GROUPS = 50
 """Alike groups of operators in a row: as many parameters as a small network has."""
-
 
 _LONGEST_GROUP = 8
 """Operators that are called for one tensor at most."""
@@ -67,13 +65,13 @@ def parameter_loop(analysis: TraceAnalysis) -> ParameterLoop | None:
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None or not steps.steps:
         raise UnknownError("the trace marks no steps")
-    between = _between_phases(trace, steps)
+    phases = [part for name, part in find_phases(trace).items() if name != OPERATORS]
+    between = subtract(marked_steps(steps.analysis, steps), unite(*phases))
     rows = _called_in(trace, between)
-    best = max(
+    first, last, period = max(
         (_repeated(trace, rows, period) for period in range(1, _LONGEST_GROUP + 1)),
         key=lambda found: int((trace.start[found[1]] - trace.start[found[0]]).sum()),
     )
-    first, last, period = best
     if not len(first):
         return None
     spans = intersect(union(trace.start[first], trace.ends_of(last)), between)
@@ -90,12 +88,6 @@ def parameter_loop(analysis: TraceAnalysis) -> ParameterLoop | None:
         intersect(spans, idle_of_host(analysis)).total // steps.steps,
         int(first[0]),
     )
-
-
-def _between_phases(trace: Trace, steps: TraceSteps) -> Intervals:
-    """When the steps are in none of their phases."""
-    phases = [part for name, part in find_phases(trace).items() if name != OPERATORS]
-    return subtract(marked_steps(steps.analysis, steps), unite(*phases))
 
 
 def _called_in(trace: Trace, between: Intervals) -> Int64:
@@ -189,49 +181,37 @@ _INDEXING_TEXT = r"\w\[[^\]]+\]|\bfor\b.*\bin\b|\.(select|narrow|index_select|un
 
 
 def _per_parameter_on_cpu(facts: Facts) -> Lost | None:
-    chosen = [
-        loop
-        for loop in _known(facts, loops)
-        if loop.phase == OTHER and loop.turns >= MANY_TURNS and not loop.indexing
-    ]
-    return _lost(facts, PER_PARAMETER_ON_CPU, chosen)
+    cpu, known = cpu_work(facts), loops(facts)
+    outside = [loop for loop in known if loop.phase == OTHER and not loop.indexing]
+    return _lost(cpu, PER_PARAMETER_ON_CPU, [one for one in outside if one.turns >= MANY_TURNS])
 
 
 def _indexing(facts: Facts) -> Lost | None:
-    chosen = [loop for loop in _known(facts, loops_over_rows) if loop.phase != OPTIMIZER]
-    return _lost(facts, INDEXING, chosen)
+    cpu, known = cpu_work(facts), loops_over_rows(facts)
+    return _lost(cpu, INDEXING, [loop for loop in known if loop.phase != OPTIMIZER])
 
 
-def _known(facts: Facts, which: Fact[tuple[Loop, ...]]) -> tuple[Loop, ...]:
-    cpu_operators(facts)
-    return which(facts)
-
-
-def _lost(facts: Facts, rule: Rule, chosen: Sequence[Loop]) -> Lost | None:
-    found, judged = cpu_operators(facts)
+def _lost(cpu: CpuWork, rule: Rule, chosen: Sequence[Loop]) -> Lost | None:
+    facts, found, step = cpu.facts, cpu.operators, cpu.of
     called = [loop for loop in chosen if loop.phase != BACKWARD]
     if not called:
         return None
-    time = time_in(found, judged, chosen)
+    time = time_in(found, cpu.judged, chosen)
     longest = max(called, key=lambda loop: int(loop.taken.sum()))
     pieces = rule is INDEXING
-    text = _INDEXING_TEXT if pieces else ""
-    line = line_of(facts, longest.phase, text, only=pieces)
+    line = line_of(facts, longest.phase, _INDEXING_TEXT if pieces else "", only=pieces)
     line = line or loop_of(facts, longest.names, pieces=pieces) or line_of(facts, longest.phase)
-    of = judged.of.part_of(time.ns)
+    calls, part = _what(facts, longest, rule), step.part_of(time.ns)
+    turns = "iterations of the longest loop" if longest.is_even else "pieces"
     return Lost(
         time.ns,
-        judged.of,
-        f"A loop{at(line)} calls {_what(facts, longest, rule)}: this takes {of}.",
+        step,
+        f"A loop{at(line)} calls {calls}: this takes {part}.",
         (
-            Figure.share("in the loop", time.ns / judged.of.mean, rule.limits.warning),
-            Figure(
-                "iterations of the longest loop" if longest.is_even else "pieces",
-                longest.turns,
-                "count",
-            ),
+            Figure(turns, longest.turns, "count"),
             Figure("operators of a step", len(found.rows) // found.steps.steps, "count"),
         ),
+        label="in the loop",
         place=place_of(facts, line, longest.names[0]),
         parts=time.parts,
     )

@@ -92,11 +92,9 @@ _SAVED_WAITS = 0.9
 
 def _single_tensor(facts: Facts) -> Lost | None:
     loop = optimizer_loop.or_none(facts)
-    if loop is not None:
-        return _on_gpu(facts, loop)
-    if facts.run is None or has_gpu(facts):
-        return None
-    return _on_cpu(facts)
+    if loop is None:
+        return None if facts.run is None or has_gpu(facts) else _on_cpu(facts)
+    return _on_gpu(facts, loop)
 
 
 def _on_gpu(facts: Facts, loop: OptimizerLoop) -> Lost | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +14,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.kernel_work import (
-    PARTS,
-    kernel_work,
-    listed,
-)
+from perftui.diagnosis.symptoms.operators.work import CpuWork, cpu_work, kernel_work
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.cpu.operator_loops import SMALL_NS
 from perftui.facts.cpu.operators import (
@@ -27,10 +22,7 @@ from perftui.facts.cpu.operators import (
     NODE,
     WEIGHTED,
     WEIGHTED_NODE,
-    Operators,
     Work,
-    cpu_operators,
-    in_step,
     operators,
     repeated_passes,
     work_of,
@@ -47,10 +39,9 @@ from perftui.facts.source.operator_lines import (
     lines_of,
     place_of,
     second_call,
-    with_line,
 )
 from perftui.facts.source.source_calls import call_repeated, matching_line, same_call
-from perftui.facts.step.judged_step import PYTHON_IN, JudgedStep
+from perftui.facts.step.judged_step import PYTHON_IN
 from perftui.trace.model import NONE, Int64, Mask
 
 _FORWARD_ONLY = (
@@ -85,19 +76,14 @@ def _recompute(facts: Facts) -> Lost | None:
     free = ""
     if used is not None and used < MUCH_FREE:
         free = f", though {fmt.percent(1 - used)} of the GPU's memory is free"
-    return Lost(
-        work.won(time),
-        work.of,
+    return work.lost(
+        found,
+        time,
         f"The backward pass recomputes parts of the forward pass for {work.of_step(time)}: "
         f"activation checkpointing is on{free}.",
-        (
-            Figure("backward", backward.time, "ns"),
-            *(() if used is None else (Figure.share("peak memory in use", used),)),
-            *listed(found),
-            work.steps,
-        ),
-        with_line(facts, found.place, forward_lines.or_none(facts)),
-        PARTS,
+        Figure("backward", backward.time, "ns"),
+        *(() if used is None else (Figure.share("peak memory in use", used),)),
+        lines=forward_lines,
     )
 
 
@@ -132,26 +118,15 @@ def recomputed(analysis: TraceAnalysis) -> Work:
 
 
 def _recompute_on_cpu(facts: Facts) -> Lost | None:
-    found, judged = cpu_operators(facts)
-    work = recomputed(facts)
+    cpu, work = cpu_work(facts), recomputed(facts)
     if not work.calls:
         return None
-    time = in_step(found, judged, work.by_phase)
-    line = line_of(facts, FORWARD, r"checkpoint", only=True) or line_of(facts, BACKWARD)
-    mean = judged.of.mean
-    return Lost(
-        time.ns,
-        judged.of,
-        "Activation checkpointing recomputes the forward pass during backward, for "
-        f"{judged.of.part_of(time.ns)}{at(line)}.",
-        (
-            Figure.share(
-                "forward within backward", time.ns / mean, RECOMPUTE_ON_CPU.limits.warning
-            ),
-            *(Figure(name, judged.part(name), "ns") for name in (FORWARD, BACKWARD)),
-        ),
-        place=place_of(facts, line),
-        parts=time.parts,
+    return cpu.lost(
+        work,
+        line_of(facts, FORWARD, r"checkpoint", only=True) or line_of(facts, BACKWARD),
+        "Activation checkpointing recomputes the forward pass during backward, for {part}{at}.",
+        "forward within backward",
+        *(Figure(name, cpu.judged.part(name), "ns") for name in (FORWARD, BACKWARD)),
         unproven="whether memory would be short without it",
     )
 
@@ -209,28 +184,27 @@ _ROWS = r"\b(jacobian|hessian)\("
 def _many(facts: Facts) -> Lost | None:
     """What the number of passes costs: Python and short calls, of which one pass over all of the
     data would have as many as each of them."""
-    found, judged = cpu_operators(facts)
-    passes = many_passes(facts)
+    cpu, passes = cpu_work(facts), many_passes(facts)
+    judged, step = cpu.judged, cpu.of
     again = repeated_backward.or_none(facts)
     if passes.per_step < FEWEST or (again is not None and again.work.calls):
         # Through the same graph again: that is a finding of its own.
         return None
-    calls = in_step(found, judged, passes.small.by_phase)
+    calls = cpu.time_of(passes.small.by_phase)
     python = sum(judged.part(f"{PYTHON_IN}{phase}") for phase in (FORWARD, BACKWARD))
-    mean = judged.of.mean
-    cost = round(min(calls.ns + python, mean) * (1 - 1 / passes.per_step))
+    cost = round(min(calls.ns + python, step.mean) * (1 - 1 / passes.per_step))
     line = matching_line(facts, _ROWS, only=True) or line_of(facts, BACKWARD)
     return Lost(
         cost,
-        judged.of,
+        step,
         f"Each step runs {passes.per_step:.0f} backward passes{at(line)}: Python and short "
-        f"operator calls take {judged.of.part_of(cost)} more than a single pass would.",
+        f"operator calls take {step.part_of(cost)} more than a single pass would.",
         (
-            Figure.share("lost to their number", cost / mean, MANY.limits.warning),
             Figure("backward passes of a step", round(passes.per_step, 1)),
             Figure("short calls of operators", calls.ns, "ns"),
             Figure("Python in forward and backward", python, "ns"),
         ),
+        label="lost to their number",
         place=place_of(facts, line),
         parts=tuple(
             part.name
@@ -354,86 +328,45 @@ _LIMITS = Limits(0.05, 0.20, "Certainly avoidable, hence a low limit.")
 
 
 def _repeated(facts: Facts) -> Lost | None:
-    trained = cpu_operators(facts)
-    work = repeated_passes(facts)
+    cpu, work = cpu_work(facts), repeated_passes(facts)
     if not work.calls:
-        return _same_input(facts, trained)
+        return _same_input(cpu)
     if _may_be_another_model(facts):
         return None
-    line = _line_behind_backward(facts) or call_repeated(facts) or second_call(facts)
-    return _lost(
-        facts,
-        trained,
+    return cpu.lost(
         work,
-        line,
+        _line_behind_backward(facts) or call_repeated(facts) or second_call(facts),
+        "The model runs another forward pass without a backward pass in the same step, for "
+        "{part}{at}.",
         "forward again",
-        lambda part: (
-            "The model runs another forward pass without a backward pass in the same step, for "
-            f"{part}{at(line)}."
-        ),
     )
 
 
-def _same_input(facts: Facts, trained: tuple[Operators, JudgedStep]) -> Lost | None:
+def _same_input(cpu: CpuWork) -> Lost | None:
     """A pass over what another has gone through, both with gradients: the source shows that
     the input is the same, the window that the weights are."""
-    line = same_call(facts)
-    if line is None:
+    line = same_call(cpu.facts)
+    work = used_again(cpu.facts) if line is not None else None
+    if line is None or work is None or not work.calls:
         return None
-    return _lost(
-        facts,
-        trained,
-        used_again(facts),
-        line,
-        "the second time",
-        lambda part: (
-            "The same layers run twice on the same input in one step, forward and backward: the "
-            f"second run takes {part}, at {line.short}."
-        ),
+    sentence = (
+        "The same layers run twice on the same input in one step, forward and backward: the "
+        f"second run takes {{part}}, at {line.short}."
     )
+    return cpu.lost(work, line, sentence, "the second time")
 
 
 def _backward_again(facts: Facts) -> Lost | None:
-    trained = cpu_operators(facts)
-    again, line = repeated_backward(facts), line_of(facts, BACKWARD)
-    return _lost(
-        facts,
-        trained,
-        again.work,
-        line,
-        "backward again",
-        lambda part: (
-            f"{again.passes:.3g} backward passes of each step run through the same layers, for "
-            f"{part} more than one would{at(line)}."
-        ),
-        (Figure("nodes that run again", again.work.calls, "count"),),
-    )
-
-
-def _lost(
-    facts: Facts,
-    trained: tuple[Operators, JudgedStep],
-    work: Work,
-    line: LineShare | None,
-    label: str,
-    say: Callable[[str], str],
-    more: tuple[Figure, ...] = (),
-) -> Lost | None:
-    """``work`` of the training as lost; ``say`` makes a sentence with its part of the step."""
-    if not work.calls:
+    cpu, again = cpu_work(facts), repeated_backward(facts)
+    if not again.work.calls:
         return None
-    found, judged = trained
-    time, mean = in_step(found, judged, work.by_phase), judged.of.mean
-    return Lost(
-        time.ns,
-        judged.of,
-        say(judged.of.part_of(time.ns)),
-        (
-            Figure.share(label, time.ns / mean, _LIMITS.warning),
-            *more,
-        ),
-        place=place_of(facts, line),
-        parts=time.parts,
+    return cpu.lost(
+        again.work,
+        line_of(facts, BACKWARD),
+        f"{again.passes:.3g} backward passes of each step run through the same layers, for "
+        "{part} more than one would{at}.",
+        "backward again",
+        Figure("nodes that run again", again.work.calls, "count"),
     )
 
 

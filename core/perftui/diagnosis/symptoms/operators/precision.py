@@ -4,6 +4,7 @@ sides that are no multiples of eight."""
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,12 +12,8 @@ from perftui.analysis.kernels.category import ON_TENSOR_CORES, Category, Precisi
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.diagnosis.symptoms.operators.kernel_work import (
-    PARTS,
-    kernel_work,
-    listed,
-)
-from perftui.facts.cpu.operators import cpu_operators, in_step, of_phases
+from perftui.diagnosis.symptoms.operators.work import cpu_work, kernel_work
+from perftui.facts.cpu.operators import of_phases
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.cards import TraceCard, trace_card
 from perftui.facts.gpu.gpu import has_gpu
@@ -28,9 +25,7 @@ from perftui.facts.source.operator_lines import (
     line_of,
     line_with,
     made_where,
-    operator_lines,
     place_of,
-    with_line,
 )
 from perftui.facts.source.source_calls import matching_line
 from perftui.trace.model import Mask
@@ -94,21 +89,16 @@ def _matmul(facts: Facts) -> Lost | None:
     known = settings(facts)
     # Whoever sets it himself has set it so.
     set_at = known.place("set_float32_matmul_precision", "matmul.allow_tf32") if known else None
-    place = with_line(facts, found.place, forward_lines.or_none(facts)) or found.place
-    return Lost(
-        work.won(time * (1 - 1 / gain)),
-        work.of,
+    lost = work.lost(
+        found,
+        time * (1 - 1 / gain),
         f"The GPU multiplies float32 matrices for {work.of_step(time)} without its tensor cores: "
         f"TF32, {gain:.0f} times as fast here, is off.",
-        (
-            Figure.share("in float32 products", share, MATMUL_FP32.limits.warning, found.place),
-            *listed(found),
-            work.steps,
-        ),
-        set_at or made_where(facts, place),
-        PARTS,
+        Figure.share("in float32 products", share, MATMUL_FP32.limits.warning, found.place),
+        lines=forward_lines,
         share=share,
     )
+    return replace(lost, place=set_at or made_where(facts, lost.place or found.place))
 
 
 MATMUL_FP32 = Rule(
@@ -145,17 +135,12 @@ def _tensor_cores(facts: Facts) -> Lost | None:
         return None
     what = " and ".join(kind.value for kind in ON_TENSOR_CORES if len(found.of(kind)))
     how = " and ".join(one.value for one in _SLOW if len(_chosen(found, one, *ON_TENSOR_CORES)))
-    return Lost(
-        work.won(_saved(found, card)),
-        work.of,
+    return work.lost(
+        found,
+        _saved(found, card),
         f"The GPU spends {work.of_step(time)} on {what} in {how}, where 16 bits would do.",
-        (
-            Figure.share("of GPU compute", time / busy, TENSOR_CORES.limits.warning),
-            *listed(found),
-            work.steps,
-        ),
-        with_line(facts, found.place, forward_lines.or_none(facts)),
-        PARTS,
+        Figure.share("of GPU compute", time / busy, TENSOR_CORES.limits.warning),
+        lines=forward_lines,
         share=work.won(time) / busy,
     )
 
@@ -207,8 +192,7 @@ def float64_on_cpu(facts: Facts) -> Lost | None:
     Raises:
         UnknownError: the data types of its parameters were not recorded.
     """
-    found, judged = cpu_operators(facts)
-    known = settings(facts) if facts.run else None
+    cpu, known = cpu_work(facts), settings(facts) if facts.run else None
     if known is None or known.parameters is None:
         raise UnknownError("the data types of the parameters were not recorded")
     elements = sum(one.elements for one in known.parameters)
@@ -216,15 +200,15 @@ def float64_on_cpu(facts: Facts) -> Lost | None:
     if not double:
         return None
     share = double / max(elements, 1)
-    time = in_step(found, judged, of_phases(found, FORWARD, BACKWARD, OPTIMIZER))
+    time = cpu.time_of(of_phases(cpu.operators, FORWARD, BACKWARD, OPTIMIZER))
     adopting = (matching_line(facts, pattern, only=True) for pattern in _ADOPTING)
     line = line_with(facts, _NAMES) or next(filter(None, adopting), None) or line_of(facts, FORWARD)
     taken = round(share * time.ns)
     return Lost(
         # Half the bytes to move, and twice as many numbers in a register.
         taken // 2,
-        judged.of,
-        f"Operators compute in float64 for {judged.of.part_of(taken)}{at(line)}: "
+        cpu.of,
+        f"Operators compute in float64 for {cpu.of.part_of(taken)}{at(line)}: "
         "float32 takes half of that or less.",
         (Figure.share("of the parameters' elements in float64", share),),
         place=place_of(facts, line),
@@ -246,32 +230,25 @@ def is_float64(name: str) -> bool:
     return _FLOAT64.search(name) is not None
 
 
-def _in_float64(kernels: StepKernels) -> Mask:
-    return kernels.named(is_float64)
-
-
 def _float64(facts: Facts) -> Lost | None:
     if has_gpu(facts) is False:
         return float64_on_cpu(facts)
     work = kernel_work(facts)
-    found, compute = work.kernels.kept(FLOAT64.id, _in_float64), work.kernels.time
+    found, compute = (
+        work.kernels.kept(FLOAT64.id, lambda one: one.named(is_float64)),
+        work.kernels.time,
+    )
     time = found.time
     if not time:
         return None
     where = found.place.source or found.place.operator
-    return Lost(
+    return work.lost(
+        found,
         # Half the bytes to move, and at least twice the arithmetic rate.
-        work.won(time / 2),
-        work.of,
+        time / 2,
         f"Kernels compute in float64 for {work.of_step(time)}"
         f"{f', most of it in {where}' if where else ''}: float32 takes half of that or less.",
-        (
-            Figure.share("of GPU compute in float64", time / compute, FLOAT64.limits.warning),
-            *listed(found),
-            work.steps,
-        ),
-        with_line(facts, found.place, operator_lines.or_none(facts)),
-        PARTS,
+        Figure.share("of GPU compute in float64", time / compute, FLOAT64.limits.warning),
         share=time / compute,
     )
 
@@ -286,12 +263,7 @@ FLOAT64 = Rule(
         "array.astype('float32'), tensor.float(), or dtype=torch.float32."
     ),
     lost=_float64,
-    limits=Limits(
-        0.05,
-        0.20,
-        "TraceLens reports exposed time from 5 %.",
-        of="of GPU compute",
-    ),
+    limits=Limits(0.05, 0.20, "TraceLens reports exposed time from 5 %.", of="of GPU compute"),
     claims=Claim(kernels=is_float64),
     fixes=("default-dtype-off",),
     answer="convert to float32 where the data enters",
@@ -306,13 +278,12 @@ _SAVED = 1 / 3
 one and a half to several times as fast with sides that are multiples of eight."""
 
 
-def _is_misaligned(name: str) -> bool:
-    return _MISALIGNED.search(name) is not None and precision_of(name) is Precision.HALF
-
-
 def _are_misaligned(products: StepKernels) -> Mask:
     """Products with misaligned sides, but those of convolutions, whose sides are the image's."""
-    return products.named(_is_misaligned) & ~products.called_by(lambda name: "conv" in name)
+    half = products.named(lambda name: precision_of(name) is Precision.HALF)
+    return (
+        half & products.named(_MISALIGNED.search) & ~products.called_by(lambda name: "conv" in name)
+    )
 
 
 def _misaligned(facts: Facts) -> Lost | None:
@@ -321,14 +292,13 @@ def _misaligned(facts: Facts) -> Lost | None:
     if not found.time:
         return None
     sizes = _sizes(found)
-    return Lost(
-        work.won(found.time * _SAVED),
-        work.of,
+    return work.lost(
+        found,
+        found.time * _SAVED,
         f"16-bit matrix products take {work.of_step(found.time)} in kernels for sizes that are not "
         f"multiples of eight{f', such as those of {sizes}' if sizes else ''}.",
-        (Figure("kernels a step", found.count, "count"), *listed(found), work.steps),
-        with_line(facts, found.place, forward_lines.or_none(facts)),
-        PARTS,
+        Figure("kernels a step", found.count, "count"),
+        lines=forward_lines,
         unproven="" if sizes else "the sizes of tensors (--shapes)",
     )
 

@@ -107,10 +107,8 @@ def _copies(facts: Facts) -> Lost | None:
         step,
         f"{_DDP} copies each of {copies.per_step:.0f} gradients out of the bucket in which it was "
         f"reduced: {step.part_of(cost)}.",
-        (
-            Figure.share("copying them", cost / step.mean, BUCKET_COPIES.limits.warning),
-            Figure("gradients copied a step", round(copies.per_step, 1)),
-        ),
+        (Figure("gradients copied a step", round(copies.per_step, 1)),),
+        label="copying them",
         place=place_in_part(facts, BACKWARD),
         parts=(copies.part,),
     )
@@ -121,7 +119,12 @@ def _single(facts: Facts) -> Lost | None:
     won by smaller ones is all but the last of them, as far as backward lasts meanwhile."""
     calls = collective_calls(facts)
     chosen = calls.are(ALL_REDUCE) & ~calls.of_norm & (calls.size > 0)
-    if not chosen.any() or not _wraps(facts) or _has_usual_buckets(facts):
+    known = wrapper(facts, _DDP)
+    cap = known.arguments.get("bucket_bytes_cap") if known else None
+    # Where the run asked for no larger ones, one parameter with most of the bytes, such as an
+    # embedding, has a bucket of its own.
+    is_usual = isinstance(cap, int) and cap <= BUCKET
+    if not chosen.any() or is_usual or not (known or _wraps(facts)):
         return None
     largest = int(calls.size[chosen].max())
     whole = int(calls.size[chosen].sum()) / calls.steps
@@ -138,30 +141,20 @@ def _single(facts: Facts) -> Lost | None:
         f"All gradients, {fmt.size(largest)}, are reduced at once after backward: smaller buckets "
         f"would hide {step.part_of(cost)} behind it.",
         (
-            Figure.share("could be hidden", cost / step.mean, SINGLE_BUCKET.limits.warning),
             Figure("bytes of the bucket", largest, "B", 2 * BUCKET),
             Figure("shortest of its all-reduces", least, "ns"),
         ),
+        label="could be hidden",
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
     )
 
 
 def _wraps(facts: Facts) -> bool:
-    """Whether DistributedDataParallel reduces the gradients, by the run or by marks of a trace."""
-    if wrapper(facts, _DDP) is not None:
-        return True
+    """Whether DistributedDataParallel reduces the gradients, by marks of a trace."""
     analysis: TraceAnalysis | None = facts.analysis
     names = analysis.trace.names if analysis else ()
     return COPIES_BACK in names or any(name.startswith(_DDP) for name in names)
-
-
-def _has_usual_buckets(facts: Facts) -> bool:
-    """Whether the run asked for no larger ones: one parameter with most of the bytes, such as an
-    embedding, has a bucket of its own then."""
-    known = wrapper(facts, _DDP)
-    cap = known.arguments.get("bucket_bytes_cap") if known else None
-    return isinstance(cap, int) and cap <= BUCKET
 
 
 def _backward(facts: Facts, calls: CollectiveCalls) -> int:
@@ -237,11 +230,11 @@ def _small(facts: Facts) -> Lost | None:
         f"Each step reduces {len(sizes) // calls.steps} tensors of {fmt.size(usual)} (median) one "
         f"by one: {step.part_of(cost)} more than in {fmt.several(fewer, 'piece')}.",
         (
-            Figure.share("lost to their number", cost / step.mean, MANY_SMALL.limits.warning),
             Figure("small all-reduces a step", round(len(sizes) / calls.steps, 1)),
             Figure("bytes of one (median)", usual, "B", SMALL),
             Figure("shortest of them", each, "ns"),
         ),
+        label="lost to their number",
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
     )
@@ -258,10 +251,8 @@ def _batch_norm(facts: Facts) -> Lost | None:
         step,
         f"Batch normalisation exchanges its statistics {count:.0f} times a step, and the GPU waits "
         f"{step.part_of(cost)} for that.",
-        (
-            Figure.share("waiting for them", cost / step.mean, SYNC_BATCH_NORM.limits.warning),
-            Figure("their collectives a step", round(count, 1), "", STORM),
-        ),
+        (Figure("their collectives a step", round(count, 1), "", STORM),),
+        label="waiting for them",
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
         unproven=(
@@ -397,7 +388,9 @@ def _slow(facts: Facts) -> Lost | None:
     hides them and none waits for another."""
     judged = judged_step(facts)
     step, exposed = judged.of, judged.part(EXPOSED_COMMUNICATION)
-    if exposed < SLOW_NETWORK.limits.warning * step.mean or _is_of_hosts(facts):
+    # Between several machines no rate is known.
+    several = facts.run is not None and len({rank.host for rank in facts.run.ranks}) > 1
+    if exposed < SLOW_NETWORK.limits.warning * step.mean or several:
         raise NotApplicableError
     found = bus_bandwidth(facts)
     if found.share >= LOW or slow_rank.or_none(facts) is not None:
@@ -411,23 +404,18 @@ def _slow(facts: Facts) -> Lost | None:
         f"{fmt.percent(found.share)} of what {found.link.name} carries: "
         f"{step.part_of(cost)} more than usual.",
         (
-            Figure.share("lost to the slow link", cost / step.mean, SLOW_NETWORK.limits.warning),
             Figure.share("reached of the link", found.share, LOW),
             Figure("GB/s on the bus", round(found.reached, 1)),
             Figure(f"GB/s of {found.link.name}, each way", found.link.rate),
             Figure("large collectives", found.calls, "count"),
         ),
+        label="lost to the slow link",
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
         # In a trace alone nothing shows whether the ranks share a machine, or one comes late.
         worst=Severity.CRITICAL if facts.run else Severity.INFO,
         unproven="the bandwidth that nccl-tests measures on this machine",
     )
-
-
-def _is_of_hosts(facts: Facts) -> bool:
-    """Whether the ranks of the run are on several machines, between which no rate is known."""
-    return facts.run is not None and len({rank.host for rank in facts.run.ranks}) > 1
 
 
 SLOW_NETWORK = Rule(

@@ -30,7 +30,7 @@ from perftui.facts.ranks.traced_ranks import traced_ranks, waits_of_ranks
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import place_in_part
 from perftui.facts.step.judged_step import judged_step
-from perftui.facts.step.steps import StepBreakdown, steady_step
+from perftui.facts.step.steps import steady_step
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.run.columns import phase_name
 
@@ -42,7 +42,7 @@ def late_rank(facts: Facts, slow: SlowRank, limits: Limits) -> Lost:
     """The waits for ``slow`` of the rank whose trace is open; of ``slow`` itself those of each of
     the others."""
     step, traced, place = judged_step(facts).of, traced_ranks(facts), straggler_place(facts)
-    cost = min(slow.lag, step.mean)
+    cost, waits = min(slow.lag, step.mean), waits_of_ranks(facts)
     own = slow.rank == traced.shown
     whom = "each of the others" if own else f"rank {traced.shown}"
     return Lost(
@@ -52,7 +52,8 @@ def late_rank(facts: Facts, slow: SlowRank, limits: Limits) -> Lost:
         f"{step.part_of(cost)}{_longest_part(slow, place)}.",
         (
             Figure.share("waiting for that rank", cost / step.mean, limits.warning, place),
-            *_sums(facts, slow),
+            Figure(f"waits for rank {slow.rank}, all ranks", waits.caused(slow.rank), "ns"),
+            Figure("waits for any rank, all ranks", sum(map(waits.waited, waits.compared)), "ns"),
             *collective_figures(slow),
         ),
         place=place,
@@ -67,15 +68,6 @@ def _longest_part(slow: SlowRank, place: Place) -> str:
     where = place.short or place.operator
     at = f" ({where})" if where else ""
     return f": there {phase_name(slow.part)} takes {fmt.duration(slow.part_lag)} longer{at}"
-
-
-def _sums(facts: Facts, slow: SlowRank) -> tuple[Figure, Figure]:
-    waits = waits_of_ranks(facts)
-    every = sum(waits.waited(rank) for rank in waits.compared)
-    return (
-        Figure(f"waits for rank {slow.rank}, all ranks", waits.caused(slow.rank), "ns"),
-        Figure("waits for any rank, all ranks", every, "ns"),
-    )
 
 
 def collective_figures(slow: SlowRank) -> list[Figure]:
@@ -148,12 +140,12 @@ def _changing(facts: Facts) -> Lost | None:
         f"each time: none is last in more than {fmt.percent(late.often_share)} of the steps. The "
         f"last rank spends longer in {part}.",
         (
-            Figure.share("waiting for each other", cost / step.mean, CHANGING.limits.warning),
             Figure.share(f"last most often, rank {late.often}", late.often_share, ALWAYS),
             Figure(f"{phase_name(late.part)}, longer on the last", late.part_lag, "ns"),
             Figure("mean step", step.mean, "ns"),
             Figure("steps of all ranks", late.steps, "count"),
         ),
+        label="waiting for each other",
         place=place_in_part(facts, late.part),
         parts=(EXPOSED_COMMUNICATION, WAITS_IN),
     )
@@ -246,17 +238,16 @@ def _straggling(facts: Facts) -> Lost | None:
         # Whoever is shown waits for nobody longer than it waits; a profiled step is longer.
         cost = min(cost, waits)
     line = slow_line(facts)
-    place = Place(slow.rank)
-    if line is not None:
-        place = Place(slow.rank, file=line.file, line=line.line)
-    behind = Figure.share(
-        "behind the other ranks", cost / step.mean, STRAGGLER.limits.warning, place
-    )
+    place = Place(slow.rank, file=line.file, line=line.line) if line else Place(slow.rank)
+    limit = STRAGGLER.limits.warning
     return Lost(
         cost,
         step,
         f"Rank {slow.rank} holds up the others for {step.part_of(cost)}{_most_of_it(slow, line)}.",
-        (behind, *collective_figures(slow), *_steps(step)),
+        (
+            Figure.share("behind the other ranks", cost / step.mean, limit, place),
+            *collective_figures(slow),
+        ),
         place=place,
         parts=(EXPOSED_COMMUNICATION, "backward", slow.part),
     )
@@ -268,10 +259,6 @@ def _most_of_it(slow: SlowRank, line: LineShare | None) -> str:
     at = f" ({line.short} in {line.function})" if line else ""
     part = "its own code outside the model" if slow.part == OTHER else phase_name(slow.part)
     return f", {fmt.duration(slow.part_lag)} of it in {part}{at}"
-
-
-def _steps(step: StepBreakdown) -> tuple[Figure, Figure]:
-    return Figure("mean step", step.mean, "ns"), Figure("steady steps", step.count, "count")
 
 
 def _exposed(facts: Facts) -> Lost | None:
@@ -293,28 +280,22 @@ def _exposed(facts: Facts) -> Lost | None:
     if slow and facts.run is None and waited:
         exposed, beside = exposed - waited, f" besides the wait for rank {slow.rank}"
     step, hidden = judged.of, _hidden(facts)
+    count = collectives_a_step.or_none(facts) or 0
+    collectives = f"{count:.0f} collectives of each step" if count >= MANY else "collectives"
     who = "The GPU" if judged.on_device else "The training"
-    figures = [Figure.share("exposed communication", exposed / step.mean, EXPOSED.limits.warning)]
     low = ""
-    if hidden is not None:
-        figures.append(Figure.share("hidden behind computation", hidden))
-        if hidden < OVERLAP_LOW:
-            low = f"; only {fmt.percent(hidden)} of it is hidden behind computation"
+    if hidden is not None and hidden < OVERLAP_LOW:
+        low = f"; only {fmt.percent(hidden)} of it is hidden behind computation"
     return Lost(
         exposed,
         step,
-        f"{who} spends {step.part_of(exposed)} in {_collectives(facts)}{beside}, with no "
+        f"{who} spends {step.part_of(exposed)} in {collectives}{beside}, with no "
         f"computation to hide them{low}.",
-        (*figures, *_steps(step)),
+        () if hidden is None else (Figure.share("hidden behind computation", hidden),),
+        label="exposed communication",
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
     )
-
-
-def _collectives(facts: Facts) -> str:
-    """In words, with their number where there are many."""
-    count = collectives_a_step.or_none(facts) or 0
-    return f"{count:.0f} collectives of each step" if count >= MANY else "collectives"
 
 
 def _is_shown(facts: Facts, slow: SlowRank) -> bool:
@@ -346,10 +327,7 @@ STRAGGLER = Rule(
     ),
     lost=_straggling,
     limits=Limits(
-        0.10,
-        0.20,
-        "TraceML warns from 10 % of the step, critical from 20 %.",
-        info=0.05,
+        0.10, 0.20, "TraceML warns from 10 % of the step, critical from 20 %.", info=0.05
     ),
     answer="find what that rank does longer: its data, its host, its GPU",
 )
@@ -364,10 +342,7 @@ EXPOSED = Rule(
     ),
     lost=_exposed,
     limits=Limits(
-        0.10,
-        0.30,
-        "The TensorBoard plugin warns from 10 %; xprof calls 30 % critical.",
-        info=0.05,
+        0.10, 0.30, "The TensorBoard plugin warns from 10 %; xprof calls 30 % critical.", info=0.05
     ),
     claims=Claim(phase=EXPOSED_COMMUNICATION),
     answer="overlap, larger buckets, no_sync() with accumulation, compression",

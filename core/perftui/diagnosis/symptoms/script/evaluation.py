@@ -66,20 +66,21 @@ def _lost(facts: Facts) -> Lost | None:
 
 def _now_and_then(facts: Facts, found: Evaluation) -> Lost:
     step = steady_step(facts)
-    whole = step if found.within_steps else _with(step, found.per_step)
-    line = _line(facts, found)
-    where = f" ({line.short})" if line else ""
+    line, whole = _line(facts, found), step
+    if not found.within_steps:
+        parts = (*step.parts, ("evaluation", found.per_step))
+        whole = replace(step, mean=step.mean + found.per_step, parts=parts)
     return Lost(
         found.per_step,
         whole,
-        _sentence(found, whole, where),
+        _sentence(found, whole, f" ({line.short})" if line else ""),
         (
-            Figure.share("evaluation", found.share, EVALUATION.limits.warning),
             Figure("evaluation for each training step", found.per_step, "ns"),
             Figure("steps of evaluation", found.count, "count"),
             Figure.share("of it waiting for data", found.waiting),
             Figure("mean training step", step.mean, "ns"),
         ),
+        label="evaluation",
         place=facts.at(line) if line else None,
         parts=("forward", "python in forward", "other") if found.within_steps else ("evaluation",),
         share=found.share,
@@ -91,7 +92,7 @@ def _in_each_step(facts: Facts) -> Lost | None:
     alone, judged = passes_alone.or_none(facts), judged_step.or_none(facts)
     if alone is None or judged is None or judged.on_device:
         return None
-    time, mean = in_step(operators(facts), judged, alone.taken), judged.of.mean
+    time = in_step(operators(facts), judged, alone.taken)
     line = line_without_gradients(facts)
     return Lost(
         time.ns,
@@ -99,10 +100,10 @@ def _in_each_step(facts: Facts) -> Lost | None:
         f"Each step calls the model {alone.per_step:.0f} times more than it trains it: those "
         f"forward passes take {judged.of.part_of(time.ns)}{at(line)}.",
         (
-            Figure.share("evaluation", time.ns / mean, EVALUATION.limits.warning),
             Figure("forward passes without backward in a step", round(alone.per_step), "count"),
-            Figure("mean training step", mean, "ns"),
+            Figure("mean training step", judged.of.mean, "ns"),
         ),
+        label="evaluation",
         place=place_of(facts, line),
         parts=time.parts,
     )
@@ -117,17 +118,9 @@ def _line(facts: Facts, found: Evaluation) -> LineShare | None:
         return looped
     if found.lines is not None and found.lines.first_own is not None:
         return found.lines.first_own
-    for pattern in (r"\.eval\(\)", r"\b(no_grad|inference_mode)\b"):
-        line = matching_line(facts, pattern, only=True)
-        if line is not None:
-            return line
-    return None
-
-
-def _with(step: StepBreakdown, evaluating: int) -> StepBreakdown:
-    """A training step and what is evaluated for it."""
-    parts = (*step.parts, ("evaluation", evaluating))
-    return replace(step, mean=step.mean + evaluating, parts=parts)
+    patterns = (r"\.eval\(\)", r"\b(no_grad|inference_mode)\b")
+    lines = (matching_line(facts, pattern, only=True) for pattern in patterns)
+    return next(filter(None, lines), None)
 
 
 def _sentence(found: Evaluation, step: StepBreakdown, where: str) -> str:

@@ -8,10 +8,9 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.data_loader.input_wait import fetches_in_main_thread, input_wait
 from perftui.facts.fact import Facts, NotApplicableError
-from perftui.facts.place import Place
 from perftui.facts.script.pauses import GcPauses, gc_pauses, python_lock
 from perftui.facts.settings import settings
-from perftui.facts.source.lines import text_of
+from perftui.facts.source.lines import LineShare, text_of
 from perftui.facts.source.stack_profile import waiting
 from perftui.facts.step.judged_step import HOST_AT_WORK, PYTHON_IN, JudgedStep, judged_step
 from perftui.facts.step.steps import steady_step
@@ -41,14 +40,15 @@ def _lost(facts: Facts) -> Lost | None:
         cost = min(cost, sum(judged.part(name) for name in parts))
     if not cost:
         return None
-    place = _place(pauses, facts)
+    line = pauses.lines.standing_out(LEAST_NAMED) if pauses.lines else None
     return Lost(
         cost,
         step,
         f"Python's garbage collector takes {step.part_of(cost)}: "
-        f"{_what(pauses, step.count)}{_where(pauses, place)}.",
-        (*_figures(pauses, facts, cost / step.mean), Figure("mean step", step.mean, "ns")),
-        place=place,
+        f"{_what(pauses, step.count)}{_where(line)}.",
+        (*_figures(pauses, facts), Figure("mean step", step.mean, "ns")),
+        label="garbage collection",
+        place=facts.at(line) if line else None,
         parts=parts,
     )
 
@@ -64,25 +64,15 @@ def _what(pauses: GcPauses, steps: int) -> str:
     return f"{full} in {within}"
 
 
-def _where(pauses: GcPauses, place: Place | None) -> str:
-    line = pauses.lines.lines[0] if place and pauses.lines else None
+def _where(line: LineShare | None) -> str:
     if line is None:
         return ""
     asked = "collect" in text_of(line.file, line.line)
     return f", {'asked for' if asked else 'mostly begun'} at {line.short}"
 
 
-def _place(pauses: GcPauses, facts: Facts) -> Place | None:
-    lines = pauses.lines
-    first = lines.lines[0] if lines and lines.lines else None
-    if lines is None or first is None or not first.file or lines.share(first) < LEAST_NAMED:
-        return None
-    return facts.at(first)
-
-
-def _figures(pauses: GcPauses, facts: Facts, share: float) -> list[Figure]:
+def _figures(pauses: GcPauses, facts: Facts) -> list[Figure]:
     figures = [
-        Figure.share("garbage collection", share, PAUSES.limits.warning),
         Figure("longest collection", pauses.longest, "ns"),
         Figure("full collections", pauses.full, "count"),
         Figure("collections", pauses.count, "count"),
@@ -134,12 +124,15 @@ def _contention(facts: Facts) -> Lost | None:
     parts = _parts(judged)
     within = sum(judged.part(name) for name in parts)
     waited, elsewhere = lock.waited, waiting(facts)
+    batches = input_wait.or_none(facts)
     if lock.idle is None:
         # Others hold the lock while it waits for something else, too.
         waited *= 1 - elsewhere
     else:
-        # While the workers of its loader make a batch it has nothing to do, lock or no lock.
-        waited = min(waited, max(lock.idle - _waits_for_workers(facts) - elsewhere, 0.0))
+        if batches is not None and not fetches_in_main_thread(facts):
+            # While the workers of its loader make a batch it has nothing to do, lock or no lock.
+            elsewhere += batches.wait / batches.of.mean
+        waited = min(waited, max(lock.idle - elsewhere, 0.0))
     cost = min(round(waited * step.mean), within)
     line = lock.lines.first_own
     place = facts.at(line) if line else None
@@ -159,12 +152,6 @@ def _contention(facts: Facts) -> Lost | None:
         doubt=UNKNOWN if lock.idle is None and line is None else "",
         unproven="" if lock.idle is not None else "how long the main thread ran",
     )
-
-
-def _waits_for_workers(facts: Facts) -> float:
-    """Share of the step in which the training thread waits for batches of its workers."""
-    found = input_wait.or_none(facts)
-    return 0.0 if found is None or fetches_in_main_thread(facts) else found.wait / found.of.mean
 
 
 def _parts(judged: JudgedStep) -> tuple[str, ...]:

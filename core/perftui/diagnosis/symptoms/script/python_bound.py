@@ -18,7 +18,6 @@ from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows
 from perftui.facts.cpu.operators import PHASES, Operators, cpu_operators
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.gpu.gpu import has_gpu
-from perftui.facts.place import Place
 from perftui.facts.script.pauses import gc_pauses, python_lock
 from perftui.facts.source.lines import LOOP, VAGUE, LinesByTime, LineShare
 from perftui.facts.source.operator_lines import at, line_of, place_of
@@ -253,6 +252,9 @@ def _lost(facts: Facts) -> Lost | None:
         raise UnknownError("no profiled window shows whether the GPU idles meanwhile")
     step = judged.of
     at = found.at if found.at and found.at.share >= LEAST_NAMED else None
+    unproven = "" if at else "stack samples that show the line"
+    if not found.sees_operators:
+        unproven = "a profiled window that shows the operators"
     who = "The GPU idles" if judged.on_device else "The script's own Python takes"
     while_ = " while the script runs its own Python" if judged.on_device else ""
     return Lost(
@@ -263,11 +265,11 @@ def _lost(facts: Facts) -> Lost | None:
             Figure.share("the script's own Python", found.ns / step.mean, PYTHON.limits.warning),
             *_lines(found, facts),
         ),
-        place=_place(at, facts),
+        place=facts.at(at.line) if at else None,
         parts=found.parts,
         share=without_core_wait(facts, found.ns, step.mean),
         doubt=_doubt(judged, found, at),
-        unproven=_unproven(found, at),
+        unproven=unproven,
     )
 
 
@@ -291,28 +293,14 @@ def _doubt(judged: JudgedStep, found: ScriptPython, at: ScriptFunction | None) -
     )
 
 
-def _place(at: ScriptFunction | None, facts: Facts) -> Place | None:
-    return facts.at(at.line) if at else None
-
-
 def _lines(found: ScriptPython, facts: Facts) -> list[Figure]:
     if found.at is None:
         return []
     lines = found.at.lines
     return [
-        Figure.share(
-            f"at {line.short}",
-            lines.share(line),
-            place=facts.at(line),
-        )
+        Figure.share(f"at {line.short}", lines.share(line), place=facts.at(line))
         for line in lines.listed[:_SHOWN]
     ]
-
-
-def _unproven(found: ScriptPython, at: ScriptFunction | None) -> str:
-    if not found.sees_operators:
-        return "a profiled window that shows the operators"
-    return "" if at else "stack samples that show the line"
 
 
 PYTHON = Rule(
@@ -435,10 +423,7 @@ PYTHON_IN_MODEL = Rule(
     ),
     lost=python_in_model,
     limits=Limits(
-        0.15,
-        0.20,
-        "perfessor reports host time from 15 %; 10 % is worth a hint.",
-        info=0.10,
+        0.15, 0.20, "perfessor reports host time from 15 %; 10 % is worth a hint.", info=0.10
     ),
     answer="fewer and larger operators, torch.compile, less Python in the model",
 )

@@ -16,7 +16,6 @@ from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.journal_rows import events_of, notes_of
-from perftui.facts.place import Place
 from perftui.facts.script.pauses import Compilations, compilations
 from perftui.facts.source.source_calls import matching_line
 from perftui.facts.source.stack_profile import FEWEST_MOMENTS, MOSTLY_OTHERS, moments
@@ -137,8 +136,7 @@ def _lost(facts: Facts) -> Lost | None:
     step, noted, found = steady_step(facts), compilations(facts), moments(facts)
     if found is None and noted is None:
         raise UnknownError("too few stack samples")
-    cost, first = (noted.per_step if noted else 0), None
-    is_exact = True
+    cost, first, is_exact = noted.per_step if noted else 0, None, True
     if found is not None:
         compiling = found.stage == COMPILE
         if found.count(compiling) >= FEWEST_MOMENTS:
@@ -149,13 +147,11 @@ def _lost(facts: Facts) -> Lost | None:
     cost = min(cost, step.mean)
     if not cost:
         return None
-    place = facts.at(first) if first else None
-    if place is None and noted is not None and noted.file:
-        place = facts.at(noted)
+    line = first or (noted if noted and noted.file else None)
+    place = facts.at(line) if line else None
     at = f" for {place.short}" if place else ""
     made = matching_line(facts, r"\btorch\.compile\b", only=True)
-    if made is not None:
-        place = facts.at(made)
+    place = facts.at(made) if made else place
     exact = noted if is_exact else None
     within = exact.steps if exact else _steps_within(facts)
     judged = judged_step.or_none(facts)
@@ -164,11 +160,8 @@ def _lost(facts: Facts) -> Lost | None:
         step,
         f"torch.compile takes {step.part_of(cost)} after the warm-up: it "
         f"recompiles{at} in {within} of {fmt.several(step.count, 'step')}{_why(exact)}.",
-        (
-            Figure.share("compiling", cost / step.mean, RECOMPILES.limits.warning),
-            Figure("steps seen compiling", within, "count"),
-            *_figures(exact),
-        ),
+        (Figure("steps seen compiling", within, "count"), *_figures(exact)),
+        label="compiling",
         place=place,
         parts=HOST_AT_WORK if judged is not None and judged.on_device else _ON_HOST,
         worst=Severity.INFO if exact and exact.again < FEWEST_AGAIN else Severity.CRITICAL,
@@ -261,25 +254,19 @@ def _broken(facts: Facts) -> Lost | None:
     breaks = graph_breaks(facts)
     if not breaks:
         return None
-    named = ", ".join(_at(facts, each).short for each in breaks[:_NAMED])
+    named = ", ".join(facts.at(each).short for each in breaks[:_NAMED])
     more = f" and {len(breaks) - _NAMED} more" if len(breaks) > _NAMED else ""
     return Lost(
         0,
         None,
         f"torch.compile breaks the graph at {fmt.several(len(breaks), 'line')}: {named}{more}.",
         tuple(
-            Figure(
-                f"graph break in {each.function}", each.compiled, "count", place=_at(facts, each)
-            )
-            for each in breaks
+            Figure(f"graph break in {one.function}", one.compiled, "count", place=facts.at(one))
+            for one in breaks
         ),
-        place=_at(facts, breaks[0]),
+        place=facts.at(breaks[0]),
         share=GRAPH_BREAKS.limits.info,
     )
-
-
-def _at(facts: Facts, each: GraphBreak) -> Place:
-    return facts.at(each)
 
 
 GRAPH_BREAKS = Rule(

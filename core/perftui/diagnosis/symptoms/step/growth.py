@@ -90,20 +90,24 @@ def _steps(facts: Facts) -> Lost | None:
     step, found = steady_step(facts), growing_steps(facts)
     if found is None:
         return None
-    line = found.line
-    place = facts.at(line) if line else None
+    line, rss = found.line, found.rss
+    memory = why = ""
+    if rss is not None and rss.tau >= MONOTONE and rss.growth >= LEAST_GROWTH:
+        memory = f", and memory grows by {fmt.size(rss.last - rss.first)}"
+    if found.phase == BACKWARD:
+        why = ", which happens if graphs of earlier steps are kept or inputs grow"
     return Lost(
         found.cost,
         step,
         f"Steps grow from {fmt.duration(found.step.first)} to {fmt.duration(found.step.last)}: "
-        f"{_part(found)}{f' at {line.short}' if line else ''}{_memory(found.rss)}{_why(found)}.",
+        f"{_part(found)}{f' at {line.short}' if line else ''}{memory}{why}.",
         (
-            Figure.share("above the first steps", found.cost / step.mean, GROWING.limits.warning),
             Figure("first steps", round(found.step.first), "ns"),
             Figure("last steps", round(found.step.last), "ns"),
             *_rss(found.rss),
         ),
-        place=place,
+        label="above the first steps",
+        place=facts.at(line) if line else None,
         parts=_parts(facts, (found.phase,) if found.is_alone else PHASES),
     )
 
@@ -120,18 +124,6 @@ def _part(found: GrowingSteps) -> str:
     name = "the script's own code" if found.phase == "other" else phase_name(found.phase)
     first, last = fmt.duration(found.part.first), fmt.duration(found.part.last)
     return f"{name} takes {last} instead of {first}"
-
-
-def _memory(rss: Trend | None) -> str:
-    if rss is None or rss.tau < MONOTONE or rss.growth < LEAST_GROWTH:
-        return ""
-    return f", and memory grows by {fmt.size(rss.last - rss.first)}"
-
-
-def _why(found: GrowingSteps) -> str:
-    if found.phase == "backward":
-        return ", which happens if graphs of earlier steps are kept or inputs grow"
-    return ""
 
 
 def _rss(rss: Trend | None) -> list[Figure]:
@@ -157,10 +149,10 @@ def _kept(facts: Facts) -> Lost | None:
         f"starts over, because {found.line.short} keeps the graphs of earlier steps: "
         f"{step.part_of(found.cost)}.",
         (
-            Figure.share("above the shortest", found.cost / step.mean, KEPT.limits.warning),
             Figure("shortest backward passes", found.shortest, "ns"),
             Figure("longest backward passes", found.longest, "ns"),
         ),
+        label="above the shortest",
         place=facts.at(found.line),
         parts=_parts(facts, (BACKWARD,)),
     )

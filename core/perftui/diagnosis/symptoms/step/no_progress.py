@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,9 +53,10 @@ def silence(facts: Facts) -> Silence:
     last = int(end.max())
     between = np.diff(end) if len(end) > 1 else np.zeros(1, np.int64)
     outside, _ = stack_samples(facts)
-    times = [_last(samples(facts), "time"), _newest(outside)]
+    sampled = samples(facts)
+    seen = int(sampled["time"].max()) if "time" in sampled and len(sampled) else 0
     return Silence(
-        duration=max(max(times) - last, 0),
+        duration=max(max(seen, _newest(outside)) - last, 0),
         step=int(steps["index"][int(end.argmax())]),
         usual=round(median(steps["duration"])),
         longest=max(int(between.max()), int(steps["duration"].max())),
@@ -66,11 +67,7 @@ def silence(facts: Facts) -> Silence:
 @fact
 def last_lines(facts: Facts) -> tuple[tuple[int, LineShare], ...]:
     """The ranks whose main threads were sampled since the last step, and where each was last."""
-    return tuple(_lines(facts, silence(facts).since))
-
-
-def _lines(facts: Facts, since: int) -> Iterator[tuple[int, LineShare]]:
-    ranks = facts.run.ranks if facts.run else ()
+    since, ranks, lines = silence(facts).since, facts.run.ranks if facts.run else (), []
     for place in sorted({each.place for each in ranks})[:MOST_RANKS]:
         stacks, _ = stack_samples(facts.of_rank(place))
         if not len(stacks) or _newest(stacks) <= since:
@@ -78,15 +75,12 @@ def _lines(facts: Facts, since: int) -> Iterator[tuple[int, LineShare]]:
         at = int((stacks["time"] + stacks["held"]).argmax())
         held = np.zeros(len(stacks), np.int64)
         held[at] = max(int(stacks["held"][at]), 1)
-        yield place, lines_by_time(stacks, held).lines[0]
+        lines.append((place, lines_by_time(stacks, held).lines[0]))
+    return tuple(lines)
 
 
 def _newest(stacks: Table) -> int:
     return int((stacks["time"] + stacks["held"]).max()) if len(stacks) else 0
-
-
-def _last(samples: Table, column: str) -> int:
-    return int(samples[column].max()) if column in samples and len(samples) else 0
 
 
 LEAST = 30_000_000_000
@@ -103,7 +97,8 @@ def _waits(facts: Facts) -> Lost | None:
     if found.duration < max(LEAST, LONGER * found.longest):
         return None
     lines = last_lines(facts)
-    own = next((line for rank, line in lines if rank == _place(facts)), None)
+    here = facts.rank.place if facts.rank else None
+    own = next((line for rank, line in lines if rank == here), None)
     return Lost(
         0,
         None,
@@ -121,10 +116,6 @@ def _waits(facts: Facts) -> Lost | None:
         share=found.duration / max(found.duration + found.usual, 1),
         worst=Severity.WARNING,
     )
-
-
-def _place(facts: Facts) -> int | None:
-    return facts.rank.place if facts.rank else None
 
 
 def _where(lines: Sequence[tuple[int, LineShare]]) -> str:

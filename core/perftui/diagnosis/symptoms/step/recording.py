@@ -138,19 +138,16 @@ def _initialising(facts: Facts) -> Lost | None:
     cold = first_calls.or_none(facts) if facts.run is None else None
     if cold is not None:
         return _unseen(cold)
-    starting = start_up.or_none(facts) if facts.run is None else None
-    return _seen(facts) if starting is None else _before_steps(facts, starting)
-
-
-def _before_steps(facts: Facts, found: StartUp) -> Lost:
-    """Of all that was recorded, where the steps are little of it."""
-    whole = found.whole
+    found = start_up.or_none(facts) if facts.run is None else None
+    if found is None:
+        return _seen(facts)
+    # Of all that was recorded, where the steps are little of it.
+    whole, trace = found.whole, idle_steps(facts)
     step = StepBreakdown(0, whole, (), whole, whole, whole, usual=whole, of_run=False)
-    trace = idle_steps(facts)
     return Lost(
         found.idle,
         step,
-        f"The GPU idles {fmt.part_of_trace(found.idle, whole)} while the driver and libraries load "
+        f"The GPU idles {step.part_of(found.idle)} while the driver and libraries load "
         "code and initialize: the recording is mostly first calls, and only "
         f"{fmt.percent(found.judged / whole)} of it is steady steps.",
         (

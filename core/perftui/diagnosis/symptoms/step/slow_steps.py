@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,14 +11,13 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import EXPOSED_COPIES, OTHER
-from perftui.diagnosis.model import Diagnosis, Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.model import Figure, Severity
+from perftui.diagnosis.rule import Limits, Lost, Rule, line_figures
 from perftui.diagnosis.store import read_findings
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
-from perftui.facts.place import Place
 from perftui.facts.script.pauses import Saves, python_lock, saves
-from perftui.facts.source.lines import LinesByTime
+from perftui.facts.source.lines import LineShare
 from perftui.facts.source.stack_profile import FEWEST_MOMENTS, MOSTLY_OTHERS, Moments, moments
 from perftui.facts.step.judged_step import HOST_AT_WORK, judged_step
 from perftui.facts.step.steps import MANY_STEPS, median, run_is_over, steady_step
@@ -28,7 +26,6 @@ from perftui.run.columns import SAVE, phase_name
 from perftui.run.files import UnreadableError
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, ManifestError, read_manifest
-from perftui.trace.model import Mask
 from perftui.trace.text import printable
 
 LEAST_NAMED = 0.4
@@ -60,20 +57,20 @@ def _slow(facts: Facts) -> Lost | None:
     if not found.cause and found.phase != OTHER and lock and lock.held >= MOSTLY_HELD:
         # Now and then it waits for that thread several times over.
         return None
-    place = _place(found.lines, facts)
+    line = found.lines.standing_out(LEAST_NAMED) if found.lines else None
     return Lost(
         found.excess,
         step,
         f"{_who(found)} {fmt.duration(found.typical)} instead of {fmt.duration(found.median)}, "
-        f"{step.part_of(found.excess)} on average: {_because(found, place)}.",
+        f"{step.part_of(found.excess)} on average: {_because(found, line)}.",
         (
-            Figure.share("above the median", found.excess / step.mean, SLOW.limits.warning),
             Figure("slow steps", found.count, "count"),
             Figure("median step", found.median, "ns"),
             Figure("slow step", found.typical, "ns"),
-            *_lines(found.lines, facts),
+            *line_figures(facts, found.lines, "of them at"),
         ),
-        place=place,
+        label="above the median",
+        place=facts.at(line) if line else None,
         parts=_parts(facts, found.phase),
         doubt="" if found.cause or found.every or found.phase == OTHER else busy_host(facts),
         unproven="" if found.cause else "stack samples that show what slow steps do",
@@ -87,9 +84,8 @@ def _who(found: SlowSteps) -> str:
     return f"{found.count} of {fmt.several(found.steps, 'step')} {verb}"
 
 
-def _because(found: SlowSteps, place: Place | None) -> str:
-    line = found.lines.lines[0] if found.lines and found.lines.lines else None
-    at = f" at {line.short}" if place and line else ""
+def _because(found: SlowSteps, line: LineShare | None) -> str:
+    at = f" at {line.short}" if line else ""
     if found.cause == SAVE:
         return f"they write checkpoints{at}"
     where = "the script's own code" if found.phase == OTHER else phase_name(found.phase)
@@ -101,27 +97,6 @@ def _parts(facts: Facts, phase: str) -> tuple[str, ...]:
     if judged is not None and judged.on_device:
         return _ON_DEVICE
     return (phase, f"python in {phase}")
-
-
-def _place(lines: LinesByTime | None, facts: Facts) -> Place | None:
-    first = lines.lines[0] if lines and lines.lines else None
-    if lines is None or first is None or not first.file or lines.share(first) < LEAST_NAMED:
-        return None
-    return facts.at(first)
-
-
-def _lines(lines: LinesByTime | None, facts: Facts) -> list[Figure]:
-    if lines is None:
-        return []
-    return [
-        Figure.share(
-            f"of them at {line.short}",
-            lines.share(line),
-            place=facts.at(line),
-        )
-        for line in lines.listed[:3]
-        if line.file
-    ]
 
 
 def _checkpoint(facts: Facts) -> Lost | None:
@@ -136,14 +111,13 @@ def _checkpoint(facts: Facts) -> Lost | None:
     sampled = _saving_by_samples(facts, found, step.mean) if found else 0
     if called is None or sampled > MOSTLY_OTHERS * cost:
         return _sampled_checkpoint(facts, found, min(sampled, step.part(OTHER))) if found else None
-    cost = min(cost, step.mean)
-    share = Figure.share("writing checkpoints", cost / step.mean, CHECKPOINT.limits.warning)
+    cost, limit = min(cost, step.mean), CHECKPOINT.limits.warning
     return Lost(
         cost,
         step,
         f"Writing checkpoints takes {step.part_of(cost)}: {_calls(called)}.",
         (
-            replace(share, place=called.place),
+            Figure.share("writing checkpoints", cost / step.mean, limit, called.place),
             Figure("calls of torch.save", called.count, "count"),
             Figure("each takes", called.each, "ns"),
         ),
@@ -167,7 +141,8 @@ def _saving_by_samples(facts: Facts, found: Moments, mean: int) -> int:
     in_slow = uneven is not None and uneven.cause == SAVE
     if in_slow and uneven and uneven.excess >= SLOW.limits.warning * mean:
         return 0
-    cost = _sampled(found, found.stage == SAVE, mean)
+    saving = found.stage == SAVE
+    cost = round(found.share(saving) * mean) if found.count(saving) >= FEWEST_MOMENTS else 0
     return max(cost, uneven.explained) if in_slow and uneven else cost
 
 
@@ -175,24 +150,17 @@ def _sampled_checkpoint(facts: Facts, found: Moments, cost: int) -> Lost | None:
     if not cost:
         return None
     step, lines = steady_step(facts), found.lines(found.stage == SAVE)
-    place = _place(lines, facts)
-    at = f" at {lines.lines[0].short}" if place else ""
+    line = lines.standing_out(LEAST_NAMED)
+    at = f" at {line.short}" if line else ""
     return Lost(
         cost,
         step,
         f"Writing checkpoints takes {step.part_of(cost)}{at}.",
-        (
-            Figure.share("writing checkpoints", cost / step.mean, CHECKPOINT.limits.warning),
-            *_lines(lines, facts),
-        ),
-        place=place,
+        line_figures(facts, lines, "of them at"),
+        label="writing checkpoints",
+        place=facts.at(line) if line else None,
         parts=_parts(facts, OTHER),
     )
-
-
-def _sampled(found: Moments, mask: Mask, mean: int) -> int:
-    """ns of the mean step in the samples of ``mask``; 0 where those are too few."""
-    return round(found.share(mask) * mean) if found.count(mask) >= FEWEST_MOMENTS else 0
 
 
 SLOW = Rule(
@@ -255,38 +223,28 @@ def earlier_runs(root: Path, manifest: Manifest) -> tuple[EarlierRun, ...]:
 def _ended_before(
     root: Path, started_ns: int, command: tuple[str, ...], cwd: str, host: str
 ) -> tuple[EarlierRun, ...]:
-    """Asked for once for each run: what ended before it does not change."""
-    return tuple(_read(root, started_ns, (command, cwd, host)))
-
-
-def _read(
-    root: Path, started_ns: int, ran: tuple[tuple[str, ...], str, str]
-) -> Iterator[EarlierRun]:
+    """Read once for each run: what ended before it does not change."""
     try:
-        beside = sorted(
-            (one for one in root.parent.iterdir() if one.name < root.name), reverse=True
-        )
+        names = sorted((one.name for one in root.parent.iterdir()), reverse=True)
     except OSError:
-        return
-    for path in beside[:MOST_READ]:
-        layout = RunLayout(path)
+        return ()
+    runs = []
+    for name in [one for one in names if one < root.name][:MOST_READ]:
+        layout = RunLayout(root.parent / name)
         try:
             found = read_manifest(layout.manifest)
-            if (found.command, found.cwd, found.host) != ran:
+            if (found.command, found.cwd, found.host) != (command, cwd, host):
                 continue
-            step = _step_of(read_findings(layout.findings))
+            diagnosis = read_findings(layout.findings)
         except (ManifestError, UnreadableError, OSError):
             continue
+        # Findings of the whole run were measured against its mean step.
+        steady = diagnosis.steady_steps
+        steps = (one.step_ns for one in diagnosis.findings if one.steps == steady and one.step_ns)
+        step = next(steps, 0) if steady >= MANY_STEPS else 0
         if step and found.ended_ns is not None and found.ended_ns <= started_ns:
-            yield EarlierRun(found, step)
-
-
-def _step_of(diagnosis: Diagnosis) -> int:
-    """The mean step that findings of the whole run were measured against; 0 where none was."""
-    if diagnosis.steady_steps < MANY_STEPS:
-        return 0
-    whole = (one for one in diagnosis.findings if one.steps == diagnosis.steady_steps)
-    return next((one.step_ns for one in whole if one.step_ns), 0)
+            runs.append(EarlierRun(found, step))
+    return tuple(runs)
 
 
 FEWEST_RUNS = 2
@@ -317,11 +275,14 @@ def _slower(facts: Facts) -> Lost | None:
         return None
     usual = round(median(np.array([one.step_ns for one in earlier])))
     changed = _changed(earlier[0].manifest, run.manifest)
+    why = "nothing on record has changed since the last of them"
+    if changed:
+        why = f"changed since the last of them: {' and '.join(changed)}"
     return Lost(
         0,
         None,
         f"The mean step takes {fmt.duration(step.mean)}, against {fmt.duration(usual)} in "
-        f"{len(earlier)} earlier runs of the same command: {_why(changed)}.",
+        f"{len(earlier)} earlier runs of the same command: {why}.",
         (
             Figure("mean step", step.mean, "ns"),
             Figure("median of the mean steps of earlier runs", usual, "ns"),
@@ -336,17 +297,10 @@ def _changed(before: Manifest, now: Manifest) -> dict[str, str]:
     """What the newest earlier run had instead, by what it is, where both are known."""
     pairs = ((what, getattr(before, name), getattr(now, name)) for name, what in _CHANGES.items())
     known = ((what, old) for what, old, new in pairs if old not in (None, "", ()) and old != new)
-    return {what: printable(_text(old)) for what, old in known}
-
-
-def _text(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _why(changed: dict[str, str]) -> str:
-    if not changed:
-        return "nothing on record has changed since the last of them"
-    return f"changed since the last of them: {' and '.join(changed)}"
+    return {
+        what: printable(", ".join(map(str, old)) if isinstance(old, tuple) else str(old))
+        for what, old in known
+    }
 
 
 SLOWER = Rule(

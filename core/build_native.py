@@ -17,17 +17,14 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _TRACE_PARTS = ("columns/native", "kineto/scan")
-_AGENT_PARTS = (
-    *("native/compiled", "hooks/around", "dataloader/page", "recording/pauses"),
-    *("fast_path/fast_path", "fast_path/steps", "fast_path/hooks"),
-)
+_AGENT_PARTS = ("compiled", "around", "fast_path", "page", "pauses")
 LIBRARIES = {
     "core/perftui/trace/columns/_native.so": tuple(
         f"core/perftui/trace/{name}.c" for name in _TRACE_PARTS
     ),
     # Of the stable part of the Python API, hence for any Python from 3.10 on.
     "core/perftui/agent/native/_compiled.abi3.so": tuple(
-        f"core/perftui/agent/{name}.c" for name in _AGENT_PARTS
+        f"core/perftui/agent/native/{name}.c" for name in _AGENT_PARTS
     ),
 }
 FLAGS = ("-O2", "-std=gnu99", "-shared", "-fPIC", f"-I{sysconfig.get_path('include')}")

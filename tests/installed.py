@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import perftui
-from perftui.agent.native.compiled import IS_COMPILED
+from perftui.agent.native import IS_COMPILED
 from perftui.trace.columns.native import compiled
 from tests.traces.builder import TraceBuilder, ms, us
 

@@ -5,7 +5,7 @@ Names beside ``range`` and ``step`` are loaded when first used: scripts that tra
 
 from __future__ import annotations
 
-from perftui.agent.script_marks.marks import range, step  # noqa: A004 - scripts write perftui.range
+from perftui.agent.marks import range, step  # noqa: A004 - scripts write perftui.range
 
 __version__ = "0.1.0"
 

@@ -21,7 +21,7 @@ import numpy as np
 import psutil
 import pytest
 
-from perftui.agent.native.compiled import IS_COMPILED
+from perftui.agent.native import IS_COMPILED
 from perftui.facts.notes import problems
 from perftui.run.columns import PHASES
 from perftui.run.history import list_runs

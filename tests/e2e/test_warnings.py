@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.agent.native.compiled import IS_COMPILED
+from perftui.agent.native import IS_COMPILED
 from tests.capture.watched import quick_environment
 
 WARNER = str(Path(__file__).with_name("warner.py"))

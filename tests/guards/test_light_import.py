@@ -11,7 +11,7 @@ import pytest
 
 import perftui
 
-OWN = {"perftui", "perftui.agent", "perftui.agent.script_marks", "perftui.agent.script_marks.marks"}
+OWN = {"perftui", "perftui.agent", "perftui.agent.marks"}
 
 
 def modules_after(code: str) -> set[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from perftui import __version__
-from perftui.agent.native.compiled import IS_COMPILED
+from perftui.agent.native import IS_COMPILED
 from perftui_tui.cli import main
 from tests.capture.watched import clean_environment, ended, quick_environment, recorded
 from tests.environments import install, make_environment

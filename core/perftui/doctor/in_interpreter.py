@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _loads(library: str) -> bool:
-    """Whether the agent would use it here; as in ``agent/native/compiled.py``."""
+    """Whether the agent would use it here; as in ``agent/native``."""
     if sys.version_info < (3, 10) or "t" in sys.abiflags or not os.path.exists(library):
         return False
     spec = util.spec_from_file_location("_compiled", library)

@@ -187,7 +187,7 @@ def test_failed_agent_listens_to_nothing(train: Any) -> None:
 for _ in range(3):
     step()
 listeners = len(gc.callbacks)
-sys.modules["_perftui.agent.steps.detection"].StepMachine.backward = lambda self: 1 / 0
+sys.modules["_perftui.agent.recording.steps"].StepMachine.backward = lambda self: 1 / 0
 step()
 print(listeners, len(gc.callbacks))
 step()

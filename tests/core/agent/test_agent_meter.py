@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.overhead import meter as meters
-from perftui.agent.overhead.hook_cost import calibrate
-from perftui.agent.overhead.meter import ALWAYS_UNTIL, COLD, EVERY, Meter
-from perftui.agent.safety.guarded import guarded, guarded_and_timed
+from perftui.agent.safety import meter as meters
+from perftui.agent.safety.guarded import calibrate, guarded, guarded_and_timed
+from perftui.agent.safety.meter import ALWAYS_UNTIL, COLD, EVERY, Meter
 
 US = 1000
 MS = 1_000_000

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.agent.output import ring
-from perftui.recorder import spool as reader
+from perftui.agent.recording import output
+from perftui.recorder.spool import ring as reader
 from perftui.wire.ring import KINDS, STEP
 from tests.core.agent.interrupts import interrupted_at_call
 
@@ -33,7 +33,7 @@ records = st.lists(
 )
 
 
-def write(writer: ring.RingWriter, record: Record) -> None:
+def write(writer: output.RingWriter, record: Record) -> None:
     kind, start, duration, step, value, extra, flag = record
     writer.write(KINDS.index(kind), start, duration, step, value, extra, flag)
 
@@ -58,7 +58,7 @@ def test_what_is_polled_is_what_was_written_last(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[Record]], capacity: int
 ) -> None:
     path = tmp_path_factory.mktemp("spool") / "ring-7"
-    writer = ring.create_ring(path, FACTS, capacity)
+    writer = output.create_ring(path, FACTS, capacity)
     ring_reader = reader.RingReader(path)
     lost = 0
     for batch in batches:
@@ -76,7 +76,7 @@ def test_a_reader_that_comes_late_gets_what_is_still_there(
     tmp_path_factory: pytest.TempPathFactory, written: list[Record], capacity: int
 ) -> None:
     path = tmp_path_factory.mktemp("spool") / "ring-7"
-    writer = ring.create_ring(path, FACTS, capacity)
+    writer = output.create_ring(path, FACTS, capacity)
     for record in written:
         write(writer, record)
     ring_reader = reader.RingReader(path)
@@ -86,24 +86,24 @@ def test_a_reader_that_comes_late_gets_what_is_still_there(
 
 
 def test_the_header_tells_who_writes(tmp_path: Path) -> None:
-    ring.create_ring(tmp_path / "ring-7", FACTS)
+    output.create_ring(tmp_path / "ring-7", FACTS)
     ring_reader = reader.RingReader(tmp_path / "ring-7")
 
     header = ring_reader.header
     assert (header.pid, header.rank, header.world_size) == (7, 1, 2)
-    assert header.capacity == ring.CAPACITY
+    assert header.capacity == output.CAPACITY
     ring_reader.close()
 
 
 def test_a_ring_is_private_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
-    ring.create_ring(tmp_path / "ring-7", FACTS)
+    output.create_ring(tmp_path / "ring-7", FACTS)
 
     assert [path.name for path in tmp_path.iterdir()] == ["ring-7"]
     assert (tmp_path / "ring-7").stat().st_mode & 0o777 == 0o600
 
 
 def test_every_byte_of_a_ring_has_its_place_on_the_disk(tmp_path: Path) -> None:
-    ring.create_ring(tmp_path / "ring-7", FACTS)
+    output.create_ring(tmp_path / "ring-7", FACTS)
 
     status = (tmp_path / "ring-7").stat()
     assert status.st_blocks * 512 >= status.st_size
@@ -116,12 +116,12 @@ def test_without_room_there_is_no_ring(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "posix_fallocate", full)
 
     with pytest.raises(OSError, match="No space"):
-        ring.create_ring(tmp_path / "ring-7", FACTS)
+        output.create_ring(tmp_path / "ring-7", FACTS)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_lost_notes_are_counted_where_there_is_always_room(tmp_path: Path) -> None:
-    writer = ring.create_ring(tmp_path / "ring", FACTS, 4)
+    writer = output.create_ring(tmp_path / "ring", FACTS, 4)
     with closing(reader.RingReader(tmp_path / "ring")) as following:
         assert following.lost_notes == 0
         writer.lose_notes(3)
@@ -136,8 +136,8 @@ def test_an_interrupt_while_a_ring_is_made_arrives_and_the_next_one_is_whole(
     number, is_over = 0, False
     while not is_over:
         path = tmp_path / f"ring-{number}"
-        is_over = not interrupted_at_call(number, lambda path=path: ring.create_ring(path, FACTS))
-        ring.create_ring(path, FACTS).write(STEP, 1, 2, 3)
+        is_over = not interrupted_at_call(number, lambda path=path: output.create_ring(path, FACTS))
+        output.create_ring(path, FACTS).write(STEP, 1, 2, 3)
 
         with closing(reader.RingReader(path)) as made:
             assert len(made.poll()) == 1
@@ -151,7 +151,7 @@ def test_an_interrupt_while_a_ring_is_made_arrives_and_the_next_one_is_whole(
 def test_a_ring_knows_of_those_before_that_had_records(tmp_path: Path) -> None:
     path, before = tmp_path / "ring-7", []
     for records_each in (0, 1, 0, 2, 0):
-        writer = ring.create_ring(path, FACTS)
+        writer = output.create_ring(path, FACTS)
         for _ in range(records_each):
             writer.write(STEP, 1, 2, 3)
         with closing(reader.RingReader(path)) as made:

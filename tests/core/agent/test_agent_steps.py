@@ -9,7 +9,7 @@ from itertools import groupby
 
 import pytest
 
-from perftui.agent.steps.detection import (
+from perftui.agent.recording.steps import (
     EVAL,
     FEW_WITHOUT_BACKWARD,
     INFER,

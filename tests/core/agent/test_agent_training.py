@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.overhead.meter import ALWAYS_UNTIL
+from perftui.agent.safety.meter import ALWAYS_UNTIL
 from perftui.recorder.spool import RingReader
 from perftui.wire.ring import EVAL_FLAG, INFER_FLAG
 

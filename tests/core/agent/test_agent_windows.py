@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.steps.durations import MOST_STEPS, WarmUp
 from perftui.agent.windows.plan import MOST_STALL_NS, window_steps
+from perftui.agent.windows.triggers import MOST_STEPS, WarmUp
 
 MS = 1_000_000
 

@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.agent.hooks.around import put_around
-from perftui.agent.native.compiled import IS_COMPILED, CompiledAround, CompiledFastPath
+from perftui.agent.native import IS_COMPILED, CompiledAround, CompiledFastPath
 from perftui.wire.ring import BACKWARD
 
 TORCH = SimpleNamespace(_C=SimpleNamespace(_dynamo=SimpleNamespace(eval_frame=None)))

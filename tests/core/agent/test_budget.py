@@ -9,7 +9,6 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.overhead.budget import Budget
 from perftui.agent.windows.plan import (
     ASKED,
     CHOSEN,
@@ -19,6 +18,7 @@ from perftui.agent.windows.plan import (
     WARM,
     WindowTriggers,
 )
+from perftui.agent.windows.triggers import Budget
 from perftui.wire.control_page import SIZE, ControlPage
 
 MS = 1_000_000

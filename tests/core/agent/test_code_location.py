@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.hooks.code_location import with_location_of
+from perftui.agent.hooks.watch import with_location_of
 
 METHODS = ("_fast_impl", "_impl")
 

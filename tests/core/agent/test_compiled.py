@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import perftui.agent
-from perftui.agent.native.compiled import IS_COMPILED, CompiledFastPath, CompiledPage
+from perftui.agent.native import IS_COMPILED, CompiledFastPath, CompiledPage
 from perftui.wire.worker_page import COLLATE
 
 SOURCES = sorted(Path(perftui.agent.__file__).parent.rglob("*.c"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.dataloader import dataset as datasets
+from perftui.agent.dataloader import loaders as datasets
 
 MOUNTS = """\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw

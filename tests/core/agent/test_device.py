@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from perftui.agent.gpu.device import LEAST_PAUSE_NS, MOST_PAUSE_NS, SHARE, Device
-from perftui.agent.output import ring as rings
-from perftui.agent.overhead.meter import Meter
+from perftui.agent.recording import output as rings
+from perftui.agent.recording.device import LEAST_PAUSE_NS, MOST_PAUSE_NS, SHARE, Device
+from perftui.agent.safety.meter import Meter
 from perftui.recorder.spool import RingReader
 from perftui.wire.ring import FORWARD
 from tests.core.agent.test_device_phases import Torch

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.gpu import device as memory
-from perftui.agent.gpu import phase_times as device_phases
-from perftui.agent.gpu.device import Device
-from perftui.agent.gpu.phase_times import MOST_PENDING, DevicePhases, DeviceTimes
-from perftui.agent.output import ring as rings
-from perftui.agent.overhead.meter import Meter
+from perftui.agent.recording import device as device_phases
+from perftui.agent.recording import device as memory
+from perftui.agent.recording import output as rings
+from perftui.agent.recording.device import MOST_PENDING, Device, DevicePhases, DeviceTimes
 from perftui.agent.recording.recording import Recording
-from perftui.agent.steps.detection import TRAIN, Boundary, StepMachine
+from perftui.agent.recording.steps import TRAIN, Boundary, StepMachine
+from perftui.agent.safety.meter import Meter
 from perftui.recorder.spool import RingReader
 from perftui.wire.ring import BACKWARD, DEVICE_FLAG, FORWARD, INPUT_WAIT, OPTIMIZER
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.steps.detection import EVAL, INFER, TRAIN, StepMachine
+from perftui.agent.recording.steps import EVAL, INFER, TRAIN, StepMachine
 
 LIVE = (False, True)
 

@@ -15,7 +15,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perftui.agent.fast_path.fast_path import (
+from perftui.agent.native import IS_COMPILED
+from perftui.agent.recording.device import Device
+from perftui.agent.recording.fast_path import (
     ASKED,
     FETCHED,
     MOST_NUMBERS,
@@ -27,14 +29,11 @@ from perftui.agent.fast_path.fast_path import (
     FastPath,
     report_event,
 )
-from perftui.agent.gpu.device import Device
-from perftui.agent.native.compiled import IS_COMPILED
-from perftui.agent.output.ring import RingWriter
-from perftui.agent.overhead.meter import Meter
-from perftui.agent.recording.recording import Recording
-from perftui.agent.recording.step_writer import DEFAULTS, StepLimit
+from perftui.agent.recording.output import RingWriter
+from perftui.agent.recording.recording import DEFAULTS, Recording, StepLimit
+from perftui.agent.recording.steps import EVAL, TRAIN, Boundary, Optimizers, StepMachine
+from perftui.agent.safety.meter import Meter
 from perftui.agent.safety.signal_handlers import raised_by_handler
-from perftui.agent.steps.detection import EVAL, TRAIN, Boundary, Optimizers, StepMachine
 from perftui.wire.ring import BACKWARD, FORWARD, PAGE, RECORD
 from perftui.wire.spool import AgentOptions
 from tests.core.agent.interrupts import interrupted_at_call
@@ -480,7 +479,7 @@ if sys.argv[1] == "slow":
     sys.modules["_perftui.agent.recording.recording"].Recording.knows_all = lambda self: False
 else:
     # On a busy machine it is time to plan after every other step.
-    sys.modules["_perftui.agent.recording.step_writer"].USUAL_NS = 10**15
+    sys.modules["_perftui.agent.recording.recording"].USUAL_NS = 10**15
     recording = sys.modules["_perftui.agent.recording.recording"].Recording
     original, usual = recording.take_back, []
     def take_back(self, fast_path):

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.native.compiled import IS_COMPILED
+from perftui.agent.native import IS_COMPILED
 from perftui.agent.native.plain import PlainPauses
-from perftui.agent.recording.pauses import GcPauses
+from perftui.agent.recording.recording import GcPauses
 
 MANY = 400_000
 """Objects that take the collector some 20 ms."""
@@ -54,7 +54,7 @@ def test_pauses_of_other_threads_and_after_the_end_are_not_reported(pauses: GcPa
 
 INTERRUPTED = """
 import gc, signal, threading, time
-from perftui.agent.recording.pauses import GcPauses
+from perftui.agent.recording.recording import GcPauses
 
 def interrupt(*_):
     raise KeyboardInterrupt

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.gpu import memory_snapshots
-from perftui.agent.gpu.device import Device
-from perftui.agent.gpu.memory_snapshots import LEAST_PAUSE_NS, MOST_FAILURES, MemorySnapshots
-from perftui.agent.output import ring as rings
-from perftui.agent.overhead.meter import Meter
+from perftui.agent.recording import memory_snapshots
+from perftui.agent.recording import output as rings
+from perftui.agent.recording.device import Device
+from perftui.agent.recording.memory_snapshots import LEAST_PAUSE_NS, MOST_FAILURES, MemorySnapshots
 from perftui.agent.recording.recording import Recording
-from perftui.agent.steps.detection import TRAIN, Boundary, StepMachine
+from perftui.agent.recording.steps import TRAIN, Boundary, StepMachine
+from perftui.agent.safety.meter import Meter
 from perftui.recorder.spool import RingReader
 from perftui.wire.ring import PROFILED_FLAG
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.fast_path.fast_path import FastPath
 from perftui.agent.hooks.watch import watch_modules
+from perftui.agent.recording.fast_path import FastPath
 from perftui.agent.windows import module_ranges
 from perftui.agent.windows.module_ranges import ModuleNames, ModuleRanges
 from perftui.agent.windows.ranges import Marks, Ranges

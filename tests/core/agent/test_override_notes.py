@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.native.compiled import IS_COMPILED
+from perftui.agent.native import IS_COMPILED
 from tests.core.agent.conftest import Run, Train
 
 pytestmark = pytest.mark.subprocess

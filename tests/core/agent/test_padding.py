@@ -11,14 +11,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perftui.agent.batches.padding import (
+from perftui.agent.dataloader.padding import (
     FEWEST_VALUES,
     MOST_ALIKE,
     Padding,
+    padding_of_batch,
     padding_of_ids,
     padding_of_mask,
 )
-from perftui.agent.batches.tensors import padding_of_batch
 from tests.core.agent.conftest import Train
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.dataloader.worker_page import batch_bytes
-from perftui.agent.native.compiled import IS_COMPILED, CompiledPage
+from perftui.agent.dataloader.worker_times import batch_bytes
+from perftui.agent.native import IS_COMPILED, CompiledPage
 from perftui.agent.native.plain import PlainPage
 from perftui.wire.worker_page import COLLATE, FETCH, IDLE, RECORD
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftui.agent.overhead.budget import Budget
-from perftui.agent.windows.rank_sync import MOST_LEAD, RankSync, usual_lead
+from perftui.agent.windows.plan import MOST_LEAD, RankSync, usual_lead
+from perftui.agent.windows.triggers import Budget
 from perftui.wire.control_page import SIZE, ControlPage
 
 MS = 1_000_000

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from perftui.agent.hooks.call_site import CallSite
-from perftui.agent.hooks.saves import LEAST_NS, Saves
+from perftui.agent.recording.side_notes import LEAST_NS, Saves
 from tests.core.agent.conftest import Run, Train
 
 SAVING = """

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import perftui
-from perftui.agent.script_marks.marks import LISTENER
+from perftui.agent.marks import LISTENER
 from perftui.agent.windows.ranges import MOST_CHARACTERS, STEP_MARK, Marks, printable_name
 from tests.docs.documents import ROOT, snippets
 
@@ -168,7 +168,7 @@ import perftui, sys
 def fails(*_):
     raise RuntimeError("of ours")
 sys.modules["_perftui.agent.windows.ranges"].Marks.begin_range = fails
-sys.modules["_perftui.agent.steps.detection"].StepMachine.end_explicitly = fails
+sys.modules["_perftui.agent.recording.steps"].StepMachine.end_explicitly = fails
 for number in range(20):
     with perftui.range("a"):
         train()

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from perftui.agent.settings.note import devices, settings_facts
+from perftui.agent.recording.settings import devices, settings_facts
 from tests.core.agent.conftest import Run, Train
 
 TRAINING = """

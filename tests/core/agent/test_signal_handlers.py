@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 import pytest
 
-from perftui.agent.dataloader.loader import batches_ready
-from perftui.agent.recording.lifetime import Lifetime
+from perftui.agent.dataloader.loaders import batches_ready
+from perftui.agent.recording.session import Lifetime
 from perftui.agent.safety.signal_handlers import attempt, raised_by_handler
 from perftui.wire.spool import read_options
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.sync_calls.counter import OPERATION, SyncCounter
-from perftui.agent.sync_calls.sync_warnings import SyncWarnings
+from perftui.agent.windows.sync_calls import OPERATION, SyncCounter, SyncWarnings
 
 SYNC = "called a synchronizing CUDA operation (Triggered internally at CUDAFunctions.cpp:1.)"
 FIRST = "Synchronization debug mode is a prototype feature and does not yet detect all"
@@ -125,7 +124,7 @@ def hunt(torch: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SyncCoun
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", fake.cuda.get_sync_debug_mode)
     monkeypatch.setattr(torch._C, "_cuda_set_sync_debug_mode", fake.set, raising=False)
-    monkeypatch.setattr("perftui.agent.sync_calls.counter._runs_compiled", lambda: False)
+    monkeypatch.setattr("perftui.agent.windows.sync_calls._runs_compiled", lambda: False)
     before = dict(vars(torch.Tensor)), torch.cuda.synchronize
     hunt = SyncCounter(torch)
     assert hunt.begin() is None
@@ -197,7 +196,7 @@ def test_a_call_that_cannot_be_counted_succeeds_and_that_is_reported(
         def is_cpu(self) -> bool:
             raise ValueError("nobody knows")
 
-    monkeypatch.setattr("perftui.agent.sync_calls.counter._runs_compiled", lambda: False)
+    monkeypatch.setattr("perftui.agent.windows.sync_calls._runs_compiled", lambda: False)
     hunt = SyncCounter(torch)
     assert hunt.begin() is None
     assert torch.tensor(3).as_subclass(Odd).item() == 3

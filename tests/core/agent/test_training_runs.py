@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.steps.detection import EVAL, TRAIN, Boundary
-from perftui.agent.steps.training_runs import (
+from perftui.agent.recording.steps import EVAL, TRAIN, Boundary
+from perftui.agent.windows.plan import (
     LEAST_GAPS,
     LONG_GAP,
     MANY,
-    MUCH_LONGER,
-    REMEMBERED,
+    MUCH_LONGER_GAP,
+    REMEMBERED_RUNS,
     TrainingRuns,
 )
 
@@ -76,8 +76,8 @@ def test_training_is_over_when_a_gap_is_much_longer_than_any() -> None:
     assert not after([T] + [E] * LONG_GAP).seem_over
     assert after([T] + [E] * (LONG_GAP + 1)).seem_over
     rollouts = [T] + [E] * 2 * LONG_GAP
-    assert not after([*rollouts, T] + [E] * 2 * LONG_GAP * MUCH_LONGER).seem_over
-    assert after([*rollouts, T] + [E] * (2 * LONG_GAP * MUCH_LONGER + 1)).seem_over
+    assert not after([*rollouts, T] + [E] * 2 * LONG_GAP * MUCH_LONGER_GAP).seem_over
+    assert after([*rollouts, T] + [E] * (2 * LONG_GAP * MUCH_LONGER_GAP + 1)).seem_over
     assert not after([*rollouts, T]).seem_over
 
 
@@ -85,8 +85,8 @@ def expected(steps: list[Step]) -> int:
     """The same, from all that has been so far."""
     groups = [(kind, list(group)) for kind, group in groupby(steps, key=lambda step: step[0])]
     *before, (kind, newest) = groups
-    runs = [len(group) for kind, group in before if kind == TRAIN][-REMEMBERED:]
-    gaps = [group for kind, group in before if kind == EVAL][-REMEMBERED:]
+    runs = [len(group) for kind, group in before if kind == TRAIN][-REMEMBERED_RUNS:]
+    gaps = [group for kind, group in before if kind == EVAL][-REMEMBERED_RUNS:]
     trains_next = newest[-1][1]
     if kind == TRAIN:
         lengths = sorted(run for run in runs if run >= len(newest))

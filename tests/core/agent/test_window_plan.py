@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.agent.steps.detection import EVAL, INFER, TRAIN, Boundary
-from perftui.agent.steps.training_runs import LONG_GAP
+from perftui.agent.recording.steps import EVAL, INFER, TRAIN, Boundary
 from perftui.agent.windows.plan import (
     ASKED,
     LONG_EVALUATION,
+    LONG_GAP,
     MOST_ATTEMPTS,
     MOST_WAIT_NS,
     REGULAR,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.native.compiled import IS_COMPILED
+from perftui.agent.native import IS_COMPILED
 from perftui.agent.windows.windows import POSTPONED
 from perftui.wire.ring import PROFILED_FLAG
 
@@ -95,7 +95,7 @@ import sys
 from torch.utils.data import DataLoader, TensorDataset
 recording = sys.modules["_perftui.agent.recording.recording"]
 # On a busy machine it is time to plan after every other step.
-sys.modules["_perftui.agent.recording.step_writer"].USUAL_NS = 10**15
+sys.modules["_perftui.agent.recording.recording"].USUAL_NS = 10**15
 original, told = recording.Recording.take_back, []
 def take_back(self, fast_path):
     told.append(fast_path.steps)
@@ -250,7 +250,7 @@ for number in range(3):
 
 LATE = """
 import sys
-sys.modules["_perftui.agent.windows.stages"].LONG_STOP_NS = 0
+sys.modules["_perftui.agent.windows.windows"].LONG_STOP_NS = 0
 """
 
 

@@ -230,7 +230,7 @@ def test_without_room_for_a_page_the_training_goes_on_and_it_is_said(train: Any)
 
 SIZES = """
 import collections, json, numpy, torch
-from perftui.agent.dataloader.worker_page import batch_bytes
+from perftui.agent.dataloader.worker_times import batch_bytes
 
 class Guarded(torch.Tensor):
     @classmethod

@@ -11,8 +11,12 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.dataloader.worker_page import WorkerPage
-from perftui.agent.dataloader.worker_times import LOADER, WorkerTimes, _watch_fetcher
+from perftui.agent.dataloader.worker_times import (
+    LOADER_ATTRIBUTE,
+    WorkerPage,
+    WorkerTimes,
+    _watch_fetcher,
+)
 from perftui.recorder.loader_workers import WorkerCounts, WorkerPageReader
 from perftui.wire.spool import Spool
 from perftui.wire.worker_page import FETCH, IDLE
@@ -60,7 +64,7 @@ def fetching(spool: Path) -> Any:
     owner: Any = SimpleNamespace(notes=SimpleNamespace(path=spool / "notes-1.jsonl"))
     _watch_fetcher(torch, Fetcher, WorkerTimes(torch, owner, 0))
     fetcher = Fetcher()
-    setattr(fetcher, LOADER, (os.getpid(), 1))
+    setattr(fetcher, LOADER_ATTRIBUTE, (os.getpid(), 1))
     return fetcher
 
 

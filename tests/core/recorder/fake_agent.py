@@ -11,8 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from perftui.agent.output.notes import Notes
-from perftui.agent.output.ring import create_ring
+from perftui.agent.recording.output import Notes, create_ring
 from perftui.wire.ring import KINDS
 from perftui.wire.spool import Spool
 

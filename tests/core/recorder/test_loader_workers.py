@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftui.agent.dataloader.worker_page import PageFile
+from perftui.agent.dataloader.worker_times import PageFile
 from perftui.agent.native.plain import PlainPage
 from perftui.recorder import loader_workers
 from perftui.recorder.faults import FaultLog
@@ -36,7 +36,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = time.perf_counter_ns()
         monkeypatch.setattr(
-            "perftui.agent.dataloader.worker_page.perf_counter_ns", lambda: self.now
+            "perftui.agent.dataloader.worker_times.perf_counter_ns", lambda: self.now
         )
         monkeypatch.setattr("perftui.agent.native.plain.perf_counter_ns", lambda: self.now)
         monkeypatch.setattr(loader_workers.time, "perf_counter_ns", lambda: self.now)
@@ -183,7 +183,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from perftui.wire.worker_page import FETCH
-from perftui.agent.dataloader.worker_page import WorkerPage
+from perftui.agent.dataloader.worker_times import WorkerPage
 modes = SimpleNamespace(_len_torch_function_stack=lambda: 0)
 page = WorkerPage(SimpleNamespace(Tensor=bytes, strided=None, _C=modes))
 page.batch_bytes = int

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.output.notes import Notes
+from perftui.agent.recording.output import Notes
 from perftui.recorder.spool import NotesTail
 
 MOST = 2000

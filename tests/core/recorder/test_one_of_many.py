@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.output.ring import create_ring
+from perftui.agent.recording.output import create_ring
 from perftui.recorder.drain import REPLACED_UNREAD, SpoolDrain
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.loader_workers import LoaderWorkers

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.agent.output.ring import create_ring
+from perftui.agent.recording.output import create_ring
 from perftui.recorder.drain import NOTES_LOST, SpoolDrain
 from perftui.recorder.environment import INJECT, LINKED, git_state, options_of, training_environment
 from perftui.recorder.faults import FaultLog

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from perftui.agent.gpu.device import MemoryProbe
-from perftui.agent.gpu.phase_times import DevicePhases
+from perftui.agent.recording.device import DevicePhases, MemoryProbe
 
 RECORD_US, QUERY_US, ELAPSED_US, MEMORY_US = 55, 2, 10, 110
 """To record an event, to ask whether it was passed, to read the time between two, and to read the

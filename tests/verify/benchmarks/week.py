@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from perftui.agent.output.notes import Notes
-from perftui.agent.output.ring import create_ring
+from perftui.agent.recording.output import Notes, create_ring
 from perftui.recorder.drain import SpoolDrain
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.sink import DownsamplingSink

@@ -1,17 +1,256 @@
-"""The data loaders of one process: which are live, what is known of each, what it feeds."""
+"""The data loaders of one process: how each is set up, what it reads and feeds, which are live."""
 
 from __future__ import annotations
 
+import io
+import multiprocessing
+import re
+import types
+from collections.abc import Iterator
 from itertools import count
+from pathlib import Path, PurePath
 from typing import Any, Optional
 from weakref import WeakKeyDictionary, WeakSet
 
 from ..hooks.call_site import CallSite
-from ..output.notes import Notes
 from ..overrides.request import Outcome
-from ..steps.detection import TRAIN
-from .loader import fetches_itself, loader_facts
+from ..recording.output import Notes
+from ..recording.steps import TRAIN
+from ..safety.signal_handlers import attempt, raised_by_handler
 from .worker_times import name_loader, worker_pids
+
+FILE_PACKAGES = frozenset({"h5py", "lmdb", "sqlite3", "zarr", "tables", "rasterio"})
+"""Packages whose objects are handles: forked workers would share one file position or lock."""
+
+
+PATH_NAMES = re.compile(r"(^|_)(root|path|paths|dir|folder|files?|filenames?|samples|url)s?$")
+"""Attributes that name where data lies, though nothing in the text marks a path."""
+
+MOST_WRAPPED = 4
+"""Datasets within one another, such as subsets, that are looked into."""
+
+MOUNTS = Path("/proc/self/mountinfo")
+
+
+def source_of(dataset: Any) -> dict[str, Any]:
+    """``path`` that the dataset names, and the ``mount`` and ``filesystem`` that hold it.
+
+    Nothing is looked up on that file system, which may be slow. Links are not followed.
+    """
+    path = _path(dataset)
+    if path is None:
+        return {}
+    scheme, found, _ = path.partition("://")
+    if found:
+        return {"path": path, "filesystem": scheme}
+    path = str(Path(path).absolute())
+    mount, kind = _mount(path)
+    return {"path": path, "mount": mount, "filesystem": kind}
+
+
+def _path(dataset: Any) -> str | None:
+    for _ in range(MOST_WRAPPED):
+        held = getattr(dataset, "__dict__", {})
+        for name, value in held.items():
+            first = _first(value)
+            if isinstance(first, str) and _is_path(str(name), first):
+                return first
+        dataset = held.get("dataset")
+    return None
+
+
+def _first(value: Any) -> Any:
+    """The first of a list, of a list of pairs, or the thing itself; a path as its text."""
+    for _ in range(2):
+        if type(value) in (list, tuple) and value:
+            value = value[0]
+    return str(value) if isinstance(value, PurePath) else value
+
+
+def _is_path(name: str, text: str) -> bool:
+    if not 0 < len(text) < 1024 or "\n" in text:
+        return False
+    return text.startswith(("/", "./", "../")) or bool(PATH_NAMES.search(name.lower()))
+
+
+def _mount(path: str) -> tuple[str | None, str | None]:
+    """The mount point that holds ``path``, and its kind of file system."""
+    best: tuple[str | None, str | None] = (None, None)
+    try:
+        with MOUNTS.open(encoding="utf-8", errors="replace") as mounts:
+            for line in mounts:
+                before, _, after = line.partition(" - ")
+                point = before.split()[4].replace("\\040", " ")
+                inside = path == point or path.startswith(point.rstrip("/") + "/")
+                if inside and len(point) >= len(best[0] or ""):
+                    best = point, after.split()[0]
+    except (OSError, IndexError):
+        return None, None
+    return best
+
+
+def is_iterable_style(torch: Any, dataset: Any) -> bool:
+    """Whether the dataset decides by itself what comes next (every worker gets a whole copy)."""
+    return isinstance(dataset, torch.utils.data.IterableDataset)
+
+
+def shards_itself(dataset: Any) -> bool:
+    """Whether the dataset's code asks which worker it runs in.
+
+    The evidence is the name ``get_worker_info`` in a method of its class; code that shards in
+    another way is not recognised.
+    """
+    return any("get_worker_info" in code.co_names for code in _class_code(type(dataset)))
+
+
+def holds_handles(dataset: Any) -> bool:
+    """Whether an attribute is an open file, a database handle or a running generator."""
+    return any(_is_handle(value) for value in _attributes(dataset))
+
+
+def holds_cuda_tensors(torch: Any, dataset: Any) -> bool:
+    """Whether an attribute is a tensor on a GPU, or a sequence that begins with one."""
+    for value in _attributes(dataset):
+        first = value[0] if isinstance(value, (list, tuple)) and value else value
+        if isinstance(first, torch.Tensor) and first.is_cuda:
+            return True
+    return False
+
+
+def is_local(thing: Any) -> bool:
+    """Whether a function or class cannot be found by its name, and so cannot be pickled."""
+    name = getattr(thing, "__qualname__", "")
+    return isinstance(name, str) and ("<locals>" in name or "<lambda>" in name)
+
+
+def _attributes(dataset: Any) -> list[Any]:
+    return list(getattr(dataset, "__dict__", {}).values())
+
+
+def _is_handle(value: Any) -> bool:
+    if isinstance(value, (io.IOBase, types.GeneratorType)):
+        return True
+    return type(value).__module__.split(".", 1)[0] in FILE_PACKAGES
+
+
+def _class_code(kind: type) -> Iterator[types.CodeType]:
+    for base in kind.__mro__:
+        if base.__module__.split(".", 1)[0] in ("torch", "typing", "builtins"):
+            continue
+        for member in vars(base).values():
+            code = getattr(member, "__code__", None)
+            if isinstance(code, types.CodeType):
+                yield from _nested(code)
+
+
+def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _nested(constant)
+
+
+def start_method(context: Any) -> str:
+    """How workers would start under a loader's ``multiprocessing_context`` (a name or object)."""
+    if isinstance(context, str):
+        return context
+    get = getattr(context, "get_start_method", None) or multiprocessing.get_start_method
+    # Asking must not settle the default: the script may still set one.
+    return get(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+
+
+UNKNOWN = -1
+
+
+def loader_facts(
+    torch: Any, loader: Any, number: int, site: CallSite | None, outcome: Outcome | None
+) -> dict[str, Any]:
+    """Data of a ``loader`` note; ``number`` distinguishes the loaders of one process."""
+    facts = {"id": number, "class": _name(type(loader)), **_settings(loader)}
+    facts.update(_dataset_facts(torch, loader.dataset))
+    facts.update(_collate_facts(loader))
+    if site is not None:
+        facts.update(file=site.file, line=site.line, end_line=site.end_line)
+        facts["function"] = site.function
+    if outcome is not None:
+        facts["requested"] = outcome.requested
+    return facts
+
+
+def fetches_itself(iterator: Any) -> bool:
+    """Whether the thread that asks for a batch also makes it: the loader has no workers."""
+    return getattr(iterator, "_num_workers", UNKNOWN) == 0
+
+
+def batches_ready(iterator: Any) -> int:
+    """Batches that wait in the queues of a loader with workers; -1 where that is not known.
+
+    Counts what has arrived out of order, what lies in the workers' queue and what is pinned
+    already. A loader without workers has no queue. ``qsize`` is missing on macOS.
+    """
+    tasks = getattr(iterator, "_task_info", None)
+    queue = getattr(iterator, "_data_queue", None)
+    if tasks is None or queue is None:
+        return UNKNOWN
+    try:
+        # A task's entry holds its data once it has arrived too early.
+        ready = sum(len(task) == 2 for task in tasks.values()) + int(queue.qsize())
+        results = iterator._worker_result_queue
+        return ready if results is queue else ready + int(results.qsize())
+    except (NotImplementedError, AttributeError, OSError) as error:
+        if raised_by_handler(error):
+            raise
+        return UNKNOWN
+
+
+_SETTINGS = (
+    "num_workers",
+    "pin_memory",
+    "prefetch_factor",
+    "persistent_workers",
+    "batch_size",
+    "drop_last",
+    "timeout",
+)
+
+
+def _settings(loader: Any) -> dict[str, Any]:
+    settings = {name: getattr(loader, name, None) for name in _SETTINGS}
+    sampler = type(getattr(loader, "sampler", None)).__name__
+    settings["sampler"] = sampler
+    settings["batch_sampler"] = type(getattr(loader, "batch_sampler", None)).__name__
+    # A sampler of the user's own may shuffle too; its name says nothing either way.
+    shuffles = {"RandomSampler": True, "SequentialSampler": False}
+    settings["shuffle"] = shuffles.get(sampler)
+    settings["start_method"] = start_method(getattr(loader, "multiprocessing_context", None))
+    return settings
+
+
+def _dataset_facts(torch: Any, dataset: Any) -> dict[str, Any]:
+    kind = type(dataset)
+    iterable = is_iterable_style(torch, dataset)
+    return {
+        "dataset": kind.__name__,
+        "dataset_module": kind.__module__,
+        "is_iterable": iterable,
+        "shards": shards_itself(dataset) if iterable else None,
+        **(attempt(source_of, dataset) or {}),
+        "holds_files": holds_handles(dataset),
+        "holds_cuda": holds_cuda_tensors(torch, dataset),
+        # That of an iterable dataset may be computed by reading all of it.
+        "length": None if iterable else attempt(len, dataset),
+    }
+
+
+def _collate_facts(loader: Any) -> dict[str, Any]:
+    collate = getattr(loader, "collate_fn", None)
+    return {"collate_fn": _name(collate), "collate_is_lambda": is_local(collate)}
+
+
+def _name(thing: Any) -> str:
+    name = getattr(thing, "__qualname__", type(thing).__qualname__)
+    return f"{getattr(thing, '__module__', '')}.{name}"
+
 
 Origins = WeakKeyDictionary[Any, tuple[Optional[CallSite], Outcome]]
 """Where each loader was made, and what became of its overrides."""

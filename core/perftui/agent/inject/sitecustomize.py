@@ -41,7 +41,7 @@ class TorchFinder:
 
 class MarksFinder:
     """A meta-path finder that comes last: where the interpreter has no perftui, the name stands for
-    the marks that scripts set (``agent/script_marks/marks.py``)."""
+    the marks that scripts set (``agent/marks.py``)."""
 
     def find_spec(self, name: str, *_: "Any") -> "Any":
         """The spec of the marks for perftui, None for all else."""
@@ -50,7 +50,7 @@ class MarksFinder:
         from importlib.util import spec_from_file_location
 
         agent = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-        marks = os.path.join(agent, "script_marks", "marks.py")
+        marks = os.path.join(agent, "marks.py")
         # perftui may have been uninstalled meanwhile.
         return spec_from_file_location(name, marks) if os.path.exists(marks) else None
 

@@ -6,10 +6,13 @@ import ctypes
 from collections.abc import Callable
 from threading import get_ident
 from time import perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...wire.worker_page import COLLATE, FETCH, IDLE, RECORD
 from ..safety.signal_handlers import TryLock
+
+if TYPE_CHECKING:
+    from ..hooks.around import Enter, Leave
 
 BRIEF_NS = 5_000_000
 """In the training itself a batch that follows one that took less is stored once it is made, and not
@@ -127,3 +130,42 @@ class PlainPauses:
             self._start = now
         elif self._start and now - self._start >= SHORTEST_NS:
             self.found.append((self._start, now - self._start, info["generation"]))
+
+
+def plain_around(
+    original: Callable[..., Any],
+    enter: Enter,
+    leave: Leave | None,
+    fast_path: Any,
+    goes_back: bool,
+    insists: bool,
+) -> Callable[..., Any]:
+    """What ``put_around`` makes, with a frame of its own, and without what is asked first."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if (fast_path is not None and fast_path.inside) or not args:
+            return original(*args, **kwargs)
+        token = enter(args, kwargs)
+        if token is None:
+            return original(*args, **kwargs)
+        if isinstance(token, tuple):
+            args, kwargs = token
+        result, arrived = None, False
+        try:
+            if fast_path is not None:
+                fast_path.inside, fast_path.goes_back = True, goes_back
+            result = original(*args, **kwargs)
+            arrived = True
+            return result
+        finally:
+            if fast_path is not None:
+                fast_path.inside, fast_path.goes_back = fast_path.is_off, False
+            if leave is not None:
+                try:
+                    leave(args, token, result, arrived)
+                except BaseException:
+                    if insists:
+                        leave(args, token, None, False)
+                    raise
+
+    return call

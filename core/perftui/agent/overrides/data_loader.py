@@ -11,7 +11,8 @@ import multiprocessing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..dataloader import dataset as datasets
+from ..dataloader import loaders as datasets
+from ..dataloader.loaders import start_method
 from ..hooks.around import put_around
 from ..hooks.call_site import CallSite
 from .request import Outcome, Request, arguments_of, wanted
@@ -158,12 +159,3 @@ def watch(torch: Any, session: Session, requests: list[Request]) -> None:
             session.constructed(overrides.end, args[0])
 
     loader_class.__init__ = put_around(torch, original, enter, leave if requests else None)
-
-
-def start_method(context: Any) -> str:
-    """How workers would start under a loader's ``multiprocessing_context`` (a name or object)."""
-    if isinstance(context, str):
-        return context
-    get = getattr(context, "get_start_method", None) or multiprocessing.get_start_method
-    # Asking must not settle the default: the script may still set one.
-    return get(allow_none=True) or multiprocessing.get_all_start_methods()[0]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..hooks.compiler import break_graph
+from ..hooks.around import break_graph
+from ..recording.model import all_modules, held_by, wrappers
 from ..safety.signal_handlers import attempt
-from ..settings.model import all_modules, held_by, wrappers
 from .request import Request, arguments_of
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from ..recording.step_writer import StepLimit
+from ..recording.recording import StepLimit
 from .request import Request
 
 if TYPE_CHECKING:

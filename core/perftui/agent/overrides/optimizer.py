@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..hooks.around import put_around
 from ..hooks.call_site import CallSite, find_call_site
+from ..recording.model import in_force
 from ..safety.signal_handlers import attempt
-from ..settings.model import in_force
 from .request import Outcome, Request, arguments_of, wanted
 
 if TYPE_CHECKING:

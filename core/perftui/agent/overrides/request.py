@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional
 
 from ..hooks.call_site import CallSite
-from ..output.notes import Notes
+from ..recording.output import Notes
 
 APPLIED, PARTLY, REFUSED = "applied", "partly", "refused"
 

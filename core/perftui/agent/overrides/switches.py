@@ -11,8 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
-from ..hooks.around import put_around
-from ..hooks.compiler import break_graph
+from ..hooks.around import break_graph, put_around
 from .request import Blocks, Request
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ from typing import Any
 
 from ...wire.spool import read_options
 from ..dataloader import worker_times
-from ..hooks import saves
 from ..hooks import watch as hooks
-from ..hooks.compiler import pass_by
+from ..hooks.around import pass_by
 from ..overrides import registry
 from ..overrides.registry import read_overrides
 from ..overrides.request import Request
+from ..recording import side_notes
 from ..recording.session import Session
 from ..safety.guarded import GUARDED
-from ..script_marks.listener import listen
+from ..windows.ranges import listen
 
 
 def arm(torch: Any, spool: str) -> Session:
@@ -47,7 +47,7 @@ def arm(torch: Any, spool: str) -> Session:
 
         Losses(torch, session, options.losses).arm()
     if options.memory_snapshot:
-        from ..gpu.memory_snapshots import MemorySnapshots
+        from ..recording.memory_snapshots import MemorySnapshots
 
         session.snapshots = MemorySnapshots(torch, Path(spool))
         session.snapshots.arm()
@@ -63,6 +63,6 @@ def _listen(torch: Any, session: Session, requests: list[Request], tracer: int) 
     hooks.watch_backward(torch, session)
     hooks.watch_optimizers(torch, session)
     hooks.watch_profilers(torch, session)
-    saves.watch(torch, session)
+    side_notes.watch(torch, session)
     worker_times.watch(torch, session, tracer)
     listen(torch, session)

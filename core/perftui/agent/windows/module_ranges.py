@@ -8,7 +8,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
-from ..hooks.compiler import dispatches, pass_by
+from ..hooks.around import dispatches, pass_by
 from .ranges import Marks, Ranges, printable_name
 from .torch_window import is_profiling
 

@@ -1,4 +1,4 @@
-"""When the next window opens, how many steps it has, and what windows have cost."""
+"""x"""
 
 from __future__ import annotations
 
@@ -9,11 +9,164 @@ from pathlib import Path
 
 from ...wire.control_page import ControlPage
 from ...wire.spool import AgentOptions, Spool
-from ..overhead.budget import Budget
-from ..steps.detection import EVAL, TRAIN, Boundary
-from ..steps.durations import UsualStep, WarmUp
-from ..steps.training_runs import TrainingRuns
-from .rank_sync import RankSync, usual_lead
+from ..recording.steps import EVAL, TRAIN, Boundary
+from ..startup.process import ranks
+from .triggers import Budget, UsualStep, WarmUp
+
+# Where one rank is held up by its window, the others wait for it in their next all-reduce, and what
+# they record there is that wait. So whoever wants a window plans it some steps ahead on the page
+# that all share, and everybody opens one then. What counts is training steps, where there are any:
+# of evaluation some ranks may do more than others.
+
+LEAST_LEAD = 2
+MOST_LEAD = 8
+LEAD_NS = 1_000_000_000
+"""Steps between plan and window: ranks that wait for each other are a step or two apart, more
+where steps are short and only queued on a GPU. Long steps are not counted by the dozen."""
+
+
+class RankSync:
+    """Plans windows with the other ranks. A process that trains alone never waits for a plan."""
+
+    def __init__(self, control: ControlPage) -> None:
+        self._control = control
+        self._seen = control.step
+        self._cost_before = control.cost
+        """What windows had cost processes that were here before: torchrun starts ranks anew."""
+        self.is_one_of_many = False
+        """Whether others open their windows at the same steps."""
+
+    def is_due(self, trained: int, is_wanted: bool, lead: int) -> bool:
+        """Whether to prepare a window after ``trained`` steps.
+
+        One that ``is_wanted`` is planned ``lead`` steps ahead.
+        """
+        step = self._control.step
+        if is_wanted or step != self._seen:
+            # The process group may have been made after the recording began.
+            self._seen = step
+            self.is_one_of_many = self._control.is_shared and ranks()["world_size"] > 1
+        if not self.is_one_of_many:
+            return is_wanted
+        if is_wanted and not trained <= step <= trained + MOST_LEAD:
+            # What is planned is over, or was for ranks that have been started anew since.
+            step = trained + lead
+            self._control.plan(step)
+        return trained <= step <= trained + 1
+
+    def can_wait(self, trained: int) -> bool:
+        """Whether no window is planned for a step after ``trained``, as far as is known."""
+        return not self.is_one_of_many or self._seen < trained
+
+    @property
+    def plan(self) -> tuple[int, int]:
+        """Where the plan lies in memory, 0 for nowhere, and which one is known."""
+        return self._control.step_address, self._seen
+
+    def may_start(self, trained: int, at_once: bool) -> bool:
+        """Whether the prepared window opens now; ``at_once`` if it need not wait for others."""
+        if self.is_one_of_many:
+            return trained >= self._control.step
+        return at_once
+
+    def pay(self, budget: Budget) -> None:
+        """Report to the others what windows have cost here."""
+        if self.is_one_of_many:
+            self._control.raise_cost(self._cost_before + budget.windows)
+
+    def learn(self, budget: Budget) -> None:
+        """Count what windows have cost where they cost most: all have waited for that."""
+        if self.is_one_of_many:
+            budget.raise_to(self._control.cost - self._cost_before)
+
+
+def usual_lead(typical: int) -> int:
+    """How many steps of ``typical`` ns ahead a window is planned, so that all ranks learn of it."""
+    steps = LEAD_NS // typical if typical else MOST_LEAD
+    return max(LEAST_LEAD, min(steps, MOST_LEAD))
+
+
+REMEMBERED_RUNS = 4
+"""Runs and gaps. Most loops have one or two lengths of each: steps between two validations, and
+those left at the end of an epoch."""
+
+LEAST_GAPS = 2
+"""Gaps as long as each other after which the next is expected to be as long."""
+
+LONG_GAP = 1000
+MUCH_LONGER_GAP = 4
+"""Steps of a gap, and times the longest one before, after which training seems to be over. Rollouts
+of 2,048 calls between two updates are common, and texts of as many tokens."""
+
+MANY = 1 << 62
+"""More steps than any training has."""
+
+
+class TrainingRuns:
+    """Runs of training steps and the gaps between them, notified of every step from the first
+    training step on.
+
+    A run is expected to end where one of the last ones did, and to go on once it is longer than all
+    of them. The end of a gap is known where a call with gradients marks it; where none did the last
+    time, it is expected once the gap is as long as all of the last ones.
+    """
+
+    def __init__(self) -> None:
+        self.gaps = 0
+        """Gaps between runs that have begun."""
+        self.is_foreseen = False
+        """Whether the begin of the last run was known right before its first step."""
+        self._runs: deque[int] = deque(maxlen=REMEMBERED_RUNS)
+        self._gaps: deque[int] = deque(maxlen=REMEMBERED_RUNS)
+        self._run = 0
+        self._gap = 0
+        self._trains_next = self._is_announced = False
+
+    def step(self, ended: Boundary) -> None:
+        """A step has ended."""
+        if ended.kind == TRAIN:
+            if self._gap:
+                self.is_foreseen, self._is_announced = self.ahead > 0, self._trains_next
+                self._gaps.append(self._gap)
+                self._gap = 0
+            self._run += 1
+        else:
+            if self._run:
+                self._runs.append(self._run)
+                self._run = 0
+                self.gaps += 1
+            self._gap += 1
+        self._trains_next = ended.trains_next
+
+    def usual(self, steps: int) -> None:
+        """``steps`` more training steps have ended, after one of them."""
+        self._run += steps
+
+    @property
+    def ahead(self) -> int:
+        """Training steps that are expected to follow at once; ``MANY`` before the first."""
+        if self._gap:
+            is_over = self._trains_next or (not self._is_announced and self._is_as_long_as_ever)
+            return self.shortest if is_over else 0
+        ends = [run for run in self._runs if run >= self._run]
+        if not ends:
+            return MANY
+        return min(ends) - self._run or int(self._trains_next)
+
+    @property
+    def shortest(self) -> int:
+        """Steps of the shortest of the last runs."""
+        return min(self._runs, default=MANY)
+
+    @property
+    def seem_over(self) -> bool:
+        """Whether the script has not trained for much longer than ever before."""
+        return self._gap > max(LONG_GAP, MUCH_LONGER_GAP * max(self._gaps, default=0))
+
+    @property
+    def _is_as_long_as_ever(self) -> bool:
+        return len(self._gaps) >= LEAST_GAPS and set(self._gaps) == {self._gap}
+
 
 WARM, REGULAR, SLOW = "warm", "regular", "slow"
 ASKED, CHOSEN, JOINT = "asked", "chosen", "joint"

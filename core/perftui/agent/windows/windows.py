@@ -4,12 +4,265 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from threading import get_ident
-from typing import Any
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
 
-from ..steps.detection import Boundary
-from .stages import POSTPONED, WindowStages
-from .torch_window import is_profiling
+from ...wire.spool import AgentOptions
+from ..recording.output import Notes
+from ..recording.steps import Boundary
+from ..safety.signal_handlers import insist, raised_by_handler
+from .observers import WindowObservers
+from .plan import MOST_ATTEMPTS, WindowPlan
+from .ranges import Marks, Ranges
+from .torch_window import EmptyWindowError, Window, is_profiling, may_record_stacks
+
+if TYPE_CHECKING:
+    from .module_ranges import ModuleRanges
+    from .nsys_window import NsysWindow
+
+LONG_STOP_NS = 20_000_000
+"""A window that took so long to end is saved a step later. With a GPU both take long: 170 ms for a
+step of 2,000 kernels on slow cores. Two short waits disturb a training less than a long one."""
+
+POSTPONED = (
+    "the next window waits until it fits the overhead budget: a step calls so many modules that "
+    "recording it will stall the training, and the hooks alone may use up the budget; press c in "
+    "the app or use --steps to record one anyway, or raise --overhead"
+)
+
+
+class WindowStages:
+    """One window at a time. What the training waits for is counted as the window's cost."""
+
+    def __init__(self, torch: Any, spool: Path, options: AgentOptions, notes: Notes) -> None:
+        self.marks: Marks | None = None
+        """Ranges for the open window, None while there is none."""
+        self.modules: ModuleRanges | None = None
+        """Ranges of modules in that window, where they were asked for."""
+        self.has_profiled = False
+        """Whether the tracing library has been used."""
+        # Most runs need neither: not importing them makes the start of each process faster.
+        if options.nsys:
+            from .nsys_window import NsysWindow
+
+            self._nsys_window = NsysWindow
+        if options.modules:
+            from .module_ranges import ModuleRanges
+
+            self._module_ranges = ModuleRanges
+        self.plan = WindowPlan(spool, options)
+        self.number = 0
+        """Windows that were to be saved so far."""
+        self._torch = torch
+        self._spool = spool
+        self._options = options
+        self._notes = notes
+        self._observers = WindowObservers(torch, spool, options, notes.warn)
+        self._window: Window | NsysWindow | None = None
+        self._unsaved: Window | None = None
+        """One that has ended."""
+        self._thread = 0
+        """The one that has prepared the window, and alone may start and stop it."""
+        self._has_stacks = False
+        """Whether the window records Python frames."""
+        self._is_taken_over = False
+        """Whether the window's session is now that of a profiler in another thread."""
+        self._first_step = 0
+        self._steps = 0
+        self._planned = 0
+        self._stall = 0
+        """How long the training has waited for the window so far."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the profiler records now."""
+        return self.marks is not None
+
+    def _hold_up(self, work: Callable[[], None]) -> None:
+        """Begin or end a window, which the training waits for."""
+        started = perf_counter_ns()
+        try:
+            work()
+        except BaseException:
+            self._drop()
+            raise
+        self._pay(started)
+
+    def _pay(self, started: int) -> None:
+        waited = perf_counter_ns() - started
+        self._stall += waited
+        self.plan.pay(waited)
+
+    def _advance(self, next_step: int) -> None:
+        """One stage a boundary: prepare, start, so many steps, finish.
+
+        Preparing is a stage of its own because with a GPU it starts the tracing library, whose
+        first use would fill the first step recorded. It is undone where the step after is none to
+        be recorded: a script may evaluate for minutes then, or generate text.
+        """
+        if self.marks is not None:
+            self._steps += 1
+            if self._steps < self._planned:
+                self.marks.begin_step(next_step)
+            else:
+                self._finish()
+            return
+        was_prepared = self._window is not None
+        if not was_prepared:
+            self._prepare()
+        if self.plan.may_start(next_step, was_prepared):
+            self._start(next_step)
+        elif was_prepared and self._window is not None and not self.plan.may_stay:
+            self.plan.put_back()
+            self._discard()
+
+    def _prepare(self) -> None:
+        self.plan.begin()
+        self._stall = 0
+        self._thread = get_ident()
+        if self._options.nsys:
+            self._window = self._nsys_window(self._torch)
+        else:
+            self._has_stacks = self._options.stacks and may_record_stacks(self._torch)
+            self._window = Window(self._torch, self._options, self._has_stacks)
+            self.has_profiled = True
+        self._window.prepare()
+
+    def _start(self, next_step: int) -> None:
+        window = self._window
+        if window is None:
+            return
+        self._first_step = next_step
+        self._steps = 0
+        self._planned = self.plan.start()
+        window.start()
+        nsys = self._options.nsys
+        nvtx = (nsys or self._options.nvtx) and window.uses_cuda
+        ranges = Ranges(self._torch, recorded=not nsys, nvtx=nvtx)
+        self.marks = Marks(ranges)
+        self.marks.begin_step(next_step)
+        if self._options.modules:
+            self.modules = self._module_ranges(self._torch, ranges, self._lost_modules)
+            self.modules.open(self.marks)
+        if not nsys:
+            self._observers.begin(self._has_stacks)
+
+    def _finish(self, is_last: bool = False) -> None:
+        window, marks = self._window, self.marks
+        if window is None or marks is None:
+            return
+        started = perf_counter_ns()
+        self._observers.end()
+        self._end_ranges(marks)
+        window.stop()
+        self._window = None
+        if not self._steps and self.plan.calls.are_too_many:
+            self.plan.give_up(is_too_short=True)
+            self._notes.warn(POSTPONED)
+        elif not self._steps:
+            # Ended from outside before a step was whole: there is nothing to show.
+            self._try_again()
+        elif not isinstance(window, Window):
+            self._note("nsys_range", started, {"cuda": window.uses_cuda})
+        elif is_last or perf_counter_ns() - started < LONG_STOP_NS:
+            self._save(window, started)
+        else:
+            self._unsaved = window
+
+    def _save_unsaved(self) -> bool:
+        """Save the window that ended a step ago; whether this thread may."""
+        window = self._unsaved
+        if window is None or self._thread != get_ident():
+            return False
+        self._unsaved = None
+        started = perf_counter_ns()
+        self._save(window, started)
+        self._pay(started)
+        return True
+
+    def _try_again(self) -> None:
+        if self.plan.cut_short():
+            return
+        self._notes.warn(
+            f"no window was recorded: {MOST_ATTEMPTS} were cut short within their first step, "
+            "because the script forked (data loader workers in each epoch) or ran its own profiler"
+        )
+
+    def _discard(self) -> None:
+        """Be without the window that was only prepared."""
+        if self._window is not None:
+            self._window.drop()
+        self._window = None
+
+    def _drop(self) -> None:
+        """Something was raised while a window began or ended, as a rule by a signal handler of the
+        script, and goes on: be without that window first. What is raised here goes on instead."""
+        window, marks = self._window, self.marks
+        if window is None or self._is_taken_over:
+            return
+        raised = insist(self._observers.end)
+        if marks is not None:
+            raised = insist(lambda: self._end_ranges(marks)) or raised
+        raised = insist(window.drop) or raised
+        self._window = self.marks = self.modules = None
+        self.plan.give_up()
+        if raised is not None:
+            raise raised
+
+    def _abandon(self) -> None:
+        window, marks = self._window, self.marks
+        self._window = None
+        self._is_taken_over = False
+        self._observers.end()
+        self.plan.give_up()
+        self._notes.warn("a window was lost: the script profiled another thread meanwhile")
+        if window is not None and marks is not None:
+            self._end_ranges(marks)
+            window.abandon()
+
+    def _end_ranges(self, marks: Marks) -> None:
+        if self.modules is not None:
+            self.modules.close()
+        marks.end_all()
+        self.marks = self.modules = None
+
+    def _lost_modules(self, error: Exception) -> None:
+        self._notes.warn(f"modules were not marked: {type(error).__name__}: {error}")
+
+    def _save(self, window: Window, started: int) -> None:
+        number, self.number = self.number, self.number + 1
+        name = f"window-{os.getpid()}-{number}.json"
+        try:
+            size = window.save(self._spool / name)
+            observed = self._observers.take(number)
+        except (EmptyWindowError, OSError) as error:
+            self.plan.give_up()
+            if raised_by_handler(error):
+                raise
+            self._notes.warn(f"a window was lost: {error}")
+            return
+        data = {"file": name, "bytes": size, "cuda": window.uses_cuda, **observed}
+        self._note("window", started, data)
+
+    def _note(self, kind: str, started: int, data: dict[str, Any]) -> None:
+        stall = self._stall + perf_counter_ns() - started
+        self.plan.saved(self._steps, stall)
+        data = {**data, "first_step": self._first_step, "steps": self._steps, "stall": stall}
+        data["reason"] = self.plan.reason
+        self._notes.write(kind, data, step=self._first_step, duration=stall)
+
+    def _end(self, is_last: bool) -> None:
+        if self._is_taken_over:
+            self._abandon()
+        elif self.marks is not None:
+            self._finish(is_last=is_last)
+        else:
+            self._discard()
+            self._try_again()
+
 
 MOST_WAITING = 3
 """Windows in the spool that the recorder has not taken. It does so within a second, unless it is

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from ..output.notes import Notes
+from .output import Notes
 
 MOST_EVENTS = 30_000
 """Allocations and releases that torch remembers: some steps of a large model. The peak lies among

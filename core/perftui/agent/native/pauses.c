@@ -2,7 +2,7 @@
    while Python code runs here is handled here, and the collector drops what its listeners raise: a
    Ctrl-C would be lost. */
 
-#include "../native/compiled.h"
+#include "compiled.h"
 
 static const int64_t SHORTEST_NS = 100000;
 

@@ -3,7 +3,7 @@
    caller would name us, and be shown again, and a traceback would lead through here. Nor does a
    signal arrive between a phase and what is noted of its beginning and its end. */
 
-#include "../native/compiled.h"
+#include "compiled.h"
 
 typedef struct {
     PyObject_HEAD

@@ -1,1 +1,0 @@
-"""How much of the batches that the training computes on is padding."""

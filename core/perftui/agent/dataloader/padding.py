@@ -1,0 +1,244 @@
+"""How much of the batches that the training computes on is padding: a few are checked."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, UserDict
+from collections.abc import Iterator
+from ctypes import string_at
+from typing import Any, NamedTuple
+
+from ..safety.signal_handlers import attempt
+from ..windows.torch_window import is_profiling
+
+# Rows that are no text must not pass for padded text: tables of categories, images, one-hot rows.
+
+FEWEST_VALUES = 8
+"""Different values that text has at least, padding aside; fewer are flags or classes."""
+
+MOST_ALIKE = 0.75
+"""Share of padded rows that end at the same place, beyond which it is a property of the columns:
+texts differ in length, a table has the same empty columns in most rows."""
+
+MOST_CHECKED = 1 << 12
+"""Tokens outside padding that are looked at one by one: 0.1 us each."""
+
+TYPES = {4: "i", 8: "q"}
+"""Codes of ``array`` by the bytes of an integer."""
+
+Rows = list[bytes]
+
+
+class Padding(NamedTuple):
+    """Padding at the end of each row, or at the beginning of each."""
+
+    rows: int
+    tokens: int
+    padded: int
+    """Of the tokens."""
+    spare: int
+    """Of those padded, in columns where all rows are: cutting the batch to its longest row ends
+    them."""
+
+
+def padding_of_ids(rows: Rows, size: int) -> Padding:
+    """Padding of ``rows`` of one length, integers of ``size`` bytes: the longest run at the end of
+    a row, or else at the beginning, of one value that is the same in all rows with such a run."""
+    ends = _runs(rows, size, is_left=False)
+    begins = _runs(rows, size, is_left=True)
+    runs, is_left = (begins, True) if sum(begins) > sum(ends) else (ends, False)
+    if not _is_text(rows, size, runs, is_left=is_left):
+        runs = [0] * len(rows)
+    return _padding(rows, size, runs)
+
+
+def padding_of_mask(rows: Rows, size: int) -> Padding | None:
+    """Padding as an attention mask shows it, of zeros and ones in ``size`` bytes: zeros at the end
+    of rows that begin with ones. None where ``rows`` are none."""
+    zero, one = bytes(size), (1).to_bytes(size, "little")
+    runs = [_run(row, size, zero, is_left=False) for row in rows]
+    parts = zip(rows, runs, strict=True)
+    if any(row[: len(row) - run * size] != one * (len(row) // size - run) for row, run in parts):
+        return None
+    return None if any(run * size == len(rows[0]) for run in runs) else _padding(rows, size, runs)
+
+
+def _padding(rows: Rows, size: int, runs: list[int]) -> Padding:
+    count = len(rows)
+    return Padding(count, count * len(rows[0]) // size, sum(runs), count * min(runs))
+
+
+def _runs(rows: Rows, size: int, *, is_left: bool) -> list[int]:
+    """How many equal values each row has at one side, 0 for a single one; all 0 where these values
+    differ between rows."""
+    outer = [row[:size] if is_left else row[-size:] for row in rows]
+    inner = [row[size : 2 * size] if is_left else row[-2 * size : -size] for row in rows]
+    pairs = list(zip(rows, outer, inner, strict=True))
+    values = {value for _, value, beside in pairs if value == beside}
+    if len(values) != 1:
+        return [0] * len(rows)
+    return [
+        _run(row, size, value, is_left=is_left) if value == beside else 0
+        for row, value, beside in pairs
+    ]
+
+
+def _run(row: bytes, size: int, value: bytes, *, is_left: bool) -> int:
+    """The length of the run of ``value`` at one side, found by halving: a run is also one of every
+    smaller length."""
+    length = len(row) // size
+    whole = value * length
+    least, most = 0, length
+    while least < most:
+        middle = (least + most + 1) // 2
+        side = row[: middle * size] if is_left else row[(length - middle) * size :]
+        if side == whole[: middle * size]:
+            least = middle
+        else:
+            most = middle - 1
+    return least
+
+
+def _is_text(rows: Rows, size: int, runs: list[int], *, is_left: bool) -> bool:
+    """Whether rows with these runs look like texts of different lengths."""
+    padded = [run for run in runs if run]
+    if not padded or Counter(padded).most_common(1)[0][1] > MOST_ALIKE * len(padded):
+        return False
+    at = runs.index(padded[0])
+    (pad,) = array(TYPES[size], rows[at][:size] if is_left else rows[at][-size:])
+    parts = zip(rows, runs, strict=True)
+    texts = (row[run * size :] if is_left else row[: len(row) - run * size] for row, run in parts)
+    kept = array(TYPES[size], b"".join(texts)[: MOST_CHECKED * size])
+    # Where a text ends with the value that pads it, there is one more in each row.
+    strays = kept.count(pad) if pad >= 0 else len(kept)
+    return strays <= len(rows) and len(set(kept)) >= FEWEST_VALUES and min(kept) >= 0
+
+
+# So no profiler sees it, no mode or subclass of the script is called, nothing waits for a GPU.
+
+MOST_PARTS = 64
+"""Parts of a batch that are looked at."""
+
+MOST_ROWS = 64
+MOST_TOKENS = 1 << 13
+"""Rows of a tensor that are looked at, and tokens in them; of very long rows ``LONG_ROWS``."""
+
+LONG_ROWS = 4
+
+FEWEST_ROWS = 8
+FEWEST_TOKENS = 256
+SHORTEST = 8
+"""Batches with fewer rows and fewer tokens, or shorter rows, are not checked."""
+
+MASK = "attention_mask"
+"""A tensor of this name is believed."""
+
+
+class Seen(NamedTuple):
+    """What was read of one tensor, ``length`` tokens wide."""
+
+    key: str
+    length: int
+    padding: Padding
+
+
+def padding_of_batch(torch: Any, batch: Any) -> Seen | None:
+    """Padding of the largest tensor of token ids on the CPU in ``batch``; by an attention mask
+    where there is one. None where ``batch`` has neither."""
+    # A mode of the script, or a subclass of tensors, would be called for what is read here.
+    with torch._C.DisableTorchFunction():
+        tensors = [(key, one) for key, one in _tensors(torch, batch) if _is_matrix(torch, one)]
+        for key, one in tensors:
+            by_mask = padding_of_mask(*_read(one)) if key == MASK else None
+            if by_mask is not None:
+                return Seen(key, int(one.shape[1]), by_mask)
+        kinds = torch.int64, torch.int32
+        ids = [(key, one) for key, one in tensors if one.dtype in kinds and key != MASK]
+        if not ids:
+            return None
+        key, largest = max(ids, key=lambda named: named[1].numel())
+        return Seen(key, int(largest.shape[1]), padding_of_ids(*_read(largest)))
+
+
+def _tensors(torch: Any, batch: Any) -> Iterator[tuple[str, Any]]:
+    """Plain tensors in lists, tuples and dictionaries, each with its name there."""
+    waiting, left = [("", batch)], MOST_PARTS
+    while waiting and left:
+        key, part = waiting.pop(0)
+        left -= 1
+        # Others may be fakes, or have no memory of their own.
+        if type(part) is torch.Tensor:
+            yield key, part
+        else:
+            waiting += _inside(part)
+
+
+def _inside(part: Any) -> list[tuple[str, Any]]:
+    """What a container holds, by the methods of the builtin ones."""
+    if isinstance(part, UserDict):
+        part = vars(part).get("data")
+    if isinstance(part, dict):
+        return [(str(key), one) for key, one in list(dict.items(part))[:MOST_PARTS]]
+    if isinstance(part, list):
+        return [("", one) for one in list.__getitem__(part, slice(MOST_PARTS))]
+    if isinstance(part, tuple):
+        return [("", one) for one in tuple.__getitem__(part, slice(MOST_PARTS))]
+    return []
+
+
+def _is_matrix(torch: Any, tensor: Any) -> bool:
+    """Whether it has rows of integers or booleans on the CPU, with memory behind them."""
+    if tensor.layout is not torch.strided or not tensor.is_cpu or tensor.dim() != 2:
+        return False
+    rows, length = tensor.shape
+    if tensor.dtype not in (torch.int64, torch.int32, torch.bool) or length < SHORTEST:
+        return False
+    is_small = rows < FEWEST_ROWS and rows * length < FEWEST_TOKENS
+    if not rows or is_small or tensor.stride(1) != 1:
+        return False
+    last = tensor.storage_offset() + (rows - 1) * tensor.stride(0) + length
+    return bool(last * tensor.element_size() <= tensor.untyped_storage().nbytes())
+
+
+def _read(tensor: Any) -> tuple[Rows, int]:
+    """The first rows of ``tensor``, and the bytes of one element."""
+    count, length = tensor.shape
+    size, start = tensor.element_size(), tensor.data_ptr()
+    step = tensor.stride(0) * size
+    most = min(count, MOST_ROWS, max(MOST_TOKENS // length, LONG_ROWS))
+    return [string_at(start + row * step, length * size) for row in range(most)], size
+
+
+FIRST = 2
+"""Steps before the first check."""
+
+MOST = 10
+"""Checks in a run: the last after some hundred steps."""
+
+AT_ONCE = 3
+"""Checks in consecutive steps; later ones wait until the fast path is left."""
+
+
+class PaddingChecks:
+    """Schedules and makes the padding checks of one process."""
+
+    def __init__(self) -> None:
+        self._next = FIRST
+        self._left = MOST
+
+    def is_due(self, step: int) -> bool:
+        """Whether the batch of ``step`` is to be checked."""
+        return self._left > 0 and step >= self._next
+
+    def count(self, step: int) -> None:
+        """Count ``step`` as checked, also if it had no batch to check."""
+        self._left -= 1
+        self._next = step + 1 if self._left > MOST - AT_ONCE else 2 * step
+
+    def check(self, torch: Any, batch: Any) -> dict[str, Any] | None:
+        """Data of a ``padding`` note. None if the batch has no token ids, or while a profiler runs,
+        which would count our time as the script's."""
+        seen = None if is_profiling(torch) else attempt(padding_of_batch, torch, batch)
+        if seen is None:
+            return None
+        return {"key": seen.key, "length": seen.length, **seen.padding._asdict()}

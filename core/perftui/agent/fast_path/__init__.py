@@ -1,1 +1,0 @@
-"""The compiled hooks of a loop whose steps repeat."""

@@ -1,1 +1,0 @@
-"""GPU memory and the time of phases on the GPU."""

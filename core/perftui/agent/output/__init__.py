@@ -1,1 +1,0 @@
-"""What the agent hands to the recorder: the ring of intervals and the notes."""

@@ -1,1 +1,0 @@
-"""What the agent costs the training, and the budget for it."""

@@ -1,0 +1,304 @@
+"""What is recorded of the GPU, now and then: its memory, and what phases take on it."""
+
+from __future__ import annotations
+
+from collections import deque
+from time import perf_counter_ns
+from typing import Any, NamedTuple, Optional
+
+from ...wire import ring as rings
+from ...wire.ring import BACKWARD, FORWARD, OPTIMIZER
+from ..safety.meter import Meter
+from .output import RingWriter
+
+PHASES = (FORWARD, BACKWARD, OPTIMIZER)
+
+PHASE_BUDGET = 1000
+"""A step that is timed may cost one part in this of the time since the last one. In a virtual
+machine with slow cores and an H100 one took 1.4 ms, a third of it for six events: one in 1.4 s."""
+
+MOST_PHASE_PAUSE_NS = 5_000_000_000
+"""Longest pause after a timed step, however costly it was: the first that is timed takes long."""
+
+MOST_PENDING = 64
+"""Timed steps that the GPU may be behind; the oldest are given up."""
+
+
+class DeviceTimes(NamedTuple):
+    """Nanoseconds of one step, each between its beginning and its end on the stream."""
+
+    step: int
+    forward: int
+    backward: int
+    optimizer: int
+
+
+class _Interval(NamedTuple):
+    kind: int
+    outer: Optional[int]
+    """The phase in which it lies, of which it is no part then."""
+    device: int
+    begin: Any
+    end: Any
+
+
+class DevicePhases:
+    """Marks the stream that is current where phases begin and end, in as many steps as it may.
+
+    Nothing here ever waits for the GPU: an event is asked whether it was passed, and read after.
+    While a CUDA graph is captured nothing is marked or asked, both would break it, and the step
+    stays without times.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        self.is_timing = False
+        """Whether the phases of this step are marked."""
+        self.pending: deque[tuple[int, list[_Interval]]] = deque()
+        """Timed steps, oldest first, that the GPU has not been seen to finish."""
+        self._cuda = torch.cuda
+        self._free: dict[int, list[Any]] = {}
+        self._open: list[tuple[int, int, Any]] = []
+        self._intervals: list[_Interval] = []
+        self._marks = 0
+        """Events in the step that goes on."""
+        self._not_before = 0
+
+    def is_used(self) -> bool:
+        """Whether the script uses CUDA by now."""
+        return bool(self._cuda.is_initialized())
+
+    def begin_step(self, now: int, *, is_recorded: bool = False) -> None:
+        """A step begins; decides whether it is timed, as those that a window records all are."""
+        self._give_back()
+        self.is_timing = (is_recorded or now >= self._not_before) and self.is_used()
+
+    def begin(self, kind: int) -> None:
+        """The phase ``kind`` begins."""
+        if kind in PHASES:
+            mark = self._mark()
+            if mark is not None:
+                self._open.append((kind, *mark))
+
+    def end(self, kind: int) -> None:
+        """The phase ``kind`` ends; those inside it that raised are forgotten."""
+        while kind in PHASES and self._open:
+            opened, device, begin = self._open.pop()
+            if opened != kind:
+                self._free[device].append(begin)
+                continue
+            mark = self._mark()
+            if mark is None or mark[0] != device:
+                self._free[device].append(begin)
+                if mark is not None:
+                    self._free[mark[0]].append(mark[1])
+                self.abandon()
+                return
+            outer = self._open[-1][0] if self._open else None
+            self._intervals.append(_Interval(kind, outer, device, begin, mark[1]))
+            return
+
+    def abandon(self) -> None:
+        """The phases of this step cannot be timed."""
+        self.is_timing = False
+        self._give_back()
+
+    def pay(self, now: int, cost: int) -> None:
+        """The step that ended at ``now`` took ``cost`` ns of ours, if it was timed."""
+        if self._marks:
+            self._not_before = now + min(PHASE_BUDGET * cost, MOST_PHASE_PAUSE_NS)
+            self._marks = 0
+
+    def end_step(self, step: int) -> bool:
+        """Step ``step`` ends; whether its times will come."""
+        if not self.is_timing or self._open or not self._intervals:
+            return False
+        self.pending.append((step, self._intervals))
+        self._intervals = []
+        if len(self.pending) > MOST_PENDING:
+            self._reuse(self.pending.popleft()[1])
+        return True
+
+    def take(self) -> list[DeviceTimes]:
+        """Times of the steps that the GPU has finished, in order."""
+        taken: list[DeviceTimes] = []
+        if not self.pending or self._cuda.is_current_stream_capturing():
+            return taken
+        while self.pending and all(one.end.query() for one in reversed(self.pending[0][1])):
+            step, intervals = self.pending.popleft()
+            taken.append(_times(step, intervals))
+            self._reuse(intervals)
+        return taken
+
+    def _mark(self) -> tuple[int, Any] | None:
+        if self._cuda.is_current_stream_capturing():
+            self.abandon()
+            return None
+        device = self._cuda.current_device()
+        free = self._free.setdefault(device, [])
+        event = free.pop() if free else self._cuda.Event(enable_timing=True)
+        event.record()
+        self._marks += 1
+        return device, event
+
+    def _give_back(self) -> None:
+        for _, device, event in self._open:
+            self._free[device].append(event)
+        self._open = []
+        self._reuse(self._intervals)
+        self._intervals = []
+
+    def _reuse(self, intervals: list[_Interval]) -> None:
+        for one in intervals:
+            self._free[one.device] += (one.begin, one.end)
+
+
+def _times(step: int, intervals: list[_Interval]) -> DeviceTimes:
+    spent = dict.fromkeys(PHASES, 0)
+    for one in intervals:
+        ns = round(one.begin.elapsed_time(one.end) * 1e6)
+        spent[one.kind] += ns
+        if one.outer is not None:
+            spent[one.outer] -= ns
+    return DeviceTimes(step, spent[FORWARD], spent[BACKWARD], spent[OPTIMIZER])
+
+
+BUDGET = 500
+"""A reading may cost one part in this of the time since the last one: at 40 us, steps of 20 ms and
+more are all read where nothing else is saved on them."""
+
+
+class MemoryReading(NamedTuple):
+    """Bytes of the current device."""
+
+    allocated: int
+    reserved: int
+    peak_allocated: int
+    retries: int
+    """Allocations, since the reading before, that only went through once the cache was emptied."""
+    failures: int
+    """Allocations, since then, that did not."""
+
+
+class MemoryProbe:
+    """Reads at step boundaries, as often as its own cost allows."""
+
+    def __init__(self, torch: Any) -> None:
+        self._cuda = torch.cuda
+        # The public function flattens some 200 counters into a dictionary at every call.
+        self._stats: Any = getattr(torch._C, "_cuda_memoryStats", None)
+        self._not_before = 0
+        self._retries = 0
+        self._failures = 0
+
+    def is_due(self, now: int) -> bool:
+        """Whether this torch has something to read and it is time for that."""
+        return self._stats is not None and now >= self._not_before
+
+    def read(self, now: int, clock: Any) -> MemoryReading:
+        """A reading, where it is due and CUDA is in use."""
+        stats = self._stats(self._cuda.current_device())
+        after = clock()
+        self._not_before = after + BUDGET * (after - now)
+        allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
+        retries, self._retries = self._retries, stats.get("num_alloc_retries", 0)
+        failures, self._failures = self._failures, stats.get("num_ooms", 0)
+        return MemoryReading(
+            allocated["current"],
+            reserved["current"],
+            allocated["peak"],
+            # The script may set the counters back.
+            max(self._retries - retries, 0),
+            max(self._failures - failures, 0),
+        )
+
+
+LEAST_PAUSE_NS = 100_000_000
+MOST_PAUSE_NS = 1_000_000_000
+SHARE = 1000
+"""Steps that go like the ones before are not measured for so long, and in between for so many times
+what the last measured one cost: 0.3 ms in a virtual machine with slow cores."""
+
+
+class Device:
+    """Writes to ``ring``; what that costs ``meter`` counts apart from the hooks it happens in.
+
+    Only a few steps are measured, and that costs several times what a hook does.
+    """
+
+    def __init__(self, torch: Any, ring: RingWriter, meter: Meter) -> None:
+        self.phases = DevicePhases(torch)
+        self.memory = MemoryProbe(torch)
+        self._ring = ring
+        self._meter = meter
+
+    def begin(self, kind: int, step_start: int) -> None:
+        """The phase ``kind`` begins."""
+        phases = self.phases
+        if phases.pending and kind == rings.FORWARD:
+            self.write_times(step_start)
+        if phases.is_timing:
+            mark = self._meter.begin_apart()
+            phases.begin(kind)
+            self._meter.end_apart(mark)
+
+    def end(self, kind: int) -> None:
+        """The phase ``kind`` ends."""
+        if self.phases.is_timing:
+            mark = self._meter.begin_apart()
+            self.phases.end(kind)
+            self._meter.end_apart(mark)
+
+    def end_step(self, step: int, step_start: int, *, is_mixed: bool) -> bool:
+        """Step ``step`` ends; whether times of its phases will come.
+
+        ``is_mixed``: that was found out later, and some phases belong to the step that follows.
+        """
+        if self.phases.pending:
+            self.write_times(step_start)
+        if is_mixed:
+            self.phases.abandon()
+        return self.phases.end_step(step)
+
+    def pay(self, end: int, hooks: int) -> int:
+        """The step that ended at ``end`` took ``hooks`` ns of ours.
+
+        Returns until when steps that go like it need not be measured.
+        """
+        self.phases.pay(end, hooks)
+        if self.phases.pending:
+            # Rows of later steps wait for these times, and the GPU is a step behind as a rule.
+            return end + LEAST_PAUSE_NS
+        return end + min(max(LEAST_PAUSE_NS, SHARE * hooks), MOST_PAUSE_NS)
+
+    def begin_step(self, *, is_recorded: bool) -> None:
+        """A step begins, in a window if ``is_recorded``."""
+        self.phases.begin_step(perf_counter_ns(), is_recorded=is_recorded)
+
+    def write_times(self, step_start: int) -> None:
+        """What phases took on the GPU in the steps that it has finished."""
+        mark = self._meter.begin_apart()
+        taken = self.phases.take()
+        self._meter.end_apart(mark)
+        for times in taken:
+            self._ring.write(
+                rings.DEVICE_PHASES,
+                step_start,
+                times.forward,
+                times.step,
+                times.backward,
+                times.optimizer,
+            )
+
+    def write_memory(self, step: int, end: int) -> Optional[MemoryReading]:
+        """The memory at the ``end`` of ``step``, where it is time for that."""
+        if not self.memory.is_due(perf_counter_ns()):
+            return None
+        mark = self._meter.mark()
+        reading = self.memory.read(mark.wall, perf_counter_ns)
+        self._meter.end_apart(mark)
+        write = self._ring.write
+        write(rings.MEMORY, end, 0, step, reading.allocated, reading.reserved)
+        write(rings.MEMORY_PEAK, end, 0, step, reading.peak_allocated)
+        if reading.retries or reading.failures:
+            write(rings.MEMORY_TROUBLE, end, 0, step, reading.retries, reading.failures)
+        return reading

@@ -1,0 +1,132 @@
+"""x"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ..hooks.around import put_around
+from ..hooks.call_site import CallSite
+from .steps import TRAIN, Boundary
+
+if TYPE_CHECKING:
+    from .session import Session
+
+# Nothing listens to the compiler, and it is not imported where the script does not.
+
+MOST_NOTED = 500
+"""Compilations that are noted: each function is compiled a few times before torch gives it up."""
+
+LONGEST = 300
+"""Characters of a reason."""
+
+
+class Compilations:
+    """New compilations of this process, each reported once: not those before a fork."""
+
+    def __init__(self) -> None:
+        found = _list()
+        self._last: Any = found[-1] if found else None
+        self._noted = 0
+
+    def new(self) -> list[tuple[int, dict[str, Any]]]:
+        """Duration in ns and data of a ``compile`` note, of each since the last call."""
+        found = _list()
+        # Most often there is nothing: this is asked after many a step.
+        if not found or found[-1] is self._last or self._noted >= MOST_NOTED:
+            return []
+        kept = list(found)
+        known = next((at for at, one in enumerate(kept) if one is self._last), -1)
+        self._last = kept[-1]
+        new = kept[known + 1 :][: MOST_NOTED - self._noted]
+        self._noted += len(new)
+        return [_note(one) for one in new]
+
+
+def _list() -> Any:
+    """The newest few, the oldest first; None where nothing was compiled."""
+    return getattr(sys.modules.get("torch._dynamo.utils"), "_compilation_metrics", None)
+
+
+def _note(metrics: Any) -> tuple[int, dict[str, Any]]:
+    """Attributes differ between versions of torch; what is missing is None."""
+    seconds = getattr(metrics, "entire_frame_compile_time_s", None) or 0.0
+    microseconds = getattr(metrics, "duration_us", None)
+    start = getattr(metrics, "start_time", None)
+    duration = microseconds * 1000 if microseconds else round(seconds * 1e9)
+    return duration, {
+        "start": None if start is None else round(start * 1e9),
+        "id": _text(getattr(metrics, "compile_id", None)),
+        "function": _text(getattr(metrics, "co_name", None)),
+        "file": _text(getattr(metrics, "co_filename", None)),
+        "line": getattr(metrics, "co_firstlineno", None),
+        "reason": _text(getattr(metrics, "recompile_reason", None)),
+        "failure": _text(getattr(metrics, "fail_type", None)),
+        "forward": getattr(metrics, "is_forward", None),
+    }
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)[:LONGEST]
+
+
+STEPS_WITHOUT_FORWARD = 10
+"""Training steps in a row without a call of any module, after which there is a warning."""
+
+UNSEEN = (
+    "the time of the forward pass is not known and counts as other: "
+    "no module is called outside compiled functions"
+)
+
+
+class ForwardCheck:
+    """Counts training steps in a row without a forward pass."""
+
+    def __init__(self) -> None:
+        self._without = 0
+
+    def has_gone_unseen(self, boundary: Boundary) -> bool:
+        """A step has ended; whether it is the one after which to warn with ``UNSEEN``."""
+        if boundary.forwards or boundary.kind != TRAIN:
+            self._without = 0
+            return False
+        self._without += 1
+        return self._without == STEPS_WITHOUT_FORWARD
+
+
+LEAST_NS = 5_000_000
+SHARE = 200
+"""A note stands for so much saving, and for that part of all so far: some save small things at
+every step, for weeks."""
+
+
+class Saves:
+    """Sums up calls until they are worth a note."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[CallSite | None, list[int]] = {}
+        self._all = 0
+
+    def add(self, site: CallSite | None, duration: int) -> tuple[int, dict[str, Any]] | None:
+        """Duration in ns and data of a ``save`` note, None while there is too little for one."""
+        count_and_time = self._waiting.setdefault(site, [0, 0])
+        count_and_time[0] += 1
+        count_and_time[1] += duration
+        self._all += duration
+        count, together = count_and_time
+        if together < max(LEAST_NS, self._all // SHARE):
+            return None
+        del self._waiting[site]
+        where = site._asdict() if site else {"file": None, "line": None}
+        return together, {"count": count, **where}
+
+
+def watch(torch: Any, session: Session) -> None:
+    """Time ``torch.save``."""
+    saved = put_around(
+        torch,
+        torch.serialization.save,
+        lambda *_: session.enter_save() or None,
+        lambda _, start, *__: session.leave_save(start),
+    )
+    torch.serialization.save = torch.save = saved

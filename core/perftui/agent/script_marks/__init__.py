@@ -1,1 +1,0 @@
-"""What a script marks itself: ranges, and the ends of its steps."""

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.recording import device as device_phases
-from perftui.agent.recording import device as memory
+from perftui.agent.recording import device
 from perftui.agent.recording import output as rings
 from perftui.agent.recording.device import MOST_PENDING, Device, DevicePhases, DeviceTimes
 from perftui.agent.recording.recording import Recording
@@ -279,8 +278,8 @@ def test_steps_are_timed_as_seldom_as_that_is_cheap(torch: Torch) -> None:
 def test_what_a_recording_writes_of_a_gpu(
     torch: Torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_phases, "BUDGET", 0)
-    monkeypatch.setattr(memory, "BUDGET", 0)
+    monkeypatch.setattr(device, "PHASE_BUDGET", 0)
+    monkeypatch.setattr(device, "BUDGET", 0)
     ring = rings.create_ring(tmp_path / "ring-1", {"pid": 1, "rank": 0, "world_size": 1}, 100)
     machine = StepMachine(lambda: True, lambda: False)
     meter = Meter()

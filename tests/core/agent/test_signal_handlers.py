@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from perftui.agent.dataloader.loaders import batches_ready
-from perftui.agent.recording.session import Lifetime
+from perftui.agent.recording.session import Session
 from perftui.agent.safety.signal_handlers import attempt, raised_by_handler
 from perftui.wire.spool import read_options
 
@@ -95,7 +95,7 @@ def test_it_passes_through_the_question_how_long_a_dataset_is() -> None:
         attempt(len, Sized())
 
 
-def lifetime(spool: Path, is_initialized: Callable[[], Any]) -> Lifetime:
+def lifetime(spool: Path, is_initialized: Callable[[], Any]) -> Session:
     """That of a process whose torch does nothing."""
     data = SimpleNamespace(get_worker_info=lambda: None)
     torch = SimpleNamespace(
@@ -104,7 +104,7 @@ def lifetime(spool: Path, is_initialized: Callable[[], Any]) -> Lifetime:
         optim=SimpleNamespace(Optimizer=object),
         is_grad_enabled=lambda: True,
     )
-    return Lifetime(torch, spool, read_options({}))
+    return Session(torch, spool, read_options({}))
 
 
 def test_it_passes_through_the_begin_of_recording(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ...wire.ring import BACKWARD, FORWARD
 from ..recording.session import Session
-from .around import DISPATCH, break_graph, dispatches, pass_by, put_around
+from .around import DISPATCH, dispatches, pass_by, put_around, watch_steps
 
 # Warnings and tracebacks name the lines of code that they come through.
 
@@ -225,9 +225,6 @@ def watch_backward(torch: Any, session: Session) -> None:
 
 def watch_optimizers(torch: Any, session: Session) -> None:
     """Time ``step`` of every optimizer, and notice the ones a gradient scaler leaves out."""
-    # torch.optim hides this submodule behind its own names.
-    optimizer_module = sys.modules[torch.optim.Optimizer.__module__]
-
     path = session.fast_path
 
     def before(optimizer: Any, *_: Any) -> None:
@@ -238,19 +235,15 @@ def watch_optimizers(torch: Any, session: Session) -> None:
         if not path.leave_optimizer(optimizer):
             session.leave_optimizer(optimizer)
 
-    optimizer_module.register_optimizer_step_pre_hook(break_graph(torch, before))
-    optimizer_module.register_optimizer_step_post_hook(break_graph(torch, after))
-    _watch_scaler(torch, session)
+    watch_steps(torch, before=before, after=after)
 
-
-def _watch_scaler(torch: Any, session: Session) -> None:
     def enter(args: Any, named: Any) -> list[Any]:
         optimizer = args[1] if len(args) > 1 else (named or {}).get("optimizer")
         return [optimizer, session.optimizer_steps]
 
     def leave(_: Any, token: list[Any], __: Any, arrived: bool) -> None:
-        optimizer, before = token
-        if arrived and session.optimizer_steps == before:
+        optimizer, finished = token
+        if arrived and session.optimizer_steps == finished:
             session.skipped_optimizer(optimizer)
 
     scaler_class = torch.amp.GradScaler
@@ -313,3 +306,14 @@ def _watch_profiler(torch: Any, kind: Any, begin_name: str, session: Session) ->
         lambda *_: True,
         lambda args, *_: session.foreign_profiler(args[0], False),
     )
+
+
+def watch_saves(torch: Any, session: Session) -> None:
+    """Time ``torch.save``."""
+    saved = put_around(
+        torch,
+        torch.serialization.save,
+        lambda *_: session.enter_save() or None,
+        lambda _, start, *__: session.leave_save(start),
+    )
+    torch.serialization.save = torch.save = saved

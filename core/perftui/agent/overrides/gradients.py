@@ -6,10 +6,9 @@ by the script itself, or are what it differentiates by.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
-from ..hooks.around import break_graph
+from ..hooks.around import watch_steps
 from ..recording.model import all_modules, held_by, wrappers
 from ..safety.signal_handlers import attempt
 from .request import Request, arguments_of
@@ -102,5 +101,4 @@ def watch(torch: Any, session: Session, requests: list[Request]) -> None:
         if not untrained.is_done:
             session.constructed(untrained.stepped, optimizer)
 
-    module = sys.modules[torch.optim.Optimizer.__module__]
-    module.register_optimizer_step_post_hook(break_graph(torch, after))
+    watch_steps(torch, after=after)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
-from ..hooks.around import break_graph, put_around
+from ..hooks.around import put_around, watch_steps
 from .request import Blocks, Request
 
 if TYPE_CHECKING:
@@ -227,5 +227,4 @@ def flip(
     def after(optimizer: Any, *_: Any) -> None:
         session.constructed(flips.stepped, optimizer)
 
-    module = sys.modules[torch.optim.Optimizer.__module__]
-    module.register_optimizer_step_post_hook(break_graph(torch, after))
+    watch_steps(torch, after=after)

@@ -1,4 +1,4 @@
-"""x"""
+"""What one training process records of the thread that trains: phases, steps, windows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 import os
 from pathlib import Path
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...wire import ring as rings
 from ...wire.spool import AgentOptions, Spool
@@ -23,41 +23,13 @@ from .steps import EVAL, INFER, TRAIN, Boundary, StepMachine
 if TYPE_CHECKING:
     from .memory_snapshots import MemorySnapshots
 
-
-class Pause(NamedTuple):
-    """One collection, by ``perf_counter_ns``."""
-
-    start: int
-    duration: int
-    generation: int
-
-
-class GcPauses(CompiledPauses):
-    """Keeps the pauses of one thread until ``take``.
-
-    They are not written where they happen: a collection may start in the middle of a write.
-    """
-
-    def __init__(self, thread: int) -> None:
-        super().__init__()
-        self.thread = thread
-        self.found = []
-        """Since the last ``take``: the same list always."""
-        gc.callbacks.append(self.on_phase)
-
-    def take(self) -> list[Pause]:
-        """Pauses since the last call."""
-        taken = [Pause(*one) for one in self.found]
-        del self.found[: len(taken)]
-        return taken
-
-    def close(self) -> None:
-        """Listen no more."""
-        if self.on_phase in gc.callbacks:
-            gc.callbacks.remove(self.on_phase)
-
-
-DEFAULTS = AgentOptions()
+PHASES = {
+    rings.INPUT_WAIT: "input_wait",
+    rings.LOADER_START: "loader_start",
+    rings.FORWARD: "forward",
+    rings.BACKWARD: "backward",
+    rings.OPTIMIZER: "optimizer",
+}
 
 USUAL_NS = 100_000_000
 USUAL_STEPS = 16
@@ -65,6 +37,8 @@ USUAL_STEPS = 16
 sees each slow step, and need not see 1,000 a second. With a GPU ``Device`` decides how long."""
 
 STEP_FLAGS = {TRAIN: 0, EVAL: rings.EVAL_FLAG, INFER: rings.INFER_FLAG}
+
+DEFAULTS = AgentOptions()
 
 
 class StepLimit(SystemExit):
@@ -78,8 +52,33 @@ class StepLimit(SystemExit):
         super().__init__(0)
 
 
-class StepWriter:
-    """Steps of the thread ``thread``.
+class GcPauses(CompiledPauses):
+    """Keeps the pauses of one thread for Python's garbage collector until ``take``.
+
+    They are not written where they happen: a collection may start in the middle of a write.
+    """
+
+    def __init__(self, thread: int) -> None:
+        super().__init__()
+        self.thread = thread
+        self.found = []
+        """Since the last ``take``: the same list always."""
+        gc.callbacks.append(self.on_phase)
+
+    def take(self) -> list[tuple[int, int, int]]:
+        """Start (``perf_counter_ns``), duration and generation of each since the last call."""
+        taken = self.found[:]
+        del self.found[: len(taken)]
+        return taken
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self.on_phase in gc.callbacks:
+            gc.callbacks.remove(self.on_phase)
+
+
+class Recording:
+    """Steps and phases of the thread ``thread``.
 
     ``steps`` decides where steps end, ``meter`` counts the agent's own cost; ``windows`` is None
     where nothing is profiled.
@@ -115,10 +114,54 @@ class StepWriter:
         """Whether a window was open in the step that goes on, or was saved at its beginning."""
         self._usual_until = 0
         """When the window plan is to see steps again."""
-        self._usual_steps = 0
+        self._usual_steps = self._usual_ns = self._usual_hooks = 0
         """Steps that it has not seen, how long those took, and what the agent took of them."""
-        self._usual_ns = 0
-        self._usual_hooks = 0
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the first step goes on, or has ended."""
+        return bool(self._step_start)
+
+    @property
+    def _is_marked(self) -> bool:
+        """Whether a window records what happens now."""
+        return self.windows is not None and self.windows.is_open
+
+    def called(self, modules: int) -> None:
+        """A module with so many in it is about to be called."""
+        if self.windows is not None and self.windows.called(modules):
+            self.end_window(is_last=False)
+
+    def now(self) -> int:
+        """The clock of all records; the first reading begins the first step."""
+        now = perf_counter_ns()
+        if not self._step_start:
+            self._step_start = now
+        return now
+
+    def begin(self, kind: int, module: Any = None) -> int:
+        """A phase begins, with a call of ``module``; when, by ``perf_counter_ns``."""
+        windows = self.windows
+        if windows is not None and windows.marks is not None:
+            windows.marks.begin(PHASES[kind])
+            if windows.modules is not None and module is not None:
+                windows.modules.begin_root(module)
+        self.device.begin(kind, self._step_start)
+        now = perf_counter_ns()
+        if not self._step_start:
+            self._step_start = now
+        return now
+
+    def end(self, kind: int, start: int, value: int = 0) -> int:
+        """The phase that began at ``start`` ends; when."""
+        now = perf_counter_ns()
+        self.ring.write(kind, start, now - start, self.index, value)
+        self.steps.last_activity = now
+        self.device.end(kind)
+        windows = self.windows
+        if windows is not None and windows.marks is not None:
+            windows.marks.end(PHASES[kind])
+        return now
 
     def ended(self, boundaries: list[Boundary]) -> None:
         """Steps have ended.
@@ -132,16 +175,6 @@ class StepWriter:
         if self._max_steps is not None and self._counted_steps >= self._max_steps:
             self.close()
             raise StepLimit
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether the first step goes on, or has ended."""
-        return bool(self._step_start)
-
-    @property
-    def _is_marked(self) -> bool:
-        """Whether a window records what happens now."""
-        return self.windows is not None and self.windows.is_open
 
     def close(self) -> None:
         """The process ends: write what is there, save the open window."""
@@ -159,6 +192,12 @@ class StepWriter:
         if self.pauses is not None:
             self.pauses.close()
 
+    def follow(self, thread: int) -> None:
+        """Another thread turns out to be the one that trains."""
+        self.thread = thread
+        if self.pauses is not None:
+            self.pauses.thread = thread
+
     def end_window(self, *, is_last: bool = True) -> None:
         """End the open window in the middle of a step, if it is this thread's.
 
@@ -171,8 +210,50 @@ class StepWriter:
             self._write_profiler(mark)
             self._was_profiled = True
 
+    def foreign_profiler(self, profiler: Any, begins: bool) -> None:
+        """The script starts ``profiler``, or has ended it; one runs at a time, so ours ends."""
+        if self.windows is None or self.windows.is_ours(profiler):
+            return
+        if begins:
+            self.end_window()
+        self.windows.foreign_profiler(begins)
+
+    def knows_all(self) -> bool:
+        """Whether nobody but the machine of steps must see the events of the next step.
+
+        Asked when a step has just ended.
+        """
+        is_marked = self._is_marked or self._was_profiled
+        return not (is_marked or self._sees_all or self.device.phases.is_timing)
+
+    def lend(self, fast_path: CompiledFastPath) -> None:
+        """Let ``fast_path`` write steps and phases for a while."""
+        fast_path.own_thread = self.thread
+        fast_path.ring, fast_path.capacity = self.ring.address, self.ring.capacity
+        fast_path.index, fast_path.step_start = self.index, self._step_start
+        fast_path.last_activity = self.steps.last_activity
+        fast_path.pauses = self.pauses.found if self.pauses is not None else []
+        fast_path.usual_until = self._usual_until
+        fast_path.most_steps = NEVER
+        if self._max_steps is not None:
+            # The last one ends the training.
+            fast_path.most_steps = self._max_steps - self._counted_steps - 1
+        fast_path.slow_after, fast_path.plan, fast_path.planned = NEVER, 0, 0
+        if self.windows is not None:
+            fast_path.slow_after = self.windows.plan.triggers.slow_after
+            fast_path.plan, fast_path.planned = self.windows.plan.rank_sync.plan
+
+    def take_back(self, fast_path: CompiledFastPath) -> None:
+        """Go on where ``fast_path`` has come to."""
+        self.index, self._step_start = fast_path.index, fast_path.step_start
+        self.steps.last_activity = fast_path.last_activity
+        self._counted_steps += fast_path.steps
+        self._usual_steps += fast_path.steps
+        self._usual_ns += fast_path.steps_ns
+        self._usual_hooks += fast_path.steps_hooks
+
     def _write_step(self, boundary: Boundary, is_last: bool = False) -> None:
-        duration = boundary.end - self._step_start
+        start, duration = self._step_start, boundary.end - self._step_start
         is_open = self._is_marked
         flag = STEP_FLAGS[boundary.kind]
         if is_open or self._was_profiled:
@@ -184,18 +265,11 @@ class StepWriter:
             reading = device.write_memory(self.index, boundary.end)
             is_timed = device.phases.is_timing
             is_mixed = boundary.end < self.steps.last_activity
-            if device.end_step(self.index, self._step_start, is_mixed=is_mixed):
+            if device.end_step(self.index, start, is_mixed=is_mixed):
                 flag |= rings.DEVICE_FLAG
         hooks = self._meter.take(is_usual=not is_timed)
-        self.ring.write(
-            rings.STEP,
-            self._step_start,
-            duration,
-            self.index,
-            boundary.micro_batches,
-            hooks,
-            flag,
-        )
+        micro_batches = boundary.micro_batches
+        self.ring.write(rings.STEP, start, duration, self.index, micro_batches, hooks, flag)
         self.index += 1
         self._step_start = boundary.end
         self._was_profiled = is_open
@@ -206,7 +280,7 @@ class StepWriter:
         if not is_last:
             self._advance_windows(boundary, duration, hooks)
         if is_used:
-            device.begin_step(is_recorded=self._is_marked)
+            device.phases.begin_step(perf_counter_ns(), is_recorded=self._is_marked)
         if reading is not None and self.snapshots is not None:
             self._snapshot_memory(self.snapshots, reading)
 
@@ -243,107 +317,8 @@ class StepWriter:
         self._meter.leave_out(mark)
 
     def _write_pauses(self) -> None:
-        if self.pauses is None:
-            return
-        for pause in self.pauses.take():
-            self.ring.write(rings.GC, pause.start, pause.duration, self.index, pause.generation)
-
-
-PHASES = {
-    rings.INPUT_WAIT: "input_wait",
-    rings.LOADER_START: "loader_start",
-    rings.FORWARD: "forward",
-    rings.BACKWARD: "backward",
-    rings.OPTIMIZER: "optimizer",
-}
-
-
-class Recording(StepWriter):
-    """Steps and phases of the thread ``thread``."""
-
-    def called(self, modules: int) -> None:
-        """A module with so many in it is about to be called."""
-        if self.windows is not None and self.windows.called(modules):
-            self.end_window(is_last=False)
-
-    def begin(self, kind: int, module: Any = None) -> int:
-        """A phase begins, with a call of ``module``; when, by ``perf_counter_ns``."""
-        windows = self.windows
-        if windows is not None and windows.marks is not None:
-            windows.marks.begin(PHASES[kind])
-            if windows.modules is not None and module is not None:
-                windows.modules.begin_root(module)
-        self.device.begin(kind, self._step_start)
-        now = perf_counter_ns()
-        if not self._step_start:
-            self._step_start = now
-        return now
-
-    def end(self, kind: int, start: int, value: int = 0) -> int:
-        """The phase that began at ``start`` ends; when."""
-        now = perf_counter_ns()
-        self.ring.write(kind, start, now - start, self.index, value)
-        self.steps.last_activity = now
-        self.device.end(kind)
-        windows = self.windows
-        if windows is not None and windows.marks is not None:
-            windows.marks.end(PHASES[kind])
-        return now
-
-    def now(self) -> int:
-        """The clock of all records; the first reading begins the first step."""
-        now = perf_counter_ns()
-        if not self._step_start:
-            self._step_start = now
-        return now
-
-    def knows_all(self) -> bool:
-        """Whether nobody but the machine of steps must see the events of the next step.
-
-        Asked when a step has just ended.
-        """
-        is_marked = self._is_marked or self._was_profiled
-        return not (is_marked or self._sees_all or self.device.phases.is_timing)
-
-    def lend(self, fast_path: CompiledFastPath) -> None:
-        """Let ``fast_path`` write steps and phases for a while."""
-        fast_path.own_thread = self.thread
-        fast_path.ring, fast_path.capacity = self.ring.address, self.ring.capacity
-        fast_path.index, fast_path.step_start = self.index, self._step_start
-        fast_path.last_activity = self.steps.last_activity
-        fast_path.pauses = self.pauses.found if self.pauses is not None else []
-        fast_path.usual_until = self._usual_until
-        fast_path.most_steps = NEVER
-        if self._max_steps is not None:
-            # The last one ends the training.
-            fast_path.most_steps = self._max_steps - self._counted_steps - 1
-        fast_path.slow_after, fast_path.plan, fast_path.planned = NEVER, 0, 0
-        if self.windows is not None:
-            fast_path.slow_after = self.windows.plan.triggers.slow_after
-            fast_path.plan, fast_path.planned = self.windows.plan.rank_sync.plan
-
-    def take_back(self, fast_path: CompiledFastPath) -> None:
-        """Go on where ``fast_path`` has come to."""
-        self.index, self._step_start = fast_path.index, fast_path.step_start
-        self.steps.last_activity = fast_path.last_activity
-        self._counted_steps += fast_path.steps
-        self._usual_steps += fast_path.steps
-        self._usual_ns += fast_path.steps_ns
-        self._usual_hooks += fast_path.steps_hooks
-
-    def follow(self, thread: int) -> None:
-        """Another thread turns out to be the one that trains."""
-        self.thread = thread
-        if self.pauses is not None:
-            self.pauses.thread = thread
-
-    def foreign_profiler(self, profiler: Any, begins: bool) -> None:
-        """The script starts ``profiler``, or has ended it; one runs at a time, so ours ends."""
-        if self.windows is None or self.windows.is_ours(profiler):
-            return
-        if begins:
-            self.end_window()
-        self.windows.foreign_profiler(begins)
+        for start, duration, generation in self.pauses.take() if self.pauses is not None else ():
+            self.ring.write(rings.GC, start, duration, self.index, generation)
 
 
 def start_recording(
@@ -365,8 +340,7 @@ def start_recording(
     header = {name: facts[name] for name in ("pid", "rank", "world_size")}
     ring = create_ring(Spool(spool).ring(os.getpid()), header)
     notes.begin(facts, ring.lose_notes)
-    device = Device(torch, ring, meter)
-    recording = Recording(ring, steps, meter, thread, device, options)
+    recording = Recording(ring, steps, meter, thread, Device(torch, ring, meter), options)
     if options.profile:
         recording.windows = Windows(torch, spool, options, notes)
     recording.pauses = GcPauses(thread)

@@ -1,4 +1,4 @@
-"""x"""
+"""The agent in one process: when it records, and what each hook means for the recording."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .fast_path import ASKED, MOST_NUMBERS, MOST_OPTIMIZERS, STEPPED, FastPath
 from .output import Notes
 from .recording import Recording, start_recording
 from .settings import Setup
-from .side_notes import UNSEEN, Compilations, ForwardCheck, Saves
+from .side_notes import Compilations, Saves
 from .steps import TRAIN, Boundary, Optimizers, StepMachine, Weights
 
 if TYPE_CHECKING:
@@ -36,12 +36,20 @@ if TYPE_CHECKING:
 
 SEVERAL = "several threads run optimizers: only the steps of one of them are recorded"
 
+STEPS_WITHOUT_FORWARD = 10
+"""Training steps in a row without a call of any module, after which there is a warning."""
 
-class Lifetime:
-    """The recording of one process, and the one thread of it that is followed.
+UNSEEN = (
+    "the time of the forward pass is not known and counts as other: "
+    "no module is called outside compiled functions"
+)
+
+
+class Session:
+    """Follows one thread of the process, until that ends, forks or something fails.
 
     Nothing is made before the script first loads data, calls a module or steps: launchers and
-    helpers never do.
+    helpers never do. ``enter_...`` returns when the phase began, 0 where it is not recorded.
     """
 
     def __init__(self, torch: Any, spool: Path, options: AgentOptions) -> None:
@@ -57,9 +65,9 @@ class Lifetime:
         self.fast_path = FastPath(torch, self.guards)
         self.inner_calls_cost = False
         """Whether the hooks are asked at calls of modules inside others, too."""
-        self.reset()
+        self._reset()
 
-    def reset(self) -> None:
+    def _reset(self) -> None:
         """Be as at the start: a forked child shares nothing with its parent's recording."""
         self.fast_path.reset()
         self.meter = Meter()
@@ -73,89 +81,30 @@ class Lifetime:
         """The recording; None before there is anything to record, and after it has ended."""
         self._failed: Recording | None = None
         self._begin_lock = TryLock()
+        self._steps_without_forward = 0
+        self._fetch_kind = rings.INPUT_WAIT
+        self._setup = Setup()
+        self._stepped_inside: int | None = None
+        """The lowest number of an optimizer that has stepped in the backward pass so far."""
+        self._saves = Saves()
+        self._compilations = Compilations()
+        self._modules: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        """How many there are in each that was called, itself included."""
 
-    @guarded_and_timed
-    def before_fork(self) -> None:
-        """End the open window: a child would go on recording into it without end."""
-        if self.recording is not None:
-            self.recording.end_window()
-
-    @guarded_and_timed
-    def after_fork(self) -> None:
-        """Let go of the parent's recording in a new child of the process that recorded."""
-        recording = self.recording
-        if recording is not None:
-            never_destroy(recording.device.phases)
-        self.reset()
-        if recording is not None:
-            recording.silence()
-            if recording.windows is not None and recording.windows.has_profiled:
-                leave_without_destructors()
-
-    def guards(self, error: BaseException) -> bool:
-        """Stop for an error of ours; pass on what handlers of the script raise, Ctrl-C first."""
-        if isinstance(error, Exception) and not raised_by_handler(error):
-            self.fail(error)
-            return True
-        return False
-
-    def fail(self, error: Exception) -> None:
-        """Record no more, and say why."""
-        recording = self.switch_off()
-        message = f"recording stopped: {type(error).__name__}: {error}"
-        # Nothing of ours may fail after the agent has: there is nowhere left to report.
-        attempt(self.notes.write, "error", {"message": message})
-        if recording is not None:
-            self._failed = recording
-            # A window left open would crash the interpreter at its end.
-            attempt(recording.end_window)
-
-    @guarded_and_timed
-    def finish(self) -> None:
-        """The process ends."""
-        recording = self.switch_off()
-        if recording is not None:
-            recording.close()
-        elif self._failed is not None:
-            # It may have failed in a thread that could not end its window.
-            self._failed.end_window()
-
-    def switch_off(self) -> Recording | None:
-        """Record no more; returns what was recorded so far."""
-        self.fast_path.close()
-        recording, self.recording = self.recording, None
-        self.fast_path.is_off = self.fast_path.inside = True
-        self.meter.is_sampling = False
-        if recording is not None:
-            recording.silence()
-        return recording
-
-    def _on_this_thread(self) -> Recording | None:
-        """The recording, begun if need be, where this thread is the one it follows."""
-        recording = self.recording or self._begin()
-        if recording is None or not self._is_followed(recording):
-            return None
-        self._leave_fast_path()
-        return recording
-
-    def _leave_fast_path(self) -> None:
-        """Something happens that is not for the fast path."""
-        fast_path = self.fast_path
-        fast_path.close()
-        if fast_path.is_fetching and not fast_path.inside:
-            # What a signal handler raised kept the end of the fetch from us, as torch's does for
-            # each worker that dies; no step will end there.
-            fast_path.is_fetching = False
-            self.loaders.exhausted(fast_path.iterator())
+    # Beginning and end
 
     def _begin(self) -> Recording | None:
+        """The recording, begun if need be."""
         if self.recording is not None or self.fast_path.is_off:
             return self.recording
         if self._torch.utils.data.get_worker_info() is not None:
             # A worker of a DataLoader: its modules are transforms.
             self.switch_off()
             return None
-        if _is_being_made():
+        process = sys.modules.get("multiprocessing.process")
+        if process is not None and getattr(process.current_process(), "_inheriting", False):
+            # A child of multiprocessing that still imports the script of its parent. A script
+            # without a guard calls its modules anew there, and fails where it starts its workers.
             return None
         beginner = object()
         try:
@@ -190,6 +139,84 @@ class Lifetime:
         _at_exit_of_child(self.finish)
         return recording
 
+    @guarded_and_timed
+    def before_fork(self) -> None:
+        """End the open window: a child would go on recording into it without end."""
+        if self.recording is not None:
+            self.recording.end_window()
+
+    @guarded_and_timed
+    def after_fork(self) -> None:
+        """Let go of the parent's recording in a new child of the process that recorded."""
+        recording = self.recording
+        if recording is not None:
+            never_destroy(recording.device.phases)
+        self._reset()
+        if recording is not None:
+            recording.silence()
+            if recording.windows is not None and recording.windows.has_profiled:
+                leave_without_destructors()
+
+    def guards(self, error: BaseException) -> bool:
+        """Stop for an error of ours; pass on what handlers of the script raise, Ctrl-C first."""
+        if isinstance(error, Exception) and not raised_by_handler(error):
+            self.fail(error)
+            return True
+        return False
+
+    def fail(self, error: Exception) -> None:
+        """Record no more, and say why."""
+        recording = self.switch_off()
+        message = f"recording stopped: {type(error).__name__}: {error}"
+        # Nothing of ours may fail after the agent has: there is nowhere left to report.
+        attempt(self.notes.write, "error", {"message": message})
+        if recording is not None:
+            self._failed = recording
+            # A window left open would crash the interpreter at its end.
+            attempt(recording.end_window)
+
+    def finish(self) -> None:
+        """The process ends."""
+        # Each is guarded by itself: where the first fails the second must follow.
+        self._note_last()
+        self._close()
+
+    @guarded_and_timed
+    def _note_last(self) -> None:
+        if self.recording is not None:
+            self._note_compilations(self.recording)
+            if self._setup.is_late:
+                self._note_settings()
+
+    @guarded_and_timed
+    def _close(self) -> None:
+        recording = self.switch_off()
+        if recording is not None:
+            recording.close()
+        elif self._failed is not None:
+            # It may have failed in a thread that could not end its window.
+            self._failed.end_window()
+
+    def switch_off(self) -> Recording | None:
+        """Record no more; returns what was recorded so far."""
+        self.fast_path.close()
+        recording, self.recording = self.recording, None
+        self.fast_path.is_off = self.fast_path.inside = True
+        self.meter.is_sampling = False
+        if recording is not None:
+            recording.silence()
+        return recording
+
+    # The thread that is followed
+
+    def _on_this_thread(self) -> Recording | None:
+        """The recording, begun if need be, where this thread is the one it follows."""
+        recording = self.recording or self._begin()
+        if recording is None or not self._is_followed(recording):
+            return None
+        self._leave_fast_path()
+        return recording
+
     def _is_followed(self, recording: Recording) -> bool:
         """Whether the calling thread is the one that is followed, or works for it.
 
@@ -201,47 +228,34 @@ class Lifetime:
         task = getattr(self._torch._C, "_current_graph_task_id", None)
         return self.fast_path.goes_back and task is not None and task() >= 0
 
-    def _adopt_thread(self, recording: Recording) -> bool:
-        """Follow the calling thread if none has stepped yet, or the one that did is gone."""
-        thread = get_ident()
+    def _begin_in_trainer(self) -> Recording | None:
+        """The recording, which follows the calling thread from now on if none has stepped yet, or
+        the one that did is gone. None where another one is followed."""
+        recording = self._begin()
+        if recording is None:
+            return None
         if not self._is_followed(recording):
             alive = {one.ident for one in threading.enumerate()}
             if recording.has_stepped and recording.thread in alive:
                 self.notes.warn(SEVERAL)
-                return False
-            recording.follow(thread)
+                return None
+            recording.follow(get_ident())
             self.loaders.leave_behind()
         self._leave_fast_path()
         recording.has_stepped = True
-        return True
+        return recording
 
+    # The fast path
 
-def _is_being_made() -> bool:
-    """Whether this is a child of multiprocessing that still imports the script of its parent.
-
-    A script without a guard calls its modules anew there, and fails where it starts its workers.
-    """
-    process = sys.modules.get("multiprocessing.process")
-    return process is not None and getattr(process.current_process(), "_inheriting", False)
-
-
-def _at_exit_of_child(finish: Callable[[], None]) -> None:
-    """Children of multiprocessing leave by ``os._exit``, past ``atexit``, but run finalizers."""
-    multiprocessing = sys.modules.get("multiprocessing")
-    util = sys.modules.get("multiprocessing.util")
-    if multiprocessing is None or util is None or multiprocessing.parent_process() is None:
-        return
-    pid = os.getpid()
-
-    def run() -> None:
-        if os.getpid() == pid:
-            finish()
-
-    util.Finalize(None, run, exitpriority=100)
-
-
-class FastPathOpening(Lifetime):
-    """Opens the fast path when a training step ends, and closes it for what it does not know."""
+    def _leave_fast_path(self) -> None:
+        """Something happens that is not for the fast path."""
+        fast_path = self.fast_path
+        fast_path.close()
+        if fast_path.is_fetching and not fast_path.inside:
+            # What a signal handler raised kept the end of the fetch from us, as torch's does for
+            # each worker that dies; no step will end there.
+            fast_path.is_fetching = False
+            self.loaders.exhausted(fast_path.iterator())
 
     def _is_on_fast_path(self) -> bool:
         """Whether the loop of this thread was known until now."""
@@ -276,12 +290,7 @@ class FastPathOpening(Lifetime):
             self.fast_path.open(recording, self.meter, self.optimizers, [], is_fed=is_fed)
 
     def _open_without_loader(
-        self,
-        recording: Recording,
-        ended: list[Boundary],
-        number: int,
-        now: int,
-        events: list[int],
+        self, recording: Recording, ended: list[Boundary], number: int, now: int, events: list[int]
     ) -> None:
         """Optimizer ``number`` has stepped ``now``, after ``events`` on the fast path."""
         if self.loaders.any_live() or number >= MOST_NUMBERS:
@@ -297,36 +306,7 @@ class FastPathOpening(Lifetime):
         elif ended and ended[-1].end == now:
             self._open_fast_path(recording, ended[-1], events, is_fed=False)
 
-
-class Session(FastPathOpening):
-    """The agent in one process: what each hook means for the recording.
-
-    ``enter_...`` returns when the phase began, 0 where it is not recorded.
-    """
-
-    def reset(self) -> None:
-        """Be as at the start."""
-        super().reset()
-        self._forward_check = ForwardCheck()
-        self._fetch_kind = rings.INPUT_WAIT
-        self._setup = Setup()
-        self._stepped_inside: int | None = None
-        """The lowest number of an optimizer that has stepped in the backward pass so far."""
-        self._saves = Saves()
-        self._compilations = Compilations()
-        self._modules: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
-        """How many there are in each that was called, itself included."""
-
-    def construct(
-        self, begin: Callable[..., Any], made: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments to construct ``made`` with: those that ``begin`` returns, if any."""
-        return self._construct(begin, made, args, kwargs) or (args, kwargs)
-
-    @guarded_and_timed
-    def constructed(self, end: Callable[[Session, Any], None], made: Any) -> None:
-        """The constructor of ``made`` has returned."""
-        end(self, made)
+    # Loaders
 
     @guarded
     def enter_fetch(self, iterator: Any) -> int:
@@ -334,6 +314,34 @@ class Session(FastPathOpening):
         if self._is_on_fast_path():
             return self._fetch_slow(iterator)
         return self._fetch(iterator, [], is_same=False)
+
+    @guarded_and_timed
+    def _fetch_slow(self, iterator: Any) -> int:
+        """A step has not ended as the ones before, or it is time to plan."""
+        is_same = self.fast_path.is_fed and self.fast_path.iterator() is iterator
+        return self._fetch(iterator, self._close_fast_path(is_fed=True), is_same)
+
+    def _fetch(self, iterator: Any, events: list[int], is_same: bool) -> int:
+        """``events`` of the step were on the fast path, by the same iterator or another one."""
+        fast_path = self.fast_path
+        if fast_path.is_fetching and fast_path.iterator() is iterator:
+            # Broken off before, and asked again: it goes on.
+            fast_path.is_fetching = False
+        recording = self._on_this_thread()
+        if recording is None or fast_path.inside:
+            return 0
+        fast_path.iterator, fast_path.is_fetching = ref(iterator), True
+        ended = recording.steps.fetch(recording.now())
+        if ended:
+            self._ended(recording, ended)
+            self._open_fast_path(recording, ended[-1], events, is_fed=True)
+        elif events and is_same:
+            fast_path.open(recording, self.meter, self.optimizers, [*events, ASKED], is_fed=True)
+        fast_path.ready = batches_ready(iterator)
+        fast_path.cpu_start = thread_time_ns()
+        is_starting = self.loaders.is_starting(iterator)
+        self._fetch_kind = rings.LOADER_START if is_starting else rings.INPUT_WAIT
+        return recording.begin(self._fetch_kind)
 
     @guarded
     def leave_fetch(self, iterator: Any, start: int, batch: Any, arrived: bool) -> None:
@@ -379,6 +387,8 @@ class Session(FastPathOpening):
         if iterator is not None:
             self.loaders.started(loader, iterator)
 
+    # Modules and the autograd engine
+
     @guarded
     def enter_forward(self, module: Any, args: Any = (), named: Any = None) -> int:
         """The outermost module is called."""
@@ -395,7 +405,10 @@ class Session(FastPathOpening):
             self._check_padding(recording, (args, named))
         modules = self._modules.get(module)
         if modules is None:
-            modules = self._count_modules(module)
+            mark = self.meter.begin_apart()
+            modules = self._modules[module] = sum(1 for _ in module.modules())
+            self.weights.of(module)
+            self.meter.end_apart(mark)
         if self.inner_calls_cost:
             self.meter.estimated += modules * self.meter.frame_ns
         recording.called(modules)
@@ -425,15 +438,16 @@ class Session(FastPathOpening):
             number, self._stepped_inside = self._stepped_inside, None
             self._optimizer_done(recording, number, now)
 
+    # Optimizers, and steps
+
     @guarded
     def enter_optimizer(self, optimizer: Any) -> None:
         """``optimizer.step`` begins; the thread that does this is the one that trains."""
-        recording = self._begin()
-        if recording is None or not self._adopt_thread(recording):
-            return
-        # Closures come before its end, and it writes to the weights between them.
-        recording.steps.has_optimized = True
-        self.optimizers.entered(optimizer, recording.begin(rings.OPTIMIZER))
+        recording = self._begin_in_trainer()
+        if recording is not None:
+            # Closures come before its end, and it writes to the weights between them.
+            recording.steps.has_optimized = True
+            self.optimizers.entered(optimizer, recording.begin(rings.OPTIMIZER))
 
     @guarded
     def leave_optimizer(self, optimizer: Any) -> None:
@@ -441,95 +455,22 @@ class Session(FastPathOpening):
         events = self._close_fast_path(is_fed=False)
         recording = self._on_this_thread()
         start = self.optimizers.left(optimizer) if recording is not None else 0
-        if recording is None or not start:
-            return
-        now = recording.end(rings.OPTIMIZER, start)
-        self._optimizer_left(recording, optimizer, now, events)
+        if recording is not None and start:
+            now = recording.end(rings.OPTIMIZER, start)
+            self._optimizer_left(recording, optimizer, now, events)
 
     @guarded
     def skipped_optimizer(self, optimizer: Any) -> None:
         """A gradient scaler left out ``optimizer.step`` because gradients were not finite."""
         events = self._close_fast_path(is_fed=False)
-        recording = self._begin()
-        if recording is not None and self._adopt_thread(recording):
+        recording = self._begin_in_trainer()
+        if recording is not None:
             self._optimizer_left(recording, optimizer, recording.now(), events)
-
-    @guarded
-    def end_step(self, kind: str) -> None:
-        """The script says that a step of that kind has ended; its thread is the one that trains."""
-        if self.fast_path.inside:
-            return
-        recording = self._begin()
-        if recording is None or not self._adopt_thread(recording):
-            return
-        has_begun, now = recording.has_begun, recording.now()
-        self._ended(recording, recording.steps.end_explicitly(kind, now if has_begun else None))
-
-    @guarded_and_timed
-    def foreign_profiler(self, profiler: Any, begins: bool) -> None:
-        """The script starts a profiler of its own, or has ended it."""
-        if self.recording is not None:
-            self.recording.foreign_profiler(profiler, begins)
-
-    @guarded
-    def enter_save(self) -> int:
-        """``torch.save`` begins; 0 where nothing is recorded."""
-        return perf_counter_ns() if self.recording is not None else 0
-
-    @guarded_and_timed
-    def leave_save(self, start: int) -> None:
-        """``torch.save`` has returned or raised; ``start`` is what ``enter_save`` gave."""
-        duration = perf_counter_ns() - start
-        recording = self.recording
-        note = self._saves.add(find_call_site(), duration) if recording else None
-        if recording is not None and note is not None:
-            trains = recording.thread == get_ident()
-            index = self.fast_path.index if self.fast_path.is_open else recording.index
-            self.notes.write("save", {**note[1], "trains": trains}, index, note[0])
-
-    @guarded_and_timed
-    def _construct(self, begin: Callable[..., Any], made: Any, args: Any, kwargs: Any) -> Any:
-        return begin(self, made, args, kwargs, find_call_site())
 
     @property
     def optimizer_steps(self) -> int:
         """How many were seen to end."""
         return self.optimizers.finished + self.fast_path.finished
-
-    @guarded_and_timed
-    def _fetch_slow(self, iterator: Any) -> int:
-        """A step has not ended as the ones before, or it is time to plan."""
-        is_same = self.fast_path.is_fed and self.fast_path.iterator() is iterator
-        return self._fetch(iterator, self._close_fast_path(is_fed=True), is_same)
-
-    def _fetch(self, iterator: Any, events: list[int], is_same: bool) -> int:
-        """``events`` of the step were on the fast path, by the same iterator or another one."""
-        fast_path = self.fast_path
-        if fast_path.is_fetching and fast_path.iterator() is iterator:
-            # Broken off before, and asked again: it goes on.
-            fast_path.is_fetching = False
-        recording = self._on_this_thread()
-        if recording is None or fast_path.inside:
-            return 0
-        fast_path.iterator, fast_path.is_fetching = ref(iterator), True
-        ended = recording.steps.fetch(recording.now())
-        if ended:
-            self._ended(recording, ended)
-            self._open_fast_path(recording, ended[-1], events, is_fed=True)
-        elif events and is_same:
-            fast_path.open(recording, self.meter, self.optimizers, [*events, ASKED], is_fed=True)
-        fast_path.ready = batches_ready(iterator)
-        fast_path.cpu_start = thread_time_ns()
-        is_starting = self.loaders.is_starting(iterator)
-        self._fetch_kind = rings.LOADER_START if is_starting else rings.INPUT_WAIT
-        return recording.begin(self._fetch_kind)
-
-    def _count_modules(self, module: Any) -> int:
-        mark = self.meter.begin_apart()
-        modules = self._modules[module] = sum(1 for _ in module.modules())
-        self.weights.of(module)
-        self.meter.end_apart(mark)
-        return modules
 
     def _optimizer_left(
         self, recording: Recording, optimizer: Any, now: int, events: list[int]
@@ -551,30 +492,32 @@ class Session(FastPathOpening):
         self._ended(recording, ended)
         return ended
 
+    @guarded
+    def end_step(self, kind: str) -> None:
+        """The script says that a step of that kind has ended; its thread is the one that trains."""
+        recording = None if self.fast_path.inside else self._begin_in_trainer()
+        if recording is not None:
+            has_begun, now = recording.has_begun, recording.now()
+            self._ended(recording, recording.steps.end_explicitly(kind, now if has_begun else None))
+
     def _ended(self, recording: Recording, boundaries: list[Boundary]) -> None:
-        if boundaries:
-            self.loaders.step_ended(boundaries[-1].kind)
-            if self._forward_check.has_gone_unseen(boundaries[-1]):
-                self.notes.write("warning", {"message": UNSEEN})
-            recording.ended(boundaries)
-            if self.padding_checks.is_due(recording.index - 1):
-                self.padding_checks.count(recording.index)
-            self._note_compilations(recording)
-            is_early = self._setup.until and boundaries[-1].kind == TRAIN
-            if is_early and self._setup.has_trained(self._torch):
-                self._note_settings()
+        if not boundaries:
+            return
+        last = boundaries[-1]
+        self.loaders.step_ended(last.kind)
+        is_unseen = last.kind == TRAIN and not last.forwards
+        self._steps_without_forward = self._steps_without_forward + 1 if is_unseen else 0
+        if self._steps_without_forward == STEPS_WITHOUT_FORWARD:
+            self.notes.write("warning", {"message": UNSEEN})
+        recording.ended(boundaries)
+        if self.padding_checks.is_due(recording.index - 1):
+            self.padding_checks.count(recording.index)
+        self._note_compilations(recording)
+        is_early = self._setup.until and last.kind == TRAIN
+        if is_early and self._setup.has_trained(self._torch):
+            self._note_settings()
 
-    def finish(self) -> None:
-        """The process ends."""
-        self._note_last()
-        super().finish()
-
-    @guarded_and_timed
-    def _note_last(self) -> None:
-        if self.recording is not None:
-            self._note_compilations(self.recording)
-            if self._setup.is_late:
-                self._note_settings()
+    # What is noted beside the steps
 
     @guarded_and_timed
     def _check_padding(self, recording: Recording, batch: Any) -> None:
@@ -587,6 +530,11 @@ class Session(FastPathOpening):
     def _note_compilations(self, recording: Recording) -> None:
         for duration, data in self._compilations.new():
             self.notes.write("compile", data, recording.index, duration)
+
+    @guarded_and_timed
+    def _note_settings(self) -> None:
+        made, modules = self.made_optimizers(), self.called_modules()
+        self.notes.write("settings", self._setup.note(self._torch, made, modules))
 
     def called_modules(self) -> list[Any]:
         """The outermost modules that were called."""
@@ -602,7 +550,56 @@ class Session(FastPathOpening):
                 made.setdefault(optimizer, None)
         return made
 
+    @guarded
+    def enter_save(self) -> int:
+        """``torch.save`` begins; 0 where nothing is recorded."""
+        return perf_counter_ns() if self.recording is not None else 0
+
     @guarded_and_timed
-    def _note_settings(self) -> None:
-        made, modules = self.made_optimizers(), self.called_modules()
-        self.notes.write("settings", self._setup.note(self._torch, made, modules))
+    def leave_save(self, start: int) -> None:
+        """``torch.save`` has returned or raised; ``start`` is what ``enter_save`` gave."""
+        duration = perf_counter_ns() - start
+        recording = self.recording
+        note = self._saves.add(find_call_site(), duration) if recording else None
+        if recording is not None and note is not None:
+            trains = recording.thread == get_ident()
+            index = self.fast_path.index if self.fast_path.is_open else recording.index
+            self.notes.write("save", {**note[1], "trains": trains}, index, note[0])
+
+    @guarded_and_timed
+    def foreign_profiler(self, profiler: Any, begins: bool) -> None:
+        """The script starts a profiler of its own, or has ended it."""
+        if self.recording is not None:
+            self.recording.foreign_profiler(profiler, begins)
+
+    # Constructors, whose arguments may be overridden
+
+    def construct(
+        self, begin: Callable[..., Any], made: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments to construct ``made`` with: those that ``begin`` returns, if any."""
+        return self._construct(begin, made, args, kwargs) or (args, kwargs)
+
+    @guarded_and_timed
+    def _construct(self, begin: Callable[..., Any], made: Any, args: Any, kwargs: Any) -> Any:
+        return begin(self, made, args, kwargs, find_call_site())
+
+    @guarded_and_timed
+    def constructed(self, end: Callable[[Session, Any], None], made: Any) -> None:
+        """The constructor of ``made`` has returned."""
+        end(self, made)
+
+
+def _at_exit_of_child(finish: Callable[[], None]) -> None:
+    """Children of multiprocessing leave by ``os._exit``, past ``atexit``, but run finalizers."""
+    multiprocessing = sys.modules.get("multiprocessing")
+    util = sys.modules.get("multiprocessing.util")
+    if multiprocessing is None or util is None or multiprocessing.parent_process() is None:
+        return
+    pid = os.getpid()
+
+    def run() -> None:
+        if os.getpid() == pid:
+            finish()
+
+    util.Finalize(None, run, exitpriority=100)

@@ -1,18 +1,11 @@
-"""x"""
+"""What ``torch.compile`` compiles and ``torch.save`` saves, as it is noted beside the steps."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..hooks.around import put_around
 from ..hooks.call_site import CallSite
-from .steps import TRAIN, Boundary
-
-if TYPE_CHECKING:
-    from .session import Session
-
-# Nothing listens to the compiler, and it is not imported where the script does not.
 
 MOST_NOTED = 500
 """Compilations that are noted: each function is compiled a few times before torch gives it up."""
@@ -22,7 +15,11 @@ LONGEST = 300
 
 
 class Compilations:
-    """New compilations of this process, each reported once: not those before a fork."""
+    """New compilations of this process, each reported once: not those before a fork.
+
+    They are read from a list that torch keeps anyway. Nothing listens to the compiler, and it is
+    not imported where the script does not.
+    """
 
     def __init__(self) -> None:
         found = _list()
@@ -70,30 +67,6 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)[:LONGEST]
 
 
-STEPS_WITHOUT_FORWARD = 10
-"""Training steps in a row without a call of any module, after which there is a warning."""
-
-UNSEEN = (
-    "the time of the forward pass is not known and counts as other: "
-    "no module is called outside compiled functions"
-)
-
-
-class ForwardCheck:
-    """Counts training steps in a row without a forward pass."""
-
-    def __init__(self) -> None:
-        self._without = 0
-
-    def has_gone_unseen(self, boundary: Boundary) -> bool:
-        """A step has ended; whether it is the one after which to warn with ``UNSEEN``."""
-        if boundary.forwards or boundary.kind != TRAIN:
-            self._without = 0
-            return False
-        self._without += 1
-        return self._without == STEPS_WITHOUT_FORWARD
-
-
 LEAST_NS = 5_000_000
 SHARE = 200
 """A note stands for so much saving, and for that part of all so far: some save small things at
@@ -119,14 +92,3 @@ class Saves:
         del self._waiting[site]
         where = site._asdict() if site else {"file": None, "line": None}
         return together, {"count": count, **where}
-
-
-def watch(torch: Any, session: Session) -> None:
-    """Time ``torch.save``."""
-    saved = put_around(
-        torch,
-        torch.serialization.save,
-        lambda *_: session.enter_save() or None,
-        lambda _, start, *__: session.leave_save(start),
-    )
-    torch.serialization.save = torch.save = saved

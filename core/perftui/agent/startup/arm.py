@@ -14,7 +14,6 @@ from ..hooks.around import pass_by
 from ..overrides import registry
 from ..overrides.registry import read_overrides
 from ..overrides.request import Request
-from ..recording import side_notes
 from ..recording.session import Session
 from ..safety.guarded import GUARDED
 from ..windows.ranges import listen
@@ -63,6 +62,6 @@ def _listen(torch: Any, session: Session, requests: list[Request], tracer: int) 
     hooks.watch_backward(torch, session)
     hooks.watch_optimizers(torch, session)
     hooks.watch_profilers(torch, session)
-    side_notes.watch(torch, session)
+    hooks.watch_saves(torch, session)
     worker_times.watch(torch, session, tracer)
     listen(torch, session)

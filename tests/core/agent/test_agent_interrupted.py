@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.windows.plan import LEAST_PAUSE_NS, MOST_ATTEMPTS, SLOW_PAUSE
+from perftui.agent.windows.plan import MOST_ATTEMPTS
+from perftui.agent.windows.triggers import LEAST_PAUSE_NS, SLOW_PAUSE
 from perftui.wire.ring import PROFILED_FLAG
 
 pytestmark = pytest.mark.subprocess

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.agent.recording import output
-from perftui.recorder.spool import ring as reader
+from perftui.recorder import spool as reader
 from perftui.wire.ring import KINDS, STEP
 from tests.core.agent.interrupts import interrupted_at_call
 

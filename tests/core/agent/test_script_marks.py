@@ -349,8 +349,6 @@ def test_the_training_of_the_docs_runs_with_an_agent_and_without(
 class Written:
     """Ranges that are written down."""
 
-    are_recorded = True
-
     def __init__(self) -> None:
         self.calls: list[str] = []
         self._depth = 0

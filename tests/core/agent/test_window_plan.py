@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 
 from perftui.agent.recording.steps import EVAL, INFER, TRAIN, Boundary
 from perftui.agent.windows.plan import (
-    ASKED,
     LONG_EVALUATION,
     LONG_GAP,
     MOST_ATTEMPTS,
     MOST_WAIT_NS,
-    REGULAR,
-    WARM,
     WindowPlan,
 )
+from perftui.agent.windows.triggers import ASKED, REGULAR, WARM
 from perftui.wire.control_page import SIZE
 from perftui.wire.spool import AgentOptions
 

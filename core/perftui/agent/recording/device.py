@@ -270,10 +270,6 @@ class Device:
             return end + LEAST_PAUSE_NS
         return end + min(max(LEAST_PAUSE_NS, SHARE * hooks), MOST_PAUSE_NS)
 
-    def begin_step(self, *, is_recorded: bool) -> None:
-        """A step begins, in a window if ``is_recorded``."""
-        self.phases.begin_step(perf_counter_ns(), is_recorded=is_recorded)
-
     def write_times(self, step_start: int) -> None:
         """What phases took on the GPU in the steps that it has finished."""
         mark = self._meter.begin_apart()

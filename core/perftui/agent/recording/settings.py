@@ -1,4 +1,4 @@
-"""Everything of the ``settings`` note.
+"""How the training is set up: observed in its first steps, and noted once as ``settings``.
 
 Reading must change nothing: no CUDA is initialised, nothing is imported, no object kept alive.
 What a version of torch does not know is None.
@@ -21,19 +21,110 @@ from ..safety.signal_handlers import attempt
 from ..windows.torch_window import is_profiling
 from .model import all_modules, is_compiled, optimizer_settings, parameters, wrappers
 
-# Reading must change nothing: no CUDA is initialised, nothing is imported, no object kept alive.
-# What a version of torch does not know is None.
-
-DEVICES = ("cuda", "cpu", "xpu", "mps")
-"""Kinds of devices whose autocast is asked about."""
+SETTINGS_AFTER = 2
+"""Training steps after which the settings are noted: what is compiled or made late is there by
+then, and later steps may end on the fast path, which notifies nobody of them."""
 
 
-def threads(torch: Any) -> dict[str, Any]:
-    """Threads within one operator, and operators at a time."""
-    return {
-        "intra_op": int(torch.get_num_threads()),
-        "inter_op": int(torch.get_num_interop_threads()),
+class Setup:
+    """What is seen of the training's setup, until it is noted."""
+
+    def __init__(self) -> None:
+        self.until = SETTINGS_AFTER
+        """Training steps until the settings are noted; 0 once they are."""
+        self._autocast: dict[str, str] | None = None
+        """What was in use around the last of the first forward passes."""
+        self._anomaly = False
+        """Whether anomalies were looked for in the first forward and backward passes."""
+
+    def in_forward(self, torch: Any) -> None:
+        """The model is called in training."""
+        self._autocast = autocast(torch)
+        self.in_backward(torch)
+
+    def in_backward(self, torch: Any) -> None:
+        """The autograd engine is called."""
+        self._anomaly = self._anomaly or bool(attempt(lambda: torch.is_anomaly_enabled()))
+
+    def has_trained(self, torch: Any) -> bool:
+        """A training step has ended; whether it is time for the note: not while a profiler runs,
+        which would record that as work of the script."""
+        self.until -= 1
+        if not self.until and is_profiling(torch):
+            self.until = 1
+        return not self.until
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the note is overdue because a profiler was running."""
+        return 0 < self.until < SETTINGS_AFTER
+
+    def note(self, torch: Any, optimizers: Any, modules: list[Any]) -> dict[str, Any]:
+        """The data of the ``settings`` note."""
+        return settings_facts(torch, optimizers, modules, self._autocast, self._anomaly)
+
+
+def settings_facts(
+    torch: Any,
+    optimizers: Mapping[Any, CallSite | None],
+    modules: Iterable[Any],
+    autocast: dict[str, str] | None,
+    anomaly: bool = False,
+) -> dict[str, Any]:
+    """Data of a ``settings`` note; None stands for what could not be read.
+
+    ``modules`` are those that the script calls itself, ``autocast`` what was in use around them,
+    ``anomaly`` whether anomalies were looked for there or in a backward pass.
+    """
+    called: Any = attempt(all_modules, modules)
+    readers: dict[str, Callable[[], Any]] = {
+        "threads": lambda: {
+            "intra_op": int(torch.get_num_threads()),
+            "inter_op": int(torch.get_num_interop_threads()),
+            "python": len(threading._active),  # type: ignore[attr-defined]
+        },
+        # That the training thread may run on, and those of the machine.
+        "cores": lambda: {
+            "affinity": len(os.sched_getaffinity(0)),
+            "installed": os.cpu_count(),
+        },
+        "environment": lambda: {
+            name: value[:LONGEST]
+            for name, value in sorted(os.environ.items())
+            if name in VARIABLES or name.startswith(PREFIX)
+        },
+        "matmul": lambda: matmul(torch),
+        "cudnn": lambda: switches(torch, "cudnn"),
+        "mkldnn": lambda: {
+            "available": attempt(lambda: bool(torch._C._has_mkldnn)),
+            **switches(torch, "mkldnn"),
+        },
+        "attention": lambda: switches(torch, "attention"),
+        # What this torch was built for: versions of CUDA and ROCm, architectures of GPUs.
+        "build": lambda: {
+            "torch": str(torch.__version__),
+            "cuda": attempt(lambda: torch.version.cuda),
+            "hip": attempt(lambda: torch.version.hip),
+            # The public function asks first whether there is a GPU, which may start CUDA.
+            "architectures": attempt(lambda: torch._C._cuda_getArchFlags().split()),
+        },
+        "devices": lambda: devices(torch),
+        "dynamo": dynamo,
+        "modes": lambda: {**modes(torch), **({"anomaly": True} if anomaly else {})},
+        "autocast": lambda: autocast,
+        # Whether Python's collector runs by itself, when, and what it never looks at.
+        "gc": lambda: {
+            "enabled": gc.isenabled(),
+            "thresholds": list(gc.get_threshold()),
+            "frozen": gc.get_freeze_count(),
+        },
+        "optimizers": lambda: optimizer_settings(optimizers),
+        "wrappers": lambda: wrappers(called),
+        "parameters": lambda: parameters(torch, called, list(optimizers)),
+        "compiled": lambda: is_compiled(called),
+        "places": lambda: call_places(VARIABLES),
     }
+    return {name: attempt(reader) for name, reader in readers.items()}
 
 
 def matmul(torch: Any) -> dict[str, Any]:
@@ -85,40 +176,27 @@ def switches(torch: Any, group: str) -> dict[str, Any]:
     """The switches of one group of ``GETTERS``."""
     c = torch._C
     return {
-        name: attempt(lambda name: getattr(c, name)(), getter)
+        name: attempt(lambda getter: getattr(c, getter)(), getter)
         for name, getter in GETTERS[group].items()
-    }
-
-
-def build(torch: Any) -> dict[str, Any]:
-    """What this torch was built for: versions of CUDA and ROCm, architectures of GPUs."""
-    return {
-        "torch": str(torch.__version__),
-        "cuda": attempt(lambda: torch.version.cuda),
-        "hip": attempt(lambda: torch.version.hip),
-        # The public function asks first whether there is a GPU, which may start CUDA.
-        "architectures": attempt(lambda: torch._C._cuda_getArchFlags().split()),
     }
 
 
 def devices(torch: Any) -> dict[str, Any] | None:
     """GPUs that the process sees, their UUIDs, the one that it uses now and its architecture; None
     before it uses any, since asking would start CUDA."""
-    if not torch.cuda.is_initialized():
-        return None
-    major, minor = torch.cuda.get_device_capability()
-    return {
-        "visible": int(torch.cuda.device_count()),
-        "current": int(torch.cuda.current_device()),
-        "architecture": f"sm_{major}{minor}",
-        "uuids": attempt(_uuids, torch),
-    }
-
-
-def _uuids(torch: Any) -> list[str]:
-    """UUIDs of the GPUs that the process sees; torch keeps these properties once it has started."""
     cuda = torch.cuda
-    return [str(cuda.get_device_properties(n).uuid) for n in range(cuda.device_count())]
+    if not cuda.is_initialized():
+        return None
+    major, minor = cuda.get_device_capability()
+    return {
+        "visible": int(cuda.device_count()),
+        "current": int(cuda.current_device()),
+        "architecture": f"sm_{major}{minor}",
+        # torch keeps these properties once it has started.
+        "uuids": attempt(
+            lambda: [str(cuda.get_device_properties(n).uuid) for n in range(cuda.device_count())]
+        ),
+    }
 
 
 def dynamo() -> dict[str, Any] | None:
@@ -144,9 +222,8 @@ def modes(torch: Any) -> dict[str, Any]:
     }
 
 
-def detects_anomalies(torch: Any) -> bool:
-    """Whether anomalies are looked for here."""
-    return bool(attempt(lambda: torch.is_anomaly_enabled()))
+DEVICES = ("cuda", "cpu", "xpu", "mps")
+"""Kinds of devices whose autocast is asked about."""
 
 
 def autocast(torch: Any) -> dict[str, str] | None:
@@ -227,39 +304,31 @@ def call_places(variables: frozenset[str]) -> Places:
 def _user_code() -> Iterator[CodeType]:
     """Code of the functions on the stack, the outermost first, and of those in modules."""
     hidden = (*hidden_directories(), str(Path(os.__file__).parent) + os.sep, "<")
+    installed = f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
+
+    def is_own(file: Any) -> bool:
+        is_text = isinstance(file, str) and not file.startswith(hidden)
+        return is_text and not any(part in file for part in installed)
+
     stack = []
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         stack.append(frame.f_code)
         frame = frame.f_back
-    for code in reversed(stack):
-        if _is_own(code.co_filename, hidden):
-            yield code
+    yield from (code for code in reversed(stack) if is_own(code.co_filename))
     for module in list(sys.modules.values()):
+        if not issubclass(type(module), ModuleType):
+            continue
         # Asked like this, a module that is loaded at its first use stays unloaded.
-        names = _dict_of(module) if issubclass(type(module), ModuleType) else {}
-        file = names.get("__file__")
-        if isinstance(file, str) and _is_own(file, hidden):
-            yield from _functions(names, names.get("__name__"))
-
-
-def _functions(names: dict[str, Any], module: Any) -> Iterator[CodeType]:
-    for value in list(names.values()):
-        if type(value) is FunctionType:
-            yield value.__code__
-        elif type(value) is type and value.__module__ == module:
-            methods = list(vars(value).values())
-            yield from (one.__code__ for one in methods if type(one) is FunctionType)
-
-
-def _dict_of(module: Any) -> dict[str, Any]:
-    names: dict[str, Any] = object.__getattribute__(module, "__dict__")
-    return names
-
-
-def _is_own(file: str, hidden: tuple[str, ...]) -> bool:
-    installed = f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
-    return not file.startswith(hidden) and not any(part in file for part in installed)
+        names: dict[str, Any] = object.__getattribute__(module, "__dict__")
+        if not is_own(names.get("__file__")):
+            continue
+        for value in list(names.values()):
+            if type(value) is FunctionType:
+                yield value.__code__
+            elif type(value) is type and value.__module__ == names.get("__name__"):
+                methods = list(vars(value).values())
+                yield from (one.__code__ for one in methods if type(one) is FunctionType)
 
 
 def _nested(codes: Iterable[CodeType]) -> Iterator[CodeType]:
@@ -268,19 +337,20 @@ def _nested(codes: Iterable[CodeType]) -> Iterator[CodeType]:
     for code in codes:
         waiting = [code]
         while waiting:
-            one = waiting.pop()
-            if id(one) not in seen:
-                seen.add(id(one))
-                yield one
-                waiting += [each for each in one.co_consts if type(each) is CodeType]
+            outer = waiting.pop()
+            if id(outer) not in seen:
+                seen.add(id(outer))
+                yield outer
+                waiting += [inner for inner in outer.co_consts if type(inner) is CodeType]
 
 
 def _has(code: CodeType, sought: frozenset[str]) -> bool:
-    return any(
-        (type(one) is str and one in sought)
-        or (type(one) is tuple and any(type(each) is str and each in sought for each in one))
-        for one in code.co_consts
-    )
+    """Whether a constant of ``code`` is a text that is sought, or a tuple with one."""
+    for constant in code.co_consts:
+        for value in constant if type(constant) is tuple else (constant,):
+            if type(value) is str and value in sought:
+                return True
+    return False
 
 
 def _uses(code: CodeType, sought: frozenset[str]) -> Iterator[tuple[str, int]]:
@@ -347,108 +417,3 @@ PREFIX = "TORCHDYNAMO_"
 
 LONGEST = 200
 """Characters of a value."""
-
-
-def settings_facts(
-    torch: Any,
-    optimizers: Mapping[Any, CallSite | None],
-    modules: Iterable[Any],
-    autocast: dict[str, str] | None,
-    anomaly: bool = False,
-) -> dict[str, Any]:
-    """Data of a ``settings`` note; None stands for what could not be read.
-
-    ``modules`` are those that the script calls itself, ``autocast`` what was in use around them,
-    ``anomaly`` whether anomalies were looked for there or in a backward pass.
-    """
-    called: Any = attempt(all_modules, modules)
-    readers: dict[str, Callable[[], Any]] = {
-        "threads": lambda: {**threads(torch), "python": len(threading._active)},  # type: ignore[attr-defined]
-        "cores": cores,
-        "environment": environment,
-        "matmul": lambda: matmul(torch),
-        "cudnn": lambda: switches(torch, "cudnn"),
-        "mkldnn": lambda: {
-            "available": attempt(lambda: bool(torch._C._has_mkldnn)),
-            **switches(torch, "mkldnn"),
-        },
-        "attention": lambda: switches(torch, "attention"),
-        "build": lambda: build(torch),
-        "devices": lambda: devices(torch),
-        "dynamo": dynamo,
-        "modes": lambda: {**modes(torch), **({"anomaly": True} if anomaly else {})},
-        "autocast": lambda: autocast,
-        "gc": garbage_collection,
-        "optimizers": lambda: optimizer_settings(optimizers),
-        "wrappers": lambda: wrappers(called),
-        "parameters": lambda: parameters(torch, called, list(optimizers)),
-        "compiled": lambda: is_compiled(called),
-        "places": lambda: call_places(VARIABLES),
-    }
-    return {name: attempt(reader) for name, reader in readers.items()}
-
-
-def environment() -> dict[str, str]:
-    """The variables of the fixed list that are set."""
-    return {
-        name: value[:LONGEST]
-        for name, value in sorted(os.environ.items())
-        if name in VARIABLES or name.startswith(PREFIX)
-    }
-
-
-def cores() -> dict[str, Any]:
-    """Cores that the training thread may run on, and those of the machine."""
-    return {"affinity": len(os.sched_getaffinity(0)), "installed": os.cpu_count()}
-
-
-def garbage_collection() -> dict[str, Any]:
-    """Whether Python's collector runs by itself, when, and what it never looks at."""
-    return {
-        "enabled": gc.isenabled(),
-        "thresholds": list(gc.get_threshold()),
-        "frozen": gc.get_freeze_count(),
-    }
-
-
-SETTINGS_AFTER = 2
-"""Training steps after which the settings are noted: what is compiled or made late is there by
-then, and later steps may end on the fast path, which notifies nobody of them."""
-
-
-class Setup:
-    """What is seen of the training's setup, until it is noted."""
-
-    def __init__(self) -> None:
-        self.until = SETTINGS_AFTER
-        """Training steps until the settings are noted; 0 once they are."""
-        self._autocast: dict[str, str] | None = None
-        """What was in use around the last of the first forward passes."""
-        self._anomaly = False
-        """Whether anomalies were looked for in the first forward and backward passes."""
-
-    def in_forward(self, torch: Any) -> None:
-        """The model is called in training."""
-        self._autocast = autocast(torch)
-        self.in_backward(torch)
-
-    def in_backward(self, torch: Any) -> None:
-        """The autograd engine is called."""
-        self._anomaly = self._anomaly or detects_anomalies(torch)
-
-    def has_trained(self, torch: Any) -> bool:
-        """A training step has ended; whether it is time for the note: not while a profiler runs,
-        which would record that as work of the script."""
-        self.until -= 1
-        if not self.until and is_profiling(torch):
-            self.until = 1
-        return not self.until
-
-    @property
-    def is_late(self) -> bool:
-        """Whether the note is overdue because a profiler was running."""
-        return 0 < self.until < SETTINGS_AFTER
-
-    def note(self, torch: Any, optimizers: Any, modules: list[Any]) -> dict[str, Any]:
-        """The data of the ``settings`` note."""
-        return settings_facts(torch, optimizers, modules, self._autocast, self._anomaly)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,11 @@ from ...wire.spool import read_options
 from ..dataloader import worker_times
 from ..hooks import watch as hooks
 from ..hooks.around import pass_by
+from ..marks import LISTENER
 from ..overrides import registry
-from ..overrides.registry import read_overrides
-from ..overrides.request import Request
 from ..recording.session import Session
 from ..safety.guarded import GUARDED
-from ..windows.ranges import listen
+from ..windows.ranges import Listener
 
 
 def arm(torch: Any, spool: str) -> Session:
@@ -27,12 +27,21 @@ def arm(torch: Any, spool: str) -> Session:
         AttributeError: this torch lacks a place to listen at.
     """
     options = read_options(os.environ)
-    requests = read_overrides(os.environ)
+    requests = registry.read_overrides(os.environ)
     for function in GUARDED:
         pass_by(torch, function, with_callees=True)
     session = Session(torch, Path(spool), options)
     try:
-        _listen(torch, session, requests, options.tracer)
+        registry.watch(torch, session, requests)
+        hooks.watch_loaders(torch, session)
+        hooks.watch_modules(torch, session)
+        hooks.watch_backward(torch, session)
+        hooks.watch_optimizers(torch, session)
+        hooks.watch_profilers(torch, session)
+        hooks.watch_saves(torch, session)
+        worker_times.watch(torch, session, options.tracer)
+        # There for the marks of this process.
+        sys.modules[LISTENER] = Listener(torch, session)
     except BaseException:
         # Half of the hooks would record wrong figures; those that are set let all pass.
         session.switch_off()
@@ -53,15 +62,3 @@ def arm(torch: Any, spool: str) -> Session:
     os.register_at_fork(before=session.before_fork, after_in_child=session.after_fork)
     atexit.register(session.finish)
     return session
-
-
-def _listen(torch: Any, session: Session, requests: list[Request], tracer: int) -> None:
-    registry.watch(torch, session, requests)
-    hooks.watch_loaders(torch, session)
-    hooks.watch_modules(torch, session)
-    hooks.watch_backward(torch, session)
-    hooks.watch_optimizers(torch, session)
-    hooks.watch_profilers(torch, session)
-    hooks.watch_saves(torch, session)
-    worker_times.watch(torch, session, tracer)
-    listen(torch, session)

@@ -10,7 +10,6 @@ from typing import Any
 
 from ..hooks.around import dispatches, pass_by
 from .ranges import Marks, Ranges, printable_name
-from .torch_window import is_profiling
 
 MODULE_MARK = "nn.Module: "
 """How torch's own profiler begins the names of modules, where it records Python stacks."""
@@ -35,32 +34,22 @@ class ModuleNames:
 
     def of(self, module: Any) -> str:
         """The name of ``module`` as a part of the first model with it that was asked for."""
-        name = self._names.get(id(module))
-        if name is None:
+        if id(module) not in self._names:
             self._learn(module)
-            name = self._names[id(module)]
-        return name
+        return self._names[id(module)]
 
     def _learn(self, root: Any) -> None:
         self._roots.append(root)
         is_parallel = type(root).__name__ in PARALLEL
-        for path, module in root.named_modules():
-            name = _name(_place(path, is_parallel), type(module).__name__)
-            self._names.setdefault(id(module), name)
         # A class of the script may leave itself out of its own modules.
-        self._names.setdefault(id(root), _name("", type(root).__name__))
-
-
-def _place(path: str, is_parallel: bool) -> str:
-    parts = path.split(".")
-    if is_parallel and parts[0] == "module":
-        del parts[0]
-    return ".".join(part for part in parts if part not in WRAPPED)
-
-
-def _name(place: str, kind: str) -> str:
-    whole = f"{place} ({kind})" if place else kind
-    return printable_name(MODULE_MARK + whole)
+        for path, module in (*root.named_modules(), ("", root)):
+            parts = path.split(".")
+            if is_parallel and parts[0] == "module":
+                del parts[0]
+            place = ".".join(part for part in parts if part not in WRAPPED)
+            kind = type(module).__name__
+            name = MODULE_MARK + (f"{place} ({kind})" if place else kind)
+            self._names.setdefault(id(module), printable_name(name))
 
 
 class ModuleRanges:
@@ -70,13 +59,13 @@ class ModuleRanges:
     windows; replacing it, and having all methods of modules looked up anew, takes 0.5 ms.
     What torch.compile has compiled holds no calls of modules, so those have no ranges.
 
-    An error of ours goes to ``report``, after which there are no more ranges.
+    An error of ours becomes a warning, after which there are no more ranges.
     """
 
-    def __init__(self, torch: Any, ranges: Ranges, report: Callable[[Exception], None]) -> None:
+    def __init__(self, torch: Any, ranges: Ranges, warn: Callable[[str], object]) -> None:
         self._torch = torch
         self._ranges = ranges
-        self._report = report
+        self._warn = warn
         self._names = ModuleNames()
         self._marks: Marks | None = None
         self._thread = 0
@@ -125,7 +114,11 @@ class ModuleRanges:
             return None
         try:
             if get_ident() != self._thread:
-                return self._begin_elsewhere(module)
+                # A thread of the autograd engine, which calls what was checkpointed anew.
+                ranges = self._ranges
+                if not ranges.are_recorded_elsewhere:
+                    return None
+                return functools.partial(ranges.close, ranges.open(self._names.of(module)))
             if not marks.is_in_phase:
                 # It begins a forward pass, which calls ``begin_root`` within.
                 return None
@@ -134,15 +127,9 @@ class ModuleRanges:
             self._fail(error)
             return None
 
-    def _begin_elsewhere(self, module: Any) -> Callable[[], None] | None:
-        """In a thread of the autograd engine, which calls what was checkpointed anew."""
-        if self._ranges.are_recorded and not is_profiling(self._torch):
-            return None
-        return functools.partial(self._ranges.close, self._ranges.open(self._names.of(module)))
-
     def _fail(self, error: Exception) -> None:
         self._marks = None
-        self._report(error)
+        self._warn(f"modules were not marked: {type(error).__name__}: {error}")
 
 
 def _dispatching_call(

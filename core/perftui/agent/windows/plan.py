@@ -299,7 +299,6 @@ class WindowPlan:
         """When the last step ended."""
         self._has_trained = False
         self._evaluated = 0
-        """Steps of evaluation before the first of training."""
         self._counted = 0
         """Steps of training; before the first of them, steps of any kind."""
         self._runs = TrainingRuns()
@@ -337,7 +336,10 @@ class WindowPlan:
                 self._begin_training()
         if self._has_trained:
             self._runs.step(ended)
-        is_sought = ended.kind != EVAL or self._only_evaluates()
+        # Steps of evaluation before the first of training.
+        self._evaluated += ended.kind == EVAL and not self._has_trained
+        only_evaluates = not self._has_trained and self._evaluated > LONG_EVALUATION
+        is_sought = ended.kind != EVAL or only_evaluates
         self.calls.end_step(ended.forwards, is_sought=is_sought)
         if not is_sought:
             return
@@ -345,7 +347,7 @@ class WindowPlan:
         if not is_open:
             self.triggers.step(undisturbed)
         elif self.triggers.typical:
-            self._budget.slow(undisturbed - self.triggers.typical)
+            self._budget.slowed += undisturbed - self.triggers.typical
 
     @property
     def can_wait(self) -> bool:
@@ -360,7 +362,7 @@ class WindowPlan:
         """
         self._counted += steps
         self._runs.usual(steps)
-        self._budget.add_hooks(hooks)
+        self._budget.hooks += hooks
         self.triggers.step(whole // steps)
 
     def is_due(self, next_step: int) -> bool:
@@ -426,7 +428,7 @@ class WindowPlan:
     def pay(self, waited: int) -> None:
         """The training has waited so many ns for a window."""
         self._waited += waited
-        self._budget.wait(waited)
+        self._budget.waited += waited
         self.rank_sync.pay(self._budget)
 
     def saved(self, steps: int, stall: int) -> None:
@@ -482,10 +484,6 @@ class WindowPlan:
         if reason == ASKED and self._now - self._wanted_at > MOST_WAIT_NS:
             return True
         return self._runs.seem_over or self._runs.gaps - self._wanted_after >= MOST_GAPS
-
-    def _only_evaluates(self) -> bool:
-        self._evaluated += not self._has_trained
-        return not self._has_trained and self._evaluated > LONG_EVALUATION
 
     def _begin_training(self) -> None:
         """Forget the steps before: a check before training is no measure of it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from functools import partial
 from threading import get_ident
@@ -46,7 +45,7 @@ class Ranges:
     """
 
     def __init__(self, torch: Any, recorded: bool, nvtx: bool) -> None:
-        self.are_recorded = recorded
+        self._are_recorded = recorded
         self._torch = torch
         self._begin = torch.autograd._record_function_with_args_enter if recorded else None
         self._end = torch.autograd._record_function_with_args_exit
@@ -58,12 +57,11 @@ class Ranges:
             self._nvtx.range_push(name)
         return None if self._begin is None else self._begin(name)
 
-    def open_elsewhere(self, name: str) -> tuple[Any] | None:
-        """Begin a range in a thread other than the one that trains, if that is recorded: nsys
-        records all, torch's profiler those of the autograd engine. Returns what ends it."""
-        if self.are_recorded and not is_profiling(self._torch):
-            return None
-        return (self.open(name),)
+    @property
+    def are_recorded_elsewhere(self) -> bool:
+        """Whether ranges of the calling thread are recorded, which is not the one that trains: nsys
+        records all threads, torch's profiler those of the autograd engine."""
+        return not self._are_recorded or is_profiling(self._torch)
 
     def close(self, handle: Any) -> None:
         """End the range that ``open`` has begun last of those that are open."""
@@ -93,7 +91,7 @@ class Marks:
     """
 
     def __init__(self, ranges: Ranges) -> None:
-        self._ranges = ranges
+        self.ranges = ranges
         self._open: list[OpenRange] = []
         """Phases, modules and ranges of the script, innermost last."""
         self._step: Any = None
@@ -114,17 +112,17 @@ class Marks:
         going_on = self._open[depth:]
         self.end_inner(depth)
         self.end_step()
-        self._step = self._ranges.open(f"{STEP_MARK}{index}")
+        self._step = self.ranges.open(f"{STEP_MARK}{index}")
         self._has_step = True
         for one in going_on:
-            one.handle = self._ranges.open(one.name)
+            one.handle = self.ranges.open(one.name)
             self._open.append(one)
 
     def end_step(self) -> None:
         """End the current step."""
         if self._has_step:
             self._has_step = False
-            self._ranges.close(self._step)
+            self.ranges.close(self._step)
 
     def begin(self, phase: str) -> None:
         """A phase begins."""
@@ -150,7 +148,7 @@ class Marks:
         It may have been ended already, with all else.
         """
         while len(self._open) > depth:
-            self._ranges.close(self._open.pop().handle)
+            self.ranges.close(self._open.pop().handle)
 
     def begin_range(self, name: str) -> OpenRange:
         """A range of the script begins, in a phase or not; returns what ``end_range`` takes."""
@@ -161,22 +159,13 @@ class Marks:
         if opened in self._open:
             self.end_inner(self._open.index(opened))
 
-    def begin_elsewhere(self, name: str) -> tuple[Any] | None:
-        """A range of the script begins in another thread; what ``end_elsewhere`` takes, None where
-        nothing would record it."""
-        return self._ranges.open_elsewhere(name)
-
-    def end_elsewhere(self, opened: tuple[Any]) -> None:
-        """End that range, in the same thread."""
-        self._ranges.close(opened[0])
-
     def end_all(self) -> None:
         """End whatever is open, innermost first."""
         self.end_inner(0)
         self.end_step()
 
     def _begin(self, name: str, phase: str = "", *, is_of_script: bool = False) -> OpenRange:
-        opened = OpenRange(name, self._ranges.open(name), phase, is_of_script)
+        opened = OpenRange(name, self.ranges.open(name), phase, is_of_script)
         self._open.append(opened)
         return opened
 
@@ -224,14 +213,10 @@ class Listener(ModuleType):
         name = printable_name(name)
         if windows.thread == get_ident():
             return partial(self._end, marks.end_range, marks.begin_range(name))
-        handle = marks.begin_elsewhere(name)
-        return None if handle is None else partial(self._end, marks.end_elsewhere, handle)
+        if not marks.ranges.are_recorded_elsewhere:
+            return None
+        return partial(self._end, marks.ranges.close, marks.ranges.open(name))
 
     @guarded
     def _end(self, end: Callable[[Any], object], opened: Any) -> None:
         end(opened)
-
-
-def listen(torch: Any, session: Session) -> None:
-    """Be there for the marks of this process."""
-    sys.modules[LISTENER] = Listener(torch, session)

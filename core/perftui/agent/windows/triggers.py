@@ -17,31 +17,35 @@ class Budget:
     """
 
     def __init__(self, share: float) -> None:
-        self._waited = 0
+        self.hooks = 0
+        """What the agent took of the steps."""
+        self.waited = 0
         """What the training has waited for windows, here or on another rank."""
-        self._slowed = 0
-        """By how much profiled steps were longer than usual in all, or shorter."""
+        self.slowed = 0
+        """By how much profiled steps were longer than usual in all, or shorter.
+
+        Steps scatter: with the longer ones counted alone, windows of 30 ms on a busy machine seemed
+        to take seconds, and hardly any were opened."""
         self._before = (0, 0)
-        """Both, when the last window was prepared."""
+        """What it had waited and by how much it was slowed when the last window was prepared."""
         self._share = share
         self._began: int | None = None
-        self._hooks = 0
 
     @property
     def windows(self) -> int:
         """Cost of all windows so far."""
-        return self._waited + max(self._slowed, 0)
+        return self.waited + max(self.slowed, 0)
 
     @property
     def last_window(self) -> int:
         """Cost of the last window, or of the open one so far."""
         waited, slowed = self._before
-        return self._waited - waited + max(self._slowed - slowed, 0)
+        return self.waited - waited + max(self.slowed - slowed, 0)
 
     @property
     def spent(self) -> int:
         """Everything so far."""
-        return self._hooks + self.windows
+        return self.hooks + self.windows
 
     def age(self, now: int) -> int:
         """Time since the first step began; 0 before one has ended."""
@@ -51,31 +55,15 @@ class Budget:
         """A step of ``duration`` has ended at ``end``; ``hooks`` is what the agent took of it."""
         if self._began is None:
             self._began = end - duration
-        self._hooks += hooks
-
-    def add_hooks(self, hooks: int) -> None:
-        """The agent took so much of steps that were not passed to ``step``."""
-        self._hooks += hooks
+        self.hooks += hooks
 
     def begin_window(self) -> None:
         """A window is prepared."""
-        self._before = self._waited, self._slowed
-
-    def wait(self, cost: int) -> None:
-        """The training has waited so long for the last window."""
-        self._waited += cost
-
-    def slow(self, difference: int) -> None:
-        """A profiled step was so much longer than usual, or shorter where that is negative.
-
-        Steps scatter: with the longer ones counted alone, windows of 30 ms on a busy machine seemed
-        to take seconds, and hardly any were opened.
-        """
-        self._slowed += difference
+        self._before = self.waited, self.slowed
 
     def raise_to(self, windows: int) -> None:
         """Windows cost another rank ``windows``, and who waits for it waits as long."""
-        self._waited += max(windows - self.windows, 0)
+        self.waited += max(windows - self.windows, 0)
 
     def allows(self, now: int, cost: int) -> bool:
         """Whether all would still be within the share if the next window cost ``cost``."""
@@ -149,21 +137,18 @@ class WarmUp:
         self._steps += 1
         self._elapsed += duration
         self._recent.append(duration)
-        self.is_over = self.is_over or self._has_settled() or self._has_lasted()
+        has_settled = False
+        if len(self._recent) == SETTLED_STEPS and (
+            self._steps >= LEAST_STEPS or self._elapsed >= LEAST_NS
+        ):
+            has_settled = max(self._recent) <= SETTLED_RATIO * min(self._recent)
+        has_lasted = self._steps >= MOST_STEPS or self._elapsed >= MOST_NS
+        self.is_over = self.is_over or has_settled or has_lasted
 
     @property
     def typical(self) -> int:
         """The middle one of the last three durations in ns, 0 before the first."""
         return sorted(self._recent)[len(self._recent) // 2] if self._recent else 0
-
-    def _has_settled(self) -> bool:
-        enough = self._steps >= LEAST_STEPS or self._elapsed >= LEAST_NS
-        if not enough or len(self._recent) < SETTLED_STEPS:
-            return False
-        return max(self._recent) <= SETTLED_RATIO * min(self._recent)
-
-    def _has_lasted(self) -> bool:
-        return self._steps >= MOST_STEPS or self._elapsed >= MOST_NS
 
 
 WARM, REGULAR, SLOW = "warm", "regular", "slow"

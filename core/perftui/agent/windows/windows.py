@@ -33,7 +33,6 @@ POSTPONED = (
     "the app or use --steps to record one anyway, or raise --overhead"
 )
 
-
 MOST_WAITING = 3
 """Windows in the spool that the recorder has not taken. It does so within a second, unless it is
 gone or its disk is full, and the spool is memory that the training needs."""
@@ -79,7 +78,7 @@ class Windows:
         self._window: Window | NsysWindow | None = None
         self._unsaved: Window | None = None
         """One that has ended."""
-        self._thread = 0
+        self.thread = 0
         """The one that has prepared the window, and alone may start and stop it."""
         self._has_stacks = False
         """Whether the window records Python frames."""
@@ -112,18 +111,13 @@ class Windows:
             return False
         if self.marks is None and not self._may_open():
             return False
-        if self._window is not None and self._thread != get_ident():
+        if self._window is not None and self.thread != get_ident():
             return False
         if self._is_taken_over:
             self._abandon()
             return True
         self._hold_up(lambda: self._advance(next_step))
         return True
-
-    @property
-    def thread(self) -> int:
-        """The thread that the window records."""
-        return self._thread
 
     @property
     def can_wait(self) -> bool:
@@ -146,7 +140,7 @@ class Windows:
         self._observers.end()
         if self._unsaved is not None:
             return self._save_unsaved()
-        if self._window is None or self._thread != get_ident():
+        if self._window is None or self.thread != get_ident():
             return False
         self._hold_up(lambda: self._end(is_last))
         return True
@@ -170,11 +164,12 @@ class Windows:
         it. The main thread is the one that also ends the process.
         """
         refusal = None
+        waiting = f"window-{os.getpid()}-*.json"
         if get_ident() != threading.main_thread().ident:
             refusal = "no window was recorded: the training is not in the main thread"
         elif self._options.nsys and not self._torch.cuda.is_initialized():
             refusal = NO_CUDA
-        elif self._window is None and self._waiting() >= MOST_WAITING:
+        elif self._window is None and sum(1 for _ in self._spool.glob(waiting)) >= MOST_WAITING:
             refusal = "no window was recorded: the recorder has not collected the last ones yet"
         if refusal is not None:
             self.plan.give_up()
@@ -184,10 +179,6 @@ class Windows:
             self._notes.warn(refusal)
             return False
         return not self._foreign
-
-    def _waiting(self) -> int:
-        """Windows of this process that the recorder has not taken yet."""
-        return sum(1 for _ in self._spool.glob(f"window-{os.getpid()}-*.json"))
 
     def _hold_up(self, work: Callable[[], None]) -> None:
         """Begin or end a window, which the training waits for."""
@@ -230,7 +221,7 @@ class Windows:
     def _prepare(self) -> None:
         self.plan.begin()
         self._stall = 0
-        self._thread = get_ident()
+        self.thread = get_ident()
         if self._options.nsys:
             self._window = self._nsys_window(self._torch)
         else:
@@ -253,7 +244,7 @@ class Windows:
         self.marks = Marks(ranges)
         self.marks.begin_step(next_step)
         if self._options.modules:
-            self.modules = self._module_ranges(self._torch, ranges, self._lost_modules)
+            self.modules = self._module_ranges(self._torch, ranges, self._notes.warn)
             self.modules.open(self.marks)
         if not nsys:
             self._observers.begin(self._has_stacks)
@@ -283,7 +274,7 @@ class Windows:
     def _save_unsaved(self) -> bool:
         """Save the window that ended a step ago; whether this thread may."""
         window = self._unsaved
-        if window is None or self._thread != get_ident():
+        if window is None or self.thread != get_ident():
             return False
         self._unsaved = None
         started = perf_counter_ns()
@@ -336,9 +327,6 @@ class Windows:
             self.modules.close()
         marks.end_all()
         self.marks = self.modules = None
-
-    def _lost_modules(self, error: Exception) -> None:
-        self._notes.warn(f"modules were not marked: {type(error).__name__}: {error}")
 
     def _save(self, window: Window, started: int) -> None:
         number, self.number = self.number, self.number + 1

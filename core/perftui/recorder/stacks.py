@@ -133,7 +133,7 @@ _FETCH = f"{_LOADING}fetch.py"
 _COLLATE = f"{_LOADING}collate.py"
 _CALLS_COLLATE = "collate_fn("
 """Text of the line of torch's ``fetch`` that calls the collate function."""
-_AROUND = ("plain_around.py", "call")
+_AROUND = ("plain.py", "call")
 """Our own frame around the collate function, where the agent is not compiled."""
 
 

@@ -5,7 +5,7 @@ of records ever written as a little-endian unsigned 64-bit integer, stored after
 ``LOST_NOTES_OFFSET`` the number of the agent's notes that could not be written; from ``PAGE`` on,
 slots of ``RECORD``. Record number n (from 0) is in slot ``n % capacity`` and holds n in its first
 field, so that a slot overwritten during the copy shows. The agent declares it for C in
-``fast_path/fast_path.h``.
+``native/fast_path.c``.
 """
 
 from __future__ import annotations

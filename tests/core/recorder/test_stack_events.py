@@ -165,7 +165,7 @@ LOOP = (*FORKED, Frame("_worker_loop", f"{LOADING}/worker.py", 374))
 FETCHING = (*LOOP, Frame("_MapDatasetFetcher.fetch", f"{LOADING}/fetch.py", 54))
 ITEM = Frame("Images.__getitem__", "/home/user/data.py", 8)
 DECODE = Frame("open", "/v/lib/python3.11/site-packages/PIL/Image.py", 3000)
-AROUND = Frame("plain_around.<locals>.call", f"{OURS[0]}/hooks/plain_around.py", 1)
+AROUND = Frame("plain_around.<locals>.call", f"{OURS[0]}/native/plain.py", 1)
 COLLATE = Frame("default_collate", f"{LOADING}/collate.py", 398)
 PAD = Frame("pad", "/home/user/data.py", 30)
 

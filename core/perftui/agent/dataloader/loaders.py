@@ -17,11 +17,10 @@ from ..overrides.request import Outcome
 from ..recording.output import Notes
 from ..recording.steps import TRAIN
 from ..safety.signal_handlers import attempt, raised_by_handler
-from .worker_times import name_loader, worker_pids
+from .worker_times import name_loader
 
 FILE_PACKAGES = frozenset({"h5py", "lmdb", "sqlite3", "zarr", "tables", "rasterio"})
 """Packages whose objects are handles: forked workers would share one file position or lock."""
-
 
 PATH_NAMES = re.compile(r"(^|_)(root|path|paths|dir|folder|files?|filenames?|samples|url)s?$")
 """Attributes that name where data lies, though nothing in the text marks a path."""
@@ -52,19 +51,15 @@ def _path(dataset: Any) -> str | None:
     for _ in range(MOST_WRAPPED):
         held = getattr(dataset, "__dict__", {})
         for name, value in held.items():
-            first = _first(value)
-            if isinstance(first, str) and _is_path(str(name), first):
-                return first
+            # The first of a list, or of a list of pairs.
+            for _ in range(2):
+                if type(value) in (list, tuple) and value:
+                    value = value[0]
+            text = str(value) if isinstance(value, PurePath) else value
+            if isinstance(text, str) and _is_path(str(name), text):
+                return text
         dataset = held.get("dataset")
     return None
-
-
-def _first(value: Any) -> Any:
-    """The first of a list, of a list of pairs, or the thing itself; a path as its text."""
-    for _ in range(2):
-        if type(value) in (list, tuple) and value:
-            value = value[0]
-    return str(value) if isinstance(value, PurePath) else value
 
 
 def _is_path(name: str, text: str) -> bool:
@@ -105,7 +100,11 @@ def shards_itself(dataset: Any) -> bool:
 
 def holds_handles(dataset: Any) -> bool:
     """Whether an attribute is an open file, a database handle or a running generator."""
-    return any(_is_handle(value) for value in _attributes(dataset))
+    return any(
+        isinstance(value, (io.IOBase, types.GeneratorType))
+        or type(value).__module__.split(".", 1)[0] in FILE_PACKAGES
+        for value in _attributes(dataset)
+    )
 
 
 def holds_cuda_tensors(torch: Any, dataset: Any) -> bool:
@@ -125,12 +124,6 @@ def is_local(thing: Any) -> bool:
 
 def _attributes(dataset: Any) -> list[Any]:
     return list(getattr(dataset, "__dict__", {}).values())
-
-
-def _is_handle(value: Any) -> bool:
-    if isinstance(value, (io.IOBase, types.GeneratorType)):
-        return True
-    return type(value).__module__.split(".", 1)[0] in FILE_PACKAGES
 
 
 def _class_code(kind: type) -> Iterator[types.CodeType]:
@@ -162,16 +155,48 @@ def start_method(context: Any) -> str:
 UNKNOWN = -1
 
 
+SETTINGS = (
+    "num_workers",
+    "pin_memory",
+    "prefetch_factor",
+    "persistent_workers",
+    "batch_size",
+    "drop_last",
+    "timeout",
+)
+
+SHUFFLES = {"RandomSampler": True, "SequentialSampler": False}
+"""A sampler of the user's own may shuffle too; its name says nothing either way."""
+
+
 def loader_facts(
-    torch: Any, loader: Any, number: int, site: CallSite | None, outcome: Outcome | None
+    torch: Any, loader: Any, site: CallSite | None, outcome: Outcome | None
 ) -> dict[str, Any]:
-    """Data of a ``loader`` note; ``number`` distinguishes the loaders of one process."""
-    facts = {"id": number, "class": _name(type(loader)), **_settings(loader)}
-    facts.update(_dataset_facts(torch, loader.dataset))
-    facts.update(_collate_facts(loader))
+    """Data of a ``loader`` note, but for its number."""
+    sampler = type(getattr(loader, "sampler", None)).__name__
+    dataset, collate = loader.dataset, getattr(loader, "collate_fn", None)
+    is_iterable = is_iterable_style(torch, dataset)
+    facts = {
+        "class": _name(type(loader)),
+        **{name: getattr(loader, name, None) for name in SETTINGS},
+        "sampler": sampler,
+        "batch_sampler": type(getattr(loader, "batch_sampler", None)).__name__,
+        "shuffle": SHUFFLES.get(sampler),
+        "start_method": start_method(getattr(loader, "multiprocessing_context", None)),
+        "dataset": type(dataset).__name__,
+        "dataset_module": type(dataset).__module__,
+        "is_iterable": is_iterable,
+        "shards": shards_itself(dataset) if is_iterable else None,
+        **(attempt(source_of, dataset) or {}),
+        "holds_files": holds_handles(dataset),
+        "holds_cuda": holds_cuda_tensors(torch, dataset),
+        # That of an iterable dataset may be computed by reading all of it.
+        "length": None if is_iterable else attempt(len, dataset),
+        "collate_fn": _name(collate),
+        "collate_is_lambda": is_local(collate),
+    }
     if site is not None:
-        facts.update(file=site.file, line=site.line, end_line=site.end_line)
-        facts["function"] = site.function
+        facts.update(site._asdict())
     if outcome is not None:
         facts["requested"] = outcome.requested
     return facts
@@ -203,50 +228,6 @@ def batches_ready(iterator: Any) -> int:
         return UNKNOWN
 
 
-_SETTINGS = (
-    "num_workers",
-    "pin_memory",
-    "prefetch_factor",
-    "persistent_workers",
-    "batch_size",
-    "drop_last",
-    "timeout",
-)
-
-
-def _settings(loader: Any) -> dict[str, Any]:
-    settings = {name: getattr(loader, name, None) for name in _SETTINGS}
-    sampler = type(getattr(loader, "sampler", None)).__name__
-    settings["sampler"] = sampler
-    settings["batch_sampler"] = type(getattr(loader, "batch_sampler", None)).__name__
-    # A sampler of the user's own may shuffle too; its name says nothing either way.
-    shuffles = {"RandomSampler": True, "SequentialSampler": False}
-    settings["shuffle"] = shuffles.get(sampler)
-    settings["start_method"] = start_method(getattr(loader, "multiprocessing_context", None))
-    return settings
-
-
-def _dataset_facts(torch: Any, dataset: Any) -> dict[str, Any]:
-    kind = type(dataset)
-    iterable = is_iterable_style(torch, dataset)
-    return {
-        "dataset": kind.__name__,
-        "dataset_module": kind.__module__,
-        "is_iterable": iterable,
-        "shards": shards_itself(dataset) if iterable else None,
-        **(attempt(source_of, dataset) or {}),
-        "holds_files": holds_handles(dataset),
-        "holds_cuda": holds_cuda_tensors(torch, dataset),
-        # That of an iterable dataset may be computed by reading all of it.
-        "length": None if iterable else attempt(len, dataset),
-    }
-
-
-def _collate_facts(loader: Any) -> dict[str, Any]:
-    collate = getattr(loader, "collate_fn", None)
-    return {"collate_fn": _name(collate), "collate_is_lambda": is_local(collate)}
-
-
 def _name(thing: Any) -> str:
     name = getattr(thing, "__qualname__", type(thing).__qualname__)
     return f"{getattr(thing, '__module__', '')}.{name}"
@@ -254,7 +235,6 @@ def _name(thing: Any) -> str:
 
 Origins = WeakKeyDictionary[Any, tuple[Optional[CallSite], Outcome]]
 """Where each loader was made, and what became of its overrides."""
-
 
 MOST_ALIKE = 1000
 """Kinds of loaders that are remembered: scripts make a handful, unless no two are alike."""
@@ -294,13 +274,17 @@ class Loaders:
         if iterator not in self._iterators and not fetches_itself(iterator):
             self._starting.add(iterator)
         name_loader(iterator, number)
-        self._know_workers(iterator, number)
+        # The processes that serve the loader are noted where they are others than before.
+        pids = [worker.pid for worker in getattr(iterator, "_workers", None) or ()]
+        if pids and self._workers.get(number) != pids:
+            self._workers[number] = pids
+            self._notes.write("loader", {"id": number, "workers": pids})
         self._iterators[iterator] = number
         self._live[iterator] = None
 
     def _number(self, loader: Any) -> int:
         site, outcome = self.origins.get(loader, (None, None))
-        facts = loader_facts(self._torch, loader, 0, site, outcome)
+        facts = loader_facts(self._torch, loader, site, outcome)
         if len(self._alike) > MOST_ALIKE:
             self._alike.clear()
         alike = self._alike.setdefault(repr(facts), [])
@@ -310,15 +294,8 @@ class Loaders:
                 return number
         number = next(self._next)
         alike.append(number)
-        self._notes.write("loader", {**facts, "id": number})
+        self._notes.write("loader", {"id": number, **facts})
         return number
-
-    def _know_workers(self, iterator: Any, number: int) -> None:
-        """Note the processes that serve the loader, where they are others than before."""
-        pids = worker_pids(iterator)
-        if pids and self._workers.get(number) != pids:
-            self._workers[number] = pids
-            self._notes.write("loader", {"id": number, "workers": pids})
 
     def exhausted(self, iterator: Any) -> None:
         """``iterator``, None where it is gone, gives no more batches this epoch."""

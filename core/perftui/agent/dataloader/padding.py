@@ -1,4 +1,9 @@
-"""How much of the batches that the training computes on is padding: a few are checked."""
+"""How much of the batches that the training computes on is padding: a few are checked.
+
+Batches are read from memory, without any operator of torch: so no profiler sees it, no mode or
+subclass of the script is called, nothing waits for a GPU. Rows that are no text must not pass for
+padded text: tables of categories, images, one-hot rows.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,6 @@ from typing import Any, NamedTuple
 
 from ..safety.signal_handlers import attempt
 from ..windows.torch_window import is_profiling
-
-# Rows that are no text must not pass for padded text: tables of categories, images, one-hot rows.
 
 FEWEST_VALUES = 8
 """Different values that text has at least, padding aside; fewer are flags or classes."""
@@ -113,8 +116,6 @@ def _is_text(rows: Rows, size: int, runs: list[int], *, is_left: bool) -> bool:
     strays = kept.count(pad) if pad >= 0 else len(kept)
     return strays <= len(rows) and len(set(kept)) >= FEWEST_VALUES and min(kept) >= 0
 
-
-# So no profiler sees it, no mode or subclass of the script is called, nothing waits for a GPU.
 
 MOST_PARTS = 64
 """Parts of a batch that are looked at."""

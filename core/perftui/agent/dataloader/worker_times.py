@@ -25,17 +25,13 @@ from ..safety.signal_handlers import raised_by_handler
 from ..startup.process import declare
 
 if TYPE_CHECKING:
+    from ..native.plain import PlainPage
     from ..recording.session import Session
 
-# A preallocated file of its own, mapped shared, as the ring is. ``wire.worker_page`` describes the
-# format.
-
-if TYPE_CHECKING:
-    from ..native.plain import PlainPage as Page
+    # Either kind of page comes after ``PageFile``.
+    Page = PlainPage
 else:
-    # Either kind of page comes after it.
     Page = object
-
 
 UNKNOWN = -1
 
@@ -87,7 +83,12 @@ def _own_bytes(torch: Any, part: Any) -> int:
         return int(part.numel() * part.element_size())
     if isinstance(part, (bytes, bytearray)):
         return len(part)
-    return 0 if isinstance(part, WITHOUT_DATA) else _array_bytes(part)
+    if isinstance(part, WITHOUT_DATA):
+        return 0
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(part, (numpy.ndarray, numpy.generic)):
+        return UNKNOWN
+    return UNKNOWN if part.dtype.hasobject else int(part.nbytes)
 
 
 def _inside(part: Any) -> Sequence[Any] | None:
@@ -103,15 +104,12 @@ def _inside(part: Any) -> Sequence[Any] | None:
     return None
 
 
-def _array_bytes(part: Any) -> int:
-    numpy = sys.modules.get("numpy")
-    if numpy is None or not isinstance(part, (numpy.ndarray, numpy.generic)):
-        return UNKNOWN
-    return UNKNOWN if part.dtype.hasobject else int(part.nbytes)
-
-
 class PageFile(Page):
-    """Where a page writes: nothing before ``open`` or after ``close``."""
+    """Where a page writes: nothing before ``open`` or after ``close``.
+
+    A preallocated file of its own, mapped shared, as the ring is; ``wire.worker_page`` describes
+    the format.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -201,21 +199,13 @@ def name_loader(iterator: Any, number: int) -> None:
         setattr(fetcher, LOADER_ATTRIBUTE, (os.getpid(), number))
 
 
-def worker_pids(iterator: Any) -> list[int]:
-    """The processes that fetch for ``iterator``; none where it has no workers."""
-    return [worker.pid for worker in getattr(iterator, "_workers", None) or ()]
-
-
 def _watch_fetcher(torch: Any, kind: Any, times: WorkerTimes) -> None:
     # The arguments of a call are an object that no other call has: they stand for the batch.
     def enter(args: Any, _: Any) -> WorkerPage | None:
         fetcher, page, is_counted = args[0], None, False
         try:
-            page = (
-                None
-                if times.is_off
-                else getattr(fetcher, PAGE_ATTRIBUTE, None) or times.page(fetcher)
-            )
+            if not times.is_off:
+                page = getattr(fetcher, PAGE_ATTRIBUTE, None) or times.page(fetcher)
             if page is not None and page.enter(args):
                 is_counted = bool(page.address) or times.open(page, fetcher)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with us, loading goes on
@@ -298,22 +288,19 @@ class WorkerTimes:
         if number == UNFOLLOWED:
             return False
         info = self._torch.utils.data.get_worker_info()
+        worker, owner = NO_WORKER, os.getpid()
         if info is not None:
             # Before there is a page: who finds that may look.
             declare(self._tracer)
-        worker, owner = (NO_WORKER, os.getpid()) if info is None else (int(info.id), _parent())
-        page.open(
-            self._session.notes.path.parent, {"owner": owner, "worker": worker, "loader": number}
-        )
+            multiprocessing = sys.modules.get("multiprocessing")
+            parent = multiprocessing.parent_process() if multiprocessing is not None else None
+            # The process whose loader this serves; a fork server may stand between them.
+            owner = os.getppid() if parent is None or parent.pid is None else parent.pid
+            worker = int(info.id)
+        facts = {"owner": owner, "worker": worker, "loader": number}
+        page.open(self._session.notes.path.parent, facts)
         self._pages[number] = page
         if len(self._pages) > MOST_PAGES:
             self._pages.popitem(last=False)[1].close()
         page.mark(FETCH)
         return True
-
-
-def _parent() -> int:
-    """The process whose loader this worker serves; a fork server may stand between them."""
-    multiprocessing = sys.modules.get("multiprocessing")
-    parent = multiprocessing.parent_process() if multiprocessing is not None else None
-    return os.getppid() if parent is None or parent.pid is None else parent.pid

@@ -19,8 +19,6 @@ from ...wire.ring import BACKWARD, FORWARD
 from ..recording.session import Session
 from .around import DISPATCH, dispatches, pass_by, put_around, watch_steps
 
-# Warnings and tracebacks name the lines of code that they come through.
-
 NO_LOCATION = 15 << 3
 NO_COLUMNS = 13 << 3
 COLUMNS = 14 << 3
@@ -28,7 +26,7 @@ COLUMNS = 14 << 3
 
 
 def with_location_of(code: CodeType, like: CodeType, methods: tuple[str, ...]) -> CodeType:
-    """``code`` with file and name of ``like``.
+    """``code`` with file and name of ``like``, as warnings and tracebacks show them.
 
     Lines where both call a method of ``self`` that is one of ``methods`` become those of ``like``;
     all else seems to be where ``like`` begins.

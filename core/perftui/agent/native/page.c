@@ -1,4 +1,4 @@
-/* The counting of batches on a worker's page: see ``worker_page.py``; ``PlainPage`` does the
+/* The counting of batches on a worker's page: see ``worker_times.py``; ``PlainPage`` does the
    same. Compiled, because a loader without workers counts in the training itself, where it took
    15 us of a step of 1 ms in Python. */
 

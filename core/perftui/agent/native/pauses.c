@@ -1,4 +1,4 @@
-/* Listens to the garbage collector: see ``pauses.py``. Compiled, because a signal that arrives
+/* Listens to the garbage collector: see ``recording.py``. Compiled, because a signal that arrives
    while Python code runs here is handled here, and the collector drops what its listeners raise: a
    Ctrl-C would be lost. */
 

@@ -102,22 +102,19 @@ class _Writers:
             return None
         others = [one for one in sys.meta_path if one is not self and hasattr(one, "find_spec")]
         spec = next(filter(None, (one.find_spec(name, path, target) for one in others)), None)
-        if spec is not None and spec.loader is not None:
-            _after_import(spec.loader)
+        loader: Any = spec.loader if spec is not None else None
+        if loader is not None:
+            execute = loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                writer = getattr(module, "SummaryWriter", None)
+                for name in vars(writer or object):
+                    if name.startswith("add_"):
+                        setattr(writer, name, _nothing)
+
+            loader.exec_module = exec_module
         return spec
-
-
-def _after_import(loader: Any) -> None:
-    execute = loader.exec_module
-
-    def exec_module(module: ModuleType) -> None:
-        execute(module)
-        writer = getattr(module, "SummaryWriter", None)
-        for name in vars(writer or object):
-            if name.startswith("add_"):
-                setattr(writer, name, _nothing)
-
-    loader.exec_module = exec_module
 
 
 def _nothing(*_: Any, **__: Any) -> None:

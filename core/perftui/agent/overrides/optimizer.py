@@ -44,29 +44,25 @@ def why_not_implemented(
     groups = [group for group in given.get("params") or () if isinstance(group, dict)]
     if any(group.get(name, value) != value for group in groups):
         return "a parameter group sets it to another value"
-    return _why_not_on(torch, kind, own_kind, name, given, groups) if value else None
+    return _why_not_on(torch, kind, own_kind, name, (given, *groups)) if value else None
 
 
 def _why_not_on(
-    torch: Any,
-    kind: type,
-    own_kind: type,
-    name: str,
-    given: Mapping[str, Any],
-    groups: list[Any],
+    torch: Any, kind: type, own_kind: type, name: str, settings: tuple[Mapping[str, Any], ...]
 ) -> str | None:
-    settings = (given, *groups)
+    """``settings`` are the arguments and the parameter groups."""
     if any(one.get(CHANGEABLE[name]) for one in settings):
         return f"{CHANGEABLE[name]} is set and excludes it"
     if any(one.get("differentiable") for one in settings):
         return "the optimizer is differentiable"
-    if not _steps_as_torch_does(own_kind):
+    owner = next((one for one in own_kind.__mro__ if "step" in vars(one)), None)
+    if owner is None or not owner.__module__.startswith("torch.optim"):
         return f"{own_kind.__name__} overrides step()"
     if name == "foreach":
         if any(_holds_tensor(torch, one) and not one.get("capturable") for one in settings):
             return "lr or betas are tensors, which requires capturable"
         return None
-    return _why_not_fused(torch, kind, list(_tensors(torch, given.get("params"))))
+    return _why_not_fused(torch, kind, list(_tensors(torch, settings[0].get("params"))))
 
 
 def _why_not_fused(torch: Any, kind: type, tensors: list[Any]) -> str | None:
@@ -102,11 +98,6 @@ def _have_sparse_gradients(torch: Any, tensors: list[Any]) -> bool:
     # By type, not isinstance: that would ask objects of the script for their class.
     found = (one for one in gc.get_objects() if issubclass(type(one), kinds))
     return any(one.sparse and id(one.weight) in ours for one in found)
-
-
-def _steps_as_torch_does(kind: type) -> bool:
-    owner = next((one for one in kind.__mro__ if "step" in vars(one)), None)
-    return owner is not None and owner.__module__.startswith("torch.optim")
 
 
 def _holds_tensor(torch: Any, settings: Mapping[str, Any]) -> bool:
@@ -226,7 +217,13 @@ def _watch_kind(torch: Any, session: Session, kind: Any, sites: Sites) -> None:
         if id(optimizer) in sites.making:
             # AdamW calls the constructor of Adam, with all that it was given.
             return None
-        others, named = _with_lists(torch, others, named or {})
+        # With parameters that can be looked at: torch makes the same lists of them. What a
+        # generator of the script raises is raised here.
+        named = named or {}
+        if others:
+            others[0] = _listed(torch, others[0])
+        elif "params" in named:
+            named = {**named, "params": _listed(torch, named["params"])}
         passed, named = session.construct(overrides.begin, optimizer, tuple(others), named)
         sites.making.add(id(optimizer))
         return (optimizer, *passed), named
@@ -250,20 +247,6 @@ def _own_constructors(torch: Any) -> list[type]:
         and "__init__" in vars(kind)
         and {"fused", "foreach"} & inspect.signature(vars(kind)["__init__"]).parameters.keys()
     ]
-
-
-def _with_lists(
-    torch: Any, others: list[Any], named: dict[str, Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments with parameters that can be looked at: torch makes the same lists of them.
-
-    What a generator of the script raises is raised here.
-    """
-    if others:
-        return [_listed(torch, others[0]), *others[1:]], named
-    if "params" in named:
-        return others, {**named, "params": _listed(torch, named["params"])}
-    return others, named
 
 
 def _listed(torch: Any, params: Any) -> Any:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ..recording.session import Session
 
 
+OTHERWISE = "a launcher in between has changed it"
+"""The value itself may be a secret."""
+
+
 def watch_source(_: Any, session: Session, requests: list[Request]) -> None:
     """Note each patch of a trial as applied once it is run in place of its file (see
     ``patched_main``); none is where it is not run here."""
@@ -31,10 +35,6 @@ def watch_source(_: Any, session: Session, requests: list[Request]) -> None:
     for path in patched.ran:
         ran(path)
     patched.listeners.append(ran)
-
-
-OTHERWISE = "a launcher in between has changed it"
-"""The value itself may be a secret."""
 
 
 def check_environment(_: Any, session: Session, requests: list[Request]) -> None:

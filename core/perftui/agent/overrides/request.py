@@ -93,6 +93,8 @@ def request_of(number: int, given: Any) -> Request | None:
     if not isinstance(given, dict) or not isinstance(given.get("target"), str):
         return None
     arguments, line = given.get("arguments"), given.get("line")
+    blocks: Any = given.get("blocks")
+    has_blocks = isinstance(blocks, dict) and blocks.get("steps")
     return Request(
         number,
         given["target"],
@@ -100,14 +102,8 @@ def request_of(number: int, given: Any) -> Request | None:
         given.get("file"),
         line if isinstance(line, int) else None,
         given.get("fix"),
-        _blocks_of(given.get("blocks")),
+        Blocks(blocks["first"], blocks["steps"], blocks["begins_changed"]) if has_blocks else None,
     )
-
-
-def _blocks_of(given: Any) -> Blocks | None:
-    if not isinstance(given, dict) or not given.get("steps"):
-        return None
-    return Blocks(given["first"], given["steps"], given["begins_changed"])
 
 
 def wanted(requests: list[Request], site: CallSite | None) -> list[Request]:

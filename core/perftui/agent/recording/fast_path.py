@@ -2,9 +2,9 @@
 
 A hook runs once a millisecond at most, when the caches hold little of it: its cost is not what it
 computes but how many functions and objects it touches. Hooks that updated every object concerned
-took a tenth of steps of 1.3 ms. In a loop that is known, compiled hooks (``hooks.c``) only write
-their records and note the events; the step machine and the meter learn of those when something
-else happens.
+took a tenth of steps of 1.3 ms. In a loop that is known, compiled hooks (``fast_path.c``) only
+write their records and note the events; the step machine and the meter learn of those when
+something else happens.
 """
 
 from __future__ import annotations
@@ -22,19 +22,13 @@ if TYPE_CHECKING:
     from .recording import Recording
     from .steps import Optimizers
 
-# A hook runs once a millisecond at most, when the caches hold little of it: its cost is not what it
-# computes but how many functions and objects it touches. Hooks that updated every object concerned
-# took a tenth of steps of 1.3 ms. In a loop that is known, compiled hooks (``hooks.c``) only write
-# their records and note the events; the step machine and the meter learn of those when something
-# else happens.
-
 FETCHED, WITH_GRADIENTS, WITHOUT, WENT_BACK, ASKED, STEPPED = range(6)
 """Events of a step: a batch has come, a module is called with gradients or without, a backward pass
 begins, a further batch is asked for, optimizer 0 has stepped. The numbers after it are those of
-other optimizers. As in ``fast_path.h``."""
+other optimizers. As in ``fast_path.c``."""
 
 MOST_OPTIMIZERS = 8
-"""Optimizers that an open fast path knows. As in ``fast_path.h``."""
+"""Optimizers that an open fast path knows. As in ``fast_path.c``."""
 
 MOST_NUMBERS = (1 << 16) - STEPPED
 """Optimizers with higher numbers, in scripts that make one for each task, take the slow path: an

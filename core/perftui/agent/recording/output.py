@@ -82,9 +82,6 @@ class Notes:
             os.close(file)
 
 
-# A preallocated file, mapped shared: writing is a store to memory, needs no reader, and what was
-# written survives the death of the process. ``wire.ring`` describes the format.
-
 pack_into, SIZE = RECORD.pack_into, RECORD.size
 
 CAPACITY = 32768
@@ -95,9 +92,10 @@ limit ``/dev/shm`` to 64 MB for all processes together."""
 class RingWriter:
     """Writes records into ``memory``, which holds a header page and ``capacity`` slots.
 
-    One thread writes, here or in C (``fast_path.h``): only the memory knows how many records there
-    are.
-    An interrupt between the two stores loses that record and no other.
+    A preallocated file, mapped shared: writing is a store to memory, needs no reader, and what was
+    written survives the death of the process. ``wire.ring`` describes the format. One thread
+    writes, here or in C (``fast_path.c``): only the memory knows how many records there are. An
+    interrupt between the two stores loses that record and no other.
     """
 
     def __init__(self, memory: mmap.mmap, capacity: int) -> None:

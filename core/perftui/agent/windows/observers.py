@@ -20,8 +20,6 @@ from ...wire.spool import AgentOptions, Spool
 if TYPE_CHECKING:
     from .sync_calls import SyncCounter
 
-# For systems that do not let py-spy read it from outside.
-
 MOST_SAMPLES = 4096
 """After which it ends by itself: no window is meant to last that long."""
 
@@ -35,6 +33,8 @@ STOP_SECONDS = 1.0
 
 class StackSampler:
     """Notes the stack of ``thread`` at random moments, ``every`` ns apart in the mean.
+
+    For systems that do not let py-spy read it from outside.
 
     A sample waits until the interpreter gives way, which pure Python does after the switch
     interval. With the usual one of 5 ms samples would fall mostly on calls that give way by

@@ -18,7 +18,7 @@ from perftui.facts.gpu.roofline import roofline
 from perftui.probe.ceilings import Ceiling, Ceilings, keep, rate_of
 from perftui_tui.screens.ops.roofline import BEYOND, about, letters, roof, roofline_table, ticks
 from perftui_tui.tables.rows import csv_text, ordered_rows
-from tests.core.diagnosis.kernel_stories import ADD, BF16, H100, K, busy_with
+from tests.core.diagnosis.stories import ADD, BF16, H100, K, busy_with
 from tests.tui.driving import opened, settled, text_of
 from tests.tui.traces import write_trace
 

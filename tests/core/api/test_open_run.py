@@ -18,7 +18,7 @@ from perftui.report.subject import Subject, load_subject
 from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout
-from tests.core.diagnosis.stack_runs import ORIGIN, at_wall, run_with
+from tests.core.diagnosis.runs import ORIGIN, at_wall, run_with
 from tests.tui.recorded import ENDED, START, step_rows, write_run
 from tests.tui.traces import even_steps, write_trace
 

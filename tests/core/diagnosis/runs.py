@@ -1,20 +1,32 @@
-"""Small runs and evidence, built in memory, for tests of the rooms that read them."""
+"""Runs for rules: their steps, loaders, scripts, samples, and the operators of a window."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.model import Diagnosis, Finding
 from perftui.facts.fact import Facts
-from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS, WORKER_COLUMNS
+from perftui.run.columns import (
+    EVENT_COLUMNS,
+    PHASES,
+    STACK_COLUMNS,
+    STACK_TEXT,
+    STEP_COLUMNS,
+    WORKER_COLUMNS,
+)
 from perftui.run.journal import Column
 from perftui.run.manifest import Expected, Manifest, Override, Status
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.table import GrowingTable, Table
+from tests.core.diagnosis.stories import found
 from tests.step_rows import step_row
+from tests.traces.builder import TraceBuilder, us
 
 MS = 1_000_000
 
@@ -127,3 +139,194 @@ def joined(*tables: Table) -> Table:
 
 def ints(values: list[int]) -> np.ndarray:
     return np.array(values, dtype=np.int64)
+
+
+SAMPLE = MS
+
+FLOATS: dict[str, Any] = {
+    "dtype": "float32",
+    "device": "cpu",
+    "tensors": 60,
+    "trained": 60,
+    "elements": 6_000_000,
+    "largest": 100_000,
+    "unused": 0,
+    "unused_elements": 0,
+}
+SGD = {"name": "torch.optim.sgd.SGD", "file": "/p/train.py", "line": 5, "parameters": 60}
+NOTE: dict[str, Any] = {"optimizers": [SGD], "parameters": [FLOATS]}
+
+
+def staged(*rows: tuple[str, int, str]) -> Table:
+    """Samples by file, line and stage, ten of each."""
+    table = GrowingTable(STACK_COLUMNS, floats=False, text=STACK_TEXT)
+    every = [row for row in rows for _ in range(10)]
+    table.extend(
+        [
+            [at * SAMPLE, SAMPLE, 1, file, line, "main", "torch/x.py:1 f", SAMPLE, stage, ""]
+            for at, (file, line, stage) in enumerate(every)
+        ]
+    )
+    return table.freeze()
+
+
+def trained(
+    step: Callable[[TraceBuilder], object],
+    phases: dict[str, float],
+    *lines: tuple[str, int, str],
+    note: dict[str, Any] | None = NOTE,
+    steps: int = 2,
+) -> Facts:
+    """A run of steps with ``phases`` in ms; ``step`` tells what a window saw of each.
+
+    None as ``note`` stands for a run that did not say how it is set up.
+    """
+
+    def whole(story: TraceBuilder) -> None:
+        story.step()
+        step(story)
+        story.end()
+
+    run = make_run(count=100, phases=phases)
+    events = event_table(events=(("settings", note),) if note else ())
+    rank = replace(run.ranks[0], events=events, stacks=staged(*lines))
+    return Facts(replace(run, ranks=(rank,)), TraceBuilder().repeat(steps, whole).analysis())
+
+
+def judged(facts: Facts, rule: str) -> Finding | None:
+    """What that rule says."""
+    return found(diagnosis(facts), rule)
+
+
+def ops(story: TraceBuilder, *names: str, each: float = 10, gap: float = 0) -> TraceBuilder:
+    """Operators one after the other, of so many us and with so many between."""
+    for name in names:
+        story.op(name, us(each)).pause(us(gap))
+    return story
+
+
+def call(story: TraceBuilder, *nested: str, lasting: float = 10) -> TraceBuilder:
+    """Operators that call each other; the innermost takes so many us."""
+    for name in nested[:-1]:
+        story.op(name)
+    story.op(nested[-1], us(lasting))
+    for _ in nested[:-1]:
+        story.close()
+    return story
+
+
+EVERY = 100 * MS
+
+
+class Seen(NamedTuple):
+    """The main thread was there from ``start`` on for ``held``, ms."""
+
+    start: float
+    held: float
+    line: int
+    stage: str = ""
+    function: str = "<module>"
+    via: str = ""
+    inner: str = ""
+    file: str = "/p/train.py"
+
+
+def stacks_of(*rows: Seen) -> Table:
+    table = GrowingTable(STACK_COLUMNS, floats=False, text=STACK_TEXT)
+    table.extend(
+        [
+            [
+                *(round(row.start * MS), round(row.held * MS), 1),
+                *(row.file, row.line, row.function, row.inner or "p/train.py:1 main"),
+                *(EVERY, row.stage, row.via),
+            ]
+            for row in rows
+        ]
+    )
+    return table.freeze()
+
+
+def pauses(*rows: tuple[float, float, int]) -> Table:
+    """Collections: start and length in ms, generation."""
+    table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
+    table.extend(
+        [
+            [round(start * MS), "gc", round(length * MS), at, {"generation": generation}]
+            for at, (start, length, generation) in enumerate(rows)
+        ]
+    )
+    return table.freeze()
+
+
+def run_of(
+    steps: Table,
+    *seen: Seen,
+    events: Table | None = None,
+    telemetry: Table | None = None,
+    **run: Any,
+) -> RunSnapshot:
+    made = make_run(steps=steps, telemetry=telemetry, **run)
+    rank = replace(made.ranks[0], stacks=stacks_of(*seen))
+    if events is not None:
+        rank = replace(rank, events=events)
+    return replace(made, ranks=(rank,))
+
+
+def diagnosis_of(run: RunSnapshot) -> Diagnosis:
+    return diagnosis(Facts(run, None))
+
+
+def said(run: RunSnapshot, rule: str) -> Finding | None:
+    return next((one for one in diagnosis_of(run).findings if one.rule == rule), None)
+
+
+def told(run: RunSnapshot, rule: str) -> Finding:
+    """What that rule says, which is to say something."""
+    found = said(run, rule)
+    assert found is not None, diagnosis_of(run).abstentions
+    return found
+
+
+def source_of(finding: Finding) -> str | None:
+    return finding.place.source if finding.place else None
+
+
+def reason(run: RunSnapshot, rule: str) -> str:
+    """Why that rule does not judge."""
+    return next(one.reason for one in diagnosis_of(run).abstentions if one.rule == rule)
+
+
+ORIGIN = 1_000 * MS
+"""Wall clock of the traces here."""
+
+RATE = 10
+
+
+def stack_table(*rows: tuple[int, int, str, int]) -> Table:
+    """Stretches (start ms, length ms, file, line)."""
+    table = GrowingTable(STACK_COLUMNS, floats=False, text=STACK_TEXT)
+    table.extend(
+        [
+            [
+                *(start * MS, held * MS, 1, file, line, "main", f"torch/x.py:{line} forward"),
+                *(1_000_000_000 // RATE, "", ""),
+            ]
+            for start, held, file, line in rows
+        ]
+    )
+    return table.freeze()
+
+
+def run_with(stacks: Table, steps: int = 100, **profile: Any) -> RunSnapshot:
+    """Steps of 100 ms each, from 0 on."""
+    run = make_run(
+        steps=step_table(steps, {"forward": 20, "other": 80}),
+        profile={"stack_rate": RATE, **profile},
+    )
+    rank = run.ranks[0]
+    return replace(run, ranks=(replace(rank, stacks=stacks),))
+
+
+def at_wall(*rows: tuple[int, int, str, int]) -> Table:
+    """Stretches whose starts are ms of the trace."""
+    return stack_table(*((start + ORIGIN // MS, *rest) for start, *rest in rows))

@@ -1,14 +1,121 @@
-"""Many small collectives: tensors reduced one by one, and synchronised batch normalisation."""
+"""Collectives: their number, their buckets, batch normalisation, and a slow link."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from perftui.analysis.kernels.limits import link_of
+from perftui.analysis.steps import EXPOSED_COPIES
 from perftui.diagnosis.model import Severity
-from tests.core.diagnosis.stories import diagnosed, finding_of, found, training
+from perftui.run.reader import RunSnapshot
+from tests.core.diagnosis.runs import make_run
+from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons, training
 from tests.traces.builder import TraceBuilder, ms, us
+
+COPY_BACK = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
+MIB = 1 << 20
+
+
+def run_with(**arguments: Any) -> RunSnapshot:
+    """A run whose model is wrapped so."""
+    wrappers = [{"name": "DistributedDataParallel", "count": 1, "arguments": arguments}]
+    return make_run(count=40, events=(("settings", {"wrappers": wrappers}),))
+
+
+def copying(each: float, gradients: int = 10) -> TraceBuilder:
+    """Steps of 10 ms at the end of which each gradient is copied for some us."""
+
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step().backward().launch("gemm", ms(10) - us(each * gradients), starts=begin)
+        t.at(begin + ms(10) - us(each * gradients))
+        for _ in range(gradients):
+            now = t.now
+            t.op(COPY_BACK).op("aten::copy_").launch(
+                "Memcpy DtoD (Device -> Device)",
+                us(each),
+                starts=now,
+                call=us(2),
+                api="cudaMemcpyAsync",
+                category="gpu_memcpy",
+                bytes=MIB,
+            )
+            t.at(now + us(each)).close().close()
+        t.end()
+
+    return training().repeat(4, step)
+
+
+def reducing_at_once(size: int, each: float = 3, hidden: bool = False) -> TraceBuilder:
+    """Steps with 10 ms of backward, and then so many ms in which that many bytes are reduced."""
+    told: dict[str, Any] = {"In msg nelems": size // 4, "dtype": "Float", "Group size": 8}
+
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step().range("DistributedDataParallel.forward", us(10)).backward()
+        t.launch("gemm", ms(10), starts=begin).at(begin + ms(10))
+        t.all_reduce(ms(each), starts=t.now - (ms(each) if hidden else 0), **told)
+        t.at(begin + ms(10 + each)).end()
+
+    return training().repeat(4, step)
+
+
+def test_copies_out_of_buckets_are_named() -> None:
+    finding = finding_of(copying(60), "bucket-copies")
+    assert finding.severity is Severity.WARNING
+    assert finding.cost_ns == us(600)
+    assert finding.parts == (EXPOSED_COPIES,)
+    assert "each of 10 gradients" in finding.sentence
+
+
+def test_few_are_worth_a_word_and_fewer_are_not() -> None:
+    assert finding_of(copying(21), "bucket-copies").severity is Severity.INFO
+    assert found(diagnosed(copying(19)), "bucket-copies") is None
+
+
+def test_gradients_that_lie_in_buckets_are_not_advised_to() -> None:
+    run = run_with(gradient_as_bucket_view=True)
+    assert found(diagnosed(copying(60), run), "bucket-copies") is None
+    assert found(diagnosed(reducing_at_once(100 * MIB)), "bucket-copies") is None
+
+
+def test_one_bucket_for_all_hides_nothing() -> None:
+    judged = diagnosed(reducing_at_once(100 * MIB))
+    finding = found(judged, "single-bucket")
+    assert finding.cost_ns == round(ms(3) * 0.75)
+    assert "100 MiB" in finding.sentence
+    rest = found(judged, "communication-exposed")
+    assert rest.cost_ns + finding.cost_ns == ms(3)
+
+
+def test_a_bucket_of_the_usual_size_is_none() -> None:
+    assert found(diagnosed(reducing_at_once(49 * MIB)), "single-bucket") is None
+
+
+@pytest.mark.parametrize(("cap", "is_named"), [(25 * MIB, False), (100 * MIB, True)])
+def test_one_large_parameter_in_buckets_of_the_usual_size_is_none(cap: int, is_named: bool) -> None:
+    judged = diagnosed(reducing_at_once(100 * MIB), run_with(bucket_bytes_cap=cap))
+    assert (found(judged, "single-bucket") is not None) == is_named
+
+
+def test_a_hidden_bucket_costs_nothing() -> None:
+    assert found(diagnosed(reducing_at_once(100 * MIB, hidden=True)), "single-bucket") is None
+
+
+@pytest.mark.parametrize("name", ["DistributedDataParallel.forward", "ProfilerStep"])
+def test_buckets_are_reported_only_for_gradients_of_the_wrapper(name: str) -> None:
+    story = reducing_at_once(100 * MIB)
+    story.spans = [
+        span
+        for span in story.spans
+        if not (span.name.startswith("Distributed") and name == "ProfilerStep")
+    ]
+    said = found(diagnosed(story), "single-bucket")
+    assert (said is not None) == (name != "ProfilerStep")
+
 
 KIB = 1 << 10
 
@@ -108,7 +215,6 @@ def test_hidden_ones_cost_nothing() -> None:
 def test_statistics_of_batch_normalisation_are_named() -> None:
     judged = diagnosed(normalising(20))
     finding = found(judged, "sync-batch-norm")
-    assert finding is not None
     assert finding.cost_ns == 40 * us(20)
     assert "40 times a step" in finding.sentence
     assert found(judged, "communication-exposed") is None
@@ -118,3 +224,89 @@ def test_statistics_of_batch_normalisation_are_named() -> None:
 def test_few_or_short_exchanges_of_statistics_are_none(layers: int, computing: float) -> None:
     story = normalising(layers, computing=computing)
     assert found(diagnosed(story), "sync-batch-norm") is None
+
+
+def moving(
+    megabytes: int, lasting: float, ranks: int = 8, card: str = "NVIDIA A100-SXM4-80GB"
+) -> TraceBuilder:
+    """Steps that compute for 10 ms and then reduce so much, for so many ms."""
+    told: dict[str, Any] = {
+        "In msg nelems": megabytes * MIB // 2,
+        "dtype": "BFloat16",
+        "Group size": ranks,
+    }
+
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step().launch("gemm", ms(10), starts=begin).at(begin + ms(10))
+        t.all_reduce(ms(lasting), starts=t.now, **told).at(begin + ms(10 + lasting)).end()
+
+    story = TraceBuilder(fields={"deviceProperties": [{"id": 0, "name": card}]})
+    return story.repeat(4, step)
+
+
+def test_a_slow_link_is_a_hint_in_a_trace_alone_and_more_in_a_run() -> None:
+    """25 MiB x 2 x 7/8 in 2 ms are 22.9 GB/s, 8 % of 300."""
+    finding = finding_of(moving(25, 2), "slow-network")
+    assert finding.severity is Severity.INFO
+    share = 25 * MIB * 1.75 / 2e6 / 300
+    assert finding.cost_ns == pytest.approx(ms(2) * (1 - share / 0.6), abs=2)
+    assert "22.9 GB/s" in finding.sentence
+    of_run = finding_of(moving(25, 2), "slow-network", make_run(count=40, phases={"forward": 12}))
+    assert of_run.severity is Severity.WARNING
+
+
+def test_the_rest_is_left_to_communication_in_general() -> None:
+    judged = diagnosed(moving(25, 4))
+    parts = [found(judged, rule) for rule in ("slow-network", "communication-exposed")]
+    assert sum(part.cost_ns for part in parts if part) <= ms(4)
+
+
+def test_a_fifth_of_the_link_is_enough() -> None:
+    """62.4 and 57.3 GB/s."""
+    assert found(diagnosed(moving(85, 2.5)), "slow-network") is None
+    assert found(diagnosed(moving(78, 2.5)), "slow-network") is not None
+
+
+def test_the_fastest_call_tells_not_those_that_wait() -> None:
+    story = moving(25, 2)
+    next(span for span in story.spans if span.name.startswith("nccl")).end -= ms(1.8)
+    assert found(diagnosed(story), "slow-network") is None
+
+
+@pytest.mark.parametrize("ranks", [1, 16])
+def test_one_rank_or_several_machines_are_not_judged(ranks: int) -> None:
+    judged = diagnosed(moving(25, 2, ranks))
+    assert found(judged, "slow-network") is None
+    assert "slow-network" not in reasons(judged)
+    run = make_run(count=40, phases={"forward": 12})
+    ranks_of = tuple(replace(run.ranks[0], rank=at, host=f"box{at}") for at in range(2))
+    assert found(diagnosed(moving(25, 2), replace(run, ranks=ranks_of)), "slow-network") is None
+
+
+def test_it_says_what_it_does_not_know_where_much_is_exposed() -> None:
+    assert "H100 NVL" in reasons(diagnosed(moving(25, 2, card="NVIDIA H100 NVL")))["slow-network"]
+    story = moving(25, 2)
+    for span in story.spans:
+        span.args.pop("dtype", None)
+    assert "bytes" in reasons(diagnosed(story))["slow-network"]
+    assert "slow-network" not in reasons(diagnosed(moving(25, us(100) / ms(1))))
+
+
+@pytest.mark.parametrize(
+    ("card", "link"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "NVLink"),
+        ("NVIDIA H100 80GB HBM3", "NVLink"),
+        ("NVIDIA H100 PCIe", "PCIe 5"),
+        ("NVIDIA A10G", "PCIe 4"),
+        ("NVIDIA GeForce RTX 4090", "PCIe 4"),
+        ("Tesla V100-SXM2-32GB", "NVLink"),
+        ("Tesla T4", "PCIe 3"),
+        ("NVIDIA H200 NVL", ""),
+        ("NVIDIA A100-PCIE-40GB", ""),
+    ],
+)
+def test_links_by_the_name_of_the_card(card: str, link: str) -> None:
+    known = link_of(card)
+    assert (known.name if known else "") == link

@@ -83,7 +83,6 @@ def test_one_thread_beside_idle_cores_is_found_with_the_line_that_says_so() -> N
     # 8 ms could be split among eight cores, at 80 % of what that saves.
     assert one.cost_ns == round(0.8 * 8 * MS * 7 / 8)
     assert one.severity is Severity.CRITICAL
-    assert one.place is not None
     assert one.place.source == "/p/train.py:4"
 
 
@@ -136,7 +135,6 @@ def test_a_mask_of_cores_is_found_where_it_binds() -> None:
         "those it could save up to 4.8 ms of each 10 ms step (48 %)."
     )
     assert one.cost_ns == round(0.8 * 8 * MS * 6 / 8)
-    assert one.place is not None
     assert one.place.source == "/p/train.py:2"
     assert found(judged(facts), "cpu-threads") is None
 
@@ -179,7 +177,6 @@ def test_onednn_that_is_switched_off_costs_half_of_the_convolutions() -> None:
         "layers take 6.0 ms of each 10 ms step (60 %)."
     )
     assert one.cost_ns == 3 * MS
-    assert one.place is not None
     assert one.place.source == "/p/train.py:3"
     least = facts_of(settings(8, **off), window(1, "aten::convolution"), busy=8, own=8)
     assert finding(least, "onednn-off").severity is Severity.WARNING

@@ -1,19 +1,36 @@
-"""Steps and memory that grow in the course of a run."""
+"""Steps that grow, graphs that are kept, and trainings that come to no step."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.diagnosis.model import Severity
+from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.step.uneven_steps import trend
 from perftui.run.columns import FORWARD, PHASES, STEP_COLUMNS
 from perftui.run.journal import Column
+from perftui.run.manifest import Status
+from perftui.run.reader import RunSnapshot
 from perftui.run.table import GrowingTable, Table
-from tests.core.diagnosis.runs import MS, step_table
-from tests.core.diagnosis.script_runs import Seen, reason, run_of, said, source_of, told
+from tests.core.diagnosis.runs import (
+    MS,
+    Seen,
+    diagnosis_of,
+    event_table,
+    reason,
+    run_of,
+    said,
+    source_of,
+    stacks_of,
+    step_table,
+    told,
+)
 from tests.step_rows import step_row
 
 
@@ -153,3 +170,183 @@ def test_the_trend_of_a_line_is_that_line(first: int, rise: int, count: int) -> 
 def test_noise_has_no_trend() -> None:
     values = np.random.default_rng(1).normal(100, 10, 500)
     assert abs(trend(values).tau) < 0.6
+
+
+STORIES = """
+for story in stories:
+    state = None
+    for x, y in story:
+        found, state = model(x, state)
+        loss = cross_entropy(found, y)
+        loss.backward(retain_graph=True)
+        optimizer.step()
+"""
+
+
+def stories(
+    tmp_path: Path,
+    text: str = STORIES,
+    *,
+    count: int = 96,
+    each: float = 10,
+    chunks: int = 8,
+    forward: float = 0,
+    shuffled: bool = False,
+) -> RunSnapshot:
+    """Steps of 10 ms of forward and 10 of backward; for each chunk of a story that came before
+    ``each`` ms more of backward, and ``forward`` of forward."""
+    (tmp_path / "train.py").write_text(text)
+    before = np.arange(count) % chunks
+    if shuffled:
+        np.random.default_rng(0).shuffle(before)
+    table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
+    start = 0
+    for at, kept in enumerate(before.tolist()):
+        times = {"forward": 10 + kept * forward, "backward": 10 + kept * each}
+        parts = [round(times.get(phase, 0) * MS) for phase in PHASES]
+        table.extend([step_row(at, parts, start=start)])
+        start += sum(parts)
+    events = event_table(events=(("process", {"argv0": "train.py"}),))
+    return run_of(table.freeze(), events=events, cwd=str(tmp_path))
+
+
+def test_a_state_that_keeps_its_graph_through_a_story_is_reported_with_its_line(
+    tmp_path: Path,
+) -> None:
+    finding = told(stories(tmp_path), "kept-graph")
+    assert finding.sentence == (
+        "Backward grows from 10 ms to 80 ms and starts over, because train.py:5 keeps the graphs "
+        "of earlier steps: 35 ms of each 55 ms step (64 %)."
+    )
+    assert finding.cost_ns == pytest.approx(35 * MS, rel=0.02)
+    assert said(stories(tmp_path), "growing-steps") is None
+
+
+def test_a_story_of_three_chunks_is_the_shortest(tmp_path: Path) -> None:
+    assert said(stories(tmp_path, chunks=3), "kept-graph") is not None
+    assert said(stories(tmp_path, chunks=2), "kept-graph") is None
+
+
+def test_half_as_long_again_is_the_least(tmp_path: Path) -> None:
+    assert said(stories(tmp_path, each=0.72), "kept-graph") is not None
+    assert said(stories(tmp_path, each=0.71), "kept-graph") is None
+
+
+def test_documents_of_different_lengths_keep_nothing(tmp_path: Path) -> None:
+    assert said(stories(tmp_path, shuffled=True), "kept-graph") is None
+    assert said(stories(tmp_path, forward=10), "kept-graph") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        STORIES.replace("(x, state)", "(x, state.detach())"),
+        STORIES.replace("retain_graph=True", ""),
+        STORIES.replace("retain_graph=True", "retain_graph=False"),
+    ],
+    ids=["detached", "not retained", "let go"],
+)
+def test_without_a_line_that_keeps_a_graph_nothing_is_said(tmp_path: Path, text: str) -> None:
+    assert said(stories(tmp_path, text), "kept-graph") is None
+
+
+def test_graphs_that_are_kept_for_ever_are_growing_steps(tmp_path: Path) -> None:
+    run = stories(tmp_path, chunks=96)
+    assert said(run, "growing-steps") is not None
+    assert said(run, "kept-graph") is None
+
+
+def test_few_steps_do_not_tell(tmp_path: Path) -> None:
+    why = reason(stories(tmp_path, count=24), "kept-graph")
+    assert why.endswith(" of 30 steady steps so far")
+
+
+SECOND = 1000
+
+
+def until(ms: float) -> Table:
+    """Samples of the machine, the last at that time."""
+    table = GrowingTable((Column("time", "ns"), Column("cpu.cores")), floats=True)
+    table.extend([[at * MS, 8.0] for at in (0.0, ms)])
+    return table.freeze()
+
+
+def waiting(seconds: float, *seen: Seen, step: float = 100, **run: Any) -> RunSnapshot:
+    """40 steps, and so many seconds since the last."""
+    usual = {"status": Status.RUNNING, "telemetry": until(40 * step + seconds * SECOND)}
+    return run_of(step_table(40, {"forward": step}), *seen, **{**usual, **run})
+
+
+def told_silence(run: RunSnapshot) -> Finding | None:
+    return said(run, "no-progress")
+
+
+HUNG = Seen(4050, 30_000, 31, function="reduce", via="torch/distributed all_reduce")
+
+
+def test_a_hang_is_reported_with_its_line() -> None:
+    run = waiting(45, Seen(3000, 900, 12), HUNG)
+    finding = told_silence(run)
+    assert finding.sentence == (
+        "No step has ended for 45 s, since step 39; a step usually takes 100 ms. Its main thread "
+        "was last seen at train.py:31 in reduce."
+    )
+    assert (finding.rule, finding.severity, finding.cost_ns) == ("no-progress", Severity.WARNING, 0)
+    assert source_of(finding) == "/p/train.py:31"
+    assert "healthy" not in [one.rule for one in diagnosis_of(run).findings]
+
+
+def test_ranks_are_reported_by_where_they_wait() -> None:
+    run = waiting(45, HUNG)
+    others = [
+        replace(run.ranks[0], rank=number, stacks=stacks_of(seen))
+        for number, seen in ((1, HUNG), (2, Seen(4100, 20_000, 7, function="load")))
+    ]
+    finding = told_silence(replace(run, ranks=(*run.ranks, *others)))
+    assert finding.sentence.endswith(
+        "Main threads were last seen: rank 0, 1 at train.py:31 in reduce; rank 2 at train.py:7 in "
+        "load."
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "step", "has_finding"),
+    [(29.9, 100, False), (30.1, 100, True), (37, 2000, False), (41, 2000, True)],
+)
+def test_from_half_a_minute_and_twenty_steps_on(
+    seconds: float, step: float, has_finding: bool
+) -> None:
+    assert (told_silence(waiting(seconds, step=step)) is not None) is has_finding
+
+
+def test_without_samples_it_says_so() -> None:
+    finding = told_silence(waiting(45))
+    assert finding.sentence.endswith("No stack sample shows where its main thread is.")
+    assert finding.place is None
+
+
+def test_a_pause_as_long_as_one_before_is_none() -> None:
+    steps = step_table(40, {"forward": 100})
+    start = steps["start"].copy()
+    start[20:] += 20 * SECOND * MS
+    steps = Table(steps.columns, {**steps.values, "start": start})
+
+    def after(seconds: float) -> Finding | None:
+        samples = until(24 * SECOND + seconds * SECOND)
+        return told_silence(run_of(steps, status=Status.RUNNING, telemetry=samples))
+
+    assert after(40) is None
+    assert after(41) is not None
+
+
+@pytest.mark.parametrize("status", [Status.EXITED, Status.KILLED, Status.LOST])
+def test_a_run_that_is_over_does_not_wait(status: Status) -> None:
+    assert told_silence(waiting(45, HUNG, status=status)) is None
+
+
+def test_without_a_clock_or_a_step_nothing_is_reported() -> None:
+    assert told_silence(waiting(45, telemetry=None)) is None
+    assert (
+        told_silence(run_of(step_table(0, {}), status=Status.RUNNING, telemetry=until(90_000)))
+        is None
+    )

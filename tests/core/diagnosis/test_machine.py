@@ -1,4 +1,4 @@
-"""Rules about the machine, other threads of the process, and what libraries say."""
+"""The machine: its cards and who uses them, its start, and what of it is not used."""
 
 from __future__ import annotations
 
@@ -11,14 +11,312 @@ import pytest
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.diagnosis.symptoms.script.python_bound import python_in_model, without_profiler
+from perftui.facts.cpu.machine import cards, machine_use
 from perftui.facts.fact import Facts
+from perftui.facts.gpu.cards import not_sampled, own_gpus
 from perftui.facts.source.stack_profile import waiting
 from perftui.run.columns import LOCK_COLUMNS, STACK_COLUMNS, STACK_TEXT
+from perftui.run.manifest import GPU_DEVICES, NOT_SAMPLED
 from perftui.run.table import GrowingTable, Table
-from tests.core.diagnosis.runs import MS, ON_GPU, Events, make_run, step_table, telemetry_table
-from tests.core.diagnosis.script_runs import Seen, run_of
-from tests.core.diagnosis.stories import found, reasons
-from tests.traces.builder import TraceBuilder, ms
+from tests.core.diagnosis.runs import (
+    MS,
+    ON_GPU,
+    Events,
+    Seen,
+    event_table,
+    make_run,
+    run_of,
+    step_table,
+    telemetry_table,
+)
+from tests.core.diagnosis.stories import busy, found, reasons, training
+from tests.traces.builder import TraceBuilder, ms, us
+
+GIB = 2.0**30
+HOT = {"throttle_reasons": 0x20, "clock_sm": 1000.0, "clock_sm_max": 2000.0}
+LINK = {"pcie_generation": 4.0, "pcie_generation_max": 4.0, "pcie_width_max": 16.0}
+
+
+def judged_card(
+    rule: str,
+    story: TraceBuilder | None,
+    profile: dict[str, Any] | None = None,
+    **card: float,
+) -> Finding | None:
+    """What ``rule`` says of a training on a card of these samples, 95 % of the time busy.
+
+    Steps of a run of 40 of 1 ms begin at 0, samples come each ms.
+    """
+    values = {"memory_used": 20 * GIB, "memory_total": 100 * GIB, "utilization": 95.0, **card}
+    telemetry = telemetry_table(20, **{f"gpu0.{name}": value for name, value in values.items()})
+    run = make_run(phases={"forward": 1}, telemetry=telemetry, profile=profile, **ON_GPU)
+    return found(diagnosis(Facts(run, story.analysis() if story else None)), rule)
+
+
+def said(rule: str, profile: dict[str, Any] | None = None, **card: float) -> Finding | None:
+    """Of a training that computes half of the time."""
+    return judged_card(rule, busy(0.5), profile, **card)
+
+
+def hot(reasons: float, clock: float) -> Finding | None:
+    return said("thermal-or-power-cap", **HOT | {"throttle_reasons": reasons, "clock_sm": clock})
+
+
+def test_heat_that_holds_down_the_clock_costs_computing() -> None:
+    finding = hot(0x20, 1500.0)
+    assert finding.severity is Severity.WARNING
+    assert finding.sentence == (
+        "Heat limits the clock of GPU 0 in 100 % of the samples, to 75 % of its maximum on average."
+    )
+    # A quarter of the half of each step in which the GPU computes.
+    assert finding.cost_ns == 125_000
+    assert hot(0x20, 1799.0) is not None
+    assert hot(0x20, 1800.0) is None
+
+
+def test_heat_costs_only_what_a_window_shows_the_gpu_to_compute() -> None:
+    finding = judged_card("thermal-or-power-cap", None, **HOT)
+    assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
+
+
+@pytest.mark.parametrize("missing", HOT)
+def test_without_the_clock_and_what_limits_it_nothing_is_said(missing: str) -> None:
+    assert said("thermal-or-power-cap", **HOT | {missing: float("nan")}) is None
+
+
+def test_the_power_limit_is_only_mentioned() -> None:
+    finding = hot(0x04, 1500.0)
+    assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
+    assert hot(0x01, 1500.0) is None
+
+
+def test_memory_of_other_processes_is_mentioned_and_their_computing_a_warning() -> None:
+    finding = said("shared-gpu", process_memory=5 * GIB, utilization=50.0)
+    assert finding.severity is Severity.INFO
+    assert finding.sentence == ("Other processes hold 15.0 GiB of GPU 0 (14 % of its memory).")
+    finding = said("shared-gpu", process_memory=5 * GIB, utilization=95.0)
+    assert finding.severity is Severity.WARNING
+    assert "busy 45 % of the time besides this training" in finding.sentence
+    assert said("shared-gpu", process_memory=15 * GIB) is None
+    assert said("shared-gpu") is None
+
+
+@pytest.mark.parametrize(
+    ("others", "utilization", "severity"),
+    [
+        (10.9, 95, None),
+        (11, 70, Severity.INFO),
+        (11, 71, Severity.WARNING),
+    ],
+)
+def test_others_count_from_a_tenth_of_the_memory_and_a_fifth_of_the_time_on(
+    others: float, utilization: float, severity: Severity | None
+) -> None:
+    """The driver itself may hold a GiB."""
+    card = {"process_memory": (20 - others) * GIB, "utilization": utilization}
+    finding = said("shared-gpu", **card)
+    assert (finding.severity if finding else None) is severity
+
+
+SERVING = {"pid": 4123, "program": "python serve.py", "user": "ada", "memory": 12 * 2**30}
+GONE = {"pid": 4200, "program": None, "user": None, "memory": 2 * 2**30}
+
+
+def test_other_processes_are_named_the_largest_in_the_sentence() -> None:
+    profile = {"gpu_processes": {"box": {"gpu0": [SERVING, GONE], "gpu1": [GONE]}}}
+    finding = said("shared-gpu", profile, process_memory=5 * GIB, utilization=50.0)
+    assert finding.sentence == (
+        "Other processes hold 15.0 GiB of GPU 0 (14 % of its memory); "
+        "the largest is pid 4123 python serve.py (ada)."
+    )
+    named = [(one.label, one.value) for one in finding.facts if one.unit == "B"]
+    assert named == [("pid 4123 python serve.py (ada)", 12 * 2**30), ("pid 4200", 2 * 2**30)]
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [{"box": {"gpu0": "none"}}, {"box": {"gpu0": [{"program": "x"}, 3, {"pid": "?"}]}}, "none", {}],
+)
+def test_what_another_version_notes_of_processes_names_nobody(noted: Any) -> None:
+    finding = said("shared-gpu", {"gpu_processes": noted}, process_memory=5 * GIB, utilization=50)
+    assert finding.sentence.endswith("(14 % of its memory).")
+
+
+def test_waiting_for_other_ranks_is_no_computing_of_others() -> None:
+    """The kernel of a collective keeps the card busy as well."""
+
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step().launch("gemm", us(500), call=us(2), starts=begin)
+        t.all_reduce(us(450), starts=begin + us(500)).at(begin + us(1000)).end()
+
+    finding = judged_card("shared-gpu", training().repeat(3, step), process_memory=5 * GIB)
+    assert finding.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    ("width", "generation", "speed"),
+    [(16.0, 4.0, None), (8.0, 4.0, "50 %"), (16.0, 3.0, "50 %"), (8.0, 3.0, "25 %")],
+)
+def test_a_slow_link_is_mentioned(width: float, generation: float, speed: str | None) -> None:
+    finding = said("pcie-degraded", **LINK | {"pcie_width": width, "pcie_generation": generation})
+    assert (finding is None) == (speed is None)
+    if finding is not None:
+        assert f"runs at {speed} of what the card supports" in finding.sentence
+        assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
+
+
+def test_a_slow_link_costs_its_part_of_exposed_copies() -> None:
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step().copy("HtoD", us(200), 1 << 20, call=us(2), starts=begin)
+        t.launch("gemm", us(800), call=us(2), starts=begin + us(200)).at(begin + us(1000)).end()
+
+    story = training().repeat(20, step)
+    finding = judged_card("pcie-degraded", story, **LINK, pcie_width=8.0)
+    assert (finding.severity, finding.cost_ns) == (Severity.WARNING, us(100))
+    assert finding.parts == ("exposed copies",)
+
+
+@pytest.mark.parametrize("missing", LINK)
+def test_where_what_the_link_can_do_is_not_known_nothing_is_said(missing: str) -> None:
+    assert said("pcie-degraded", **LINK | {missing: float("nan"), "pcie_width": 8.0}) is None
+
+
+UUIDS = ["aa-00", "aa-11", "aa-22", "aa-33"]
+DEVICES = [
+    {"prefix": f"gpu{n}", "name": "H100", "uuid": f"GPU-{uuid}"} for n, uuid in enumerate(UUIDS)
+]
+PROFILE: dict[str, Any] = {
+    GPU_DEVICES: {"box": DEVICES, "other": []},
+    NOT_SAMPLED: {"box": {"gpu0.fan": "NVML says: Not Supported"}},
+}
+
+
+def note(current: int = 0, uuids: Any = UUIDS, held: Any = (), **more: Any) -> dict[str, Any]:
+    """What the agent notes of the GPUs; ``held`` names the devices of its parameters."""
+    devices = {"visible": len(uuids or ()), "current": current, "uuids": uuids}
+    counts = {"tensors": 1, "trained": 1, "elements": 1, "largest": 1, "unused": 0}
+    held_rows = [{"dtype": "float32", "device": d, **counts, "unused_elements": 0} for d in held]
+    return {"devices": devices, "parameters": held_rows, **more}
+
+
+def noted_facts(told: dict[str, Any] | None, profile: Any = PROFILE, **more: Any) -> Facts:
+    events = (("settings", told),) if told is not None else ()
+    return Facts(make_run(events=events, profile=profile, **more))
+
+
+def own(told: dict[str, Any] | None, profile: Any = PROFILE) -> tuple[str, ...] | None:
+    return own_gpus.or_none(noted_facts(told, profile))
+
+
+def test_the_gpu_is_that_of_the_uuid_whatever_its_number() -> None:
+    assert own(note(uuids=["aa-22", "aa-00"])) == ("gpu2",)
+    assert own(note(uuids=["aa-22", "aa-00"], current=1)) == ("gpu0",)
+
+
+def test_gpus_with_parameters_count_before_the_current_one() -> None:
+    assert own(note(held=["cuda:3"])) == ("gpu3",)
+    assert own(note(held=["cuda:3", "cuda:1", "cpu"])) == ("gpu1", "gpu3")
+    assert own(note(held=["cpu"], current=2)) == ("gpu2",)
+    assert own(note(held=["cuda"], current=2)) == ("gpu2",)
+
+
+def test_gpus_of_data_parallel_are_used_too() -> None:
+    wrapper = {"name": "DataParallel", "count": 1, "arguments": {"device_ids": "[0, 2]"}}
+    assert own(note(held=["cuda:0"], wrappers=[wrapper])) == ("gpu0", "gpu2")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        {},
+        {"devices": None},
+        note(uuids=None),
+        note(uuids=["bb-00"]),
+        note(current=9),
+        note(held=["cuda:9"]),
+    ],
+)
+def test_where_nothing_tells_it_is_not_known(told: dict[str, Any] | None) -> None:
+    assert own(told) is None
+
+
+@pytest.mark.parametrize("profile", [{}, {GPU_DEVICES: []}, {GPU_DEVICES: {"box": [3]}}, None])
+def test_a_run_that_does_not_name_its_gpus_tells_nothing(profile: Any) -> None:
+    assert own(note(), profile) is None
+    assert not_sampled(noted_facts(note(), profile)) == {}
+
+
+def test_why_a_metric_is_not_sampled_is_known_by_host() -> None:
+    assert not_sampled(noted_facts(note())) == {"gpu0.fan": "NVML says: Not Supported"}
+
+
+def machine(**busy: float) -> Any:
+    values: dict[str, float] = {}
+    for card, share in busy.items():
+        values |= {f"{card}.utilization": share, f"{card}.memory_used": share}
+        values |= {f"{card}.memory_total": 100.0, f"{card}.process_memory": float("nan")}
+    return telemetry_table(**values)
+
+
+def test_the_machines_figures_are_those_of_the_runs_own_card() -> None:
+    """In a container no card lists a process that the run knows."""
+    table = machine(gpu0=90.0, gpu1=20.0)
+    unknown = machine_use(noted_facts(None, telemetry=table, **ON_GPU))
+    assert (unknown.gpu_busy, unknown.memory) == (None, ())
+    told = machine_use(noted_facts(note(uuids=["aa-11"]), telemetry=table, **ON_GPU))
+    assert told.gpu_busy == 0.2
+    assert [memory.name for memory in told.memory] == ["GPU 1"]
+
+
+def test_of_several_ranks_on_a_host_all_must_tell() -> None:
+    table = machine(gpu0=90.0, gpu1=20.0, gpu2=99.0)
+    run = make_run(
+        events=(("settings", note(uuids=["aa-11"])),), profile=PROFILE, telemetry=table, **ON_GPU
+    )
+    second = replace(run.ranks[0], rank=1, events=event_table(events=(("settings", note()),)))
+    both = machine_use(Facts(replace(run, ranks=(*run.ranks, second))))
+    assert [memory.name for memory in both.memory] == ["GPU 0", "GPU 1"]
+    silent = replace(second, events=event_table())
+    unknown = machine_use(Facts(replace(run, ranks=(*run.ranks, silent))))
+    assert unknown.memory == ()
+
+
+def divided(**device: float) -> Any:
+    """Telemetry of a hot card with two MIG devices, of which ``device`` is the second."""
+    first = {"memory_used": 9.0, "memory_total": 10.0, "utilization": 99.0}
+    values = {"gpu0.temperature": 90.0, "gpu0.throttle_reasons": 0x20, "gpu0.clock_sm": 1000.0}
+    values |= {f"gpu0.mig0.{name}": value for name, value in first.items()}
+    values |= {f"gpu0.mig1.{name}": value for name, value in device.items()}
+    return telemetry_table(20, **values)
+
+
+PARTS = [{"prefix": "gpu0", "name": "", "uuid": "GPU-0"}] + [
+    {"prefix": f"gpu0.mig{n}", "name": "", "uuid": f"MIG-{n}"} for n in range(2)
+]
+
+
+def test_figures_are_those_of_the_mig_device_that_the_run_uses() -> None:
+    table = divided(memory_used=3.0, memory_total=10.0, utilization=40.0)
+    told = noted_facts(note(uuids=["1"]), {GPU_DEVICES: {"box": PARTS}}, telemetry=table, **ON_GPU)
+    use = machine_use(told)
+    assert (use.cards, use.gpu_busy) == (1, 0.4)
+    assert [(one.name, one.share) for one in use.memory] == [("GPU0 MIG1", 0.3)]
+    (card,) = cards(told)
+    # Heat and clocks are the card's.
+    assert (card.busy, card.memory_total, card.temperature, card.thermal) == (0.4, 10.0, 90.0, 1.0)
+
+
+def test_mig_devices_are_not_taken_for_each_other() -> None:
+    table = divided(memory_used=3.0, memory_total=10.0, utilization=40.0)
+    use = machine_use(noted_facts(None, telemetry=table, **ON_GPU))
+    assert (use.gpu_busy, use.memory) == (None, ())
+    held = divided(memory_used=3.0, memory_total=10.0, utilization=40.0, process_memory=2.0)
+    use = machine_use(noted_facts(None, telemetry=held, **ON_GPU))
+    assert [one.name for one in use.memory] == ["GPU0 MIG1"]
+
 
 CPU_ONLY = {"torch": "2.13.0+cpu"}
 ON_CPU = [{"dtype": "float32", "device": "cpu", "tensors": 4}]
@@ -74,20 +372,17 @@ def held(
 
 def test_a_thread_that_holds_pythons_lock_is_found_with_its_line() -> None:
     one = judged("gil-contention", stacks=held(0.9, idle=0.3))
-    assert one is not None
     assert one.sentence == (
         "Another thread at data.py:7 in poll holds the GIL 90 % of the time: the training thread "
         "waits for it for up to 3.0 ms of each 10 ms step (30 %)."
     )
     assert (one.cost_ns, one.severity) == (3 * MS, Severity.CRITICAL)
-    assert one.place is not None
     assert one.place.source == "/p/data.py:7"
     assert set(one.parts) == {"python in forward", "other"}
 
 
 def test_the_wait_is_no_longer_than_what_is_no_operator() -> None:
     one = judged("gil-contention", stacks=held(0.9, idle=0.9))
-    assert one is not None
     assert one.cost_ns == 4 * MS
 
 
@@ -166,7 +461,6 @@ def test_what_the_script_waits_for_itself_is_no_wait_for_the_lock() -> None:
 
 def test_without_the_time_the_main_thread_ran_it_is_less_sure() -> None:
     one = judged("gil-contention", stacks=held(0.6, known=False))
-    assert one is not None
     assert one.would_raise_confidence == "how long the main thread ran"
     nowhere = all_judged(stacks=held(0.6, known=False, file=""))
     assert found(nowhere, "gil-contention") is None
@@ -176,7 +470,6 @@ def test_without_the_time_the_main_thread_ran_it_is_less_sure() -> None:
 def test_a_build_for_the_cpu_beside_a_gpu_is_found() -> None:
     events = settings(build=CPU_ONLY, parameters=ON_CPU)
     one = judged("wrong-build", events, gpus=("H100",))
-    assert one is not None
     assert one.sentence == (
         "The model computes on the CPU, 6.0 ms of each 10 ms step (60 %), while the machine has "
         "H100: torch 2.13.0+cpu is built without CUDA."
@@ -196,7 +489,6 @@ def test_a_build_for_the_cpu_beside_a_gpu_is_found() -> None:
 )
 def test_a_model_that_was_left_on_the_cpu_is_found(told: dict[str, Any], why: str) -> None:
     one = judged("wrong-build", settings(parameters=ON_CPU, **told), gpus=("H100",))
-    assert one is not None
     assert one.sentence.endswith(why)
 
 
@@ -222,31 +514,33 @@ def test_a_build_without_code_for_the_gpu_is_found(architectures: Any, is_found:
     assert (one is not None) is is_found
 
 
-def cards(*busy: float) -> Table:
+def busy_cards(*busy: float) -> Table:
     return telemetry_table(**{f"gpu{at}.utilization": value for at, value in enumerate(busy)})
 
 
 def test_gpus_that_nothing_runs_on_are_reported() -> None:
-    one = judged("gpus-unused", settings(**A_GPU), telemetry=cards(90, 0, 0, 30), **ON_GPU)
-    assert one is not None
+    one = judged("gpus-unused", settings(**A_GPU), telemetry=busy_cards(90, 0, 0, 30), **ON_GPU)
     assert one.sentence == (
         "The training uses 1 of the 4 GPUs that it sees, and nothing else runs on 2 others."
     )
     assert one.severity is Severity.INFO
-    assert judged("gpus-unused", settings(**A_GPU), telemetry=cards(90, 9, 9, 9), **ON_GPU) is None
+    assert (
+        judged("gpus-unused", settings(**A_GPU), telemetry=busy_cards(90, 9, 9, 9), **ON_GPU)
+        is None
+    )
     spread = [{"dtype": "float32", "device": f"cuda:{at}", "tensors": 4} for at in range(4)]
     events = settings(**A_GPU, parameters=spread)
-    assert judged("gpus-unused", events, telemetry=cards(90, 0, 0, 0), **ON_GPU) is None
+    assert judged("gpus-unused", events, telemetry=busy_cards(90, 0, 0, 0), **ON_GPU) is None
 
 
 @pytest.mark.parametrize(
     ("events", "telemetry"),
     [
         # Which GPUs the process sees is not known; nor is what runs on them.
-        ((), cards(90, 0, 0, 0)),
+        ((), busy_cards(90, 0, 0, 0)),
         (settings(**A_GPU), None),
         # Another process may be about to use one that idles now and then.
-        (settings(**A_GPU), cards(90, 1, 1, 1)),
+        (settings(**A_GPU), busy_cards(90, 1, 1, 1)),
     ],
 )
 def test_gpus_are_not_called_unused_without_evidence(events: Events, telemetry: Table) -> None:
@@ -259,7 +553,6 @@ def test_a_late_first_step_is_reported_with_the_line_before_it() -> None:
     stacks.extend([[-30_000 * MS, 20_000 * MS, 20, *place]])
     started = -40_000 * MS
     one = judged("slow-start", started_ns=started, stacks={"stacks": stacks.freeze()})
-    assert one is not None
     assert one.sentence == (
         "The first step began 40 s after the start, 99 % of the run so far, 100 % of its samples "
         "at train.py:3."
@@ -286,7 +579,6 @@ def test_a_start_is_not_judged_where_the_first_step_was_not_recorded() -> None:
 def test_a_machine_that_swaps_is_found_by_the_time_tasks_wait_for_memory() -> None:
     swapping = {"swap.in": 4e6, "pressure.memory": 25.0}
     one = judged("swapping", telemetry=telemetry_table(**swapping))
-    assert one is not None
     assert one.sentence == (
         "The machine is short of memory and reads 3.8 MiB/s back from swap: tasks wait for memory "
         "2.5 ms of each 10 ms step (25 %)."
@@ -313,13 +605,11 @@ OUTPUT = (
 def test_what_a_library_says_is_a_hint_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "output.log").write_bytes(OUTPUT)
     one = judged("library-says", root=tmp_path)
-    assert one is not None
     assert one.sentence == (
         'torch.tensor reports in line 2 of the output: "Creating a tensor from a list of '
         'numpy.ndarrays is extremely slow. Please consider"; 1 more message like it.'
     )
     assert (one.severity, one.cost_ns) == (Severity.INFO, 0)
-    assert one.place is not None
     assert one.place.source == "/p/train.py:9"
     assert [figure.label for figure in one.facts] == ["torch.tensor, line 2", "dynamo, line 4"]
 
@@ -331,7 +621,6 @@ def test_nccl_goes_over_sockets_by_its_channels_not_by_what_it_finds(tmp_path: P
     assert judged("library-says", root=tmp_path) is None
     log.write_bytes(told + b"Channel 00/0 : 1[0] -> 0[0] [send] via NET/Socket/0\n" * 2)
     one = judged("library-says", root=tmp_path)
-    assert one is not None
     assert "NCCL reports in line 1" in one.sentence
 
 

@@ -1,17 +1,20 @@
-"""What operators on the CPU do that costs more than it has to, and work that need not be done."""
+"""What operators take on the CPU, and the lines that call them."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
+from perftui.diagnosis.symptoms.operators.precision import is_float64
 from perftui.facts.fact import Facts
-from tests.core.diagnosis.cpu_runs import FLOATS, NOTE, SGD, call, judged, ops, trained
-from tests.core.diagnosis.runs import MS, make_run
-from tests.core.diagnosis.stories import reasons
+from perftui.facts.source.operator_lines import calls_of, line_of, line_with
+from tests.core.diagnosis.runs import FLOATS, MS, NOTE, SGD, call, judged, make_run, ops, trained
+from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, found, reasons, training
 from tests.traces.builder import TraceBuilder, ms, us
 
 NODE = "autograd::engine::evaluate_function: "
@@ -87,11 +90,9 @@ SORT = ("aten::sort", "aten::stable_sort")
 )
 def test_what_takes_the_time_is_named(rule: str, part: Part, sentence: str, cost: int) -> None:
     finding = judged(forward(part), rule)
-    assert finding is not None
     assert finding.sentence == sentence
     assert finding.cost_ns == pytest.approx(cost * MS, rel=0.01)
     assert finding.parts == ("forward",)
-    assert finding.place is not None
     assert (finding.place.file, finding.place.line) == ("/p/model.py", 12)
 
 
@@ -127,7 +128,6 @@ def test_an_operator_of_the_scripts_own_code_is_lost_whole_with_its_backward_pas
 
     facts = trained(step, {"forward": 40, "other": 30, "backward": 30}, ("/p/train.py", 9, ""))
     finding = judged(facts, "slow-operator")
-    assert finding is not None
     assert finding.sentence == (
         "aten::linalg_svdvals at train.py:9 takes 50 ms of each 100 ms step (50 %), with its "
         "backward pass."
@@ -152,7 +152,6 @@ def attending(lasting: float, *, fused: bool = False) -> Facts:
 
 def test_attention_that_is_written_out_is_reported() -> None:
     finding = judged(attending(3_000), "unfused-attention")
-    assert finding is not None
     assert finding.sentence == (
         "Attention written out as two matrix products with a softmax in between takes 3.0 ms of "
         "each 12 ms step (25 %) at model.py:12."
@@ -185,7 +184,6 @@ def backward(
 
 def test_layers_within_backward_are_checkpointing() -> None:
     finding = judged(backward(6_000), "backward-recompute")
-    assert finding is not None
     assert finding.sentence == (
         "Activation checkpointing recomputes the forward pass during backward, for 6.0 ms of each "
         "30 ms step (20 %) at train.py:20."
@@ -205,7 +203,6 @@ def test_gradients_that_no_optimizer_uses_are_reported() -> None:
     finding = judged(
         backward(note=floats(unused=40, unused_elements=3_000_000)), "unused-gradients"
     )
-    assert finding is not None
     assert finding.sentence == (
         "Gradients of 40 of 60 parameters are computed but never used, because no optimizer "
         "holds them: at least 5.0 ms of each 30 ms step (17 %) at train.py:20."
@@ -228,7 +225,6 @@ def dense(largest: int = 5_000_000, optimizer: float = 10) -> Finding | None:
 
 def test_a_dense_gradient_of_a_large_table_is_reported() -> None:
     finding = dense()
-    assert finding is not None
     assert finding.sentence == (
         "An embedding table of 5.0 million numbers at train.py:25 gets a dense gradient, and the "
         "optimizer updates every row: 10 ms of each 40 ms step (26 %)."
@@ -268,7 +264,6 @@ def passes(metrics: float, times: int = 1, *, tensors: int = 60, noted: bool = T
 
 def test_a_forward_pass_for_metrics_is_reported_with_its_line() -> None:
     finding = judged(passes(metrics=5), "repeated-forward")
-    assert finding is not None
     assert finding.sentence == (
         "The model runs another forward pass without a backward pass in the same step, for 5.0 ms "
         "of each 20 ms step (25 %) at train.py:14."
@@ -278,7 +273,6 @@ def test_a_forward_pass_for_metrics_is_reported_with_its_line() -> None:
 
 def test_every_pass_but_that_of_backward_is_reported() -> None:
     finding = judged(passes(2, times=2), "repeated-forward")
-    assert finding is not None
     assert finding.cost_ns == 4 * MS
     # More of them play or generate.
     assert judged(passes(2, times=3), "repeated-forward") is None
@@ -309,7 +303,6 @@ def test_without_a_window_nothing_is_said_of_operators() -> None:
 
 def test_a_model_of_float64_on_the_cpu_is_reported() -> None:
     finding = judged(forward(note=floats(dtype="float64")), "float64")
-    assert finding is not None
     assert finding.sentence == (
         "Operators compute in float64 for 100 ms of each 100 ms step (100 %) at model.py:12: "
         "float32 takes half of that or less."
@@ -321,3 +314,134 @@ def test_a_model_of_float64_on_the_cpu_is_reported() -> None:
 def test_float64_is_not_judged_where_nobody_noted_the_parameters() -> None:
     why = reasons(diagnosis(forward(note=None)))["float64"]
     assert why == "the data types of the parameters were not recorded"
+
+
+SCRIPT = '''"""Sorts in float64."""
+import torch
+table = torch.nn.Embedding(9, 9)
+def forward(x):
+    x = layer(x)
+    return x.sort().values
+'''
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> Facts:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    lines = [(str(script), line, "forward") for line in (5, 5, 6)]
+    return trained(lambda t: ops(t.forward(), "aten::sort").close(), {"forward": 10}, *lines)
+
+
+def test_the_line_whose_text_calls_the_operator_goes_before_a_longer_one(facts: Facts) -> None:
+    longest, sorts = line_of(facts, "forward"), line_of(facts, "forward", calls_of("aten::sort"))
+    assert (longest.line, sorts.line) == (5, 6)
+
+
+def test_where_no_text_calls_it_the_longest_line_is_named_unless_only_that_counts(
+    facts: Facts,
+) -> None:
+    found = line_of(facts, "forward", calls_of("aten::topk"))
+    assert found.line == 5
+    assert line_of(facts, "forward", calls_of("aten::topk"), only=True) is None
+    assert line_of(facts, "backward") is None
+
+
+def test_a_line_that_no_sample_saw_is_found_by_a_name_it_uses(facts: Facts) -> None:
+    found = line_with(facts, frozenset({"Embedding"}))
+    assert found.line == 3
+    assert line_with(facts, frozenset({"float64"})) is None
+
+
+@pytest.mark.parametrize(
+    ("operator", "text"),
+    [
+        ("aten::linalg_svdvals", "torch.linalg.svdvals(weight)"),
+        ("aten::index_put_", "x.index_put_((rows,), y)"),
+        ("aten::_unique2", "torch.unique(x)"),
+        ("aten::cumsum", "x.cumsum(0)"),
+    ],
+)
+def test_an_operator_is_found_in_the_text_of_its_call(operator: str, text: str) -> None:
+    assert re.search(calls_of(operator), text)
+
+
+ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, {}, std::array<char*, 3ul> >(int)"
+MULTIPLY = ELEMENTWISE.format("at::native::BinaryFunctor<double, double, double, Mul<double> >")
+MULTIPLY_32 = ELEMENTWISE.format("at::native::BinaryFunctor<float, float, float, Mul<float> >")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        MULTIPLY,
+        ELEMENTWISE.format("log2_kernel_cuda(at::TensorIteratorBase&)::{lambda(double)#1}"),
+        "void cunn_SoftMaxForward<4, double, double, double, Epilogue>(double*, int)",
+        "void gemv2T_kernel_val<int, int, double, double, double, double, 128, 16, 4>(int)",
+        "void dot_kernel<double, 128, 0, cublasDotParams<cublasGemvTensor<double const> > >(int)",
+        "volta_dgemm_64x64_nt",
+        "cutlass_80_tensorop_d884gemm_64x64_16x3_tn_align1",
+        "sm80_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize64x64x16",
+        "CatArrayBatchedCopy<double, unsigned int, 3>(double*, int)",
+    ],
+)
+def test_kernels_on_float64_are_known_by_name(name: str) -> None:
+    assert is_float64(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        MULTIPLY_32,
+        "ampere_sgemm_128x64_nn",
+        "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_nt",
+        # Learning rates and limits are passed as doubles to kernels on any type.
+        "multi_tensor_apply_kernel<Metadata<4>, FusedAdamMathFunctor<float, 4>, float const*, "
+        "double, double, double, bool>(Metadata<4>, float const*, double, double)",
+        "void nms_kernel_impl<float>(int, double, float const*, unsigned long long*)",
+        ELEMENTWISE.format("nan_to_num(c10::optional<double>)::{lambda(float)#1}"),
+        "transpose_NCHW2CNHW_V2_2D_WG_off64",
+        "void double_buffered_copy<float>(float*)",
+    ],
+)
+def test_other_kernels_are_not(name: str) -> None:
+    assert not is_float64(name)
+
+
+def computing(of_float64: int, steps: int = 20) -> TraceBuilder:
+    """Steps of 1 ms, so many us of them in a float64 kernel launched by ``aten::mul``."""
+
+    def step(t: TraceBuilder) -> None:
+        t.step().launch("ampere_sgemm", us(1000 - of_float64), call=CALL, starts=t.now)
+        starts = t.now - CALL + us(1000 - of_float64)
+        t.frame("train.py(12): loss").op("aten::mul")
+        t.launch(MULTIPLY, us(of_float64), call=CALL, starts=starts).close().close()
+        t.pause(ms(1) - 2 * CALL).end()
+
+    return training().repeat(steps, step)
+
+
+def test_the_time_is_reported_with_the_line_and_half_of_it_is_lost() -> None:
+    finding = finding_of(computing(of_float64=300), "float64")
+    assert finding.sentence == (
+        "Kernels compute in float64 for 300 µs of each 1.0 ms step (30 %), most of it in "
+        "train.py:12: float32 takes half of that or less."
+    )
+    assert (finding.severity, finding.cost_ns) == (Severity.CRITICAL, us(150))
+    place = finding.facts[1].place
+    assert (place.operator, place.source) == ("aten::mul", "train.py:12")
+    assert place.end is not None
+    assert place.start is not None
+    assert place.end - place.start == us(300)
+
+
+def test_below_a_twentieth_of_the_compute_nothing_is_found() -> None:
+    assert found(diagnosed(computing(of_float64=49)), "float64") is None
+    assert finding_of(computing(of_float64=51), "float64").severity is Severity.WARNING
+
+
+def test_without_kernels_it_is_not_judged() -> None:
+    story = training().repeat(3, lambda t: t.step().op("aten::mul", ms(1)).end())
+    judged = diagnosed(story)
+    assert found(judged, "float64") is None
+    assert "no GPU kernels" in reasons(judged)["float64"]

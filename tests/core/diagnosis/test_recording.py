@@ -1,4 +1,4 @@
-"""Findings about the recording itself: first uses, and kernels that are missing."""
+"""What a recording does not show: first uses, missing kernels, an unrecorded GPU, few steps."""
 
 from __future__ import annotations
 
@@ -6,9 +6,34 @@ from typing import Any
 
 import pytest
 
-from perftui.diagnosis.model import Severity
-from tests.core.diagnosis.kernel_stories import H100, SGEMM
-from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons, training
+from perftui.diagnosis.model import Confidence, Severity
+from perftui.facts.fact import Facts
+from perftui.facts.notes import notes
+from perftui.report.report import make_report
+from perftui.report.subject import Subject
+from perftui.report.text import render
+from perftui.run.columns import BACKWARD
+from perftui.run.manifest import Status
+from tests.core.diagnosis.runs import (
+    MS,
+    Seen,
+    diagnosis_of,
+    make_run,
+    reason,
+    run_of,
+    source_of,
+    step_table,
+    told,
+)
+from tests.core.diagnosis.stories import (
+    H100,
+    SGEMM,
+    diagnosed,
+    finding_of,
+    found,
+    reasons,
+    training,
+)
 from tests.traces.builder import TraceBuilder, ms, us
 
 
@@ -28,7 +53,6 @@ def test_code_that_is_loaded_is_initialisation() -> None:
         "The GPU idles 4.0 ms of each 10 ms step (40 %) while the driver and libraries load code "
         "and initialize: the recording shows first calls, not steady steps."
     )
-    assert finding.place is not None
     assert finding.place.operator == "cudaLaunchKernel"
 
 
@@ -46,7 +70,6 @@ def starting(start: int, steps: int, pause: int = 0) -> TraceBuilder:
 
 def test_first_uses_that_are_most_of_the_recording_come_first() -> None:
     top = diagnosed(starting(100, 4)).top
-    assert top is not None
     assert (top.rule, top.severity, top.steps) == ("initialisation", Severity.CRITICAL, 0)
     assert top.sentence == (
         "The GPU idles 100 ms of the recorded 151 ms (66 %) while the driver and libraries load "
@@ -74,7 +97,6 @@ def test_idle_time_that_work_waits_in_a_queue_is_named() -> None:
         story.step().launch("gemm", ms(1)).launch("gemm", ms(1), starts=begin + ms(8))
         story.at(begin + ms(9)).end()
     top = diagnosed(story).top
-    assert top is not None
     assert (top.rule, top.parts) == ("largest-part", ("queue wait",))
     assert "with work queued: it waits for something that is not in the trace" in top.sentence
 
@@ -105,7 +127,6 @@ def test_few_missing_kernels_of_a_busy_device_are_said_beside_the_verdict(
 ) -> None:
     judged = diagnosed(losing(lost, 100 - lost, pause))
     finding = found(judged, "trace-incomplete")
-    assert finding is not None
     assert finding.severity is severity
     assert (len(judged.findings) > 1) is (severity is Severity.INFO)
 
@@ -115,7 +136,6 @@ def test_launches_without_kernels_leave_idle_time_unjudged() -> None:
         losing(10, 90, cuda_driver_version=12040, cuda_runtime_version=12060, cupti_version=24)
     )
     finding = found(diagnosis, "trace-incomplete")
-    assert finding is not None
     assert finding.severity is Severity.WARNING
     assert finding.sentence == (
         "10 of 100 kernel launches in the trace (10 %, the first ones) have no kernel in it: "
@@ -217,3 +237,116 @@ def test_an_event_that_lasts_for_days_makes_no_breakdown_of_days(wrong: str) -> 
         assert found(judged, "healthy") is None
         assert all(finding.step_ns <= end + us(100) for finding in judged.findings)
         assert judged.findings[0].step_ns > 0
+
+
+def convolving(
+    first: int, operator: str = "aten::cudnn_convolution", later: int = 20
+) -> TraceBuilder:
+    """Convolutions of 1 ms after one of ``first``, in a call that calls another."""
+
+    def call(t: TraceBuilder, lasting: int) -> None:
+        t.op("aten::conv2d").pause(us(10)).op(operator, lasting).pause(us(10)).close()
+
+    story = training()
+    call(story, first)
+    return story.repeat(later, lambda t: call(t, ms(1)))
+
+
+def test_a_gpu_that_was_not_recorded_is_said_and_not_judged() -> None:
+    judged = diagnosed(convolving(ms(1)))
+    assert [finding.rule for finding in judged.findings] == ["trace-incomplete"]
+    assert judged.findings[0].sentence == (
+        "aten::cudnn_convolution runs on a GPU, but no GPU activity was recorded: what it does "
+        "is not known."
+    )
+    assert reasons(judged)["largest-part"] == (
+        "no GPU kernels in this trace, though aten::cudnn_convolution runs on a GPU: it was not "
+        "recorded"
+    )
+
+
+@pytest.mark.parametrize("operator", ["aten::mkldnn_convolution", "aten::cudnn_is_acceptable"])
+def test_other_operators_prove_no_gpu(operator: str) -> None:
+    judged = diagnosed(convolving(ms(100), operator))
+    assert found(judged, "trace-incomplete") is None
+    assert found(judged, "initialisation") is None
+    assert judged.top.rule == "compute-bound"
+
+
+def test_a_first_call_far_longer_than_later_ones_sets_something_up() -> None:
+    finding = finding_of(convolving(ms(20)), "initialisation")
+    assert finding.severity is Severity.CRITICAL
+    assert finding.cost_ns == pytest.approx(ms(20), abs=us(20))
+    assert finding.place.operator == "aten::cudnn_convolution"
+    assert finding.sentence == (
+        "First calls of operators take 20 ms of the recorded 40 ms (50 %), far longer than later "
+        "ones, mainly aten::cudnn_convolution: the recording shows first calls, not steady steps."
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (ms(9.9), 20),
+        # One call alone may take as long as it does.
+        (ms(100), 0),
+    ],
+)
+def test_a_first_call_of_usual_length_sets_nothing_up(first: int, later: int) -> None:
+    assert found(diagnosed(convolving(first, later=later)), "initialisation") is None
+
+
+def test_short_first_calls_set_nothing_up() -> None:
+    story = training().op("aten::cudnn_batch_norm", ms(4.9))
+    story.repeat(20, lambda t: t.op("aten::cudnn_batch_norm", us(100)))
+    assert found(diagnosed(story), "initialisation") is None
+
+
+JSON = "python3.12/json/__init__.py dumps"
+
+
+def one_step(status: Status = Status.EXITED, length: int = 8000):
+    half = length // 2
+    seen = (Seen(0, half, 9, BACKWARD), Seen(half, half, 15, function="report", via=JSON))
+    steps = step_table(1, {"backward": half, "other": half})
+    return run_of(steps, *seen, status=status)
+
+
+def test_a_run_of_one_long_step_is_judged_at_low_confidence() -> None:
+    finding = told(one_step(), "python-bound")
+    assert (finding.cost_ns, source_of(finding)) == (4000 * MS, "/p/train.py:15")
+    assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.LOW)
+
+
+def test_while_it_runs_the_first_step_may_be_warm_up() -> None:
+    assert diagnosis_of(one_step(Status.RUNNING)).top is None
+
+
+def test_a_short_step_alone_says_nothing() -> None:
+    assert reason(one_step(length=2000), "python-bound") == "0 of 2 steady steps so far"
+
+
+def test_a_run_without_steps_names_where_it_was() -> None:
+    seen = (Seen(0, 6000, 22, function="distance"), Seen(6000, 2000, 30))
+    top = diagnosis_of(run_of(step_table(0, {}), *seen)).top
+    assert top.sentence == (
+        "The script's own code takes 8.0 s of the recorded 8.0 s (100 %), outside forward, "
+        "backward and optimizer, 75 % of it at train.py:22 in distance."
+    )
+    assert (top.rule, top.confidence) == ("largest-part", Confidence.LOW)
+    assert source_of(top) == "/p/train.py:22"
+
+
+def test_a_short_run_that_paid_much_for_being_recorded_says_so() -> None:
+    budget = {"overhead": 0.01}
+    costly = make_run(phases={"forward": 100}, overhead=3_000_000, profile=budget)
+    assert notes(Facts(costly)) == (
+        "perftui 3.0 %, limit 1 %, of 4.0 s of steps: so short a run pays for its first window; "
+        "its steps are judged without that cost",
+    )
+    heading = render(make_report(Subject(costly.root, costly))).split("\n\n")[0]
+    assert heading.endswith("\nperftui 3.0 %, limit 1 %")
+    cheap = make_run(phases={"forward": 100}, overhead=900_000, profile=budget)
+    assert notes(Facts(cheap)) == ()
+    heading = render(make_report(Subject(cheap.root, cheap))).split("\n\n")[0]
+    assert "limit" not in heading

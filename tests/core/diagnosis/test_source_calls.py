@@ -215,7 +215,6 @@ def test_a_file_that_was_changed_later_tells_nothing(tmp_path: Path) -> None:
 def test_an_operator_without_samples_is_placed_by_the_text(script: Script) -> None:
     facts = script(SORTS)
     place = with_line(facts, Place(operator="aten::linalg_svdvals"), None)
-    assert place is not None
     assert place.line == 3
     unknown = Place(operator="aten::addmm")
     assert with_line(facts, unknown, None) is unknown
@@ -232,7 +231,6 @@ def test_steps_whose_backward_grows_are_placed_there(tmp_path: Path, script: Scr
     steps = joined(*(step_table(1, {"forward": 10, "backward": 10 + at / 2}) for at in range(100)))
     events = (("process", {"argv0": "train.py"}),)
     found = growing_steps(Facts(make_run(steps=steps, cwd=str(tmp_path), events=events)))
-    assert found is not None
     assert line(found.line) == 4
 
 

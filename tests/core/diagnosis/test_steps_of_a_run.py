@@ -36,7 +36,6 @@ def rules(diagnosis) -> list[str]:
 
 def test_fetching_in_the_main_thread_is_named_with_its_cost() -> None:
     found = judged(phases={"input_wait": 21, "forward": 6, "backward": 8}, loaders=(IN_MAIN,)).top
-    assert found is not None
     assert found.sentence == (
         "The training spends 21 ms of each 35 ms step (60 %) waiting for data: the loader runs "
         "in the main thread (num_workers=0)."
@@ -47,7 +46,6 @@ def test_fetching_in_the_main_thread_is_named_with_its_cost() -> None:
     assert found.confidence is Confidence.HIGH
     assert found.fixes == ("loader-workers",)
     place = next(fact.place for fact in found.facts if fact.label == "num_workers")
-    assert place is not None
     assert place.source == "/p/train.py:7"
 
 
@@ -58,7 +56,6 @@ def test_the_same_milliseconds_are_named_once() -> None:
 
 def test_workers_that_do_not_keep_up_are_input_bound() -> None:
     found = judged(phases={"input_wait": 4, "forward": 6}, loaders=(WORKERS,)).top
-    assert found is not None
     assert found.rule == "input-bound"
     assert found.sentence == (
         "The training spends 4.0 ms of each 10 ms step (40 %) waiting for data: 2 workers do not "
@@ -71,7 +68,6 @@ def test_a_long_wait_in_few_steps_is_not_for_want_of_workers() -> None:
     usual = {"input_wait": 0.1, "forward": 10}
     epoch = joined(step_table(1, {"input_wait": 3000, "forward": 10}), step_table(39, usual))
     found = judged(steps=joined(epoch, epoch, epoch), loaders=(WORKERS,)).top
-    assert found is not None
     assert found.rule == "input-bound"
     assert "in fewer than one step in twenty" in found.sentence
     assert "keep up" not in found.sentence
@@ -87,7 +83,6 @@ def _epochs(count: int, start: float) -> Table:
 def test_workers_that_start_anew_with_each_epoch_are_named() -> None:
     loader = {**WORKERS, "persistent_workers": False}
     found = judged(steps=_epochs(4, 400), loaders=(loader,)).top
-    assert found is not None
     assert (found.rule, found.severity) == ("loader-start", Severity.CRITICAL)
     # The first start is none that could be saved: three, in the 160 steps but for the warm-up.
     assert found.cost_ns == 3 * 400 * MS // found.steps
@@ -104,14 +99,12 @@ def test_a_single_start_of_the_loader_is_no_loss() -> None:
 def test_a_slow_start_has_no_known_cause_where_workers_persist() -> None:
     loader = {**WORKERS, "persistent_workers": True}
     found = judged(steps=_epochs(4, 400), loaders=(loader,)).top
-    assert found is not None
     assert found.rule == "loader-start"
     assert "persistent_workers" not in found.sentence
 
 
 def test_waiting_without_a_known_loader_names_no_cause_and_no_fix() -> None:
     diagnosis = judged(phases={"input_wait": 4, "forward": 6})
-    assert diagnosis.top is not None
     assert (diagnosis.top.rule, diagnosis.top.cost_ns) == ("input-bound", 4 * MS)
     assert diagnosis.top.sentence.endswith(" for data.")
     assert diagnosis.top.fixes == ()
@@ -136,19 +129,16 @@ def test_a_wait_counts_from_its_threshold_on(loader, wait, expected) -> None:
 @pytest.mark.parametrize(("wait", "severity"), [(19.9, "WARNING"), (20.0, "CRITICAL")])
 def test_a_fifth_of_the_step_is_critical(wait, severity) -> None:
     found = judged(phases={"input_wait": wait, "forward": 100 - wait}, loaders=(WORKERS,)).top
-    assert found is not None
     assert found.severity.name == severity
 
 
 def test_no_finding_is_critical_before_twenty_steady_steps() -> None:
     phases = {"input_wait": 60, "forward": 40}
     early = judged(count=19, phases=phases, loaders=(IN_MAIN,), status=Status.RUNNING)
-    assert early.top is not None
     assert (early.top.severity, early.top.confidence) == (Severity.WARNING, Confidence.MEDIUM)
     assert early.top.would_raise_confidence == "1 more steady step"
     assert early.progress == "collecting, 19 of 20 steady steps"
     later = judged(count=20, phases=phases, loaders=(IN_MAIN,), status=Status.RUNNING)
-    assert later.top is not None
     assert (later.top.severity, later.progress) == (Severity.CRITICAL, "")
 
 
@@ -203,7 +193,6 @@ def test_operators_that_run_all_the_time_are_told_and_not_called_healthy() -> No
 def test_time_outside_the_model_is_named_where_no_rule_knows_its_cause() -> None:
     """Without a window nothing tells the script's own Python from operators that it calls."""
     found = diagnosis(Facts(make_run(phases={"other": 60, "forward": 40}))).top
-    assert found is not None
     assert (found.rule, found.severity, found.cost_ns) == (
         "largest-part",
         Severity.CRITICAL,
@@ -228,7 +217,6 @@ def test_a_tenth_of_the_step_is_worth_a_word(other: float, expected: Severity | 
 
 def test_python_within_the_model_is_told_from_its_operators() -> None:
     found = judged(0.7, phases={"forward": 100}).top
-    assert found is not None
     assert (found.rule, found.cost_ns) == ("python-bound", 30 * MS)
     assert found.parts == ("python in forward",)
 
@@ -359,7 +347,6 @@ def test_what_the_driver_samples_makes_no_gpu_healthy() -> None:
 def test_on_a_gpu_a_wait_of_the_host_alone_is_not_certain() -> None:
     phases = {"input_wait": 60, "forward": 40}
     found = judged(phases=phases, loaders=(IN_MAIN,), **ON_GPU).top
-    assert found is not None
     assert found.confidence is Confidence.MEDIUM
     assert "profiled window" in found.would_raise_confidence
 
@@ -369,7 +356,6 @@ def test_pinning_is_a_fix_where_there_is_a_gpu_and_memory_is_not_pinned() -> Non
     for pinned, fixes in ((False, ("loader-workers", "loader-pin")), (True, ("loader-workers",))):
         loader = {**IN_MAIN, "pin_memory": pinned}
         found = judged(phases=phases, loaders=(loader,), **ON_GPU).top
-        assert found is not None
         assert found.fixes == fixes
 
 
@@ -415,14 +401,12 @@ def test_a_run_without_training_is_judged_by_the_steps_it_has(kind: str, subject
     assert notes(facts) == (
         f"no training step was recorded: the steps are those of {subject.lower()}",
     )
-    assert found is not None
     assert (found.rule, found.cost_ns) == ("input-in-main-thread", 21 * MS)
     assert found.sentence.startswith(f"{subject} spends ")
 
 
 def test_inference_that_computes_is_reported_as_such() -> None:
     found = judged(steps=step_table(40, {"forward": 33, "other": 1}, kind="infer")).top
-    assert found is not None
     assert found.rule == "compute-bound"
     assert "take 33 ms of each 34 ms step (97 %)" in found.sentence
 

@@ -1,16 +1,37 @@
-"""Rules on traces of a device."""
+"""Findings of traces: what profiling and other processes change."""
 
 from __future__ import annotations
 
-import pytest
+import json
+from collections.abc import Callable
+from pathlib import Path
 
-from perftui.diagnosis.model import Confidence, Severity
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.analysis.analyse import analyse
+from perftui.analysis.model import GapCause
+from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.model import Confidence, Finding, Severity
 from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.step.judged_step import phase_shares
+from perftui.facts.step.judged_step import JudgedStep, judged_step, phase_shares, unprofiled
+from perftui.facts.step.steps import StepBreakdown
 from perftui.facts.step.trace_steps import trace_steps
-from perftui.run.columns import BACKWARD, FORWARD
-from tests.core.diagnosis.runs import MS, ON_GPU, make_run, step_table, telemetry_table
-from tests.core.diagnosis.script_runs import Seen, run_of
+from perftui.run.columns import BACKWARD, FORWARD, PHASES
+from perftui.trace.formats import load_trace
+from perftui.trace.model import Trace
+from tests.core.diagnosis.runs import (
+    MS,
+    ON_GPU,
+    Seen,
+    make_run,
+    run_of,
+    step_table,
+    telemetry_table,
+)
 from tests.core.diagnosis.stories import (
     CALL,
     busy,
@@ -26,6 +47,7 @@ from tests.core.diagnosis.stories import (
     warming_up,
 )
 from tests.traces.builder import SINGLE, WORKERS, TraceBuilder, ms, us
+from tests.traces.events import Event, call, cpu, frame, gpu, mark, trace_of
 
 IN_MAIN_THREAD = {"phases": {"input_wait": 30, "forward": 70}, "loaders": ({"num_workers": 0},)}
 
@@ -87,7 +109,6 @@ def test_the_only_step_of_a_trace_gives_no_more_than_a_warning() -> None:
         finding = finding_of(synchronising(300, steps=1), "sync-bound", run)
         assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.LOW)
     top = diagnosed(waiting(300, steps=1)).top
-    assert top is not None
     assert (top.rule, top.severity) == ("input-in-main-thread", Severity.WARNING)
 
 
@@ -110,7 +131,6 @@ def test_what_backward_launches_is_placed_where_forward_calls_it(forward: int, l
     seen += [Seen(4000 + at * 100, 100, 9, FORWARD) for at in range(forward)]
     run = run_of(step_table(60, {"forward": 30, "backward": 70}), *seen, **ON_GPU)
     finding = finding_of(launching(every=16), "launch-bound", run)
-    assert finding.place is not None
     assert finding.place.line == line
 
 
@@ -176,7 +196,6 @@ def test_launching_names_the_line_that_stacks_tell() -> None:
             story.frame("train.py(12): main").op("aten::add", us(60)).launch("add", us(10)).close()
         story.end()
     place = finding_of(story, "launch-bound").place
-    assert place is not None
     assert place.source == "train.py:12"
 
 
@@ -205,14 +224,12 @@ def test_a_device_busy_with_waiting_for_others_is_not_called_healthy() -> None:
         t.all_reduce(us(700), starts=begin + us(300)).at(begin + ms(1)).end()
 
     diagnosis = diagnosed(training().repeat(3, step))
-    assert diagnosis.top is not None
     assert (diagnosis.top.rule, diagnosis.top.cost_ns) == ("communication-exposed", us(700))
     assert found(diagnosis, "healthy") is None
 
 
 def test_fetching_in_the_main_thread_shows_in_a_trace_alone() -> None:
     finding = diagnosed(waiting(300)).top
-    assert finding is not None
     assert (finding.rule, finding.severity) == ("input-in-main-thread", Severity.CRITICAL)
     assert finding.fixes == ()
 
@@ -241,12 +258,10 @@ def test_steps_shorter_than_a_nanosecond_are_no_steps() -> None:
 def test_a_wait_behind_queued_work_costs_nothing() -> None:
     run = make_run(**IN_MAIN_THREAD, **ON_GPU)
     exposed = diagnosed(waiting(300), run).top
-    assert exposed is not None
     assert (exposed.rule, exposed.cost_ns) == ("input-in-main-thread", 30 * MS)
     assert exposed.confidence is Confidence.HIGH
     hidden = diagnosed(waiting(300, hidden=True), run)
     assert found(hidden, "input-in-main-thread") is None
-    assert hidden.top is not None
     assert hidden.top.rule == "healthy"
 
 
@@ -254,10 +269,8 @@ def test_a_wait_partly_behind_queued_work_is_said_to_be_that_of_the_gpu() -> Non
     """The bar of the step shows how long the training thread waits: 30 ms, not 20."""
     run = make_run(**IN_MAIN_THREAD, **ON_GPU)
     whole, part = (diagnosed(waiting(wait), run).top for wait in (300, 200))
-    assert whole is not None
     assert whole.sentence.startswith("The training spends 30 ms ")
     assert "of the training thread" not in {fact.label for fact in whole.facts}
-    assert part is not None
     assert part.sentence.startswith("The GPU spends 20 ms ")
     facts = {fact.label: fact.value for fact in part.facts}
     assert (facts["mean wait"], facts["of the training thread"]) == (20 * MS, 30 * MS)
@@ -312,7 +325,6 @@ def test_the_end_of_the_loop_is_no_step() -> None:
 
 def _numbers(story: TraceBuilder) -> list[int]:
     steps = trace_steps.or_none(Facts(None, story.analysis()))
-    assert steps is not None
     return [one.step.index for one in steps.each]
 
 
@@ -323,3 +335,188 @@ def test_a_window_without_the_training_tells_nothing_of_its_phases() -> None:
     story = TraceBuilder().step().data_wait(ms(1), SINGLE).end().end()
     with pytest.raises(UnknownError, match="no profiled step shows"):
         phase_shares(Facts(None, story.analysis()))
+
+
+TEN_DAYS = 10 * 24 * 3600 * 1e6
+"""us, as events have them."""
+
+
+def without_steps() -> TraceBuilder:
+    """A GPU that works 3 ms of 10."""
+    return training().repeat(
+        6, lambda t: t.op("aten::mm").launch("gemm", us(500)).close().pause(ms(1.2))
+    )
+
+
+def on_the_cpu() -> TraceBuilder:
+    """Steps without a GPU, half of them between the phases."""
+    return training().repeat(
+        6, lambda t: t.step().forward(us(500)).op("aten::mm", us(1)).pause(us(499)).end()
+    )
+
+
+STORIES = {
+    "waits": lambda: synchronising(600, steps=6),
+    "launches": lambda: launching(kernels=30, length=3),
+    "data": lambda: waiting(600, steps=6),
+    "no steps": without_steps,
+    "no GPU": on_the_cpu,
+}
+WRONG_TIMES = {
+    "an operator days away": cpu("aten::add", TEN_DAYS, 5),
+    "a call days before": cpu("aten::add", -TEN_DAYS, 5),
+    "a kernel days away": gpu("gemm", TEN_DAYS, 5),
+    "a step days away": mark("ProfilerStep#99", TEN_DAYS, 1000),
+    "an operator that lasts days": cpu("aten::add", 100, TEN_DAYS, tid=9),
+    "a kernel that lasts days": gpu("gemm", 100, TEN_DAYS, stream=9),
+    "a wait that lasts days": cpu("aten::item", 100, TEN_DAYS),
+    "a fetch that lasts days": mark(f"enumerate(DataLoader)#{SINGLE}.__next__", 100, TEN_DAYS),
+    "a collective that lasts days": gpu("ncclDevKernel_AllReduce", 100, TEN_DAYS, stream=9),
+    "an allocation that lasts days": call("cudaMalloc", 100, TEN_DAYS),
+    "a frame that lasts days": frame("train.py(1): main", 100, TEN_DAYS),
+    "a step that lasts days": mark("ProfilerStep#99", 100, TEN_DAYS, tid=9),
+    "a duration below zero": gpu("gemm", 100, -TEN_DAYS, stream=9),
+}
+PAIRS = [
+    (story, wrong)
+    for story in STORIES
+    for wrong, event in WRONG_TIMES.items()
+    if event["cat"] not in ("kernel", "cuda_runtime") or story != "no GPU"
+]
+"""The first kernel of a trace, or call of CUDA, makes it one of a GPU."""
+
+
+def judged(trace: Trace) -> tuple[tuple[Finding, ...], JudgedStep]:
+    facts = Facts(None, analyse(trace))
+    return diagnosis(facts).findings, judged_step(facts)
+
+
+def of_events(events: list[Event]) -> tuple[tuple[Finding, ...], JudgedStep]:
+    return judged(trace_of(*events, deviceProperties=[{"id": 0, "name": "H200"}]))
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_order_of_events_changes_nothing(story: Callable[[], TraceBuilder], seed: int) -> None:
+    """But for which of two ranges that begin and end together is inside the other."""
+    events = story().events()
+    expected, step = of_events(events)
+    np.random.default_rng(seed).shuffle(events)  # type: ignore[arg-type]
+    findings, shuffled = of_events(events)
+    assert shuffled.parts == step.parts
+    costs = [(one.rule, one.severity, one.cost_ns) for one in findings]
+    assert costs == [(one.rule, one.severity, one.cost_ns) for one in expected]
+    assert expected[0].severity is not Severity.HEALTHY
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_a_stream_and_a_thread_that_do_next_to_nothing_change_nothing(
+    story: Callable[[], TraceBuilder],
+) -> None:
+    events = story().events()
+    expected, step = of_events(events)
+    beside = [cpu("aten::empty", 100, 0.001, tid=99)]
+    if step.on_device:
+        beside.append(gpu("Memset (Device)", 100, 0.001, cat="gpu_memset", stream=99))
+    findings, again = of_events([*events, *beside])
+    assert [one.rule for one in findings] == [one.rule for one in expected]
+    assert findings[0].cost_ns == pytest.approx(expected[0].cost_ns, abs=us(2))
+    for part in step.parts:
+        assert again.part(part.name) == pytest.approx(part.ns, abs=us(2))
+
+
+@pytest.mark.parametrize(("story", "wrong"), PAIRS)
+def test_a_wrong_time_makes_neither_health_nor_a_step_of_days(story: str, wrong: str) -> None:
+    events = STORIES[story]().events()
+    expected, step = of_events(events)
+    findings, disturbed = of_events([*events, WRONG_TIMES[wrong]])
+    assert disturbed.of.mean <= 2 * step.of.mean
+    assert Severity.HEALTHY not in {one.severity for one in findings}
+    assert findings[0].rule == expected[0].rule
+    assert findings[0].cost_ns <= disturbed.of.mean
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_a_file_that_is_cut_says_the_same(tmp_path: Path, share: float) -> None:
+    events = synchronising(600, steps=12).events()
+    expected, step = of_events(events)
+    text = json.dumps({"traceEvents": events})
+    path = tmp_path / "cut.json"
+    path.write_text(text[: round(share * len(text))])
+    findings, cut = judged(load_trace(path))
+    assert findings[0].rule == expected[0].rule
+    assert findings[0].severity is not Severity.HEALTHY
+    assert findings[0].share == pytest.approx(expected[0].share, abs=0.1)
+    assert cut.of.mean == pytest.approx(step.of.mean, rel=0.2)
+
+
+@pytest.mark.parametrize("story", [name for name in STORIES if name != "no GPU"])
+@pytest.mark.parametrize("hours", [0.01, 5])
+def test_a_kernel_that_outlasts_steps_is_no_health(story: str, hours: float) -> None:
+    """It may be true, of a collective that hangs: so its time counts."""
+    lasting = gpu("gemm", 100, hours * 3600e6, stream=9)
+    findings, _ = of_events([*STORIES[story]().events(), lasting])
+    assert Severity.HEALTHY not in {one.severity for one in findings}
+
+
+TIME = st.integers(0, 50) | st.integers(0, 10**9)
+PARTS = (COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES, *(cause.value for cause in GapCause))
+
+
+def breakdown(parts: dict[str, int]) -> StepBreakdown:
+    mean = sum(parts.values())
+    return StepBreakdown(30, mean, tuple(parts.items()), mean, mean, mean, mean)
+
+
+def parts(window: dict[str, int], run: dict[str, int], host: dict[str, int] | None = None):
+    """Those that are not 0."""
+    found = unprofiled(breakdown(window), breakdown(run), host)
+    return {name: ns for name, ns in found.items() if ns}
+
+
+@given(
+    st.dictionaries(st.sampled_from(PARTS), TIME),
+    st.dictionaries(st.sampled_from(PHASES), TIME, min_size=1),
+    st.none() | st.dictionaries(st.sampled_from(PHASES), TIME),
+)
+def test_parts_sum_to_the_step_of_the_run(
+    window: dict[str, int], run: dict[str, int], host: dict[str, int] | None
+) -> None:
+    found = unprofiled(breakdown(window), breakdown(run), host)
+    assert sum(found.values()) == sum(run.values())
+    assert all(ns >= 0 for ns in found.values())
+    assert not found[GapCause.PROFILER.value]
+
+
+def test_a_shorter_step_idles_less_and_first_of_all_launches_less() -> None:
+    window = {COMPUTE: 300, "launch-bound": 200, "python": 100, "profiler": 50}
+    run = {"forward": 500}
+    assert parts(window, run) == {COMPUTE: 300, "launch-bound": 100, "python": 100}
+    assert parts(window, {"forward": 400}) == {COMPUTE: 300, "launch-bound": 50, "python": 50}
+    assert parts(window, {"forward": 200}) == {COMPUTE: 200}
+
+
+def test_a_longer_step_waits_where_the_training_thread_does() -> None:
+    window = {COMPUTE: 300, "data loader wait": 10, "launch-bound": 90}
+    run = {"input_wait": 200, "forward": 100, "other": 300}
+    host = {"input_wait": 10, "forward": 290, "other": 100}
+    assert parts(window, run, host) == {
+        COMPUTE: 300,
+        "launch-bound": 90,
+        "data loader wait": 200,
+        "other": 10,
+    }
+
+
+def test_the_host_waits_no_longer_than_the_run_says() -> None:
+    window = {COMPUTE: 200, "data loader wait": 300, "python": 100}
+    run = {"input_wait": 50, "forward": 250}
+    assert parts(window, run, {"input_wait": 300, "forward": 300}) == {
+        COMPUTE: 200,
+        "data loader wait": 33,
+        "python": 67,
+    }
+
+
+def test_what_nothing_explains_is_in_all_of_the_step() -> None:
+    assert parts({COMPUTE: 90, "python": 10}, {"forward": 200}) == {COMPUTE: 180, "python": 20}

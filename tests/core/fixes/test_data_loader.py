@@ -17,7 +17,7 @@ from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Override
 from perftui.script.program import PatchRefusedError
 from tests.core.diagnosis.runs import MS, joined, make_run, step_table, worker_table
-from tests.core.diagnosis.test_input_rules import bursts, run_of, worker
+from tests.core.diagnosis.test_input_wait import bursts, run_of, worker
 from tests.core.fixes.test_line_changes import changed, difference
 
 HEAD = "from torch.utils.data import DataLoader\n"

@@ -16,7 +16,7 @@ from perftui.fixes.distributed import BUCKETS, reduced_once
 from perftui.fixes.fix import option
 from perftui.fixes.model import Risk
 from tests.core.diagnosis.runs import ON_GPU, Events, make_run
-from tests.core.diagnosis.test_buckets import MIB, reducing
+from tests.core.diagnosis.test_collectives import MIB, reducing_at_once
 from tests.core.fixes.test_line_changes import changed
 
 HEAD = "from torch.nn.parallel import DistributedDataParallel\n"
@@ -42,7 +42,7 @@ def facts_of(
     are reduced at once."""
     (folder / "train.py").write_text(f"{HEAD}model = DistributedDataParallel(net, {given})\n")
     run = make_run(cwd=str(folder), command=command, events=events, **ON_GPU)
-    return Facts(run, reducing(size).analysis())
+    return Facts(run, reducing_at_once(size).analysis())
 
 
 @pytest.mark.parametrize(

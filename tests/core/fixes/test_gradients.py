@@ -16,7 +16,7 @@ from perftui.fixes.gradients import clipped_at_once, summed, untrained_without
 from perftui.fixes.model import Risk
 from perftui.run.manifest import Override
 from perftui.script.program import PatchRefusedError
-from tests.core.diagnosis.cpu_runs import judged, staged
+from tests.core.diagnosis.runs import judged, staged
 from tests.core.diagnosis.test_operator_work import backward, floats
 from tests.core.fixes.test_line_changes import changed
 from tests.verify.scenarios.expected import read_training

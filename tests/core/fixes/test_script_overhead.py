@@ -17,8 +17,7 @@ from perftui.fixes.script_overhead import FREEZE, few_steps, frozen
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.table import GrowingTable
 from perftui.script.program import PatchRefusedError
-from tests.core.diagnosis.runs import event_table
-from tests.core.diagnosis.script_runs import Seen, stacks_of
+from tests.core.diagnosis.runs import Seen, event_table, stacks_of
 from tests.core.diagnosis.test_slow_steps import collecting
 from tests.core.fixes.test_line_changes import TRAIN, changed
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.diagnosis.test_straggler_of_traces import computing
+from tests.core.diagnosis.test_straggler import computing
 from tests.traces.ranks import write_ranks
 
 RANKS = 64

@@ -21,7 +21,7 @@ from perftui.trace import remote as fetching
 from perftui.trace.model import LoadCancelled, TraceError
 from perftui.trace.remote import fetch, is_url, mirror, remote_of, without_secrets
 from perftui_tui.cli import main
-from tests.core.diagnosis.test_straggler_of_traces import computing
+from tests.core.diagnosis.test_straggler import computing
 from tests.core.ranks.web import CHANGED, CUT, PASSWORD, REFUSED, served
 from tests.traces.ranks import write_ranks
 

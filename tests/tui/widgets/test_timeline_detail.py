@@ -30,7 +30,7 @@ from perftui_tui.screens.timeline.event_detail import (
 from perftui_tui.screens.timeline.gaps import DeviceGaps, gap_lines, python_frame
 from perftui_tui.screens.timeline.state import TimelineState
 from perftui_tui.screens.timeline.summary import summary_lines
-from tests.core.diagnosis.stack_runs import ORIGIN, at_wall, run_with
+from tests.core.diagnosis.runs import ORIGIN, at_wall, run_with
 
 MS = 1_000_000
 

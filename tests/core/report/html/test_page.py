@@ -14,7 +14,7 @@ from perftui.report.html.page import POLICY, render
 from perftui.report.report import make_report
 from perftui.report.subject import Subject, load_subject
 from perftui.report.wording import breakdown_rows
-from tests.core.diagnosis.stack_runs import run_with, stack_table
+from tests.core.diagnosis.runs import run_with, stack_table
 from tests.core.report.html.pages import cells, read, section
 from tests.core.report.html.stories import NASTY, gpu_trace, of, run_with_fix
 from tests.tui.test_ranks_screen import write_ranks

@@ -1,4 +1,4 @@
-"""Switches for finding errors, profilers of the script, memory got from the driver."""
+"""Switches left on, and what torch.compile costs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,22 @@ import pytest
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import Facts
-from perftui.run.columns import STACK_COLUMNS, STACK_TEXT
+from perftui.run.columns import EVENT_COLUMNS, STACK_COLUMNS, STACK_TEXT
+from perftui.run.manifest import Status
+from perftui.run.reader import RunSnapshot
 from perftui.run.table import GrowingTable, Table
-from tests.core.diagnosis.runs import MS, ON_GPU, joined, make_run, step_table
+from tests.core.diagnosis.runs import (
+    MS,
+    ON_GPU,
+    event_table,
+    joined,
+    make_run,
+    run_of,
+    said,
+    source_of,
+    step_table,
+    told,
+)
 from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, found, training
 from tests.traces.builder import TraceBuilder, us
 
@@ -111,7 +124,6 @@ def test_what_slows_each_launch_stands_before_launching_itself() -> None:
 
 def test_gradients_that_are_looked_through_tell_of_anomaly_detection() -> None:
     finding = flags(checked(), phases={"forward": 0.1, "backward": 0.9})
-    assert finding is not None
     assert finding.sentence == (
         "Anomaly detection is on: it checks 10 gradients in each step, which takes at least "
         "700 µs of each 1.0 ms step (70 %)."
@@ -131,7 +143,6 @@ def test_stacks_that_are_written_down_count_too() -> None:
     run = make_run(events=settings(modes={"anomaly": True}))
     ranks = tuple(replace(rank, stacks=table.freeze()) for rank in run.ranks)
     finding = found(diagnosis(Facts(replace(run, ranks=ranks))), "debug-flags")
-    assert finding is not None
     assert "Anomaly detection is on, which takes at least 2.5 ms of each" in finding.sentence
     assert finding.gain == "1.33x faster or more"
     assert finding.gain_mark == "≥1.33x"
@@ -148,7 +159,6 @@ def test_stacks_that_are_written_down_count_too() -> None:
 )
 def test_what_is_set_is_said_though_nothing_tells_its_cost(known: Any, said: str) -> None:
     finding = flags(events=settings(**known))
-    assert finding is not None
     assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
     assert finding.sentence.startswith(said)
 
@@ -160,7 +170,6 @@ def test_switches_that_cost_nothing_here_are_not_said() -> None:
     assert flags(**on_gpu) is None
     on_gpu["events"] = settings(environment={"CUDA_LAUNCH_BLOCKING": "1"})
     finding = flags(**on_gpu)
-    assert finding is not None
     assert finding.sentence.startswith("CUDA_LAUNCH_BLOCKING is set: every launch waits")
 
 
@@ -171,16 +180,11 @@ def test_the_line_that_sets_it_is_found_in_the_script(tmp_path: Path) -> None:
     )
     events = (("process", {"argv0": "train.py"}), *settings(modes={"anomaly": True}))
     finding = flags(events=events, cwd=str(tmp_path))
-    assert finding is not None
-    assert finding.place is not None
     assert (finding.place.file, finding.place.line) == (str(script), 4)
     noted = settings(modes={"anomaly": True}, places={"set_detect_anomaly": ["/p/other.py", 7]})
     by_note = flags(events=(events[0], *noted), cwd=str(tmp_path))
-    assert by_note is not None
-    assert by_note.place is not None
     assert by_note.place.source == "/p/other.py:7"
     changed_later = flags(events=events, cwd=str(tmp_path), started_ns=1)
-    assert changed_later is not None
     assert changed_later.place is None
 
 
@@ -225,7 +229,6 @@ def profiling(samples: int = 40) -> Finding | None:
 
 def test_a_profiler_of_the_script_is_named() -> None:
     finding = profiling()
-    assert finding is not None
     assert finding.sentence == (
         "The script runs its own profiler at train.py:9, which takes 5.0 ms of each 10 ms step "
         "(50 %): perftui cannot profile a window meanwhile."
@@ -235,8 +238,6 @@ def test_a_profiler_of_the_script_is_named() -> None:
 
 def test_a_profiler_of_a_short_run_is_told_by_fifteen_samples() -> None:
     enough, too_few = profiling(15), profiling(14)
-    assert enough is not None
-    assert too_few is not None
     assert (enough.cost_ns, too_few.cost_ns) == (round(10 * MS * 7 / 15), 0)
 
 
@@ -273,7 +274,6 @@ def grown(each: float, noise: int = 0) -> Table:
 
 def test_memory_that_grows_with_each_step_is_said() -> None:
     finding = found(diagnosis(Facts(make_run(steps=grown(1.0), gpus=("H200",)))), "memory-growth")
-    assert finding is not None
     assert finding.severity is Severity.WARNING
     assert "grows by 1.0 MiB per step" in finding.sentence
 
@@ -282,3 +282,84 @@ def test_memory_that_grows_with_each_step_is_said() -> None:
 def test_noise_is_no_growth(each: float, noise: int) -> None:
     facts = Facts(make_run(steps=grown(each, noise), gpus=("H200",)))
     assert found(diagnosis(facts), "memory-growth") is None
+
+
+SECOND = 1000 * MS
+
+
+def compiling(seconds: float, first: float = 5, steps: int = 60, **run: Any) -> RunSnapshot:
+    """A first step of so many seconds, in which torch compiles, and then short ones."""
+    table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
+    inner = {"start": SECOND // 10, "forward": False}
+    for length, data in ((seconds, {"start": SECOND // 10, "forward": True}), (seconds / 2, inner)):
+        table.extend([[0, "compile", round(length * SECOND), 0, data]])
+    parts = (step_table(1, {"forward": first * 1000}), step_table(steps, {"forward": 100}))
+    return run_of(joined(*parts), events=table.freeze(), **{"started_ns": 0, **run})
+
+
+def test_it_is_reported_with_the_steps_that_would_pay() -> None:
+    finding = said(compiling(4), "compile-not-paid")
+    assert finding.sentence == (
+        "torch.compile took 4.0 s, 36 % of the run: with the usual gain that pays off after 93 "
+        "steps, and this run had 61."
+    )
+    assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
+    assert finding.facts[-1].value == 100 * MS + 4 * SECOND // 61
+
+
+@pytest.mark.parametrize(
+    ("story", "has_finding"),
+    [
+        ({"seconds": 2.7}, True),
+        ({"seconds": 2.6}, False),
+        ({"seconds": 2.4, "first": 9, "steps": 30}, True),
+        ({"seconds": 2.3, "first": 9, "steps": 30}, False),
+        ({"seconds": 4, "status": Status.RUNNING}, False),
+    ],
+)
+def test_only_of_a_short_run_that_is_over(story: dict[str, Any], has_finding: bool) -> None:
+    assert (said(compiling(**story), "compile-not-paid") is not None) is has_finding
+
+
+def test_without_compiling_before_the_steps_nothing_is_reported() -> None:
+    assert said(run_of(step_table(60, {"forward": 100})), "compile-not-paid") is None
+    late = compiling(4, first=0.1)
+    assert said(late, "compile-not-paid") is None
+
+
+STEPS = step_table(40, {"forward": 10, "backward": 10})
+
+
+def compiled(*functions: str, file: str = "/p/model.py") -> RunSnapshot:
+    notes = [
+        ("compile", {"start": at, "function": name, "file": file, "forward": True})
+        for at, name in enumerate(functions)
+    ]
+    return run_of(STEPS, events=event_table(events=notes))
+
+
+def test_each_line_is_named_once() -> None:
+    finding = told(
+        compiled(
+            "forward",
+            "torch_dynamo_resume_in_forward_at_10",
+            "torch_dynamo_resume_in_forward_at_13",
+            "torch_dynamo_resume_in_forward_at_10",
+        ),
+        "graph-breaks",
+    )
+    assert finding.sentence == (
+        "torch.compile breaks the graph at 2 lines: model.py:10, model.py:13."
+    )
+    assert (finding.severity, source_of(finding)) == (Severity.INFO, "/p/model.py:10")
+    assert [figure.value for figure in finding.facts] == [2, 1]
+
+
+def test_one_graph_is_no_finding() -> None:
+    assert said(compiled("forward", "torch_dynamo_resume_in_forward"), "graph-breaks") is None
+    assert said(run_of(STEPS), "graph-breaks") is None
+
+
+def test_lines_of_installed_packages_are_not_the_scripts_to_change() -> None:
+    elsewhere = compiled("torch_dynamo_resume_in_f_at_3", file="/v/site-packages/lib/f.py")
+    assert said(elsewhere, "graph-breaks") is None

@@ -1,15 +1,17 @@
-"""Why workers do not keep up: what each rule of a wait for data says, and when it does not."""
+"""The training waits for data, or computes on padding."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.diagnosis.model import Diagnosis, Finding, Severity
+from perftui.diagnosis.model import Confidence, Diagnosis, Finding, Severity
 from perftui.facts.fact import Facts
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
@@ -22,7 +24,9 @@ from tests.core.diagnosis.runs import (
     telemetry_table,
     worker_table,
 )
-from tests.core.diagnosis.test_worker_lines import DATA, main_table, table
+from tests.core.diagnosis.stories import diagnosed, found, reasons, waiting
+from tests.core.diagnosis.test_workers import DATA, main_table, table
+from tests.traces.builder import WORKERS, TraceBuilder, ms
 
 LOADER: dict[str, Any] = {
     "id": 1,
@@ -84,14 +88,12 @@ def test_workers_that_compute_are_bound_by_the_processor() -> None:
     run = run_of(worker(0, cpu=0.9), worker(1, cpu=0.9))
     run = replace(run, ranks=(replace(run.ranks[0], worker_stacks=stacks),))
     found = judged(run).top
-    assert found is not None
     assert (found.rule, found.severity) == ("input-worker-bound", Severity.CRITICAL)
     assert found.sentence == (
         "The training spends 80 ms of each 100 ms step (80 %) waiting for data: 2 workers "
         "compute all the time while making batches, 100 % of it at data.py:8."
     )
     assert found.cost_ns == 80 * MS
-    assert found.place is not None
     assert found.place.source == f"{DATA}:8"
     assert "input_wait" in found.parts
     assert found.fixes == ("loader-workers",)
@@ -111,7 +113,6 @@ def test_workers_that_wait_are_bound_by_what_they_read() -> None:
         "while making batches, 2 workers wait 90 % of the time for the disk (ext4 at /data): 76.3 "
         "MiB a second."
     )
-    assert found.place is not None
     assert found.place.source == "train.py:4"
 
 
@@ -146,7 +147,6 @@ def test_below_the_limit_nothing_is_said() -> None:
 def test_without_counters_of_the_kernel_the_cause_stays_open() -> None:
     row = {**worker(0), "watched": 0, "threads": 0, "cpu": 0}
     found = judged(run_of(row))
-    assert found.top is not None
     assert found.top.rule == "input-bound"
     reasons = {one.rule: one.reason for one in found.abstentions}
     assert reasons["input-disk-bound"] == "too little is known about what the workers use"
@@ -179,7 +179,6 @@ def test_what_the_training_waits_for_cores_that_its_workers_take_is_lost_too() -
     rows = [worker(at, cpu=0.5, delayed=0.4, others=1.0, threads=6 * 1000 * MS) for at in range(4)]
     run = run_of(*rows, cores=2, num_workers=4)
     found = judged(replace(run, telemetry={"box": telemetry_table(**{"processes.delayed": 10.0})}))
-    assert found.top is not None
     assert found.top.rule == "workers-oversubscribed"
     assert found.top.sentence.endswith(
         "; the training waits for a core 10 ms of each 100 ms step (10 %)."
@@ -236,7 +235,6 @@ def test_where_others_take_the_cores_nothing_is_said_of_handing_over() -> None:
     run = run_of(worker(0, busy=0.1), worker(1, busy=0.1), cores=2)
     others = {"cpu.utilization": 100.0, "processes.cpu": 40.0, "cpu.cores": 2.0}
     found = judged(replace(run, telemetry={"box": telemetry_table(**others)})).top
-    assert found is not None
     assert found.rule == "input-bound"
     assert found.sentence.endswith("of the time, and other programs used 1.6 of 2 cores.")
     # It may well be they alone that workers and training wait for.
@@ -326,9 +324,7 @@ def test_a_loader_without_workers_names_the_line_that_makes_batches() -> None:
     stacks = main_table((0, 9_000, "fetch", 8))
     run = replace(run, ranks=(replace(run.ranks[0], stacks=stacks),))
     found = judged(run).top
-    assert found is not None
     assert found.rule == "input-in-main-thread"
-    assert found.place is not None
     assert found.place.source == f"{DATA}:8"
 
 
@@ -349,7 +345,6 @@ def test_a_loader_that_starts_with_every_step() -> None:
     assert found.rule == "loader-start"
     assert "every step starts a new epoch" in found.sentence
     assert found.fixes == ()
-    assert found.place is not None
     assert found.place.source == "train.py:4"
 
 
@@ -374,3 +369,252 @@ def test_a_loader_that_is_made_anew_keeps_no_worker() -> None:
     found = top(worker(0, busy=0.3), steps=joined(*[epoch] * 5))
     assert found.rule == "loader-start"
     assert "so its workers cannot stay" in found.sentence
+
+
+Rows = list[dict[str, int]]
+
+
+def crowded(delayed: float = 0.4) -> Rows:
+    """Four workers with four threads each: with the training they ask for 14.6 cores."""
+    threads = 6 * 1000 * MS
+    return [worker(at, cpu=0.5, delayed=delayed, others=1.0, threads=threads) for at in range(4)]
+
+
+def pair(one: float, other: float | None = None, **use: float) -> Rows:
+    """Two workers that are busy for those shares of their time."""
+    return [worker(0, busy=one, **use), worker(1, busy=one if other is None else other, **use)]
+
+
+def packing(others: float) -> Rows:
+    return [worker(at, busy=0.3, others=others) for at in range(4)]
+
+
+def long_batches(root: int) -> Rows:
+    """Ten batches of 50 ms in the mean, whose root of the mean square is so many us."""
+    return [{**worker(0, busy=0.5), "squares": 10 * root**2}]
+
+
+OF_FOUR = {"num_workers": 4}
+
+NEAR: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("workers-oversubscribed",
+     {"rows": crowded(), "cores": 12, **OF_FOUR}, {"rows": crowded(), "cores": 13, **OF_FOUR}),
+    ("workers-oversubscribed",
+     {"rows": crowded(0.2), "cores": 2, **OF_FOUR}, {"rows": crowded(0.19), "cores": 2, **OF_FOUR}),
+    ("input-handover", {"rows": pair(0.19)}, {"rows": pair(0.2)}),
+    ("input-handover",
+     {"rows": pair(1), "steps": step_table(100, STEPS, input_cpu=40 * MS)},
+     {"rows": pair(1), "steps": step_table(100, STEPS, input_cpu=39 * MS)}),
+    ("input-handover", {"rows": packing(1.0)}, {"rows": packing(0.99)}),
+    ("input-uneven", {"rows": pair(0.3, 0.6)}, {"rows": pair(0.3, 0.59)}),
+    ("input-uneven", {"rows": long_batches(86_700)}, {"rows": long_batches(86_500)}),
+    ("input-bursty",
+     {"rows": pair(0.79, cpu=0.5), "steps": bursts(4)},
+     {"rows": pair(0.8, cpu=0.5), "steps": bursts(4)}),
+    ("input-bursty",
+     {"rows": pair(0.6, cpu=0.5), "steps": bursts(4, wait=9)},
+     {"rows": pair(0.6, cpu=0.5), "steps": bursts(4, wait=8)}),
+    ("input-worker-bound", {"rows": pair(1, cpu=0.85)}, {"rows": pair(1, cpu=0.84)}),
+    ("input-worker-bound", {"rows": pair(0.5)}, {"rows": pair(0.49)}),
+    ("input-disk-bound", {"rows": pair(1, cpu=0.5)}, {"rows": pair(1, cpu=0.51)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "enough", "less"), NEAR)
+def test_a_cause_is_named_from_its_limit_on(
+    rule: str, enough: dict[str, Any], less: dict[str, Any]
+) -> None:
+    def said(given: dict[str, Any]) -> list[str]:
+        known = dict(given)
+        return [one.rule for one in judged(run_of(*known.pop("rows"), **known)).findings]
+
+    assert said(enough)[0] == rule
+    assert rule not in said(less)
+
+
+CAUSES: dict[str, dict[str, Any]] = {
+    "workers-oversubscribed": {"rows": crowded(), "cores": 2, **OF_FOUR},
+    "input-uneven": {"rows": pair(0.3, 0.6)},
+    "input-worker-bound": {"rows": pair(1)},
+    "input-disk-bound": {"rows": pair(1, cpu=0.1)},
+    "input-bound": {"rows": pair(1, cpu=0.7)},
+}
+
+
+@pytest.mark.parametrize("rule", CAUSES)
+def test_a_tenth_of_the_step_is_a_warning_and_less_is_not_said(rule: str) -> None:
+    known = dict(CAUSES[rule])
+    rows = known.pop("rows")
+    for wait, severity in (
+        (20, Severity.CRITICAL),
+        (19.9, Severity.WARNING),
+        (10, Severity.WARNING),
+    ):
+        steps = step_table(100, {"forward": 100 - wait, "input_wait": wait})
+        (found,) = judged(run_of(*rows, steps=steps, **known)).findings
+        assert (found.rule, found.severity, found.cost_ns) == (rule, severity, round(wait * MS))
+        assert found.place.source == "train.py:4"
+    steps = step_table(100, {"forward": 90.1, "input_wait": 9.9})
+    assert judged(run_of(*rows, steps=steps, **known)).findings == ()
+
+
+@pytest.mark.parametrize("rule", sorted({rule for rule, *_ in NEAR}))
+def test_without_rows_of_workers_no_cause_is_named(rule: str) -> None:
+    steps = bursts(4) if rule == "input-bursty" else None
+    assert [one.rule for one in judged(run_of(steps=steps)).findings] == ["input-bound"]
+    untold = [{**row, "watched": 0, "threads": 0, "cpu": 0} for row in pair(0.6)]
+    found = judged(run_of(*untold))
+    assert [one.rule for one in found.findings] == ["input-bound"]
+    if rule in ("workers-oversubscribed", "input-worker-bound", "input-disk-bound"):
+        assert reasons(found)[rule] == "too little is known about what the workers use"
+
+
+def test_a_trace_alone_tells_no_cause_of_workers() -> None:
+    found = diagnosed(waiting(300, loader=WORKERS))
+    assert [one.rule for one in found.findings] == ["input-bound"]
+
+
+def test_starts_of_the_loader_count_from_a_twentieth_of_the_step_on() -> None:
+    """The first of a hundred could not be saved."""
+
+    def started(each: float) -> list[tuple[str, Severity, int]]:
+        steps = step_table(100, {"loader_start": each, "forward": 100 - each})
+        found = judged(run_of(worker(0, busy=0.3), steps=steps)).findings
+        return [(one.rule, one.severity, one.cost_ns) for one in found]
+
+    ((rule, severity, cost),) = started(5.1)
+    assert (rule, severity) == ("loader-start", Severity.WARNING)
+    assert 5 * MS < cost < 5.1 * MS
+    assert started(20.3)[0][1] is Severity.CRITICAL
+    assert started(5) == []
+
+
+SINGLE_LOADER = {"id": 1, "file": "/p/train.py", "line": 7, "role": "train", "num_workers": 0}
+
+
+def look(padded: int, spare: int = 0, tokens: int = 1000) -> dict[str, Any]:
+    return {"key": "input_ids", "length": 100, "rows": tokens // 100, "tokens": tokens} | {
+        "padded": padded,
+        "spare": spare,
+    }
+
+
+def facts(
+    *looks: dict[str, Any],
+    operator: str = "aten::mm",
+    loader: bool = True,
+    computing: float = 8,
+    script: Path | None = None,
+) -> Facts:
+    """A run of steps of 10 ms, so many of them computing."""
+    run = make_run(phases={"forward": computing, "other": 10 - computing})
+    notes = [("padding", one) for one in looks]
+    if loader:
+        notes.append(("loader", SINGLE_LOADER))
+    if script is not None:
+        notes.append(("process", {"argv0": str(script)}))
+    story = TraceBuilder().repeat(
+        4,
+        lambda t: (
+            t.step().forward().op(operator, ms(computing)).close().pause(ms(10 - computing)).end()
+        ),
+    )
+    rank = replace(run.ranks[0], events=event_table(events=tuple(notes)))
+    return Facts(replace(run, ranks=(rank,)), story.analysis())
+
+
+def said(facts: Facts) -> Finding | None:
+    return found(diagnosis(facts), "padding-waste")
+
+
+def told(facts: Facts) -> Finding:
+    one = said(facts)
+    assert one is not None
+    return one
+
+
+def test_the_share_of_padding_is_that_of_the_computing() -> None:
+    one = told(facts(look(900, 700), look(1800, 1000, tokens=2000)))
+    assert one.sentence == (
+        "90 % of the tokens in a batch are padding: about 7.2 ms of each 10 ms step is spent on it."
+    )
+    assert (one.cost_ns, one.severity, one.confidence) == (
+        7.2 * MS,
+        Severity.CRITICAL,
+        Confidence.MEDIUM,
+    )
+    assert one.would_raise_confidence == "whether the model computes padding"
+    assert one.place.source == "/p/train.py:7"
+    assert one.parts == ("forward",)
+    figures = {figure.label: figure.value for figure in one.facts}
+    assert figures["beyond the longest row of each batch"] == 56.7
+    assert (figures["tokens in a row"], figures["of them not padding"]) == (100, 10)
+
+
+@pytest.mark.parametrize(
+    ("padded", "computing", "severity"),
+    [
+        (249, 8, None),
+        (250, 8, Severity.WARNING),
+        (250, 7, Severity.INFO),
+        (250, 3, None),
+        (640, 8, Severity.CRITICAL),
+    ],
+)
+def test_it_is_told_by_the_share_of_padding_and_of_the_step(
+    padded: int, computing: float, severity: Severity | None
+) -> None:
+    one = said(facts(look(padded), look(padded), computing=computing))
+    assert (one.severity if one else None) is severity
+
+
+def test_without_token_ids_nothing_is_said_and_of_one_batch_it_is_not_judged() -> None:
+    judged = diagnosis(facts())
+    assert found(judged, "padding-waste") is None
+    assert "padding-waste" not in reasons(judged)
+    judged = diagnosis(facts({"rows": "many"}, look(0, tokens=0)))
+    assert "padding-waste" not in reasons(judged)
+    judged = diagnosis(facts(look(900)))
+    assert reasons(judged)["padding-waste"] == "only a single batch was checked for padding"
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        "aten::_pack_padded_sequence",
+        "aten::_nested_tensor_from_tensor_list",
+        "flash_attn::_flash_attn_varlen_forward",
+    ],
+)
+def test_operators_that_skip_padding_make_it_unjudged(operator: str) -> None:
+    judged = diagnosis(facts(look(900), look(900), operator=operator))
+    assert found(judged, "padding-waste") is None
+    assert reasons(judged)["padding-waste"].startswith("packed or nested sequences")
+
+
+def script_of(folder: Path, text: str) -> Path:
+    script = folder / "train.py"
+    script.write_text(text)
+    os.utime(script, ns=(0, 0))
+    return script
+
+
+def test_a_script_that_packs_makes_it_unjudged(tmp_path: Path) -> None:
+    packing = "x = 1\nx = nn.utils.rnn.pack_padded_sequence(x, lengths)\n"
+    judged = diagnosis(facts(look(900), look(900), script=script_of(tmp_path, packing)))
+    assert "padding-waste" in reasons(judged)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("import torch\nids = pad_sequence(texts)\n", 2),
+        ("conv = nn.Conv1d(8, 8, 3, padding=1)\nids = tokenizer(texts, padding='max_length')\n", 2),
+        ("ids = F.pad(texts, 3)\nids = F.pad(texts, 4)\n", None),
+    ],
+)
+def test_without_a_loader_the_only_line_that_pads_is_named(
+    tmp_path: Path, text: str, line: int | None
+) -> None:
+    one = told(facts(look(900), look(900), loader=False, script=script_of(tmp_path, text)))
+    assert (one.place.line if one.place else None) == line

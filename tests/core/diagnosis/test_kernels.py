@@ -1,18 +1,36 @@
-"""Rules about what a busy GPU computes: precision, layout, fusion, attention, sizes."""
+"""What rules about kernels find: attention, convolutions, optimizers, data types."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from perftui.analysis.steps import COMPUTE
-from perftui.diagnosis.model import Finding, Severity
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.kernels import step_kernels, time_by_category
-from tests.core.diagnosis.kernel_stories import ADD, BF16, H100, SGEMM, SOFTMAX, K, busy_with
-from tests.core.diagnosis.runs import make_run
-from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons, training
+from perftui.fixes.fix import option
+from perftui.fixes.model import FixOption
+from perftui.fixes.optimizer import FOREACH, FUSED
+from tests.core.diagnosis.runs import MS, event_table, make_run
+from tests.core.diagnosis.stories import (
+    ADD,
+    BF16,
+    H100,
+    SGEMM,
+    SOFTMAX,
+    K,
+    busy_with,
+    diagnosed,
+    finding_of,
+    found,
+    reasons,
+    training,
+)
 from tests.traces.builder import TraceBuilder, ms, us
 
 V100 = {**H100, "name": "Tesla V100-SXM2-32GB", "computeMajor": 7}
@@ -32,7 +50,6 @@ def test_float32_products_on_a_card_with_tf32() -> None:
     )
     assert finding.severity is Severity.CRITICAL
     assert finding.cost_ns == pytest.approx(us(700 * (1 - 67 / 494.7)), rel=0.01)
-    assert finding.place is not None
     assert finding.place.operator == "aten::addmm"
     assert found(diagnosed(story), "tensor-cores-unused") is None
 
@@ -42,7 +59,6 @@ def test_the_place_of_float32_products_is_the_line_that_asks_for_them() -> None:
     note = {"matmul": {"float32_precision": "highest", "allow_tf32": False}, "places": places}
     run = make_run(40, {"forward": 1}, events=(("settings", note),))
     finding = finding_of(busy_with(K(SGEMM, 700, ("aten::addmm",))), "matmul-fp32", run)
-    assert finding.place is not None
     assert finding.place.source == "/a/train.py:4"
 
 
@@ -60,7 +76,6 @@ def test_where_tf32_is_allowed_the_rest_is_a_matter_of_autocast() -> None:
     judged = diagnosed(story, run)
     assert found(judged, "matmul-fp32") is None
     finding = found(judged, "tensor-cores-unused")
-    assert finding is not None
     assert finding.sentence == (
         "The GPU spends 900 µs of each 1.0 ms step (90 %) on matrix products in float32, where 16 "
         "bits would do."
@@ -136,7 +151,6 @@ def test_a_chain_of_elementwise_kernels_could_be_one() -> None:
         "normalisation and reductions, each of which moves whole tensors through memory."
     )
     assert finding.cost_ns == us(600 - 3 * 50)
-    assert finding.place is not None
     assert finding.place.operator == "aten::add"
 
 
@@ -281,7 +295,6 @@ def test_attention_that_reads_a_mask() -> None:
     )
     # A causal kernel leaves out one half of the pairs.
     assert finding.cost_ns == us(200)
-    assert finding.place is not None
     assert finding.place.operator == EFFICIENT[0]
 
 
@@ -322,7 +335,6 @@ def test_each_is_spoken_of_from_its_limit_on(rule: str, kernels: list[K], least:
         return found(diagnosed(busy_with(*chosen, rest)), rule)
 
     finding = judged(least)
-    assert finding is not None
     assert 0 < finding.cost_ns <= us(sum(each.us or least for each in kernels))
     assert finding.parts == (COMPUTE,)
     assert judged(least - 1) is None
@@ -336,3 +348,152 @@ def test_without_kernels_none_of_them_is_judged() -> None:
         assert "no GPU kernels" in said[rule]
     with pytest.raises(UnknownError):
         step_kernels(Facts(None, story.analysis()))
+
+
+CONVOLUTION = "sm90_xmma_fprop_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x32"
+OTHER = CONVOLUTION.replace("128x128", "64x64")
+
+
+def judged_convolutions(
+    share: float = 0.3,
+    names: tuple[str, ...] = (CONVOLUTION,),
+    sizes: tuple[int, ...] = (),
+    steps: int = 4,
+    **cudnn: Any,
+) -> Diagnosis:
+    """Busy steps with such a share of convolutions, whose names and input sizes take turns."""
+    story = TraceBuilder(fields={"deviceProperties": [H100]})
+    for step in range(steps):
+        begin = story.now
+        known = {"Input Dims": [[8, 3, sizes[step % len(sizes)]]]} if sizes else {}
+        story.step().forward().op("aten::cudnn_convolution", **known)
+        name = names[step % len(names)]
+        story.launch(name, us(1000 * share), call=20, starts=story.now + 20).close()
+        story.op("aten::mm")
+        story.launch(BF16, us(1000 - 1000 * share - 1), call=20).close()
+        story.at(begin + ms(1)).end()
+    note = {"cudnn": {"enabled": True, "benchmark": False, **cudnn}}
+    return diagnosed(story, make_run(40, {"forward": 1}, events=(("settings", note),)))
+
+
+def test_it_is_a_hint_where_sizes_are_fixed() -> None:
+    finding = found(judged_convolutions(0.4), "cudnn-benchmark-off")
+    assert finding.sentence == (
+        "Convolutions take 40 % of the GPU's time with the same kernels in each step, and "
+        "torch.backends.cudnn.benchmark is off."
+    )
+    assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
+
+
+@pytest.mark.parametrize(
+    ("story", "has_finding"),
+    [
+        ({"share": 0.31}, True),
+        ({"share": 0.29}, False),
+        ({"names": (CONVOLUTION, OTHER), "share": 0.4}, False),
+        ({"sizes": (224,), "share": 0.4}, True),
+        ({"sizes": (224, 196), "share": 0.4}, False),
+        ({"benchmark": True, "share": 0.4}, False),
+        ({"benchmark": None, "share": 0.4}, False),
+        ({"deterministic": True, "share": 0.4}, False),
+    ],
+)
+def test_only_where_it_could_help(story: dict[str, Any], has_finding: bool) -> None:
+    assert (found(judged_convolutions(**story), "cudnn-benchmark-off") is not None) is has_finding
+
+
+def test_a_single_step_does_not_tell() -> None:
+    one = judged_convolutions(0.4, steps=1)
+    assert found(one, "cudnn-benchmark-off") is None
+    why = "a single step does not show whether sizes stay the same"
+    assert reasons(one)["cudnn-benchmark-off"] == why
+    assert "cudnn-benchmark-off" not in reasons(judged_convolutions(0.2, steps=1))
+
+
+ADAMW = {"name": "torch.optim.adamw.AdamW", "file": "/p/train.py", "line": 5, "parameters": 120}
+
+
+def facts_of(optimizer: float = 30, device: str = "cpu", **made: Any) -> Facts:
+    """Steps of 100 ms, so many of them in the optimizer."""
+    run = make_run(phases={"forward": 100 - optimizer, "optimizer": optimizer})
+    parameters = [{"dtype": "float32", "device": device, "trained": 120}]
+    note = {"optimizers": [{**ADAMW, **made}], "parameters": parameters}
+    rank = replace(run.ranks[0], events=event_table(events=(("settings", note),)))
+    return Facts(replace(run, ranks=(rank,)))
+
+
+def judged_optimizer(facts: Facts) -> Finding | None:
+    return found(diagnosis(facts), "optimizer-single-tensor")
+
+
+def offered(facts: Facts) -> FixOption | None:
+    return option(FUSED, facts)
+
+
+def test_the_optimizer_is_named_with_its_line_and_half_its_time_is_lost() -> None:
+    finding = judged_optimizer(facts_of(optimizer=30))
+    assert finding.sentence == (
+        "The optimizer takes 30 ms of each 100 ms step (30 %): AdamW at train.py:5 updates "
+        "120 tensors one at a time."
+    )
+    assert (finding.severity, finding.cost_ns) == (Severity.CRITICAL, 15 * MS)
+    assert finding.fixes == ("optimizer-fused", "optimizer-foreach")
+
+
+def test_a_small_part_of_the_step_is_left_alone() -> None:
+    assert judged_optimizer(facts_of(optimizer=9.9)) is None
+    small = judged_optimizer(facts_of(optimizer=10.1))
+    assert small.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("device", "made", "is_found"),
+    [
+        ("cpu", {"fused": True}, False),
+        ("cpu", {"foreach": True}, False),
+        ("cpu", {"foreach": False}, True),
+        # torch takes foreach by itself there.
+        ("cuda:0", {}, False),
+        ("cuda:0", {"foreach": False}, True),
+        ("cpu", {"differentiable": True}, False),
+        ("cpu", {"name": "mine.Lion"}, False),
+        ("cpu", {"parameters": 49}, False),
+    ],
+)
+def test_only_optimizers_of_torch_that_go_tensor_by_tensor(
+    device: str, made: dict[str, Any], is_found: bool
+) -> None:
+    assert (judged_optimizer(facts_of(device=device, **made)) is not None) is is_found
+
+
+def test_a_run_that_does_not_say_how_it_is_set_up_is_not_judged() -> None:
+    judgement = diagnosis(Facts(make_run(phases={"forward": 60, "optimizer": 40})))
+    assert found(judgement, "optimizer-single-tensor") is None
+    why = {one.rule: one.reason for one in judgement.abstentions}
+    assert why["optimizer-single-tensor"] == "how the optimizer was created was not recorded"
+
+
+def test_the_fix_makes_it_fused_at_the_line_that_makes_it() -> None:
+    found = offered(facts_of())
+    assert (found.override.target, found.override.arguments) == ("optimizer", {"fused": True})
+    assert (found.override.file, found.override.line) == ("/p/train.py", 5)
+    assert found.advice == "At train.py:5: AdamW(..., fused=True)"
+
+
+def test_an_optimizer_without_fused_kernels_is_not_offered_them() -> None:
+    found = offered(facts_of(name="torch.optim.rmsprop.RMSprop"))
+    assert (found.override, found.why_not) == (None, "torch has no fused RMSprop")
+
+
+def test_without_such_an_optimizer_there_is_nothing_to_offer() -> None:
+    assert offered(facts_of(fused=True)) is None
+
+
+def test_lists_are_offered_where_torch_has_no_fused_form(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import torch\no = torch.optim.RMSprop(p, lr=1e-3)\n")
+    made = {"name": "torch.optim.rmsprop.RMSprop", "file": str(script), "line": 2}
+    listed = option(FOREACH, facts_of(**made))
+    assert (listed.title, listed.override.arguments) == ("RMSprop foreach=True", {"foreach": True})
+    assert listed.patch is None or b"lr=1e-3, foreach=True)" in listed.patch.after
+    assert option(FOREACH, facts_of()) is None

@@ -1,0 +1,410 @@
+"""Operators that take much of the step: sorting, dropped results, and their roof."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perftui.analysis.open_trace import open_trace
+from perftui.diagnosis.model import Finding, Severity
+from perftui.facts.fact import UnknownError
+from perftui.facts.gpu.roofline import longest_call, roofline
+from perftui.probe.ceilings import Ceiling, Ceilings, keep, rate_of
+from tests.core.diagnosis.runs import MS, call, judged, make_run, ops, trained
+from tests.core.diagnosis.stories import (
+    ADD,
+    BF16,
+    CALL,
+    H100,
+    SGEMM,
+    K,
+    busy,
+    busy_with,
+    diagnosed,
+    finding_of,
+    found,
+    reasons,
+    training,
+)
+from tests.traces.builder import TraceBuilder, ms, us
+
+RADIX = (
+    "void at_cuda_detail::cub::DeviceRadixSortOnesweepKernel<at_cuda_detail::cub::"
+    "DeviceRadixSortPolicy<{0}, long, int>::Policy900, false, {0}, long, int, int, int>(int*)"
+)
+SORT = RADIX.format("float")
+TOPK = "void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(float const*)"
+FILL = "void (anonymous namespace)::elementwise_kernel_with_index<int, at::native::arange_cuda>"
+MULTIPLY_64 = (
+    "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<double, double, "
+    "double, Mul<double> >, std::array<char*, 3ul> >(int)"
+)
+
+
+def sorting(lasting: float, *ops: str, name: str = SORT) -> TraceBuilder:
+    """Steps of 1 ms, so many us of them in a kernel that sorts, launched by those operators."""
+    return busy_with(K(SGEMM, 1000 - lasting, ("aten::mm",)), K(name, lasting, ops), steps=20)
+
+
+def test_the_time_is_reported_with_the_line() -> None:
+    def step(t: TraceBuilder) -> None:
+        t.step().launch("ampere_sgemm", us(700), call=CALL, starts=t.now)
+        starts = t.now - CALL + us(700)
+        t.frame("metrics.py(7): ranking").op("aten::sort")
+        t.launch(SORT, us(300), call=CALL, starts=starts).close().close()
+        t.pause(ms(1) - 2 * CALL).end()
+
+    finding = finding_of(training().repeat(20, step), "sorting")
+    assert finding.sentence == "The GPU sorts for 300 µs of each 1.0 ms step (30 %)."
+    assert (finding.severity, finding.cost_ns) == (Severity.CRITICAL, us(300))
+    assert not finding.is_least
+    assert (finding.place.operator, finding.place.source) == ("aten::sort", "metrics.py:7")
+
+
+def test_below_a_tenth_of_the_step_nothing_is_found() -> None:
+    assert found(diagnosed(sorting(99, "aten::sort")), "sorting") is None
+    assert finding_of(sorting(101, "aten::sort"), "sorting").severity is Severity.WARNING
+
+
+def test_below_three_tenths_it_is_no_more_than_a_warning() -> None:
+    assert finding_of(sorting(299, "aten::sort"), "sorting").severity is Severity.WARNING
+    assert finding_of(sorting(301, "aten::sort"), "sorting").severity is Severity.CRITICAL
+
+
+@pytest.mark.parametrize(
+    ("ops", "name", "operator"),
+    [
+        (("aten::argsort", "aten::sort"), SORT, "aten::argsort"),
+        (("aten::msort", "aten::sort"), SORT, "aten::msort"),
+        (("aten::topk",), TOPK, "aten::topk"),
+        (("aten::_unique2",), RADIX.format("long"), "aten::_unique2"),
+        (("aten::unique_dim",), "void thrust::cuda_cub::core::_kernel_agent<int>", None),
+        # What sorts inside another operator.
+        (("torchvision::nms", "aten::sort"), SORT, "aten::sort"),
+        (("aten::quantile", "aten::sort"), SORT, "aten::sort"),
+    ],
+)
+def test_all_operators_that_sort_count(ops: tuple[str, ...], name: str, operator: str) -> None:
+    finding = finding_of(sorting(200, *ops, name=name), "sorting")
+    assert finding.cost_ns == us(200)
+    assert finding.place.operator == (operator or ops[0])
+
+
+def test_what_they_call_counts_as_well() -> None:
+    story = busy_with(
+        K(SGEMM, 800, ("aten::mm",)),
+        K(FILL, 50, ("aten::sort", "aten::arange", "aten::arange")),
+        K(SORT, 150, ("aten::sort",)),
+        steps=20,
+    )
+    assert finding_of(story, "sorting").cost_ns == us(200)
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        # Gradients of an embedding are sorted by row, which no script can leave out.
+        ("aten::embedding_dense_backward",),
+        ("aten::unique_consecutive",),
+        ("aten::searchsorted",),
+    ],
+)
+def test_other_operators_do_not_sort(ops: tuple[str, ...]) -> None:
+    judged = diagnosed(sorting(500, *ops))
+    assert found(judged, "sorting") is None
+    assert "sorting" not in reasons(judged)
+
+
+def test_kernels_of_unknown_operators_are_not_judged() -> None:
+    judged = diagnosed(sorting(500))
+    assert found(judged, "sorting") is None
+    assert "does not show which operators" in reasons(judged)["sorting"]
+
+
+def test_few_kernels_of_unknown_operators_do_not_matter() -> None:
+    judged = diagnosed(sorting(99))
+    assert found(judged, "sorting") is None
+    assert "sorting" not in reasons(judged)
+
+
+def test_kernels_of_unknown_operators_may_add_to_the_others() -> None:
+    def story(known: int, unknown: int) -> TraceBuilder:
+        rest = K(SGEMM, 1000 - known - unknown, ("aten::mm",))
+        return busy_with(rest, K(SORT, known, ("aten::sort",)), K(SORT, unknown), steps=20)
+
+    finding = finding_of(story(200, 100), "sorting")
+    assert (finding.cost_ns, finding.is_least) == (us(200), True)
+    assert "does not show which operators" in reasons(diagnosed(story(60, 60)))["sorting"]
+
+
+def test_without_kernels_it_is_not_judged() -> None:
+    story = training().repeat(3, lambda t: t.step().op("aten::sort", ms(1)).end())
+    assert "no GPU kernels" in reasons(diagnosed(story))["sorting"]
+
+
+def test_sorting_numbers_of_float64_is_one_finding() -> None:
+    judged = diagnosed(sorting(300, "aten::sort", name=RADIX.format("double")))
+    finding = found(judged, "sorting")
+    assert finding.cost_ns == us(300)
+    assert found(judged, "float64") is None
+
+
+def test_other_work_in_float64_stays_a_finding() -> None:
+    story = busy_with(
+        K(SGEMM, 400, ("aten::mm",)),
+        K(SORT, 200, ("aten::sort",)),
+        K(MULTIPLY_64, 400, ("aten::mul",)),
+        steps=20,
+    )
+    assert finding_of(story, "sorting").cost_ns == us(200)
+    assert finding_of(story, "float64").cost_ns == us(200)
+
+
+SCRIPT = """
+names.sort()
+order = scores.argsort()
+kinds = labels.unique()
+"""
+
+
+@pytest.mark.parametrize(
+    ("ops", "line"),
+    [
+        (("aten::argsort", "aten::sort"), 3),
+        (("aten::_unique2",), 4),
+        # The script calls quantile, and the only ``sort`` in it is that of a list.
+        (("aten::quantile", "aten::sort"), None),
+    ],
+)
+def test_without_stacks_the_line_is_the_only_one_that_calls_the_operator(
+    tmp_path: Path, ops: tuple[str, ...], line: int | None
+) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    events = (("process", {"argv0": "train.py"}),)
+    run = make_run(40, {"forward": 1}, cwd=str(tmp_path), events=events)
+    finding = finding_of(sorting(300, *ops), "sorting", run)
+    assert finding.place.line == line
+
+
+NODE = "autograd::engine::evaluate_function: "
+
+
+def last_position(
+    product: float = 10, *, views: int = 1, behind: tuple[str, ...] = ("aten::select",)
+) -> Finding | None:
+    """A product of so many ms of 100 ms, views of it, and what takes its result, with a backward
+    pass of twice that for the product and 2 ms for the piece."""
+
+    def step(t: TraceBuilder) -> None:
+        call(t.forward(), "aten::gru", lasting=88_000 - 3000 * product)
+        call(t, "aten::linear", "aten::addmm", lasting=1000 * product)
+        ops(t, *["aten::view"] * views, *behind, "aten::cross_entropy_loss")
+        t.backward()
+        call(t, f"{NODE}NllLossBackward0", lasting=10)
+        call(t, f"{NODE}SelectBackward0", "aten::zeros", lasting=2000)
+        call(t, f"{NODE}ViewBackward0", lasting=10)
+        call(t, f"{NODE}AddmmBackward0", "aten::mm", lasting=2000 * product)
+        call(t, f"{NODE}GruBackward0", lasting=10_000 - 50)
+        t.close()
+
+    facts = trained(
+        step,
+        {"forward": 88 - 2 * product, "backward": 12 + 2 * product},
+        ("/p/train.py", 16, "forward"),
+    )
+    return judged(facts, "dropped-results")
+
+
+def test_a_product_of_which_one_piece_is_used_is_reported() -> None:
+    finding = last_position()
+    assert finding.sentence == (
+        "A matrix product at train.py:16 is computed in full, but only part of its result is "
+        "used: 32 ms of each 100 ms step (32 %), backward pass included."
+    )
+    assert finding.cost_ns == pytest.approx(16 * MS, rel=0.02)
+    assert finding.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(("product", "severity"), [(2, None), (3, Severity.WARNING)])
+def test_a_small_product_is_left_alone(product: float, severity: Severity | None) -> None:
+    finding = last_position(product)
+    assert (finding.severity if finding else None) is severity
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        # Queries, keys and values.
+        ("aten::select",) * 3,
+        ("aten::gelu",),
+        ("aten::log_softmax", "aten::gather"),
+        ("aten::slice",),
+    ],
+)
+def test_where_more_of_it_may_be_used_nothing_is_said(behind: tuple[str, ...]) -> None:
+    assert last_position(behind=behind) is None
+
+
+def test_a_gather_is_one_piece_whatever_comes_of_it() -> None:
+    assert last_position(views=0, behind=("aten::gather", "aten::slice")) is not None
+
+
+PRODUCT = {"Input Dims": [[4096, 4096], [4096, 4096]], "Input type": ["c10::BFloat16"] * 2}
+SUM = {"Input Dims": [[4096, 4096], [4096, 4096]], "Input type": ["c10::BFloat16"] * 2}
+SHAPED = (
+    K(BF16, 200, ("aten::mm",), args=PRODUCT),
+    K(BF16, 200, ("aten::mm",), args=PRODUCT),
+    K(ADD, 100, ("aten::add",), args=SUM),
+)
+FLOPS = 2 * 4096**3
+
+
+def test_calls_of_one_step_with_their_roofs(tmp_path: Path) -> None:
+    analysis = open_trace(busy_with(*SHAPED).write(tmp_path / "trace.json"))
+    found = roofline(analysis)
+    product, addition = found.calls
+    assert (product.operator, product.sizes) == ("aten::mm", "4096x4096 4096x4096")
+    assert (product.calls, product.time, product.flops) == (2, us(400), 2 * FLOPS)
+    # 137 GFLOP at 989 TFLOP/s; 100 MB at 3350 GB/s.
+    assert product.reached == pytest.approx(2 * FLOPS / 989.4e12 / 400e-6, rel=0.01)
+    assert not product.is_memory_bound
+    assert addition.is_memory_bound
+    assert addition.reached == pytest.approx(3 * 2 * 4096**2 / 3350e9 / 100e-6, rel=0.01)
+    assert found.flops_use(us(1000)) == pytest.approx(2 * FLOPS / 989.4e12 / 1e-3, rel=0.01)
+    assert longest_call(analysis).sizes == product.sizes
+
+
+def test_without_sizes_or_a_known_card_it_says_so(tmp_path: Path) -> None:
+    plain = busy_with(K(BF16, 900, ("aten::mm",)))
+    with pytest.raises(UnknownError, match="sizes of tensors were not recorded"):
+        roofline(open_trace(plain.write(tmp_path / "plain.json")))
+    unknown = busy_with(*SHAPED, card={**H100, "name": "Some card"})
+    with pytest.raises(UnknownError, match="the peak rates of Some card are not known"):
+        roofline(open_trace(unknown.write(tmp_path / "unknown.json")))
+
+
+def test_rates_intensity_and_what_the_roof_would_save(tmp_path: Path) -> None:
+    analysis = open_trace(busy_with(*SHAPED).write(tmp_path / "trace.json"))
+    product, addition = roofline(analysis).calls
+    moved = 2 * 3 * 2 * 4096**2
+    assert product.intensity == pytest.approx(2 * FLOPS / moved)
+    assert product.flop_rate == pytest.approx(2 * FLOPS / 400e-6)
+    assert product.byte_rate == pytest.approx(moved / 400e-6)
+    assert product.saved == us(400) - 2 * round(FLOPS / 989.4e12 * 1e9)
+    assert (addition.intensity, addition.flop_rate) == (None, None)
+    assert addition.byte_rate == pytest.approx(moved / 2 / 100e-6)
+    assert addition.saved == us(100) - round(moved / 2 / 3350)
+    assert analysis.trace.name_of(product.row) == "aten::mm"
+    assert product.longest == us(200)
+
+
+def test_what_stays_in_caches_saves_nothing(tmp_path: Path) -> None:
+    fast = busy_with(K(ADD, 10, ("aten::add",), args=SUM))
+    (found,) = roofline(open_trace(fast.write(tmp_path / "trace.json"))).calls
+    assert found.reached > 1
+    assert found.saved == 0
+
+
+def test_kernels_with_8_bits_have_no_roof_here(tmp_path: Path) -> None:
+    story = busy_with(K("sm90_xmma_gemm_e4m3bf16", 200, ("aten::mm",), args=PRODUCT))
+    (found,) = roofline(open_trace(story.write(tmp_path / "trace.json"))).calls
+    assert (found.roof, found.saved) == (0, None)
+
+
+KERNELS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 200), st.integers(0, 90), st.integers(0, 1)),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(KERNELS)
+def test_kernels_of_a_call_that_run_at_once_are_united(
+    kernels: list[tuple[int, int, int, int]],
+) -> None:
+    """Against a set of the nanoseconds in which a kernel of the call runs."""
+    story = TraceBuilder(fields={"deviceProperties": [H100]})
+    for at in range(4):
+        story.at(us(100 * at)).op("aten::add", us(90), **SUM)
+        for number, (of, start, lasting, stream) in enumerate(kernels):
+            if of == at:
+                story.at(us(100 * at + 1 + number))
+                story.launch(ADD, lasting, starts=us(500) + start, stream=7 + stream)
+    calls: dict[int, set[int]] = {}
+    for of, start, lasting, _ in kernels:
+        calls.setdefault(of, set()).update(range(start, start + lasting))
+    expected = [len(one) for one in calls.values()]
+    if not sum(expected):
+        return
+    found = roofline(story.analysis())
+    assert sum(one.time for one in found.calls) == sum(expected)
+    assert max(one.longest for one in found.calls) == max(expected)
+    assert found.covered == found.whole == len(set().union(*calls.values()))
+
+
+def test_a_busy_gpu_is_said_to_compute_what_it_computes() -> None:
+    chain = [K(ADD, 50, ("aten::add",)) for _ in range(12)]
+    finding = finding_of(busy_with(*chain, K(BF16, 390)), "compute-bound")
+    assert finding.sentence == (
+        "The GPU computes 990 µs of each 1.0 ms step (99 %): only computing less, or faster, "
+        "helps. Of its kernels' time: elementwise 61 %, matrix products 39 %."
+    )
+    assert diagnosed(busy_with(K(BF16, 990))).findings[0].rule == "healthy"
+
+
+@pytest.mark.parametrize(("share", "has_finding"), [(0.79, False), (0.8, True)])
+def test_a_gpu_computes_most_of_the_time_from_four_fifths_on(
+    share: float, has_finding: bool
+) -> None:
+    found = {finding.rule: finding for finding in diagnosed(busy(share)).findings}
+    assert ("compute-bound" in found) is has_finding
+    assert found["largest-part"].severity is Severity.WARNING
+    if has_finding:
+        assert (found["compute-bound"].severity, found["compute-bound"].cost_ns) == (
+            Severity.INFO,
+            0,
+        )
+
+
+def measured(gpu: str, *, tera: float) -> None:
+    """Keep what ``perftui probe`` might measure on a card of that name."""
+    rates = ((Ceiling.FLOAT32, 50e12), (Ceiling.MEMORY, 3e12), (Ceiling.BFLOAT16, tera * 1e12))
+    found = tuple(rate_of(name, "FLOP/s", [[value]], "") for name, value in rates)
+    assert keep(Ceilings("a host", 1, found, gpu, "580.1"))
+
+
+SAID = "aten::mm of 4096x4096 4096x4096 reaches "
+
+
+def said_of(card: dict[str, object]) -> str:
+    additions = [K(ADD, 50, ("aten::add",))] * 9
+    story = busy_with(*SHAPED, *additions, card=card)
+    return finding_of(story, "compute-bound").sentence
+
+
+def test_measured_rates_stand_beside_those_of_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
+    # 2 * 4096^3 in 200 us are 687 TFLOP/s.
+    assert f"{SAID}69 % of the card's arithmetic rate." in said_of(H100)
+    measured(str(H100["name"]), tera=800)
+    assert f"{SAID}69 % of the card's arithmetic rate, 86 % of the measured one." in said_of(H100)
+
+
+def test_a_card_that_is_not_listed_is_held_against_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
+    unlisted = {**H100, "name": "Some card"}
+    assert SAID not in said_of(unlisted)
+    measured("Some card", tera=1000)
+    assert f"{SAID}69 % of the arithmetic rate that perftui probe measured." in said_of(unlisted)
+    analysis = open_trace(busy_with(*SHAPED, card=unlisted).write(tmp_path / "trace.json"))
+    found = roofline(analysis)
+    assert found.is_measured
+    assert found.peak == 1000

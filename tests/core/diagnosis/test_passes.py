@@ -1,0 +1,590 @@
+"""Passes through the model: repeated, many, recomputed, alone, or going on too far."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.model import Finding, Severity
+from perftui.facts.fact import Facts
+from perftui.facts.source.source_calls import line_without_gradients, same_call
+from tests.core.diagnosis.runs import (
+    FLOATS,
+    MS,
+    SGD,
+    call,
+    judged,
+    make_run,
+    ops,
+    telemetry_table,
+    trained,
+)
+from tests.core.diagnosis.stories import BF16, K, busy_with, finding_of, reasons
+from tests.traces.builder import TraceBuilder, us
+
+NODE = "autograd::engine::evaluate_function: "
+MANY = "many-backward-passes"
+LINES = (("/p/train.py", 9, "forward"), ("/p/train.py", 10, "backward"))
+
+
+def sample(t: TraceBuilder, lasting: float) -> None:
+    """Forward and backward of one sample: an operator of so many us each, and as much Python."""
+    t.forward()
+    call(t, "aten::linear", "aten::addmm", lasting=lasting).pause(us(lasting))
+    t.close().backward()
+    call(t, f"{NODE}AddmmBackward0", "AddmmBackward0", lasting=lasting).pause(us(lasting))
+    t.close()
+
+
+def passes(count: int, lasting: float = 50, rest: float = 0) -> Facts:
+    """A step of so many samples, and ``rest`` us of one operator more."""
+
+    def step(t: TraceBuilder) -> None:
+        for _ in range(count):
+            sample(t, lasting)
+        call(t.forward(), "aten::linear", "aten::addmm", lasting=rest)
+        t.close()
+
+    each = 2 * count * lasting / 1000
+    return trained(step, {"forward": each + rest / 1000, "backward": each}, *LINES)
+
+
+def told(facts: Facts) -> Finding | None:
+    return judged(facts, MANY)
+
+
+def test_samples_that_go_backward_one_by_one_are_reported_with_their_line() -> None:
+    finding = told(passes(20))
+    assert finding.sentence == (
+        "Each step runs 20 backward passes at train.py:10: Python and short operator calls take "
+        "3.8 ms of each 4.0 ms step (95 %) more than a single pass would."
+    )
+    assert finding.cost_ns == pytest.approx(3.8 * MS, rel=0.01)
+    assert finding.severity is Severity.CRITICAL
+
+
+@pytest.mark.parametrize(("count", "lasting", "rest"), [(7, 50, 0), (10, 50, 20_000)])
+def test_a_few_passes_or_little_lost_to_them_are_left_alone(
+    count: int, lasting: float, rest: float
+) -> None:
+    assert told(passes(count, lasting, rest)) is None
+
+
+def test_long_operators_of_micro_batches_are_no_loss() -> None:
+    """Only the Python between them is: a quarter of each pass."""
+    finding = told(passes(10, 1000))
+    assert finding.cost_ns == pytest.approx(18 * MS, rel=0.01)
+
+
+def test_the_only_jacobian_is_where_they_come_from(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("def slope(model, x):\n    return jacobian(model, x)\n")
+    facts = passes(20)
+    assert facts.run is not None
+    events = (("process", {"argv0": "train.py"}),)
+    run = make_run(
+        count=100, phases={"forward": 2, "backward": 2}, cwd=str(tmp_path), events=events
+    )
+    finding = told(Facts(run, facts.analysis))
+    assert finding.place.line == 2
+
+
+def test_without_a_window_they_are_not_counted() -> None:
+    assert told(Facts(make_run(phases={"forward": 2, "backward": 2}))) is None
+
+
+SUM = f"{NODE}torch::autograd::AccumulateGrad"
+LINE = ("/p/train.py", 10, "backward")
+
+
+def node(t: TraceBuilder, number: int | None, lasting: float, *, keeps: bool = False) -> None:
+    """A node of that number, whose operator takes so many us; ``keeps`` its own graph."""
+    numbered: dict[str, Any] = {} if number is None else {"Sequence number": number}
+    t.op(f"{NODE}AddmmBackward0", **numbered, **{"Fwd thread id": 1})
+    kept = {"Sequence number": number + 50} if keeps and number else {}
+    t.op("aten::mm", us(lasting), **kept).close()
+
+
+def losses(
+    shared: float = 8,
+    *,
+    again: float = 8,
+    between: tuple[str, ...] = ("aten::mul",),
+    number: int | None = 1,
+    forward: bool = False,
+    adds: bool = True,
+    keeps: bool = False,
+) -> Facts:
+    """Two losses that go backward after 10 ms of forward: through 4 ms of their own each, then in
+    ``shared`` and ``again`` ms through what is numbered 1 and ``number``."""
+
+    def step(t: TraceBuilder) -> None:
+        call(t.forward(), "aten::linear", "aten::addmm", lasting=10_000)
+        t.backward()
+        node(t, 7, 4000, keeps=keeps)
+        node(t, 1, 1000 * shared, keeps=keeps)
+        call(t, SUM, "aten::detach", lasting=1)
+        call(t, SUM, "aten::detach", lasting=1)
+        t.close()
+        ops(t, *between, each=1)
+        if forward:
+            call(t.forward(), "aten::linear", "aten::addmm", lasting=1000)
+            t.close()
+        t.backward()
+        node(t, 8, 4000)
+        node(t, number, 1000 * again)
+        call(t, SUM, "aten::add_" if adds else "aten::detach", lasting=1)
+        call(t, SUM, "aten::detach", lasting=1)
+        t.close()
+
+    return trained(step, {"forward": 10, "backward": 8 + shared + again}, LINE)
+
+
+def test_losses_that_go_backward_one_by_one_are_reported_with_their_line() -> None:
+    finding = judged(losses(), "repeated-backward")
+    assert finding.sentence == (
+        "2 backward passes of each step run through the same layers, for 8.0 ms of each 34 ms "
+        "step (24 %) more than one would at train.py:10."
+    )
+    assert finding.cost_ns == pytest.approx(8 * MS, rel=0.01)
+
+
+def test_a_forward_pass_between_them_makes_no_other_graph() -> None:
+    """As where a state is handed on with its graph, and each part goes backward by itself."""
+    finding = judged(losses(forward=True), "repeated-backward")
+    assert finding.cost_ns == pytest.approx(8 * MS, rel=0.01)
+
+
+@pytest.mark.parametrize(("again", "severity"), [(1.3, None), (1.5, Severity.WARNING)])
+def test_little_that_is_shared_is_left_alone(again: float, severity: Severity | None) -> None:
+    finding = judged(losses(again=again), "repeated-backward")
+    assert (finding.severity if finding else None) is severity
+
+
+@pytest.mark.parametrize(
+    "unlike",
+    [
+        losses(number=2),
+        losses(adds=False),
+        losses(between=("aten::clone", "aten::clone")),
+        losses(keeps=True),
+    ],
+    ids=["own graphs", "gradients are dropped", "copied", "second derivative"],
+)
+def test_passes_that_one_could_not_stand_for_are_left_alone(unlike: Facts) -> None:
+    assert judged(unlike, "repeated-backward") is None
+
+
+def test_nodes_without_numbers_tell_nothing() -> None:
+    assert judged(losses(number=None), "repeated-backward") is None
+
+
+LINEAR = ("aten::linear", "aten::addmm")
+
+
+@pytest.mark.parametrize(("used", "is_free"), [(49, True), (50, False)])
+def test_it_is_reported_with_the_memory_that_is_free(used: float, is_free: bool) -> None:
+    story = busy_with(
+        K(BF16, 300, LINEAR), K(BF16, 200, LINEAR, "backward"), K(BF16, 490, (), "backward")
+    )
+    memory = {"gpu0.memory_used": used, "gpu0.memory_total": 100.0, "gpu0.process_memory": used}
+    run = make_run(40, {"forward": 1}, telemetry=telemetry_table(**memory))
+    sentence = finding_of(story, "backward-recompute", run).sentence
+    assert sentence.endswith("is on, though 51 % of the GPU's memory is free.") is is_free
+
+
+REPEATED = "repeated-forward"
+
+CENTRES = """
+class Net(nn.Module):
+    def embed(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.last(x)
+    def forward(self, x):
+        return self.head(self.embed(x))
+
+class Centres(nn.Module):
+    def __init__(self, model):
+        self.model = [model]
+    def forward(self, images, labels):
+        z = self.model[0].embed(images)
+        return (z - self.centres[labels]).square().mean()
+
+def main():
+    model = Net(50).to(device)
+    model = Net(50)
+    centres = Centres(model)
+    for step in range(100):
+        i = torch.randint(0, 1000, (64,))
+        x, y = images[i], labels[i]
+        loss = cross_entropy(model(x), y) + centres(x, y)
+        loss.backward()
+        optimizer.step()
+
+if __name__ == "__main__":
+    main()
+"""
+
+STARRED = "        a = net(x)\n        b = net(x)\n        (a + b).backward()\n"
+
+PAIRS = """
+def loss_of(encoder, batch, other):
+    return contrast(encoder(batch), encoder(other))
+
+encoder = Encoder()
+for x, view in loader:
+    loss = loss_of(encoder, x, view)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def facts_of(
+    text: str, tmp_path: Path, story: TraceBuilder | None = None, **phases: float
+) -> Facts:
+    (tmp_path / "train.py").write_text(text)
+    events = (("process", {"argv0": "train.py"}),)
+    run = make_run(count=100, phases=phases or None, cwd=str(tmp_path), events=events)
+    return Facts(run, story.analysis() if story else None)
+
+
+def line(text: str, tmp_path: Path) -> int | None:
+    found = same_call(facts_of(text, tmp_path))
+    return found.line if found else None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (CENTRES, 14),
+        (
+            CENTRES.replace("        z = self.model[0].embed(images)\n", "").replace(
+                "return (z -", "return (self.model[0].embed(images) -"
+            ),
+            14,
+        ),
+        (PAIRS.replace("x, view)", "x, x)"), 3),
+        (PAIRS.replace("x, view)", "x, other=x)"), 3),
+        (f"def run(net, *more):\n    for x, y in loader:\n{STARRED}run(Net(), *data)\n", 4),
+        (PAIRS.replace("contrast(", "contrast(encoder(1 - batch), ").replace("view)", "x)"), None),
+        ("def broken(:", None),
+    ],
+    ids=[
+        "through a method",
+        "within an expression",
+        "through a helper",
+        "by name",
+        "beside others in a row",
+        "and with another",
+        "no Python",
+    ],
+)
+def test_a_call_with_the_same_input_is_found(
+    tmp_path: Path, text: str, expected: int | None
+) -> None:
+    assert line(text, tmp_path) == expected
+
+
+def steps(body: str) -> str:
+    """A script that trains ``net`` by ``body``."""
+    inside = "".join(f"    {one}\n" for one in body.split("; "))
+    made = "net, other = Net(), Net()\n"
+    return f"{made}for x, y in loader:\n{inside}    optimizer.step()\n"
+
+
+TWICE = "a = net(x); b = net(x); (a + b).backward()"
+
+
+def test_the_plain_case_is_found(tmp_path: Path) -> None:
+    assert line(steps(TWICE), tmp_path) == 4
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = net(x); b = net(y); (a + b).backward()",
+        "a = net(augment(x)); b = net(augment(x)); (a + b).backward()",
+        "a = net(x); b = net(x + noise); (a + b).backward()",
+        "a = net(x); b = net(x.flip(0)); (a + b).backward()",
+        "a = net(x); x = x * 2; b = net(x); (a + b).backward()",
+        "a = net(x); x.mul_(2); b = net(x); (a + b).backward()",
+        "a = net(x); x[0] = 0; b = net(x); (a + b).backward()",
+        "a = net(x); x += 1; b = net(x); (a + b).backward()",
+        "a = net(x); perturb(x); b = net(x); (a + b).backward()",
+        "a = net(x); net.eval(); b = net(x); (a + b).backward()",
+        "a = net(x); net.scale = 2; b = net(x); (a + b).backward()",
+        "a = net(x); a.backward(); b = net(x); b.backward()",
+        "a = net(x); minimizer.step(); b = net(x); b.backward()",
+        "a = net(x); b = other(x); (a + b).backward()",
+        "a = net(x)\n    with torch.no_grad():\n        b = net(x); (a + b).backward()",
+        "a = net(x)\n    if show:\n        b = net(x); a.backward()",
+        "a = net(x)\n    for y in ys:\n        b = net(x)\n        c = net(y); a.backward()",
+        "a = [net(v) for v in (x, y)]; sum(a).backward()",
+        "fake = net(z); d = other(x) + other(fake); d.backward(); g = other(fake); g.backward()",
+        "a = net(x, 0); b = net(x, 1); (a + b).backward()",
+        "a = net(*x); b = net(*y); (a + b).backward()",
+    ],
+)
+def test_other_input_or_another_state_is_no_repetition(tmp_path: Path, body: str) -> None:
+    assert line(steps(body), tmp_path) is None
+
+
+def test_another_model_of_the_same_class_is_no_repetition(tmp_path: Path) -> None:
+    teacher = "class Net(Module):\n    def forward(self, x):\n        return self.layer(x)\n"
+    both = "a = net(x); b = other(x); (a + b).backward()"
+    assert line(teacher + steps(both), tmp_path) is None
+    assert line(teacher + steps(TWICE), tmp_path) == 7
+
+
+def used_twice(
+    second: float = 10,
+    *,
+    shared: bool = True,
+    between: str = "aten::relu",
+    often: int = 2,
+    before: bool = False,
+) -> TraceBuilder:
+    """10 ms of two layers and ``second`` ms of two, the same where ``shared``, then backward
+    through all, as long again; ``before`` all a pass that has no backward pass."""
+
+    def layers(t: TraceBuilder, lasting: float) -> None:
+        for _ in range(2):
+            call(t, "aten::linear", "aten::addmm", lasting=500 * lasting)
+            t.op(between).close()
+
+    def back(t: TraceBuilder, lasting: float, *, keeps: bool) -> None:
+        for _ in range(2):
+            call(t, f"{NODE}AddmmBackward0", "AddmmBackward0", lasting=500 * lasting)
+            if keeps:
+                call(t, SUM, lasting=1)
+
+    def step(t: TraceBuilder) -> None:
+        t.step().forward()
+        if before:
+            layers(t, 10)
+            t.op("aten::argmax").close()
+        layers(t, 10)
+        t.op("aten::exp").close()
+        if often > 1:
+            layers(t, second)
+        t.op("aten::sum").close().close()
+        t.backward()
+        if often > 1:
+            back(t, second, keeps=not shared)
+        back(t, 10, keeps=True)
+        t.end()
+
+    return TraceBuilder().repeat(2, step)
+
+
+def test_layers_that_run_twice_with_the_same_input_are_reported(tmp_path: Path) -> None:
+    finding = judged(facts_of(CENTRES, tmp_path, used_twice(), forward=20, backward=20), REPEATED)
+    assert finding.sentence == (
+        "The same layers run twice on the same input in one step, forward and backward: the "
+        "second run takes 20 ms of each 40 ms step (50 %), at train.py:14."
+    )
+    assert finding.cost_ns == pytest.approx(20 * MS, rel=0.01)
+    short = facts_of(CENTRES, tmp_path, used_twice(0.5), forward=10.5, backward=10.5)
+    assert judged(short, REPEATED) is None
+
+
+def test_a_pass_before_them_without_a_backward_pass_hides_nothing(tmp_path: Path) -> None:
+    story = used_twice(before=True)
+    finding = judged(facts_of(CENTRES, tmp_path, story, forward=30, backward=20), REPEATED)
+    assert finding.cost_ns == pytest.approx(20 * MS, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "story"),
+    [
+        (PAIRS, used_twice()),
+        (CENTRES, used_twice(shared=False)),
+        (CENTRES, used_twice(between="aten::bernoulli_")),
+        (CENTRES, used_twice(often=1)),
+    ],
+    ids=["two views", "other weights", "two masks of dropout", "once"],
+)
+def test_without_either_evidence_nothing_is_said(
+    tmp_path: Path, text: str, story: TraceBuilder
+) -> None:
+    assert judged(facts_of(text, tmp_path, story, forward=20, backward=20), REPEATED) is None
+    assert judged(facts_of(CENTRES, tmp_path), REPEATED) is None
+
+
+GENERATOR, CRITIC = "ConvolutionBackward0", "AddmmBackward0"
+
+
+class Numbers:
+    """The numbers that torch gives to nodes."""
+
+    def __init__(self) -> None:
+        self.next = 0
+
+    def call(self, t: TraceBuilder) -> int:
+        """A model is called: the number of its node."""
+        self.next += 1
+        t.forward().op("aten::linear", us(1000), **{"Sequence number": self.next}).close()
+        return self.next
+
+
+def backward(t: TraceBuilder, *nodes: tuple[str, int, float], sums: int) -> None:
+    """A pass through nodes of so many us, which keeps so many gradients, and an update."""
+    t.backward()
+    for name, number, lasting in nodes:
+        t.op(f"{NODE}{name}", us(lasting), **{"Sequence number": number, "Fwd thread id": 1})
+    for _ in range(sums):
+        call(t, SUM, "aten::detach", lasting=1)
+    t.close().optimizer_step(us(10))
+
+
+def gan(
+    beyond: float = 6,
+    *,
+    sizes: tuple[int, ...] = (3, 2),
+    critic: int = 5,
+    second: int = 5,
+    real: bool = True,
+) -> Finding | None:
+    """The critic learns, in ``beyond`` ms more of the generator, then the generator; ``critic``
+    gradients are kept in the first pass and ``second`` in the second."""
+
+    def step(t: TraceBuilder) -> None:
+        numbers = Numbers()
+        made, judged_made = numbers.call(t), numbers.call(t)
+        judged_real = numbers.call(t) if real else 0
+        seen = [(CRITIC, judged_real, 2000)] if real else []
+        farther = [(GENERATOR, made, 1000 * beyond)] if beyond else []
+        backward(t, *seen, (CRITIC, judged_made, 2000), *farther, sums=critic)
+        made, judged_made = numbers.call(t), numbers.call(t)
+        backward(t, (CRITIC, judged_made, 2000), (GENERATOR, made, 6000), sums=second)
+
+    note: dict[str, Any] = {
+        "optimizers": [{**SGD, "parameters": size} for size in sizes],
+        "parameters": [FLOATS],
+    }
+    facts = trained(step, {"forward": 5, "backward": 12 + beyond}, LINE, note=note, steps=3)
+    return judged(facts, "unused-gradients")
+
+
+def test_a_critic_whose_samples_are_not_detached_is_reported() -> None:
+    finding = gan()
+    assert finding.sentence == (
+        "Backward continues into a model that another optimizer trains, and those gradients are "
+        "thrown away: 6.0 ms of each 23 ms step (26 %) at train.py:10; detach() its output."
+    )
+    assert finding.cost_ns == pytest.approx(6 * MS, rel=0.01)
+    assert finding.severity is Severity.CRITICAL
+
+
+def test_a_critic_that_stands_still_while_the_generator_learns_is_no_excuse() -> None:
+    """The generator's pass then keeps only its own gradients."""
+    finding = gan(second=3)
+    assert finding.cost_ns == pytest.approx(6 * MS, rel=0.01)
+
+
+@pytest.mark.parametrize(("beyond", "severity"), [(0.85, None), (1.1, Severity.WARNING)])
+def test_a_small_generator_is_left_alone(beyond: float, severity: Severity | None) -> None:
+    finding = gan(beyond)
+    assert (finding.severity if finding else None) is severity
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        # Detached: the critic's pass keeps its own gradients only.
+        {"beyond": 0, "critic": 2},
+        # One optimizer holds all, or a third takes part that the passes do not reach.
+        {"sizes": (5,)},
+        {"sizes": (3, 2, 1)},
+        # Which of the passes goes too far is not told.
+        {"real": False},
+    ],
+)
+def test_what_may_be_meant_is_not_reported(other: dict[str, Any]) -> None:
+    assert gan(**other) is None
+
+
+SAMPLES = """
+class Model(nn.Module):
+    @torch.no_grad()
+    def invent(self):
+        ids = torch.zeros(1, 1)
+        while len(ids) < 40:
+            probs = self(ids)[:, -1]
+            ids = torch.cat([ids, probs.argmax()])
+        return ids
+
+def average(model, other):
+    with torch.no_grad():
+        for one, two in zip(model.parameters(), other.parameters()):
+            one.lerp_(two, 0.1)
+"""
+
+
+ACTS = """
+def choose(net, worlds):
+    with torch.no_grad():
+        for world in worlds:
+            best = net(torch.from_numpy(world)).argmax()
+        for world in worlds:
+            print(world)
+"""
+
+
+def passes_alone_of(count: int, each: float = 2) -> Facts:
+    """Forward and backward of 5 and 10 ms, and ``count`` forward passes more of so many ms."""
+
+    def step(story: TraceBuilder) -> None:
+        for _ in range(count):
+            call(story.forward(), "aten::linear", "aten::addmm", lasting=1000 * each)
+            story.close()
+        call(story.forward(), "aten::linear", "aten::addmm", lasting=5_000)
+        story.backward()
+        call(story, f"{NODE}AddmmBackward0", "AddmmBackward0", lasting=10_000)
+
+    return trained(step, {"forward": 5 + count * each, "backward": 10})
+
+
+def told_alone(count: int, each: float = 2) -> Finding | None:
+    return judged(passes_alone_of(count, each), "evaluation")
+
+
+def test_many_forward_passes_in_each_step_are_reported() -> None:
+    finding = told_alone(10)
+    assert finding.sentence == (
+        "Each step calls the model 10 times more than it trains it: those forward passes take "
+        "20 ms of each 35 ms step (57 %)."
+    )
+    assert (finding.cost_ns, finding.severity) == (20 * MS, Severity.CRITICAL)
+
+
+@pytest.mark.parametrize(("count", "each"), [(6, 20), (10, 0.37)])
+def test_a_few_of_them_or_short_ones_are_left_alone(count: int, each: float) -> None:
+    assert told_alone(count, each) is None
+
+
+def test_without_a_window_they_are_not_looked_for() -> None:
+    facts = Facts(make_run(phases={"forward": 25, "backward": 10}))
+    assert "evaluation" not in reasons(diagnosis(facts))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (SAMPLES, 6),
+        (SAMPLES.replace("torch.no_grad", "torch.inference_mode"), 6),
+        (SAMPLES.replace("    @torch.no_grad()\n", ""), None),
+        (SAMPLES + SAMPLES, None),
+        (ACTS, 4),
+    ],
+)
+def test_the_only_loop_without_gradients_that_calls_the_model_is_named(
+    tmp_path: Path, text: str, line: int | None
+) -> None:
+    (tmp_path / "train.py").write_text(text)
+    facts = Facts(make_run(cwd=str(tmp_path), events=(("process", {"argv0": "train.py"}),)))
+    found = line_without_gradients(facts)
+    assert (found.line if found else None) == line

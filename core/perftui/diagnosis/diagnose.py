@@ -23,7 +23,6 @@ COMPARABLE = 1 / 3
 own stands before it: without that reason, what is left of launching is at most twice as much. The
 same of exposed communication and who is late to it."""
 
-
 _GAP_CAUSES = frozenset(cause.value for cause in GapCause)
 
 

@@ -44,7 +44,6 @@ _SHOWN = 3
 COMPUTE_BOUND_SHARE = 0.80
 """Share of the step; gpu-idle calls a GPU that is busy so much of the time well used."""
 
-
 LISTED = 3
 """Operators that are listed."""
 
@@ -196,7 +195,6 @@ COMPUTE_BOUND = Verdict(
     ),
 )
 
-
 MOST_UNEVEN = 1.5
 """Mean over median, from which on a few steps hold so much time that they are the question; TraceML
 and nsys-ai call a step slow from 1.5 times the median."""
@@ -294,7 +292,6 @@ HEALTHY = Verdict(
     answer="",
     judge=_healthy,
 )
-
 
 LIMITS = Limits(
     0.15,
@@ -438,7 +435,6 @@ LARGEST_PART = Verdict(
     judge=_largest_part,
     limits=LIMITS,
 )
-
 
 LADDER: tuple[Verdict, ...] = (LARGEST_PART, HEALTHY, COMPUTE_BOUND)
 """In the order they are asked, each with what those before it found."""

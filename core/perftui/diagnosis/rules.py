@@ -134,7 +134,6 @@ of one symptom, of trainings on a GPU and on the CPU."""
 
 BY_ID = {rule.id: rule for rule in RULES}
 
-
 BY_NAME: dict[str, Rule | Verdict] = {
     # Of two forms of one symptom the first.
     **{rule.id: rule for rule in (*RULES, *reversed(RULES))},

@@ -261,7 +261,6 @@ BURSTY = Rule(
     answer="prefetch_factor, smaller shards",
 )
 
-
 COMPUTING = 0.85
 """Share of computing in the time of making batches, without the waits for a core, from which on
 workers are bound by the processor."""
@@ -438,7 +437,6 @@ DISK = Rule(
     fixes=("loader-workers", "loader-pin"),
     answer="a local copy, larger files, more workers waiting in parallel",
 )
-
 
 _WHY = {
     "shared memory": "it ran out of shared memory, through which workers hand over batches",

@@ -126,7 +126,6 @@ LAUNCH = Rule(
     answer="torch.compile, CUDA graphs, fused optimizers, larger batches",
 )
 
-
 _NEAR = (GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value)
 """Parts of the step in which the device waits for a host that has waited for it."""
 

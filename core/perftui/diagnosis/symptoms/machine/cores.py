@@ -17,6 +17,7 @@ from perftui.facts.cpu.machine import (
     BUSY_SHARE,
     THREAD_VARIABLES,
     CpuShare,
+    MachineFacts,
     busy_host,
     core_wait,
     cpu_share,
@@ -120,21 +121,22 @@ def _on_cpu(facts: Facts) -> JudgedStep:
     return judged
 
 
-def _computing(judged: JudgedStep) -> tuple[str, ...]:
-    return tuple(part.name for part in judged.parts if part.computes)
-
-
-def _lost_to_cores(judged: JudgedStep, lost: float, cores: CpuShare) -> Lost:
-    """``lost`` of the step, a share, without a sentence yet."""
-    step = judged.of
-    cost = min(round(lost * step.mean), judged.computing)
-    figures = (
-        Figure("threads of an operator", cores.threads, "count"),
-        Figure("cores it may use", cores.allowed, "count"),
-        Figure("cores of the machine", cores.installed, "count"),
-        Figure("idle cores", round(cores.idle, 1)),
+def _lost_to_cores(
+    judged: JudgedStep, cost: int, cores: CpuShare, sentence: str, place: Place | None
+) -> Lost:
+    return Lost(
+        cost,
+        judged.of,
+        f"{sentence} up to {judged.of.part_of(cost)}.",
+        (
+            Figure("threads of an operator", cores.threads, "count"),
+            Figure("cores it may use", cores.allowed, "count"),
+            Figure("cores of the machine", cores.installed, "count"),
+            Figure("idle cores", round(cores.idle, 1)),
+        ),
+        place,
+        judged.names(computes=True),
     )
-    return Lost(cost, step, "", figures, parts=_computing(judged))
 
 
 def _place(facts: Facts, *names: str) -> Place | None:
@@ -148,38 +150,24 @@ def _place(facts: Facts, *names: str) -> Place | None:
 
 def _threads(facts: Facts) -> Lost | None:
     judged, cores = _on_cpu(facts), cpu_share(facts)
-    if cores.is_crowded:
-        return _too_many(facts, judged, cores)
-    if cores.is_bound:
-        return None
     more = min(cores.idle, cores.allowed - cores.asked) / cores.ranks
-    if cores.threads >= cores.allowed or more < LEAST_IDLE:
+    if not cores.is_crowded and (
+        cores.is_bound or cores.threads >= cores.allowed or more < LEAST_IDLE
+    ):
         return None
-    splittable = cpu_operators(facts).splittable
-    lost = splittable * (1 - cores.threads / (cores.threads + more)) * EFFICIENCY
-    found = _lost_to_cores(judged, lost, cores)
-    return replace(
-        found,
-        sentence=f"Operators run on {fmt.several(cores.threads, 'thread')}{_why(facts)} while "
-        f"{cores.idle:.1f} of {fmt.several(cores.allowed, 'core')} idle: more threads could save "
-        f"up to {judged.of.part_of(found.cost_ns)}.",
-        place=_place(facts, "set_num_threads", *THREAD_VARIABLES),
-    )
-
-
-def _too_many(facts: Facts, judged: JudgedStep, cores: CpuShare) -> Lost:
-    lost = cpu_operators(facts).splittable * (1 - cores.allowed / cores.asked)
-    found = _lost_to_cores(judged, lost, cores)
-    each = f" in each of {cores.ranks} processes" if cores.ranks > 1 else ""
-    return replace(
-        found,
-        sentence=(
-            f"Operators run on {fmt.several(cores.threads, 'thread')}{each}{_why(facts)}, on "
-            f"{fmt.several(cores.allowed, 'core')}: they wait for each other, for up to "
-            f"{judged.of.part_of(found.cost_ns)}."
-        ),
-        place=_place(facts, "set_num_threads", *THREAD_VARIABLES),
-    )
+    lost = cpu_operators(facts).splittable
+    threads, allowed = fmt.several(cores.threads, "thread"), fmt.several(cores.allowed, "core")
+    if cores.is_crowded:
+        lost *= 1 - cores.allowed / cores.asked
+        each = f" in each of {cores.ranks} processes" if cores.ranks > 1 else ""
+        sentence = f"{threads}{each}{_why(facts)}, on {allowed}: they wait for each other, for"
+    else:
+        lost = lost * (1 - cores.threads / (cores.threads + more)) * EFFICIENCY
+        idle = f"{cores.idle:.1f} of {allowed} idle"
+        sentence = f"{threads}{_why(facts)} while {idle}: more threads could save"
+    cost = min(round(lost * judged.of.mean), judged.computing)
+    place = _place(facts, "set_num_threads", *THREAD_VARIABLES)
+    return _lost_to_cores(judged, cost, cores, f"Operators run on {sentence}", place)
 
 
 def _why(facts: Facts) -> str:
@@ -200,19 +188,15 @@ def _affinity(facts: Facts) -> Lost | None:
         return None
     waits = judged.part("input_wait") / judged.of.mean if cores.has_workers else 0.0
     lost = (cpu_operators(facts).splittable + waits) * cores.gain * EFFICIENCY
-    found = _lost_to_cores(judged, 0, cores)
     cost = min(round(lost * judged.of.mean), judged.computing + judged.part("input_wait"))
-    names = (*found.parts, "input_wait") if cores.has_workers else found.parts
-    return replace(
-        found,
-        cost_ns=cost,
-        parts=names,
-        sentence=f"The training may run on {cores.allowed} of "
-        f"{fmt.several(cores.installed, 'core')} and uses {cores.used:.1f} of them, while "
-        f"{cores.idle_outside:.1f} others idle: with those it could save up to "
-        f"{judged.of.part_of(cost)}.",
-        place=_place(facts, "sched_setaffinity", "cpu_affinity"),
+    sentence = (
+        f"The training may run on {cores.allowed} of {fmt.several(cores.installed, 'core')} and "
+        f"uses {cores.used:.1f} of them, while {cores.idle_outside:.1f} others idle: with those "
+        "it could save"
     )
+    place = _place(facts, "sched_setaffinity", "cpu_affinity")
+    found = _lost_to_cores(judged, cost, cores, sentence, place)
+    return replace(found, parts=(*found.parts, "input_wait")) if cores.has_workers else found
 
 
 def _onednn(facts: Facts) -> Lost | None:
@@ -233,7 +217,7 @@ def _onednn_unused(facts: Facts) -> Lost | None:
         f"Convolutions take {step.part_of(round(share * step.mean))}, none of them in "
         "oneDNN: it is disabled, this build of torch lacks it, or the data is float64.",
         (Figure.share("convolutions", share, MUCH_CONVOLVING),),
-        parts=_computing(judged),
+        parts=judged.names(computes=True),
         unproven="why oneDNN is not used",
     )
 
@@ -253,7 +237,7 @@ def _onednn_noted(facts: Facts) -> Lost | None:
         f"layers take {step.part_of(round(share * step.mean))}.",
         (Figure.share("convolutions and recurrent layers", share),),
         place=_place(facts, "mkldnn.enabled"),
-        parts=_computing(judged),
+        parts=judged.names(computes=True),
     )
 
 
@@ -301,7 +285,6 @@ ONEDNN = Rule(
     fixes=("onednn-on",),
     answer="leave torch.backends.mkldnn.enabled as it is",
 )
-
 
 _NAME_CELLS = 28
 
@@ -354,32 +337,42 @@ def _busy(facts: Facts) -> Lost | None:
     if not busy_host(facts) or use.other_cores is None or not use.cores:
         return None
     waited, judged, others = core_wait(facts), judged_step(facts), use.other_cores
-    cost = round(waited * judged.of.mean)
-    if judged.on_device:
-        cost = min(cost, judged.of.mean - judged.computing)
     seen = other_programs(facts)
     programs = [each for each in seen if each.cores >= WORTH_NAMING]
-    figures = [
+    # The first three, each with the number of its busiest process.
+    first = ", ".join(replace(each, pids=each.pids[:1]).label for each in programs[:3])
+    named = f" ({first})" if first else ""
+    lost = _waiting_for_cores(
+        judged,
+        waited,
+        use,
+        f"Other programs take {others:.1f} of {fmt.several(use.cores, 'core')}{named}",
         Figure("other programs, cores", round(others, 1), threshold=BUSY_SHARE * use.cores),
-        Figure("cores", use.cores, "count"),
-        Figure.share("waiting for a core", use.delayed or 0.0),
         *(Figure.share(f"{each.label}, of a core", each.cores) for each in programs),
-    ]
+    )
+    unproven = "the names of those programs, which are outside the container"
+    return lost if seen else replace(lost, unproven=unproven)
+
+
+def _waiting_for_cores(
+    judged: JudgedStep, waited: float, use: MachineFacts, who: str, theirs: Figure, *more: Figure
+) -> Lost:
+    """``waited``, a share of the time, as a cost: where a GPU computes, of the rest of the step."""
+    cost, step = round(waited * judged.of.mean), judged.of
+    if judged.on_device:
+        cost = min(cost, step.mean - judged.computing)
     return Lost(
         cost,
-        judged.of,
-        f"Other programs take {others:.1f} of {fmt.several(use.cores, 'core')}{_named(programs)}: "
-        f"the training waits for a core {judged.of.part_of(cost)}.",
-        tuple(figures),
-        parts=tuple(part.name for part in judged.parts if part.computes != judged.on_device),
-        unproven="" if seen else "the names of those programs, which are outside the container",
+        step,
+        f"{who}: the training waits for a core {step.part_of(cost)}.",
+        (
+            theirs,
+            Figure("cores", use.cores or 0, "count"),
+            Figure.share("waiting for a core", use.delayed or 0.0),
+            *more,
+        ),
+        parts=judged.names(computes=not judged.on_device),
     )
-
-
-def _named(programs: list[Program]) -> str:
-    """The first three, each with the number of its busiest process."""
-    first = [replace(each, pids=each.pids[:1]).label for each in programs[:3]]
-    return f" ({', '.join(first)})" if first else ""
 
 
 BUSY_HOST = Rule(
@@ -401,7 +394,6 @@ BUSY_HOST = Rule(
     answer="stop the other programs, or run elsewhere or later",
 )
 
-
 _STARTING = frozenset({"Process", "Popen", "Pool", "ProcessPoolExecutor"})
 """What starts processes, as scripts call it."""
 
@@ -412,28 +404,17 @@ def _own_process(facts: Facts) -> Lost | None:
     use, waited = machine_use(facts), wait_for_own_processes(facts)
     if not waited or use.rest_cores is None or use.cores is None:
         return None
-    judged = judged_step(facts)
-    cost = round(waited * judged.of.mean)
-    if judged.on_device:
-        cost = min(cost, judged.of.mean - judged.computing)
-    line = line_with(facts, _STARTING)
+    line, rest, limit = line_with(facts, _STARTING), use.rest_cores, BUSY_SHARE * use.cores
     started = f"{at(line)}," if line else ""
-    return Lost(
-        cost,
-        judged.of,
-        f"Other processes that the script started{started} take "
-        f"{use.rest_cores:.1f} of {fmt.several(use.cores, 'core')}: the training waits for a core "
-        f"{judged.of.part_of(cost)}.",
-        (
-            Figure(
-                "those processes, cores", round(use.rest_cores, 1), threshold=BUSY_SHARE * use.cores
-            ),
-            Figure("cores", use.cores, "count"),
-            Figure.share("waiting for a core", use.delayed or 0.0),
-        ),
-        place=place_of(facts, line),
-        parts=tuple(part.name for part in judged.parts if part.computes != judged.on_device),
+    lost = _waiting_for_cores(
+        judged_step(facts),
+        waited,
+        use,
+        f"Other processes that the script started{started} take {rest:.1f} of "
+        f"{fmt.several(use.cores, 'core')}",
+        Figure("those processes, cores", round(rest, 1), threshold=limit),
     )
+    return replace(lost, place=place_of(facts, line))
 
 
 OWN_PROCESS = Rule(

@@ -14,7 +14,6 @@ from perftui.facts.cpu.machine import Card, cards, machine_use, ranks_here
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.gpu.cards import gpu_processes
 from perftui.facts.gpu.gpu import has_gpu
-from perftui.facts.journal_rows import notes_of
 from perftui.facts.settings import Settings, settings
 from perftui.facts.source.lines import LinesByTime, lines_by_time, stack_samples
 from perftui.facts.step.judged_step import judged_step
@@ -46,10 +45,8 @@ def start(facts: Facts) -> Start:
     first = int(steps["start"][0])
     last = int((steps["start"] + steps["duration"]).max())
     stacks, _ = stack_samples(facts)
-    lines = None
-    if len(stacks):
-        before = np.where(stacks["time"] < first, stacks["held"], 0)
-        lines = lines_by_time(stacks, before)
+    before = np.where(stacks["time"] < first, stacks["held"], 0) if len(stacks) else None
+    lines = None if before is None else lines_by_time(stacks, before)
     return Start(max(first - manifest.started_ns, 0), max(last - manifest.started_ns, 1), lines)
 
 
@@ -88,7 +85,7 @@ def _wrong_build(facts: Facts) -> Lost | None:
             Figure("GPUs", len(manifest.gpus), "count"),
             Figure("computing on the CPU", judged.computing, "ns"),
         ),
-        parts=tuple(part.name for part in judged.parts if part.computes),
+        parts=judged.names(computes=True),
     )
 
 
@@ -129,7 +126,7 @@ def _version(architecture: str) -> tuple[int, int]:
 
 def _gpus_unused(facts: Facts) -> Lost | None:
     known = settings(facts)
-    visible = known.devices.visible if known and known.devices else _listed(facts)
+    visible = known.devices.visible if known and known.devices else 0
     if not visible or facts.run is None:
         raise NotApplicableError
     used = max(ranks_here(facts), _devices_of(known))
@@ -147,13 +144,6 @@ def _gpus_unused(facts: Facts) -> Lost | None:
     )
 
 
-def _listed(facts: Facts) -> int:
-    """GPUs that the process saw at its start, by older notes."""
-    found = notes_of(facts.events, "process")
-    devices = found[-1].get("devices") if found else None
-    return len(devices) if isinstance(devices, list) else 0
-
-
 def _devices_of(known: Settings | None) -> int:
     """GPUs that one process uses: with parameters there, or by ``DataParallel``."""
     if known is None:
@@ -169,19 +159,16 @@ def _slow_start(facts: Facts) -> Lost | None:
     begun = start(facts)
     if begun.duration < LONG_START:
         return None
-    line = begun.lines.lines[0] if begun.lines and begun.lines.lines else None
-    share = begun.lines.share(line) if begun.lines and line else 0.0
-    place = None
-    if line and line.file and share >= LEAST_NAMED:
-        place = facts.at(line)
-    at = f", {fmt.percent(share)} of its samples at {line.short}" if place and line else ""
+    line, at = begun.lines.standing_out(LEAST_NAMED) if begun.lines else None, ""
+    if begun.lines and line:
+        at = f", {fmt.percent(begun.lines.share(line))} of its samples at {line.short}"
     return Lost(
         0,
         None,
         f"The first step began {fmt.duration(begun.duration)} after the start, "
         f"{fmt.percent(begun.duration / begun.run)} of the run so far{at}.",
         (Figure("before the first step", begun.duration, "ns"), Figure("run", begun.run, "ns")),
-        place=place,
+        place=facts.at(line) if line else None,
         share=min(begun.duration / begun.run, 0.9),
     )
 
@@ -266,7 +253,6 @@ SLOW_START = Rule(
     ),
     answer="cache the results of the start-up work in a file",
 )
-
 
 HELD_DOWN = 0.10
 """Share of the samples with a limit in force from which on it is the usual state."""

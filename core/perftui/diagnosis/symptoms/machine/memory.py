@@ -33,11 +33,9 @@ reads a piece or two of the file, 2 ms each."""
 _NOT_OF_THE_BATCH = (Category.COMMUNICATION, Category.OPTIMIZER)
 """Kernels that are as long for any batch."""
 
-
 FEW = 0.5
 """Blocks for each multiprocessor, up to which a kernel fills few of them. Good kernels may have
 slightly fewer than one for each: matrix products on 132 of them often have 128."""
-
 
 MUCH = 0.30
 """Share of the time of all kernels from which on the batch is called small. A ResNet-50 on an H100
@@ -75,14 +73,17 @@ def fill(analysis: TraceAnalysis) -> Fill:
     if not known.any() or not duration[known].sum():
         raise UnknownError("the trace does not record the number of blocks per kernel launch")
     few = known & (blocks <= FEW * card.multiprocessors) & ~read.are(*_NOT_OF_THE_BATCH)
-    whole, time = int(duration[known].sum()), duration[few]
+    whole, time, chosen = int(duration[known].sum()), duration[few], read.where(few)
+    example = ""
+    if few.any():
+        example = analysis.trace.name_of(int(chosen.rows[np.argmax(chosen.duration)]))
     unused = 1 - blocks[few] / card.multiprocessors
     return Fill(
         share=int(time.sum()) / whole,
         empty=float((time * unused).sum()) / whole,
         multiprocessors=card.multiprocessors,
-        example=_longest(read.where(few)),
-        place=read.where(few).place if few.any() else Place(),
+        example=example,
+        place=chosen.place if few.any() else Place(),
     )
 
 
@@ -93,12 +94,6 @@ def _chosen(count: int) -> Int64:
     length = MOST_READ // RUNS
     first = np.linspace(0, count - length, RUNS).astype(np.int64)
     return (first[:, None] + np.arange(length)).ravel()
-
-
-def _longest(found: StepKernels) -> str:
-    if not len(found):
-        return ""
-    return found.analysis.trace.name_of(int(found.rows[np.argmax(found.duration)]))
 
 
 @fact
@@ -370,7 +365,6 @@ HEADROOM = Rule(
     ),
     answer="larger batches, if training allows",
 )
-
 
 HALF = 0.5
 """Share of its memory in use above which a larger batch may not fit."""

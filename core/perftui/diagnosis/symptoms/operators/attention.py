@@ -107,7 +107,6 @@ UNFUSED_ON_CPU = Rule(
     answer="scaled_dot_product_attention",
 )
 
-
 _BIAS = 3
 """Place of the mask among the inputs of the efficient kernel, behind query, key and value."""
 

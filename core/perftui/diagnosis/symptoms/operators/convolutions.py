@@ -67,7 +67,6 @@ def alike_in_steps(found: StepKernels) -> bool:
 _MOST_SIZES = 64
 """Calls whose sizes are read: each takes a look into the file."""
 
-
 _NORM_FOLLOWS = 2
 """Operators behind a convolution among which its normalisation is: that counts its calls first."""
 

@@ -33,7 +33,6 @@ from perftui.trace.model import NONE, Int64, Mask
 
 _NODE = re.compile(r"(autograd::engine::evaluate_function: )?(?P<name>\w+?)Backward\d*$")
 
-
 USEFUL = re.compile(
     r"(aten::|torch::autograd::|autograd::engine::evaluate_function: )?_?"
     r"(linear|matmul|mm|bmm|addmm|baddbmm|addmv|mv|einsum|conv|thnn_conv|mkldnn|slow_conv|lstm|gru"
@@ -46,7 +45,6 @@ USEFUL = re.compile(
 )
 """Operators that models are made of, which nothing cheaper stands in for, and those that rules of
 their own are about: copies, casts and element-wise operators."""
-
 
 _OF_COMPILER = re.compile(
     r"Torch-Compiled Region|TorchDynamo |dynamo\b|Pregraph bytecode|AOTDispatcher |## Call "
@@ -155,7 +153,6 @@ ONE_OPERATOR = Rule(
     answer="a cheaper operator, or call it less often",
 )
 
-
 _CALLED_AS = {
     "aten::sort": "sort",
     "aten::argsort": "argsort",
@@ -254,7 +251,6 @@ SORTING = Rule(
     claims=Claim(kernels=is_sorting),
     answer="compute it every N steps, or topk instead of a full sort",
 )
-
 
 _PRODUCT = re.compile(r"aten::(linear|matmul|mm|addmm|bmm|baddbmm|einsum)$")
 _PIECE = re.compile(r"aten::(select|gather|index|index_select|take_along_dim)$")

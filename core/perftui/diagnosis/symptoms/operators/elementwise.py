@@ -157,7 +157,6 @@ DTYPE_CHURN_ON_CPU = Rule(
     answer="cast once",
 )
 
-
 COPIES = Rule(
     id="layout-copies",
     when="tensors are copied into another memory layout",
@@ -170,7 +169,6 @@ COPIES = Rule(
     limits=Limits(0.10, 0.25, "gpu-idle reports copies from 10 %."),
     answer="one memory layout, views instead of copies",
 )
-
 
 ELEMENTWISE_ON_CPU = Rule(
     id="memory-bound-elementwise",

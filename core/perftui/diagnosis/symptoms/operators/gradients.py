@@ -267,7 +267,6 @@ UNUSED = Rule(
     answer="requires_grad_(False), no_grad, detach()",
 )
 
-
 DENSE = Rule(
     id="dense-gradients",
     when="a large embedding table gets dense gradients",
@@ -281,7 +280,6 @@ DENSE = Rule(
     limits=Limits(0.10, 0.30, "The same limit as for the optimizer."),
     answer="sparse=True, SparseAdam",
 )
-
 
 _ZERO_GRAD = re.compile(r"Optimizer\.zero_grad#")
 

@@ -169,7 +169,6 @@ PER_PARAMETER = Rule(
     answer="torch._foreach_ functions, or those in torch.nn.utils",
 )
 
-
 MANY_TURNS = 50
 """Turns from which on a loop in the script goes over the parameters: as many tensors as make an
 optimizer slow."""

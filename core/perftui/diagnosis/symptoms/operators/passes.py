@@ -60,7 +60,6 @@ _FORWARD_ONLY = (
 )
 """Operators that the backward pass has others for."""
 
-
 MUCH_FREE = 0.5
 """Share of its memory in use below which a GPU may hold what checkpointing throws away."""
 
@@ -100,7 +99,6 @@ RECOMPUTE = Rule(
     fixes=("recompute-off",),
     answer="checkpoint fewer layers if memory is free",
 )
-
 
 _LAYER = re.compile(
     r"aten::(linear|conv[123]d|layer_norm|batch_norm|group_norm|scaled_dot_product_attention|relu"
@@ -229,7 +227,6 @@ MANY = Rule(
     answer="torch.func.vmap, larger micro-batches, one backward pass of a sum",
 )
 
-
 MOST_OPERATORS = 3000
 """Outermost operators of a step's forward pass that are compared, each with each: 50 ms."""
 
@@ -322,7 +319,6 @@ def _twice(names: npt.NDArray[np.int32]) -> tuple[int, int, int] | None:
 
 TEACHER = 1.5
 """Tensors of all modules to those in optimizers, from which on another model may run as well."""
-
 
 _LIMITS = Limits(0.05, 0.20, "Certainly avoidable, hence a low limit.")
 

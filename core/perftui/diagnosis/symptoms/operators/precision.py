@@ -43,7 +43,6 @@ _HALF_ATTENTION = 4.0
 """Times faster that float32 attention becomes in 16 bit: on an H100 14.7 ms became 1.5 ms, and its
 tensor cores have six times the rate (float32 attention computes three TF32 products for one)."""
 
-
 _FASTEST_HALF = 4.0
 """Times faster that 16 bits are taken to make a product at most."""
 
@@ -179,7 +178,6 @@ TENSOR_CORES = Rule(
     answer="torch.autocast to bfloat16",
 )
 
-
 _NAMES = frozenset({"double", "float64", "DoubleTensor"})
 
 _ADOPTING = (r"\.to\([^)]*\bdtype\b", r"\b(from_numpy|as_tensor)\(")
@@ -268,7 +266,6 @@ FLOAT64 = Rule(
     fixes=("default-dtype-off",),
     answer="convert to float32 where the data enters",
 )
-
 
 _MISALIGNED = re.compile(r"align[ac]?[124](?!\d)")
 """What kernels have in their names that load fewer than eight elements at once."""

@@ -198,7 +198,6 @@ SINGLE_BUCKET = Rule(
     answer="remove bucket_cap_mb, or lower it to 25",
 )
 
-
 SMALL = 1 << 20
 """Bytes of a collective below which it takes as long as one of a few: DDP's first bucket."""
 
@@ -304,7 +303,6 @@ MANY_SMALL = Rule(
     ),
     answer="larger buckets (bucket_cap_mb), one all-reduce of a flat tensor",
 )
-
 
 LARGE = 16 << 20
 """Bytes from which on a collective comes near the rate of its link, as nccl-tests draws it."""

@@ -214,7 +214,6 @@ UNEVEN_MEMORY = Rule(
     answer="map_location, gathering on the CPU, equal stages, batches of the same size",
 )
 
-
 MANY = 10
 """Collectives of a step from which on their number is reported."""
 

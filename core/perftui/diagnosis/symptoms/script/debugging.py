@@ -286,7 +286,6 @@ FLAGS = Rule(
     slows_launches=True,
 )
 
-
 SPOILED = 0.15
 """Share of a window's steps from which on the profiler's own time spoils it; nsys-ai."""
 

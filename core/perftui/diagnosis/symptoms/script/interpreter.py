@@ -107,7 +107,6 @@ PAUSES = Rule(
     answer="gc.freeze() after start-up, gc.disable(), no gc.collect() in the loop",
 )
 
-
 UNKNOWN = (
     "other threads held the GIL, but none at a line of the script, and how long the main thread "
     "ran meanwhile is not known"

@@ -324,7 +324,6 @@ PYTHON = Rule(
     answer="every N steps, on whole tensors, or in the background",
 )
 
-
 HELD_UP = 1.25
 """Times that profiled steps may be as long as the others, beside what the profiler takes; longer
 ones were held up by something else: a step of 41 ms on busy cores took 56 in its only window, and

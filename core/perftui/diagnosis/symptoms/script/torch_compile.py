@@ -119,7 +119,6 @@ UNPAID = Rule(
     answer="leave it out of short runs, or keep its cache",
 )
 
-
 FEWEST_AGAIN = 3
 """Compiled again fewer times it is warm-up: a second shape makes sizes dynamic, and evaluation is
 compiled when it first comes."""
@@ -208,7 +207,6 @@ RECOMPILES = Rule(
     fixes=("compile-dynamic",),
     answer="dynamic=True, fixed or padded shapes",
 )
-
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)")
 """What the compiler calls the rest of a function behind the line at which it had to stop."""

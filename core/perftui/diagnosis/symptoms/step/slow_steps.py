@@ -197,7 +197,6 @@ CHECKPOINT = Rule(
     answer="less often, smaller, or asynchronously",
 )
 
-
 MOST_READ = 50
 """Directories before this one that are looked at, the newest first: 0.2 ms each."""
 

@@ -29,11 +29,7 @@ INDENT = "     "
 
 
 def fix_rows(
-    snapshot: Snapshot,
-    finding: Finding,
-    options: Sequence[FixOption],
-    chosen: int,
-    cells: int,
+    snapshot: Snapshot, finding: Finding, options: Sequence[FixOption], chosen: int, cells: int
 ) -> list[Row]:
     """Each fix with its gain, the chosen one in full."""
     if not options:

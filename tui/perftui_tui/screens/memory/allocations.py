@@ -223,9 +223,7 @@ def legend_rows(memory: MemoryOverTime, cells: int) -> list[Row]:
     return [crop(each, cells) for each in (*rows, line) if each][:LEGEND_ROWS]
 
 
-def _at_peak(
-    memory: MemoryOverTime,
-) -> list[tuple[tuple[Category, int, int | None], int]]:
+def _at_peak(memory: MemoryOverTime) -> list[tuple[tuple[Category, int, int | None], int]]:
     """Category, bytes and blocks at the peak, with tenths of a per cent that sum to all."""
     found = [(each.category, each.bytes, each.blocks) for each in memory.at_peak()]
     return list(zip(found, apportioned([size for _, size, _ in found], 1000), strict=True))

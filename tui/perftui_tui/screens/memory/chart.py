@@ -18,17 +18,7 @@ from perftui_tui.charts.stacked import (
     with_axis,
 )
 from perftui_tui.look.format import format_bytes, share
-from perftui_tui.look.rows import (
-    Row,
-    Span,
-    crop,
-    fit,
-    row,
-    spread,
-    width,
-    with_fitting,
-    wrap,
-)
+from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, width, with_fitting, wrap
 from perftui_tui.panes.meter import Meter, draw_chart
 from perftui_tui.reading.memory import memory_curves
 from perftui_tui.reading.snapshot import Phase, Snapshot

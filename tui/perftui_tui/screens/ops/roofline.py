@@ -240,12 +240,7 @@ def limits(calls: Sequence[RoofedCall], found: Roofline) -> tuple[float, float, 
             if rate:
                 up.append(math.log10(rate * 1e12))
                 across.append(math.log10(rate * 1e3 / card.bandwidth))
-    return (
-        min(across) - MARGIN,
-        max(across) + MARGIN,
-        min(up) - MARGIN,
-        max(up) + MARGIN,
-    )
+    return (min(across) - MARGIN, max(across) + MARGIN, min(up) - MARGIN, max(up) + MARGIN)
 
 
 def ticks(low: float, high: float, room: int) -> list[float]:

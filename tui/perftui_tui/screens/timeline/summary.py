@@ -158,11 +158,7 @@ def _breakdown(analysis: TraceAnalysis) -> Iterator[Line]:
 
 
 def _top(
-    title: str,
-    trace: Trace,
-    table: OpTable | KernelTable,
-    names: Sequence[str],
-    times: Int64,
+    title: str, trace: Trace, table: OpTable | KernelTable, names: Sequence[str], times: Int64
 ) -> Iterator[Line]:
     """The rows of a table with the most time; each leads to its longest call."""
     if not len(table):

@@ -80,251 +80,6 @@ _DETAIL_ROWS = ((0, 4), (24, 6), (30, 9))
 _TWO_ROWS = 26
 """Rows from which on the legend may have two of them."""
 
-_ENTRY_EXTRA = 4
-"""Cells of an entry of the legend beside its word: the mark and blanks."""
-
-
-class DetailedTimeline(Vertical):
-    """A timeline with all that is known of what is selected in it."""
-
-    run: RunSnapshot | None = None
-    """The run that the trace is a window of."""
-    rank = 0
-    """The rank whose window it is."""
-    _detailed: Selection | None = None
-    _is_shown = False
-    """Whether the detail shows ``_detailed``."""
-    _is_measure = False
-    """Whether what was measured is shown instead."""
-    _notes: tuple[Line, ...] = ()
-    """Shown before the summary, while nothing is selected."""
-    _hidden = 0
-    _legend_rows = 1
-    _is_tall = False
-    """Whether the detail has half of the screen."""
-
-    @property
-    def _timeline(self) -> Timeline:
-        return self.query_one(Timeline)
-
-    @property
-    def _detail(self) -> DetailPane:
-        return self.query_one(DetailPane)
-
-    @property
-    def state(self) -> TimelineState | None:
-        """Where the person is; None while there is no trace."""
-        return self._timeline.state
-
-    @on(Timeline.SelectionChanged)
-    def _selection_changed(self, event: Timeline.SelectionChanged) -> None:
-        event.stop()
-        state = self.state
-        if state is None:
-            return
-        if state.hidden_count != self._hidden:
-            self._hidden = state.hidden_count
-            self._arrange()
-        selected = state.selected
-        if self._is_shown and selected == self._detailed:
-            return
-        self._detailed, self._is_shown, self._is_measure = selected, True, False
-        if selected is None:
-            self._detail.show_lines([*self._notes, *self._summary(state)])
-            return
-        if isinstance(selected.track, CounterTrack):
-            lines = counter_lines(selected.track, selected)
-            if self._detail.show_lines(lines) >= _ROOM_FOR_MORE:
-                self._detail.show_lines([*lines, Line(""), *self._summary(state)])
-            return
-        if selected.is_gap:
-            lines = gap_lines(state.analysis, state.gaps, selected, self.run, state.main_track)
-        else:
-            lines = event_lines(state.trace, selected, state.launches)
-        lines += counters_at(state.counters, selected.start, selected.end)
-        self._detail.show_lines(lines)
-        self._add_more(state, selected, lines)
-
-    def _summary(self, state: TimelineState) -> list[Line]:
-        return [
-            *summary_lines(state.analysis, self.run),
-            *counter_table(state.counters, state.view),
-        ]
-
-    @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-further")
-    def _add_more(self, state: TimelineState, selected: Selection, shown: Sequence[Line]) -> None:
-        """Arguments, whose file may be slow or gone, and what needs a look at all events."""
-        worker = get_current_worker()
-        # Who goes through events quickly waits for none of it, and neither does the next frame.
-        sleep(_SETTLED)
-        if worker.is_cancelled:
-            return
-        more = further_lines(state.trace, selected)
-        if not worker.is_cancelled:
-            self.app.call_from_thread(self._show_more, state, selected, [*shown, *more])
-
-    def _show_more(self, state: TimelineState, selected: Selection, lines: Sequence[Line]) -> None:
-        if state is self.state and selected == self._detailed and not self._is_measure:
-            spare = self._detail.show_lines(lines, further=True)
-            if spare >= _ROOM_FOR_MORE:
-                lines = [*lines, Line(""), *self._summary(state)]
-                self._detail.show_lines(lines, further=True)
-
-    @on(Timeline.Marked)
-    def _marked(self, event: Timeline.Marked) -> None:
-        """Measure between two marks; without them show the selection again."""
-        event.stop()
-        state = self.state
-        if state is None:
-            return
-        if state.marks.range is not None:
-            self._measure(state.trace, *state.marks.range)
-        elif state.marks.first is None:
-            self._is_shown = False
-            self._timeline.changed()
-
-    @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-measure")
-    def _measure(self, trace: Trace, start: int, end: int) -> None:
-        """Sum up a range beside the screen: of ten million events that takes seconds."""
-        worker = get_current_worker()
-        lines = measure_lines(trace, measure(trace, start, end))
-        if not worker.is_cancelled:
-            self.app.call_from_thread(self._show_measure, trace, (start, end), lines)
-
-    def _show_measure(self, trace: Trace, marked: tuple[int, int], lines: Sequence[Line]) -> None:
-        state = self.state
-        if state is not None and state.trace is trace and state.marks.range == marked:
-            self._is_measure = True
-            self._detail.show_lines(lines)
-
-    @on(DetailPane.Chosen)
-    def _chosen(self, event: DetailPane.Chosen) -> None:
-        event.stop()
-        self._go(event.place.start, event.place.end, event.place.row)
-
-    def _go(self, start: int, end: int, row: int | None) -> None:
-        if self.state is not None:
-            self.state.jump(start, end, row)
-            self._timeline.changed()
-
-    def action_scroll_detail(self, pages: int) -> None:
-        """Scroll the detail."""
-        if not self._detail.scroll_page(pages):
-            self.notify("end of details" if pages > 0 else "start of details", timeout=2)
-
-    def action_tall_detail(self) -> None:
-        """Give the detail half of the screen, or take it back."""
-        self._is_tall = not self._is_tall
-        self._arrange()
-
-    def action_copy_detail(self) -> None:
-        """Copy all of the detail, also what is not on screen."""
-        self.app.copy_to_clipboard(self._detail.text)
-        self.notify("details copied to the clipboard, if the terminal allows it", timeout=3)
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Notify of failed background work of this widget: the app gets only its own."""
-        if event.state is WorkerState.ERROR:
-            self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
-
-    # How the rows of the screen are shared out
-
-    def on_resize(self) -> None:
-        """Share out the rows anew."""
-        self.call_after_refresh(self._arrange)
-
-    def _arrange(self) -> None:
-        """Give the tracks the rows they need, and the detail the rest, but enough."""
-        height = self.size.height
-        least = max(rows for bound, rows in _DETAIL_ROWS if height >= bound)
-        if self._is_tall:
-            least = max(least, height // 2)
-        self._show_legend()
-        legend_rows = self._legend_rows + self.has_class("-searching")
-        self._timeline.set_room(max(height - legend_rows - least, 4))
-
-    def _show_legend(self) -> None:
-        """The kinds of work in the trace, and how many tracks are hidden."""
-        state, width = self.state, self.size.width
-        if state is None or not width:
-            return
-        text, used = Text(), 0
-        if state.hidden_count:
-            keys = shown_key("timeline.show_hidden")
-            text.append(f"{state.hidden_count} hidden: {keys} shows them  ", "bold")
-            used = len(text)
-        for kind in _kinds_in(state.trace):
-            cells = len(kind.word) + _ENTRY_EXTRA
-            if used and used + cells > width:
-                text.append("\n")
-                used = 0
-            style = self._timeline.get_component_rich_style(f"timeline--{kind.style}")
-            text.append(kind.letter if RowView.ascii_only else "█", style).append(f" {kind.word}  ")
-            used += cells
-        most = 2 if self.size.height >= _TWO_ROWS else 1
-        lines = text.split("\n")[:most]
-        self.query_one("#timeline-legend", Static).update(Text("\n").join(lines))
-        self._legend_rows = len(lines)
-
-
-def _kinds_in(trace: Trace) -> list[EventKind]:
-    count = max(len(trace.names), 1)
-    pairs = np.unique(trace.category.astype(np.int64) * count + trace.name).tolist()
-    held = {kind_of(trace.categories[p // count], trace.names[p % count]) for p in pairs}
-    return [kind for kind in EventKind if kind in held]
-
-
-class SearchedTimeline(DetailedTimeline):
-    """A timeline with a line to search by."""
-
-    def action_search(self) -> None:
-        """Start typing a name."""
-        self.add_class("-searching")
-        self._arrange()
-        self.query_one(Input).value = ""
-        self.query_one(Input).focus()
-
-    def action_close_search(self) -> None:
-        """Back to the tracks; from there take away marks, then matches, then the selection."""
-        if self.has_class("-searching"):
-            self.remove_class("-searching")
-            self._arrange()
-            self._timeline.focus()
-        else:
-            self._timeline.action_clear()
-
-    @on(Input.Submitted)
-    def _search_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.action_close_search()
-        state = self.state
-        if state is not None and event.value:
-            self._search(state.trace, event.value)
-        elif state is not None:
-            state.matches = None
-            self._timeline.changed()
-
-    @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-search")
-    def _search(self, trace: Trace, needle: str) -> None:
-        """Search beside the screen: ten million names take a second."""
-        worker = get_current_worker()
-        found = find_matches(trace, needle)
-        if not worker.is_cancelled:
-            self.app.call_from_thread(self._show_matches, trace, found)
-
-    def _show_matches(self, trace: Trace, found: Matches) -> None:
-        state = self.state
-        if state is None or state.trace is not trace:
-            return
-        state.matches = found
-        count, what = len(found), "event matches" if len(found) == 1 else "events match"
-        self.notify(f"{format_count(count)} {what} {found.needle!r}", timeout=3, markup=False)
-        if count:
-            self._timeline.action_longest_match()
-        else:
-            self._timeline.changed()
-
-
 _NOTIFY_EVERY = 4
 """Ranks that are read from one notice to the next."""
 
@@ -345,7 +100,7 @@ ONE_RANK = "only one rank here: perftui DIR opens a directory with the traces of
 EMPTY_TRACE = "this trace has no event with a duration: there is nothing to draw"
 
 
-class TimelineView(SearchedTimeline):
+class TimelineView(Vertical):
     """Tracks over time. ``show`` hands over a trace, ``jump`` goes to a place in it."""
 
     DEFAULT_CSS = """
@@ -362,18 +117,47 @@ class TimelineView(SearchedTimeline):
     """
     BINDINGS: ClassVar[list[BindingType]] = bindings("timeline.search")
 
+    run: RunSnapshot | None = None
+    """The run that the trace is a window of."""
+    rank = 0
+    """The rank whose window it is."""
+    _detailed: Selection | None = None
+    _is_shown = False
+    """Whether the detail shows ``_detailed``."""
+    _is_measure = False
+    """Whether what was measured is shown instead."""
+    _notes: tuple[Line, ...] = ()
+    """Shown before the summary, while nothing is selected."""
+    _hidden = 0
+    _legend_rows = 1
+    _is_tall = False
+    """Whether the detail has half of the screen."""
+    ranks: RankPaths = ()
+    """The traces of all ranks, where there are several."""
+    _given: TraceAnalysis | None = None
+    """What was handed over; with all ranks another is shown."""
+    _analysis: TraceAnalysis | None = None
+    _is_read = False
+    """Whether the trace has been read: what there is to show is known."""
+    _pending: Place | None = None
+
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self.ranks: RankPaths = ()
-        """The traces of all ranks, where there are several."""
-        self._given: TraceAnalysis | None = None
-        """What was handed over; with all ranks another is shown."""
-        self._analysis: TraceAnalysis | None = None
-        self._is_read = False
-        """Whether the trace has been read: what there is to show is known."""
-        self._pending: Place | None = None
         self._order = TrackOrder()
         self._pace = Pace(self._lay_out_steps, self.set_timer)
+
+    @property
+    def _timeline(self) -> Timeline:
+        return self.query_one(Timeline)
+
+    @property
+    def _detail(self) -> DetailPane:
+        return self.query_one(DetailPane)
+
+    @property
+    def state(self) -> TimelineState | None:
+        """Where the person is; None while there is no trace."""
+        return self._timeline.state
 
     def compose(self) -> ComposeResult:
         """Timeline, legend, search, detail; or why there is nothing."""
@@ -499,7 +283,8 @@ class TimelineView(SearchedTimeline):
             self._analysis, self._notes = None, ()
             self._load()
             return
-        self._analysis, self._notes = state.analysis, _steps_alone(run)
+        text = NEVER_PROFILED if run.manifest.status.is_over else hint(STEPS_ALONE)
+        self._analysis, self._notes = state.analysis, (Line(text, "warn"), Line(OF_STEPS))
         self.remove_class("-empty")
         self._show_tracks(state)
 
@@ -542,7 +327,212 @@ class TimelineView(SearchedTimeline):
             self._analysis, self._notes = analysis, notes
             self._load()
 
+    # Detail of what is selected
 
-def _steps_alone(run: RunSnapshot) -> tuple[Line, ...]:
-    text = NEVER_PROFILED if run.manifest.status.is_over else hint(STEPS_ALONE)
-    return Line(text, "warn"), Line(OF_STEPS)
+    @on(Timeline.SelectionChanged)
+    def _selection_changed(self, event: Timeline.SelectionChanged) -> None:
+        event.stop()
+        state = self.state
+        if state is None:
+            return
+        if state.hidden_count != self._hidden:
+            self._hidden = state.hidden_count
+            self._arrange()
+        selected = state.selected
+        if self._is_shown and selected == self._detailed:
+            return
+        self._detailed, self._is_shown, self._is_measure = selected, True, False
+        if selected is None:
+            self._detail.show_lines([*self._notes, *self._summary(state)])
+            return
+        if isinstance(selected.track, CounterTrack):
+            self._show_with_summary(state, counter_lines(selected.track, selected))
+            return
+        if selected.is_gap:
+            lines = gap_lines(state.analysis, state.gaps, selected, self.run, state.main_track)
+        else:
+            lines = event_lines(state.trace, selected, state.launches)
+        lines += counters_at(state.counters, selected.start, selected.end)
+        self._detail.show_lines(lines)
+        self._add_more(state, selected, lines)
+
+    def _summary(self, state: TimelineState) -> list[Line]:
+        lines = summary_lines(state.analysis, self.run)
+        return [*lines, *counter_table(state.counters, state.view)]
+
+    def _show_with_summary(
+        self, state: TimelineState, lines: Sequence[Line], *, further: bool = False
+    ) -> None:
+        """Show ``lines``, and the summary below them where there is room."""
+        if self._detail.show_lines(lines, further=further) >= _ROOM_FOR_MORE:
+            lines = [*lines, Line(""), *self._summary(state)]
+            self._detail.show_lines(lines, further=further)
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-further")
+    def _add_more(self, state: TimelineState, selected: Selection, shown: Sequence[Line]) -> None:
+        """Arguments, whose file may be slow or gone, and what needs a look at all events."""
+        worker = get_current_worker()
+        # Who goes through events quickly waits for none of it, and neither does the next frame.
+        sleep(_SETTLED)
+        if worker.is_cancelled:
+            return
+        more = further_lines(state.trace, selected)
+        if not worker.is_cancelled:
+            self.app.call_from_thread(self._show_more, state, selected, [*shown, *more])
+
+    def _show_more(self, state: TimelineState, selected: Selection, lines: Sequence[Line]) -> None:
+        if state is self.state and selected == self._detailed and not self._is_measure:
+            self._show_with_summary(state, lines, further=True)
+
+    @on(Timeline.Marked)
+    def _marked(self, event: Timeline.Marked) -> None:
+        """Measure between two marks; without them show the selection again."""
+        event.stop()
+        state = self.state
+        if state is None:
+            return
+        if state.marks.range is not None:
+            self._measure(state.trace, *state.marks.range)
+        elif state.marks.first is None:
+            self._is_shown = False
+            self._timeline.changed()
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-measure")
+    def _measure(self, trace: Trace, start: int, end: int) -> None:
+        """Sum up a range beside the screen: of ten million events that takes seconds."""
+        worker = get_current_worker()
+        lines = measure_lines(trace, measure(trace, start, end))
+        if not worker.is_cancelled:
+            self.app.call_from_thread(self._show_measure, trace, (start, end), lines)
+
+    def _show_measure(self, trace: Trace, marked: tuple[int, int], lines: Sequence[Line]) -> None:
+        state = self.state
+        if state is not None and state.trace is trace and state.marks.range == marked:
+            self._is_measure = True
+            self._detail.show_lines(lines)
+
+    @on(DetailPane.Chosen)
+    def _chosen(self, event: DetailPane.Chosen) -> None:
+        event.stop()
+        self._go(event.place.start, event.place.end, event.place.row)
+
+    def _go(self, start: int, end: int, row: int | None) -> None:
+        if self.state is not None:
+            self.state.jump(start, end, row)
+            self._timeline.changed()
+
+    def action_scroll_detail(self, pages: int) -> None:
+        """Scroll the detail."""
+        if not self._detail.scroll_page(pages):
+            self.notify("end of details" if pages > 0 else "start of details", timeout=2)
+
+    def action_tall_detail(self) -> None:
+        """Give the detail half of the screen, or take it back."""
+        self._is_tall = not self._is_tall
+        self._arrange()
+
+    def action_copy_detail(self) -> None:
+        """Copy all of the detail, also what is not on screen."""
+        self.app.copy_to_clipboard(self._detail.text)
+        self.notify("details copied to the clipboard, if the terminal allows it", timeout=3)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Notify of failed background work of this widget: the app gets only its own."""
+        if event.state is WorkerState.ERROR:
+            self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
+
+    # How the rows of the screen are shared out
+
+    def on_resize(self) -> None:
+        """Share out the rows anew."""
+        self.call_after_refresh(self._arrange)
+
+    def _arrange(self) -> None:
+        """Give the tracks the rows they need, and the detail the rest, but enough."""
+        height = self.size.height
+        least = max(rows for bound, rows in _DETAIL_ROWS if height >= bound)
+        if self._is_tall:
+            least = max(least, height // 2)
+        self._show_legend()
+        legend_rows = self._legend_rows + self.has_class("-searching")
+        self._timeline.set_room(max(height - legend_rows - least, 4))
+
+    def _show_legend(self) -> None:
+        """The kinds of work in the trace, and how many tracks are hidden."""
+        state, width = self.state, self.size.width
+        if state is None or not width:
+            return
+        text, used = Text(), 0
+        if state.hidden_count:
+            keys = shown_key("timeline.show_hidden")
+            text.append(f"{state.hidden_count} hidden: {keys} shows them  ", "bold")
+            used = len(text)
+        for kind in _kinds_in(state.trace):
+            # The mark and blanks stand beside its word.
+            cells = len(kind.word) + 4
+            if used and used + cells > width:
+                text.append("\n")
+                used = 0
+            style = self._timeline.get_component_rich_style(f"timeline--{kind.style}")
+            text.append(kind.letter if RowView.ascii_only else "█", style).append(f" {kind.word}  ")
+            used += cells
+        most = 2 if self.size.height >= _TWO_ROWS else 1
+        lines = text.split("\n")[:most]
+        self.query_one("#timeline-legend", Static).update(Text("\n").join(lines))
+        self._legend_rows = len(lines)
+
+    # Search
+
+    def action_search(self) -> None:
+        """Start typing a name."""
+        self.add_class("-searching")
+        self._arrange()
+        self.query_one(Input).value = ""
+        self.query_one(Input).focus()
+
+    def action_close_search(self) -> None:
+        """Back to the tracks; from there take away marks, then matches, then the selection."""
+        if not self.has_class("-searching"):
+            self._timeline.action_clear()
+            return
+        self.remove_class("-searching")
+        self._arrange()
+        self._timeline.focus()
+
+    @on(Input.Submitted)
+    def _search_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.action_close_search()
+        state = self.state
+        if state is not None and event.value:
+            self._search(state.trace, event.value)
+        elif state is not None:
+            state.matches = None
+            self._timeline.changed()
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-search")
+    def _search(self, trace: Trace, needle: str) -> None:
+        """Search beside the screen: ten million names take a second."""
+        worker = get_current_worker()
+        found = find_matches(trace, needle)
+        if not worker.is_cancelled:
+            self.app.call_from_thread(self._show_matches, trace, found)
+
+    def _show_matches(self, trace: Trace, found: Matches) -> None:
+        state = self.state
+        if state is None or state.trace is not trace:
+            return
+        state.matches = found
+        count, what = len(found), "event matches" if len(found) == 1 else "events match"
+        self.notify(f"{format_count(count)} {what} {found.needle!r}", timeout=3, markup=False)
+        if count:
+            self._timeline.action_longest_match()
+        else:
+            self._timeline.changed()
+
+
+def _kinds_in(trace: Trace) -> list[EventKind]:
+    count = max(len(trace.names), 1)
+    pairs = np.unique(trace.category.astype(np.int64) * count + trace.name).tolist()
+    held = {kind_of(trace.categories[p // count], trace.names[p % count]) for p in pairs}
+    return [kind for kind in EventKind if kind in held]

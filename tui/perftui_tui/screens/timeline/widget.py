@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 from typing import ClassVar, Concatenate, ParamSpec
@@ -73,38 +73,66 @@ class Throttle:
 _ASCII_ENDS = str.maketrans("├┤▾", "<>v")
 """Clearer characters for these than the ones that ``look.ascii`` draws elsewhere."""
 
-_MARKS = {
-    "label",
-    "selected-label",
-    "muted",
-    "view",
-    "pointer",
-    "step",
-    "gap",
-    "selected",
-    "linked",
-    "arrow",
-    "mark",
-    "match",
-    "match-mark",
-}
+_MARKS = (
+    "label selected-label muted view pointer step gap selected linked arrow mark match match-mark"
+)
 """Styles that stand for no kind of work."""
 
+_KIND_CSS = " ".join(
+    f"&{theme} > .timeline--{kind.style} {{ color: {colour}; }}"
+    for kind in EventKind
+    for theme, colour in zip(("", ":light", ":ansi"), kind.colours, strict=True)
+)
 
-def _kind_css() -> Iterator[str]:
-    for kind in EventKind:
-        for theme, colour in zip(("", ":light", ":ansi"), kind.colours, strict=True):
-            yield f"&{theme} > .timeline--{kind.style} {{ color: {colour}; }}"
+_KEY_ZOOM, _WHEEL_ZOOM = 0.5, 0.8
+
+_PAN, _RANGE, _MAP = "pan", "range", "map"
 
 
-class TimelineCanvas(RowView):
-    """Draws a ``TimelineState``, and posts what is selected in it."""
+@dataclass(frozen=True)
+class _Drag:
+    """What a button held down does: pans, marks a range, or moves the view on the minimap."""
 
+    kind: str
+    x: int
+    y: int
+    start: int
+    end: int
+
+
+_Given = ParamSpec("_Given")
+
+
+def _action(
+    change: Callable[Concatenate[TimelineState, _Given], object], missing: str = ""
+) -> Callable[Concatenate[Timeline, _Given], None]:
+    """An action that changes the state; ``missing`` is shown where that did nothing."""
+
+    def act(timeline: Timeline, /, *given: _Given.args, **named: _Given.kwargs) -> None:
+        timeline.act(lambda state: change(state, *given, **named), missing)
+
+    return act
+
+
+def with_ascii_ends(row: Row) -> Row:
+    """The ends of gaps, and what was found, in ASCII; the rest becomes so as it is drawn."""
+    return tuple((text.translate(_ASCII_ENDS), style) for text, style in row)
+
+
+class Timeline(RowView, can_focus=True):
+    """Draws a ``TimelineState``, changes it by keys and mouse, and posts what is selected in it.
+
+    The wheel zooms at the pointer, with shift it pans, over the names it scrolls the tracks.
+    Dragging the tracks pans, with shift or ctrl, or on the rows above, it marks a range; on the
+    minimap it moves the view. A click selects, a double click fits what it selected.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        f"timeline--{style}" for style in _MARKS | {kind.style for kind in EventKind}
+        f"timeline--{style}" for style in (*_MARKS.split(), *(kind.style for kind in EventKind))
     }
     DEFAULT_CSS = f"""
-    TimelineCanvas {{
+    Timeline {{
         height: 1fr;
         overflow: hidden;
         & > .timeline--label, & > .timeline--muted {{ color: $text-muted; }}
@@ -118,7 +146,7 @@ class TimelineCanvas(RowView):
         }}
         & > .timeline--match, & > .timeline--match-mark {{ color: $warning; text-style: bold; }}
         &:focus > .timeline--selected-label {{ color: $background; background: $primary; }}
-        {" ".join(_kind_css())}
+        {_KIND_CSS}
     }}
     """
 
@@ -127,6 +155,26 @@ class TimelineCanvas(RowView):
 
     class Marked(Message):
         """Marks were set, or taken away: where there are two, what lies between is measured."""
+
+    action_pan = _action(TimelineState.pan)
+    action_track = _action(TimelineState.move_track)
+    action_edge = _action(TimelineState.to_edge)
+    action_gap = _action(TimelineState.next_gap, "no more gaps that long on this track")
+    action_largest_gap = _action(TimelineState.largest_gap, "no gaps on this track")
+    action_event = _action(TimelineState.next_event, "no more events on this track")
+    action_fit = _action(TimelineState.fit)
+    action_whole = _action(TimelineState.whole)
+    action_fold = _action(TimelineState.fold)
+    action_threshold = _action(TimelineState.change_threshold)
+    action_longest_match = _action(TimelineState.longest_match, "no event has that name")
+    action_match = _action(TimelineState.next_match, "no event has that name")
+    action_mark = _action(TimelineState.mark)
+    action_measure = _action(TimelineState.mark_selection)
+    action_clear = _action(TimelineState.clear)
+    action_hide = _action(TimelineState.hide_track, "this is the last track shown")
+    action_show_hidden = _action(TimelineState.show_hidden, "nothing is hidden")
+    action_pin = _action(TimelineState.pin_track)
+    action_reorder = _action(TimelineState.reorder, "this track cannot move further")
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
@@ -138,6 +186,7 @@ class TimelineCanvas(RowView):
         """Rows that the canvas may take, and takes where it needs them; all it has if None."""
         self._styles: dict[str, Style] = {}
         self._throttle = Throttle(self._redraw, self.set_timer)
+        self._drag: _Drag | None = None
 
     def show(self, state: TimelineState | None) -> None:
         """Show another trace, or none."""
@@ -162,16 +211,11 @@ class TimelineCanvas(RowView):
         if self.state is None:
             return
         marks = self.state.marks
-        done = change(self.state)
-        if done is False and missing:
-            self.nothing_found(missing)
+        if change(self.state) is False and missing:
+            self.notify(missing, timeout=3, markup=False)
         self.changed()
         if self.state.marks != marks:
             self.post_message(self.Marked())
-
-    def nothing_found(self, reason: str) -> None:
-        """Say why a key did nothing."""
-        self.notify(reason, timeout=3, markup=False)
 
     def notify_style_update(self) -> None:
         """Forget colours of the old theme."""
@@ -223,36 +267,46 @@ class TimelineCanvas(RowView):
         style = self.get_component_rich_style(f"timeline--{plain}")
         return style + Style(reverse=True) if plain != name else style
 
+    # Keys
 
-def with_ascii_ends(row: Row) -> Row:
-    """The ends of gaps, and what was found, in ASCII; the rest becomes so as it is drawn."""
-    return tuple((text.translate(_ASCII_ENDS), style) for text, style in row)
+    def action_zoom(self, direction: int) -> None:
+        """Zoom in (1) or out (-1)."""
+        self.act(lambda state: state.zoom(_KEY_ZOOM if direction > 0 else 1 / _KEY_ZOOM))
 
+    def action_page(self, pages: int) -> None:
+        """Select a track a screenful away."""
+        self.act(lambda state: state.move_track(pages * state.track_rows))
 
-_WHEEL_ZOOM = 0.8
+    def action_same_name(self, step: int) -> None:
+        """Select the next or previous event of the same name."""
+        selected = self.state.selected if self.state else None
+        if selected is None or selected.is_gap:
+            keys = hint("{timeline.same_name(-1)} and {timeline.same_name(1)} find more like it")
+            self.notify(f"select an event first: {keys}", timeout=3, markup=False)
+        else:
+            self.act(lambda state: state.same_name(step), "no more events with this name")
 
-_PAN, _RANGE, _MAP = "pan", "range", "map"
+    def action_step(self, step: int) -> None:
+        """Show the next or previous step."""
+        self.act(lambda state: state.next_step(step), self._no_step("no more steps"))
 
+    def action_slow_step(self, step: int) -> None:
+        """Show the next or previous step that is slower than the others."""
+        steps = self.state.steps if self.state else ()
+        bound = format_ns(slow_from(steps))
+        missing = f"no more steps took {bound} or more (10 % above the median)"
+        self.act(lambda state: state.next_slow_step(step), self._no_step(missing))
 
-@dataclass(frozen=True)
-class _Drag:
-    """What a button held down does: pans, marks a range, or moves the view on the minimap."""
+    def _no_step(self, missing: str) -> str:
+        steps = self.state.steps if self.state else ()
+        return missing if steps else "no steps are marked in this trace"
 
-    kind: str
-    x: int
-    y: int
-    start: int
-    end: int
+    def action_follow(self, step: int) -> None:
+        """From a launch to its kernel or back."""
+        missing = "no kernel of this event" if step > 0 else "no launch of this event"
+        self.act(lambda state: state.follow_launch(step), f"{missing} in the trace")
 
-
-class TimelineMouse(TimelineCanvas):
-    """The wheel zooms at the pointer, with shift it pans, over the names it scrolls the tracks.
-
-    Dragging the tracks pans, with shift or ctrl, or on the rows above, it marks a range; on the
-    minimap it moves the view. A click selects, a double click fits what it selected.
-    """
-
-    _drag: _Drag | None = None
+    # Mouse
 
     def _columns(self) -> int:
         return max(self.size.width - label_width(self.size.width), 1)
@@ -339,111 +393,26 @@ class TimelineMouse(TimelineCanvas):
         if head is not None:
             self._select_in_head(state, head, x)
             return
-        place, shown = y - len(self._head), state.on_screen()
-        if not 0 <= place < len(shown):
+        shown = state.on_screen()[y - len(self._head) :]
+        if not shown:
             return
-        track = shown[place].track
+        track = shown[0].track
         if x < label_width(self.size.width):
             self.act(lambda s: s.unfold(track))
-            return
-        self.act(lambda s: s.select_at(track, self._time(s, x), self._time(s, x, 1)))
+        else:
+            self.act(lambda s: s.select_at(track, self._time(s, x), self._time(s, x, 1)))
 
     def _select_in_head(self, state: TimelineState, head: str, x: int) -> None:
         """Mark a step, a phase or a gap as a range, which is then measured."""
         if x < label_width(self.size.width):
             return
         middle = state.view.time(self._column(x), self._columns())
-        if head == STEPS:
-            for step in state.steps:
-                if step.start <= middle < step.end:
-                    self._mark(step.start, step.end)
-                    break
-        elif head == PHASES:
-            for phase in state.phases.values():
-                at = int(phase.start.searchsorted(middle, side="right")) - 1
-                if at >= 0 and middle < phase.end[at]:
-                    self._mark(int(phase.start[at]), int(phase.end[at]))
-        elif head == GAPS:
+        if head == GAPS:
             self.act(lambda s: s.select_at(s.track, middle, middle + 1))
-
-    def _mark(self, start: int, end: int) -> None:
-        self.act(lambda state: state.mark_range(start, end))
-
-
-_KEY_ZOOM = 0.5
-
-_Given = ParamSpec("_Given")
-
-
-def _action(
-    change: Callable[Concatenate[TimelineState, _Given], object], missing: str = ""
-) -> Callable[Concatenate[Timeline, _Given], None]:
-    """An action that changes the state; ``missing`` is shown where that did nothing."""
-
-    def act(timeline: Timeline, /, *given: _Given.args, **named: _Given.kwargs) -> None:
-        timeline.act(lambda state: change(state, *given, **named), missing)
-
-    return act
-
-
-class Timeline(TimelineMouse, can_focus=True):
-    """Changes what its canvas draws by keys, and by the mouse."""
-
-    BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
-
-    action_pan = _action(TimelineState.pan)
-    action_track = _action(TimelineState.move_track)
-    action_edge = _action(TimelineState.to_edge)
-    action_gap = _action(TimelineState.next_gap, "no more gaps that long on this track")
-    action_largest_gap = _action(TimelineState.largest_gap, "no gaps on this track")
-    action_event = _action(TimelineState.next_event, "no more events on this track")
-    action_fit = _action(TimelineState.fit)
-    action_whole = _action(TimelineState.whole)
-    action_fold = _action(TimelineState.fold)
-    action_threshold = _action(TimelineState.change_threshold)
-    action_longest_match = _action(TimelineState.longest_match, "no event has that name")
-    action_match = _action(TimelineState.next_match, "no event has that name")
-    action_mark = _action(TimelineState.mark)
-    action_measure = _action(TimelineState.mark_selection)
-    action_clear = _action(TimelineState.clear)
-    action_hide = _action(TimelineState.hide_track, "this is the last track shown")
-    action_show_hidden = _action(TimelineState.show_hidden, "nothing is hidden")
-    action_pin = _action(TimelineState.pin_track)
-    action_reorder = _action(TimelineState.reorder, "this track cannot move further")
-
-    def action_zoom(self, direction: int) -> None:
-        """Zoom in (1) or out (-1)."""
-        self.act(lambda state: state.zoom(_KEY_ZOOM if direction > 0 else 1 / _KEY_ZOOM))
-
-    def action_page(self, pages: int) -> None:
-        """Select a track a screenful away."""
-        self.act(lambda state: state.move_track(pages * state.track_rows))
-
-    def action_same_name(self, step: int) -> None:
-        """Select the next or previous event of the same name."""
-        selected = self.state.selected if self.state else None
-        if selected is None or selected.is_gap:
-            keys = hint("{timeline.same_name(-1)} and {timeline.same_name(1)} find more like it")
-            self.nothing_found(f"select an event first: {keys}")
-            return
-        self.act(lambda state: state.same_name(step), "no more events with this name")
-
-    def action_step(self, step: int) -> None:
-        """Show the next or previous step."""
-        self.act(lambda state: state.next_step(step), self._no_step("no more steps"))
-
-    def action_slow_step(self, step: int) -> None:
-        """Show the next or previous step that is slower than the others."""
-        steps = self.state.steps if self.state else ()
-        bound = format_ns(slow_from(steps))
-        missing = f"no more steps took {bound} or more (10 % above the median)"
-        self.act(lambda state: state.next_slow_step(step), self._no_step(missing))
-
-    def _no_step(self, missing: str) -> str:
-        steps = self.state.steps if self.state else ()
-        return missing if steps else "no steps are marked in this trace"
-
-    def action_follow(self, step: int) -> None:
-        """From a launch to its kernel or back."""
-        missing = "no kernel of this event" if step > 0 else "no launch of this event"
-        self.act(lambda state: state.follow_launch(step), f"{missing} in the trace")
+        spans = [(step.start, step.end) for step in state.steps] if head == STEPS else []
+        for phase in state.phases.values() if head == PHASES else ():
+            at = int(phase.start.searchsorted(middle, side="right")) - 1
+            spans += [(int(phase.start[at]), int(phase.end[at]))] if at >= 0 else []
+        around = next((span for span in spans if span[0] <= middle < span[1]), None)
+        if around is not None:
+            self.act(lambda state: state.mark_range(*around))

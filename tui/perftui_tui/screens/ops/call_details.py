@@ -130,10 +130,10 @@ class LinkedLines(RowView, can_focus=True):
         """The next line that leads somewhere, or one before; at the end scroll on."""
         stops = self._stops()
         further = [place for place in stops if (place > self.at if steps > 0 else place < self.at)]
-        if not further:
+        if further:
+            self._go_to(further[0] if steps > 0 else further[-1])
+        else:
             self.scroll_relative(y=steps, animate=False)
-            return
-        self._go_to(further[0] if steps > 0 else further[-1])
 
     def action_page(self, pages: int) -> None:
         """A screenful."""
@@ -170,10 +170,11 @@ class LinkedLines(RowView, can_focus=True):
 MOST_ROWS = 12
 """Callers, kernels or shapes that are listed; the rest is summed up in a line."""
 
-WIDE = 16
-"""Cells of an exact time."""
+_CELL, WIDE, _BAR = 10, 16, 12
+"""Cells of a figure, of an exact time, and of a bar."""
 
-_CELL, _BAR = 10, 12
+_MARGIN = 3
+"""Cells left of a line for the cursor, and right of it for the scroll bar."""
 
 
 def line(*spans: tuple[str, str]) -> LinkedLine:
@@ -247,10 +248,6 @@ class DetailTable:
         )
 
 
-_MARGIN = 3
-"""Cells left of a line for the cursor, and right of it for the scroll bar."""
-
-
 @dataclass(frozen=True)
 class Further:
     """Facts of a page that take longer to find out; None while they are not known."""
@@ -308,8 +305,6 @@ class _Page(DetailTable):
         name = printable(detail.label)
         for begin in range(0, min(len(name), 3 * self.width), max(self.width, 1)):
             yield line((name[begin : begin + self.width], "bold"))
-        for text in _joined(figures, self.width):
-            yield line((text, ""))
         spread = detail.spread
         parts = [
             f"{one}: shortest {format_ns(spread.shortest)}",
@@ -317,7 +312,7 @@ class _Page(DetailTable):
             f"longest {format_ns(spread.longest)}",
             f"mean {format_ns(spread.total / spread.count)}",
         ]
-        for text in _joined(parts, self.width):
+        for text in (*_joined(figures, self.width), *_joined(parts, self.width)):
             yield line((text, ""))
         where = [
             f"{printable(track_label(self.trace, int(place.label)))} {format_count(place.count)}x"
@@ -340,12 +335,13 @@ class _Page(DetailTable):
         for part in kernels[:MOST_ROWS]:
             category = self.trace.categories[int(self.trace.category[part.row])]
             shapes = self.further.launch(part.label, category)
+            occupancy = shapes.occupancy if shapes else None
             cells = [
                 format_count(part.count),
                 format_ns(part.time),
                 format_percent(part.time / whole) if whole else MISSING,
                 tensor_cores(part.label).value if category == KERNEL else MISSING,
-                _occupancy(shapes),
+                f"{occupancy:.0f} %" if occupancy is not None else MISSING,
                 _sizes(shapes.shapes[0][1]) if shapes and shapes.shapes else MISSING,
             ]
             yield self.row(names[part.label], cells, ToKernel(part.label, category))
@@ -353,7 +349,11 @@ class _Page(DetailTable):
 
     def callers(self, detail: Detail, title: str, things: str) -> Iterator[LinkedLine]:
         """Who made the calls, with the share of each."""
-        yield from self.shares(title, things, detail.callers, _caller)
+
+        def leads_to(part: Part) -> Target:
+            return ToRow(part.row) if part.label in (NOBODY, NO_CALL) else ToGroup(part.label)
+
+        yield from self.shares(title, things, detail.callers, leads_to)
         if detail.inner:
             count = format_count(detail.inner)
             yield line((f"{count} more are nested in another call of it, and counted there", "dim"))
@@ -425,10 +425,6 @@ class _Page(DetailTable):
             yield from self.title(f"{what} were not recorded: --{option} records them")
 
 
-def _caller(part: Part) -> Target:
-    return ToRow(part.row) if part.label in (NOBODY, NO_CALL) else ToGroup(part.label)
-
-
 def _joined(facts: Sequence[str], width: int) -> list[str]:
     """Facts in as few rows as hold them, none of them broken."""
     rows: list[str] = []
@@ -438,12 +434,6 @@ def _joined(facts: Sequence[str], width: int) -> list[str]:
         else:
             rows.append(fact)
     return rows
-
-
-def _occupancy(shapes: LaunchShapes | None) -> str:
-    if shapes is None or shapes.occupancy is None:
-        return MISSING
-    return f"{shapes.occupancy:.0f} %"
 
 
 def _sizes(sizes: Sequence[int]) -> str:

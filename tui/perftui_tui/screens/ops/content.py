@@ -24,7 +24,7 @@ from perftui_tui.screens.ops.op_tables import (
     kernel_table,
     sums_table,
 )
-from perftui_tui.screens.ops.roofline import about, roofline_table
+from perftui_tui.screens.ops.roofline import roofline_table
 from perftui_tui.tables.rows import TableData
 
 
@@ -132,18 +132,16 @@ class OpsContent:
 
     def sums(self, table: Table) -> TableData | None:
         """Ranges or calls by name; None where they have to be summed up first."""
-        found = self._sums.get(table)
-        if found is None:
-            return None
-        key = table.value
-        if key not in self._made:
+        if table in self._sums and table.value not in self._made:
             nests = table is Table.RANGES
-            self._made[key] = sums_table(found, *_SUMS[table][1:], nests=nests)
-        return self._made[key]
+            data = sums_table(self._sums[table], *_SUMS[table][1:], nests=nests)
+            self._made[table.value] = data
+        return self._made.get(table.value)
 
-    def sum_up(self, table: Table) -> None:
+    def sum_up(self, table: Table, progress: Progress) -> bool:
         """Complete ``sums``, on a thread: of ten million events it takes seconds."""
         self._sums[table] = _SUMS[table][0](self.analysis.trace)
+        return progress(1.0)
 
     def longest_of_sum(self, table: Table, row: int) -> int:
         """Row of the trace of the longest range or call in a row of the table."""
@@ -199,10 +197,6 @@ class OpsContent:
         table = self.facts.known_tables.get(by)
         return int((self.analysis.ops if table is None else table).first_row[row])
 
-    def about_roofline(self) -> str:
-        """Which roofs those are, and what the figures mean."""
-        return "" if self.known_roofline is None else about(self.known_roofline)
-
     def outside(self, by: By) -> str:
         """Device time that belongs to no operator, so that the sum agrees with the whole."""
         analysis = self.analysis
@@ -211,8 +205,3 @@ class OpsContent:
         outside = f"+ {format_ns(rest)} of GPU time not launched by these" if rest > 0 else ""
         has_finding = by in self.facts.known_tensor_cores
         return "   ".join(filter(None, [outside, _TENSOR_CORES if has_finding else ""]))
-
-
-def figures_of(data: TableData, row: int) -> tuple[str, ...]:
-    """All cells of a row as text, also those that do not fit the screen."""
-    return tuple(f"{c.title} {c.text(row)}" for c in data.columns[1:] if c.bar is None)

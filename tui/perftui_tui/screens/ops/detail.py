@@ -233,15 +233,14 @@ class OpsDetail(Vertical):
 
     def back(self) -> None:
         """Leave the page; the one below is where it was."""
-        if self._pages:
-            self._pages.pop()
-        if self._pages:
-            self._draw()
-            if self._facts is not None and self._pages[-1].further.shapes is None:
-                self._find_calls(self._facts, self._pages[-1])
-            self.post_message(self.Changed())
-        else:
+        if len(self._pages) < 2:
             self.close()
+            return
+        self._pages.pop()
+        self._draw()
+        if self._facts is not None and self._pages[-1].further.shapes is None:
+            self._find_calls(self._facts, self._pages[-1])
+        self.post_message(self.Changed())
 
     def close(self) -> None:
         """Leave all pages."""

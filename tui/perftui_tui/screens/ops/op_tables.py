@@ -137,13 +137,12 @@ def _occupancy(
     kernels: KernelTable, launches: Mapping[int, LaunchShapes], measured: Mapping[int, JoinedKernel]
 ) -> list[Column]:
     """The occupancy measured by ncu, else the profiler's estimate."""
-    rows = range(len(kernels))
-    if any(each.occupancy is not None for each in measured.values()):
-        known = [measured[row].occupancy if row in measured else None for row in rows]
-        return [percent_column("occupancy", known, 7)]
-    if any(each.occupancy is not None for each in launches.values()):
-        known = [launches[row].occupancy if row in launches else None for row in rows]
-        return [percent_column("est. occ", known, 7)]
+    sources: tuple[tuple[str, Mapping[int, JoinedKernel | LaunchShapes]], ...]
+    sources = ("occupancy", measured), ("est. occ", launches)
+    for title, found in sources:
+        if any(each.occupancy is not None for each in found.values()):
+            rows = (found.get(row) for row in range(len(kernels)))
+            return [percent_column(title, [each.occupancy if each else None for each in rows], 7)]
     return []
 
 

@@ -1,10 +1,10 @@
-"""The Ops view: what its keys and its selected row do."""
+"""The Ops screen: tables and trees of operators and kernels, and what its keys do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -30,10 +30,10 @@ from perftui_tui.keys.keymap import bindings, hint, shown_key
 from perftui_tui.look.format import format_count
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.ops.call_details import Target, ToGroup, ToKernel
-from perftui_tui.screens.ops.content import OpsContent, Table, figures_of
-from perftui_tui.screens.ops.detail import OpsDetail, Page
+from perftui_tui.screens.ops.content import OpsContent, Table
+from perftui_tui.screens.ops.detail import OpsDetail, Page, Progress
 from perftui_tui.screens.ops.op_tables import CallTreeState
-from perftui_tui.screens.ops.roofline import RooflineChart
+from perftui_tui.screens.ops.roofline import RooflineChart, about
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.tables.rows import TableData, csv_text, folder_for
 from perftui_tui.tables.virtual import VirtualTable
@@ -58,8 +58,31 @@ class OpsTable(VirtualTable):
         self.post_message(self.Branched(direction))
 
 
-class OpsShown(Vertical):
-    """Title, filter, table and page, made anew where what is asked for changes."""
+class OpsView(Vertical):
+    """Operators, grouped by name and more, as a table or a tree; kernels; calls against their
+    roofs; or the page of one."""
+
+    DEFAULT_CSS = """
+    OpsView {
+        height: 1fr;
+        & > #ops-title { height: 1; color: $text-muted; }
+        & > #ops-filter { height: 1; border: none; padding: 0; display: none; }
+        &.-filtering > #ops-filter { display: block; }
+        & > #ops-detail { height: auto; max-height: 3; color: $text; }
+        & > #ops-rest { height: 1; color: $text-muted; }
+        & > #ops-about { height: auto; max-height: 3; color: $text-muted; display: none; }
+        & > #ops-roofline { height: 1fr; border: round $chart; display: none; }
+        &.-opened > #ops-table, &.-opened > #ops-filter, &.-opened > #ops-detail { display: none; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = bindings("ops")
+
+    @dataclass(eq=False)
+    class SaveWanted(Message):
+        """The table on screen is to be saved."""
+
+        text: str
+        stem: str
 
     table: reactive[Table] = reactive(Table.OPS, init=False)
     """Which of the tables is shown."""
@@ -106,7 +129,7 @@ class OpsShown(Vertical):
         if self.is_mounted:
             self._refresh()
 
-    def focus(self, scroll_visible: bool = True) -> OpsShown:
+    def focus(self, scroll_visible: bool = True) -> OpsView:
         """Focus the table, or the page over it."""
         (self.page.lines if self.page.is_open else self._table).focus(scroll_visible)
         return self
@@ -150,7 +173,8 @@ class OpsShown(Vertical):
         is_roofline = self.table is Table.ROOFLINE
         outside = around.outside(self.by) if around and self.table is Table.OPS else ""
         self._update_text("#ops-rest", outside)
-        self._update_text("#ops-about", around.about_roofline() if around and is_roofline else "")
+        roofline = around.known_roofline if around and is_roofline else None
+        self._update_text("#ops-about", about(roofline) if roofline else "")
         self._update_name()
 
     def _update_name(self) -> None:
@@ -160,15 +184,10 @@ class OpsShown(Vertical):
         static = self.query_one("#ops-detail", Static)
         static.update(Text(name), layout=lines != self._name_lines)
         self._name_lines = lines
-        self._update_chart()
-
-    def _update_chart(self) -> None:
-        found = self._content.known_roofline if self._content else None
-        is_shown = self.table is Table.ROOFLINE and found is not None
-        self.set_class(is_shown, "-roofline")
-        self.query_one(RooflineChart).show(
-            found if is_shown else None, self._table.selected_row if is_shown else None
-        )
+        is_roofline = self._content is not None and self.table is Table.ROOFLINE
+        roofline = self._content.known_roofline if self._content and is_roofline else None
+        self.set_class(roofline is not None, "-roofline")
+        self.query_one(RooflineChart).show(roofline, self._table.selected_row if roofline else None)
 
     def _update_text(self, where: str, text: str) -> None:
         static = self.query_one(where, Static)
@@ -183,24 +202,29 @@ class OpsShown(Vertical):
         if content is None:
             return TableData((), (), empty=printable(self._note) or hint(NO_WINDOW))
         if self.table is Table.KERNELS:
+            # Grids and occupancies: the columns come when they are known.
             if content.lacks_launches:
-                self._read_launches(content)
+                self._complete(content, "ops-launches", content.read_launches)
             return content.kernels()
         if self.table is Table.ROOFLINE:
+            # The sizes of hundreds of calls are read from the file.
             if content.lacks_roofline:
-                self._work_out_roofline(content)
+                self._complete(content, "ops-roofline", content.work_out_roofline)
             return content.roofline()
         if self.table is not Table.OPS:
             sums = content.sums(self.table)
             if sums is None:
-                self._sum_up(content, self.table)
+                self._complete(content, "ops-sums", partial(content.sum_up, self.table))
             return TableData((), (), empty="counting") if sums is None else sums
+        return self._operators(content)
+
+    def _operators(self, content: OpsContent) -> TableData:
         found = content.operators(self.by, self._filter.value, is_tree=self.is_tree)
         if not self.is_tree and content.lacks_tensor_cores(self.by):
-            self._work_out_tensor_cores(content, self.by)
-        return self._wait_for(content) if found is None else found
-
-    def _wait_for(self, content: OpsContent) -> TableData:
+            work_out = partial(content.work_out_tensor_cores, self.by)
+            self._complete(content, "ops-tensor-cores", work_out)
+        if found is not None:
+            return found
         if self._working != (self.by, self.is_tree):
             self._working, self._done = (self.by, self.is_tree), 0.0
             self._work_out(content, self.by, self.is_tree)
@@ -221,13 +245,17 @@ class OpsShown(Vertical):
         if content.work_out(by, progress, is_tree=is_tree) and not worker.is_cancelled:
             self.app.call_from_thread(self._worked_out, content)
 
-    @work(thread=True, exclusive=True, exit_on_error=False, group="ops-sums")
-    def _sum_up(self, content: OpsContent, table: Table) -> None:
-        """Ranges or calls, beside the screen."""
-        worker = get_current_worker()
-        content.sum_up(table)
-        if not worker.is_cancelled:
-            self.app.call_from_thread(self._worked_out, content)
+    def _complete(
+        self, content: OpsContent, group: str, work_out: Callable[[Progress], bool]
+    ) -> None:
+        """Work out what is missing, beside the screen; it is shown when it is known."""
+
+        def complete() -> None:
+            worker = get_current_worker()
+            if work_out(lambda _done: not worker.is_cancelled) and not worker.is_cancelled:
+                self.app.call_from_thread(self._worked_out, content)
+
+        self.run_worker(complete, thread=True, exclusive=True, exit_on_error=False, group=group)
 
     def _show_progress(self, content: OpsContent, done: float) -> None:
         if content is self._content:
@@ -238,27 +266,6 @@ class OpsShown(Vertical):
         if content is self._content:
             self._working = None
             self._refresh()
-
-    @work(thread=True, exclusive=True, exit_on_error=False, group="ops-launches")
-    def _read_launches(self, content: OpsContent) -> None:
-        """Grids and occupancies: the columns come when they are known."""
-        worker = get_current_worker()
-        if content.read_launches(lambda _done: not worker.is_cancelled):
-            self.app.call_from_thread(self._worked_out, content)
-
-    @work(thread=True, exclusive=True, exit_on_error=False, group="ops-tensor-cores")
-    def _work_out_tensor_cores(self, content: OpsContent, by: By) -> None:
-        """The column comes when it is known."""
-        worker = get_current_worker()
-        if content.work_out_tensor_cores(by, lambda _done: not worker.is_cancelled):
-            self.app.call_from_thread(self._worked_out, content)
-
-    @work(thread=True, exclusive=True, exit_on_error=False, group="ops-roofline")
-    def _work_out_roofline(self, content: OpsContent) -> None:
-        """The sizes of hundreds of calls are read from the file."""
-        worker = get_current_worker()
-        if content.work_out_roofline(lambda _done: not worker.is_cancelled):
-            self.app.call_from_thread(self._worked_out, content)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Notify of failed background work of this widget: the app gets only its own."""
@@ -283,33 +290,6 @@ class OpsShown(Vertical):
         title = "  ".join(parts)
         # The footer has the keys of the others.
         return title if cell_len(title) <= self.size.width else title.replace(tables, chosen, 1)
-
-
-class OpsView(OpsShown):
-    """Operators, grouped by name and more, as a table or a tree; kernels; calls against their
-    roofs; or the page of one."""
-
-    DEFAULT_CSS = """
-    OpsView {
-        height: 1fr;
-        & > #ops-title { height: 1; color: $text-muted; }
-        & > #ops-filter { height: 1; border: none; padding: 0; display: none; }
-        &.-filtering > #ops-filter { display: block; }
-        & > #ops-detail { height: auto; max-height: 3; color: $text; }
-        & > #ops-rest { height: 1; color: $text-muted; }
-        & > #ops-about { height: auto; max-height: 3; color: $text-muted; display: none; }
-        & > #ops-roofline { height: 1fr; border: round $chart; display: none; }
-        &.-opened > #ops-table, &.-opened > #ops-filter, &.-opened > #ops-detail { display: none; }
-    }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = bindings("ops")
-
-    @dataclass(eq=False)
-    class SaveWanted(Message):
-        """The table on screen is to be saved."""
-
-        text: str
-        stem: str
 
     # The selected row
 
@@ -337,7 +317,9 @@ class OpsView(OpsShown):
             self.action_timeline()
             return
         # What is opened of a path of the tree is all of its name.
-        figures = figures_of(data, row) if self._tree is None else ()
+        columns = data.columns[1:] if self._tree is None else ()
+        # All cells of the row, also those that do not fit the screen.
+        figures = tuple(f"{c.title} {c.text(row)}" for c in columns if c.bar is None)
         found = content.known_roofline
         if self.table is Table.KERNELS:
             kernels = content.analysis.kernels
@@ -383,21 +365,23 @@ class OpsView(OpsShown):
         else:
             self.action_close_filter()
 
+    def _switch(self, *tables: Table) -> None:
+        """From operators to the first of ``tables``, on to the next, and back."""
+        self._leave_pages()
+        following = dict(zip(tables, (*tables[1:], Table.OPS), strict=True))
+        self.table = following.get(self.table, tables[0])
+
     def action_kernels(self) -> None:
         """Change between operators and kernels."""
-        self._leave_pages()
-        self.table = Table.OPS if self.table is Table.KERNELS else Table.KERNELS
+        self._switch(Table.KERNELS)
 
     def action_roofline(self) -> None:
         """Switch between operators and the calls of a step against their roofs."""
-        self._leave_pages()
-        self.table = Table.OPS if self.table is Table.ROOFLINE else Table.ROOFLINE
+        self._switch(Table.ROOFLINE)
 
     def action_sums(self) -> None:
         """Switch from operators to ranges, to calls, and back."""
-        self._leave_pages()
-        following = {Table.RANGES: Table.CALLS, Table.CALLS: Table.OPS}
-        self.table = following.get(self.table, Table.RANGES)
+        self._switch(Table.RANGES, Table.CALLS)
 
     def action_group(self, step: int) -> None:
         """Group operators by the next criterion."""
@@ -411,11 +395,8 @@ class OpsView(OpsShown):
     def action_tree(self) -> None:
         """Change between table and tree."""
         self._leave_pages()
-        if self.table is not Table.OPS:
-            self.table = Table.OPS
-            self.is_tree = True
-        else:
-            self.is_tree = not self.is_tree
+        self.is_tree = not self.is_tree or self.table is not Table.OPS
+        self.table = Table.OPS
 
     def _leave_pages(self) -> None:
         if self.page.is_open:
@@ -445,12 +426,10 @@ class OpsView(OpsShown):
         self._select_path(path)
 
     def _select_path(self, path: tuple[int, ...] | None) -> None:
-        tree = self._tree
-        places = (
-            [row for row, each in enumerate(tree.shown) if each.node.path == path] if tree else []
-        )
-        if places:
-            self._table.select(places[0])
+        shown = self._tree.shown if self._tree else ()
+        place = next((row for row, each in enumerate(shown) if each.node.path == path), None)
+        if place is not None:
+            self._table.select(place)
         self._update_titles()
 
     def action_filter(self) -> None:
@@ -559,13 +538,9 @@ class OpsScreen(RunScreen):
     @on(OpsView.SaveWanted)
     def _save(self, event: OpsView.SaveWanted) -> None:
         target = self.session.target
-        stem = event.stem if target.is_dir() else f"{_stem(target)}-{event.stem}"
+        name = without_endings(target.name) or "trace"
+        stem = event.stem if target.is_dir() else f"{name}-{event.stem}"
         self.save(event.text, folder_for(target), stem)
-
-
-def _stem(trace: Path) -> str:
-    """The name of a trace without the endings that traces have."""
-    return without_endings(trace.name) or "trace"
 
 
 def window_note(snapshot: Snapshot) -> str:

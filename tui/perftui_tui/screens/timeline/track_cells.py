@@ -273,123 +273,102 @@ def track_cells(
     A column is blank only where the track is idle all through it and full only where it is busy all
     through it; between the two it shows its busy share, in the kind of work that fills most of it.
     """
-    times = edges(view.start, view.end, columns)
-    busy = track.index.busy(view.start, view.end, columns)
-    dominant = track.index.dominant(view.start, view.end, columns)
-    event_style = style_of(track, trace, kinds, found)
-    cells = _density(event_style, busy, np.diff(times), dominant, glyphs)
-    places = places_in_view(track, view)
-    if len(places) * event_style.columns_each <= columns:
-        index = track.index
-        for place in places:
-            row, span = int(index.rows[place]), (int(index.start[place]), int(index.end[place]))
-            _draw_event(cells, event_style, row, span, times, busy, glyphs)
-    return cells
-
-
-def places_in_view(track: TimelineTrack, view: Viewport) -> range:
-    """Which events of the track overlap the view, in time order."""
     index = track.index
+    event_style = style_of(track, trace, kinds, found)
+    times = edges(view.start, view.end, columns)
+    drawing = _Drawing(
+        [BLANK] * columns, event_style, glyphs, times, index.busy(view.start, view.end, columns)
+    )
+    drawing.draw_density(index.dominant(view.start, view.end, columns))
     first = int(np.searchsorted(index.end, np.int64(view.start), side="right"))
     behind = int(np.searchsorted(index.start, np.int64(view.end), side="left"))
-    return range(first, max(behind, first))
+    if max(behind - first, 0) * event_style.columns_each <= columns:
+        for place in range(first, behind):
+            drawing.draw_event(
+                int(index.rows[place]), int(index.start[place]), int(index.end[place])
+            )
+    return drawing.cells
 
 
-def _density(
-    event_style: EventStyle, busy: Int64, widths: Int64, dominant: Int64 | Int32, glyphs: Glyphs
-) -> list[Cell]:
-    cells = [BLANK] * len(busy)
-    filled = np.flatnonzero((busy > 0) & (dominant >= 0))
-    if not len(filled):
-        return cells
-    rows = dominant[filled]
-    shares = busy[filled] / np.maximum(widths[filled], 1)
-    if _is_lettered(event_style, glyphs):
-        drawn = [
-            letter if share >= 0.5 else letter.lower()
-            for (letter, _), share in zip(event_style.letters(rows), shares.tolist(), strict=True)
-        ]
-    else:
-        drawn = [LOWER_EIGHTHS[level] for level in all_filled_steps(shares, 8).tolist()]
-    for column, glyph, style in zip(filled.tolist(), drawn, event_style.styles(rows), strict=True):
-        cells[column] = (glyph, style)
-    return cells
+@dataclass(frozen=True)
+class _Drawing:
+    """A track while it is drawn: how busy each column is, then events over it."""
 
+    cells: list[Cell]
+    event_style: EventStyle
+    glyphs: Glyphs
+    times: Int64
+    """The edges of the columns."""
+    busy: Int64
 
-def _is_lettered(event_style: EventStyle, glyphs: Glyphs) -> bool:
-    """Whether events are drawn with letters instead of blocks."""
-    return glyphs.ascii_only or (event_style.needs_colour and not glyphs.colours)
+    @property
+    def _is_lettered(self) -> bool:
+        """Whether events are drawn with letters instead of blocks."""
+        glyphs = self.glyphs
+        return glyphs.ascii_only or (self.event_style.needs_colour and not glyphs.colours)
 
+    def draw_density(self, dominant: Int64 | Int32) -> None:
+        """Fill each column by its busy share, in the style of what fills most of it."""
+        filled = np.flatnonzero((self.busy > 0) & (dominant >= 0))
+        if not len(filled):
+            return
+        rows = dominant[filled]
+        shares = self.busy[filled] / np.maximum(np.diff(self.times)[filled], 1)
+        if self._is_lettered:
+            letters = zip(self.event_style.letters(rows), shares.tolist(), strict=True)
+            drawn = [letter if share >= 0.5 else letter.lower() for (letter, _), share in letters]
+        else:
+            drawn = [LOWER_EIGHTHS[level] for level in all_filled_steps(shares, 8).tolist()]
+        styles = self.event_style.styles(rows)
+        for column, glyph, style in zip(filled.tolist(), drawn, styles, strict=True):
+            self.cells[column] = (glyph, style)
 
-def _draw_event(
-    cells: list[Cell],
-    event_style: EventStyle,
-    row: int,
-    span: tuple[int, int],
-    times: Int64,
-    busy: Int64,
-    glyphs: Glyphs,
-) -> None:
-    """One event over the density: its edges to an eighth of a cell, and its name."""
-    start, end = span
-    style = event_style.style(row)
-    left = int(np.searchsorted(times, start, side="left"))
-    right = int(np.searchsorted(times, end, side="right")) - 1
-    edged = glyphs.edges and _draw_edges(cells, (start, end), (left, right), times, busy, style)
-    if start >= times[0] and not edged:
-        left = _mark_start(cells, left, right, style, glyphs, event_style)
-    if right - left >= event_style.named_from:
-        label = event_style.label(row, right - left)
-        # Letters behind a word would be read as part of it.
-        blank = (
-            " " if label and event_style.needs_colour and _is_lettered(event_style, glyphs) else ""
-        )
-        put(cells, left, f"{label}{blank}"[: right - left], f"{style}-name")
+    def draw_event(self, row: int, start: int, end: int) -> None:
+        """One event over the density: its edges to an eighth of a cell, and its name."""
+        style = self.event_style.style(row)
+        left = int(np.searchsorted(self.times, start, side="left"))
+        right = int(np.searchsorted(self.times, end, side="right")) - 1
+        is_edged = self.glyphs.edges and self._draw_edges(start, end, left, right, style)
+        if start >= self.times[0] and not is_edged:
+            left = self._mark_start(left, right, style)
+        if right - left >= self.event_style.named_from:
+            label = self.event_style.label(row, right - left)
+            # Letters behind a word would be read as part of it.
+            blank = " " if label and self.event_style.needs_colour and self._is_lettered else ""
+            put(self.cells, left, f"{label}{blank}"[: right - left], f"{style}-name")
 
-
-def _mark_start(
-    cells: list[Cell], left: int, right: int, style: str, glyphs: Glyphs, event_style: EventStyle
-) -> int:
-    """Mark the start of an event that follows another at once; returns the cell of its name."""
-    if right <= left:
+    def _mark_start(self, left: int, right: int, style: str) -> int:
+        """Mark the start of an event that follows another; returns the cell of its name."""
+        if right > left and self._is_lettered:
+            self.cells[left] = ("[", style)
+            return left + 1
+        if self.glyphs.edges and right - left >= self.event_style.marked_from:
+            self.cells[left] = ("▏", f"{style}-name")
+            return left + 1
         return left
-    if _is_lettered(event_style, glyphs):
-        cells[left] = ("[", style)
-        return left + 1
-    if glyphs.edges and right - left >= event_style.marked_from:
-        cells[left] = ("▏", f"{style}-name")
-        return left + 1
-    return left
 
-
-def _draw_edges(
-    cells: list[Cell],
-    span: tuple[int, int],
-    inside: tuple[int, int],
-    times: Int64,
-    busy: Int64,
-    style: str,
-) -> bool:
-    """The cells that the event fills in part, where it is alone in them; whether its start is."""
-    (start, end), (left, right) = span, inside
-    if left > right:
-        return False
-    if 0 <= right < len(cells) and end - times[right] == busy[right] > 0:
-        share = busy[right] / (times[right + 1] - times[right])
-        cells[right] = (LEFT_EIGHTHS[filled_steps(float(share), 8)], style)
-    if not (0 < left <= len(cells) and times[left] - start == busy[left - 1] > 0):
-        return False
-    idle = 1 - busy[left - 1] / (times[left] - times[left - 1])
-    cells[left - 1] = (LEFT_EIGHTHS[filled_steps(float(idle), 8)], f"{style}-edge")
-    return True
+    def _draw_edges(self, start: int, end: int, left: int, right: int, style: str) -> bool:
+        """The cells that the event fills in part, where it is alone in them; whether its start
+        is."""
+        cells, times, busy = self.cells, self.times, self.busy
+        if left > right:
+            return False
+        if 0 <= right < len(cells) and end - times[right] == busy[right] > 0:
+            share = busy[right] / (times[right + 1] - times[right])
+            cells[right] = (LEFT_EIGHTHS[filled_steps(float(share), 8)], style)
+        if not (0 < left <= len(cells) and times[left] - start == busy[left - 1] > 0):
+            return False
+        idle = 1 - busy[left - 1] / (times[left] - times[left - 1])
+        cells[left - 1] = (LEFT_EIGHTHS[filled_steps(float(idle), 8)], f"{style}-edge")
+        return True
 
 
 def all_filled_steps(fractions: npt.NDArray[np.float64], steps: int) -> Int64:
     """``filled_steps`` of each fraction; ``steps`` is at least 2."""
     between = np.clip(np.rint(fractions * steps), 1, steps - 1)
     full = np.where(fractions >= 1, steps, between)
-    found: Int64 = np.where(fractions <= 0, 0, full).astype(np.int64)
-    return found
+    result: Int64 = np.where(fractions <= 0, 0, full).astype(np.int64)
+    return result
 
 
 _Seen = tuple[Viewport, int, Matches | None]

@@ -51,7 +51,14 @@ def seconds_left(state: TrialState, now: float) -> float | None:
     each, of_workers = _mean(state, is_for_workers=False), _mean(state, is_for_workers=True)
     if each is None or of_workers is None:
         return None
-    run, runs = state.run, _runs_to_look(state)
+    # Runs until the next look, without those that try numbers of workers; a running one counts.
+    run = state.run
+    if state.makes_blocks:
+        made = sum(one.purpose is Purpose.BLOCKS for one, _ in state.made)
+        one_more = run is not None and run.purpose is Purpose.LOSSES
+        runs = runs_of(state.look, state.pairs_of_run) - made + one_more
+    else:
+        runs = runs_of(state.look) - sum(one.is_of_runs for one, _ in state.made)
     if run is None:
         whole = state.numbers_of_workers * of_workers + runs * each
         return max(0.0, whole - (now - state.began))
@@ -66,15 +73,6 @@ def _mean(state: TrialState, *, is_for_workers: bool) -> float | None:
         seconds for run, seconds in state.made if (run.purpose is Purpose.WORKERS) is is_for_workers
     ]
     return sum(took) / len(took) if took else state.run_seconds
-
-
-def _runs_to_look(state: TrialState) -> int:
-    """Runs until the next look without those that try numbers of workers; a running one counts."""
-    if not state.makes_blocks:
-        return runs_of(state.look) - sum(run.is_of_runs for run, _ in state.made)
-    one_more = state.run is not None and state.run.purpose is Purpose.LOSSES
-    made = sum(run.purpose is Purpose.BLOCKS for run, _ in state.made)
-    return runs_of(state.look, state.pairs_of_run) - made + one_more
 
 
 BAR_CELLS = 44
@@ -190,16 +188,13 @@ difference begins so, and with a gain fewer."""
 
 def trial_line(state: TrialState, now: float, cells: int) -> Row:
     """The trial in one row."""
-    return status_line("trial", state.option.title, _line_figures(state, now), cells)
+    shown = figures(state, now) if state.stage is Stage.RUNNING else [result(state)]
+    clock = [] if state.stage.is_over else [_clock(state.elapsed(now))]
+    return status_line("trial", state.option.title, [*shown, *clock], cells)
 
 
-def _line_figures(state: TrialState, now: float) -> list[Span]:
-    if state.stage.is_over:
-        return [result(state)]
-    clock = (elapsed(int(state.elapsed(now) * 1e9)), "dim")
-    if state.stage is not Stage.RUNNING:
-        return [result(state), clock]
-    return [*figures(state, now), clock]
+def _clock(seconds: float) -> Span:
+    return (elapsed(int(seconds * 1e9)), "dim")
 
 
 def trial_rows(state: TrialState, now: float, cells: int) -> list[Row]:
@@ -207,7 +202,11 @@ def trial_rows(state: TrialState, now: float, cells: int) -> list[Row]:
     cells = min(USUAL_CELLS, cells)
     # A dialog is as wide as its widest row: one that always is keeps it from jumping.
     rows = [fit(row((state.option.title, "bold")), cells), *_outcome(state, cells)]
-    rows += [*bar_rows(state, cells), *_confidence(state, cells)]
+    rows += bar_rows(state, cells)
+    if state.verdict is not None and state.verdict.estimate is not None:
+        from perftui.report.trial import CONFIDENCE_TEXT
+
+        rows += wrap(CONFIDENCE_TEXT, cells, "dim")
     if state.stage is Stage.RUNNING and state.pairs and state.run is not None:
         rows += wrap(f"now {state.run.text}", cells)
     rows += wrap(_trial_time(state, now), cells, "dim")
@@ -241,22 +240,13 @@ def _outcome(state: TrialState, cells: int) -> list[Row]:
     rows = wrap(text, cells, style)
     verdict = state.verdict
     if verdict is not None and verdict.estimate is None and state.pairs:
-        middle = f"{ratio_text(middle_of(state))} so far (median of {len(state.pairs)})"
-        rows.append(row(middle))
+        rows.append(row(f"{ratio_text(middle_of(state))} so far (median of {len(state.pairs)})"))
         if len(state.pairs) >= HOPELESS and all(pair.ratio < 1 for pair in state.pairs):
-            rows += wrap(
-                "slower in every pair so far: stop it unless you expect more", cells, "warn"
-            )
+            text = "slower in every pair so far: stop it unless you expect more"
+            rows += wrap(text, cells, "warn")
     if verdict is not None and verdict.estimate is not None and state.stage is Stage.FAILED:
         rows += wrap(f"before that: {verdict.headline}", cells)
     return rows
-
-
-def _confidence(state: TrialState, cells: int) -> list[Row]:
-    from perftui.report.trial import CONFIDENCE_TEXT
-
-    is_known = state.verdict is not None and state.verdict.estimate is not None
-    return wrap(CONFIDENCE_TEXT, cells, "dim") if is_known else []
 
 
 def _trial_time(state: TrialState, now: float) -> str:
@@ -316,12 +306,11 @@ INDENT = 9
 
 def tuning_line(state: TuningState, now: float, cells: int) -> Row:
     """The tuning in one row."""
-    clock = (elapsed(int(state.elapsed(now) * 1e9)), "dim")
-    kept = (f"{len(state.kept)} kept", "dim")
+    counts = (f"{len(state.kept)} kept", "dim"), _clock(state.elapsed(now))
     trial = state.trial
     if trial is not None and state.stage is Stage.RUNNING:
-        return status_line("tuning", trial.option.title, [*figures(trial, now), kept, clock], cells)
-    return status_line("tuning", "", [tuning_result(state), kept, clock], cells)
+        return status_line("tuning", trial.option.title, [*figures(trial, now), *counts], cells)
+    return status_line("tuning", "", [tuning_result(state), *counts], cells)
 
 
 def tuning_rows(state: TuningState, now: float, cells: int) -> list[Row]:
@@ -368,10 +357,8 @@ def _tuning_time(state: TuningState, now: float) -> str:
     if state.budget is None:
         return f"{clock} so far; {tried}"
     left = state.budget - state.elapsed(now)
-    ends = (
-        f"about {fmt.rough_time(left)} until no further fix is started" if left > 0 else "time up"
-    )
-    return f"{clock} so far; {tried}; {ends}"
+    until = f"about {fmt.rough_time(left)} until no further fix is started"
+    return f"{clock} so far; {tried}; {until if left > 0 else 'time up'}"
 
 
 def _ladder(state: TuningState, cells: int) -> list[Row]:
@@ -440,8 +427,7 @@ NAME_CELLS, RATE_CELLS, SPREAD_CELLS = 26, 13, 9
 
 def probe_line(state: ProbeState, now: float, cells: int) -> Row:
     """The measurement in one row."""
-    clock = (elapsed(int(state.elapsed(now) * 1e9)), "dim")
-    return status_line("probe", "", [probe_result(state), clock], cells)
+    return status_line("probe", "", [probe_result(state), _clock(state.elapsed(now))], cells)
 
 
 def probe_rows(state: ProbeState, now: float, cells: int) -> list[Row]:
@@ -454,15 +440,10 @@ def probe_rows(state: ProbeState, now: float, cells: int) -> list[Row]:
     if state.found is not None:
         from perftui.report.probe import kept_text
 
-        return [
-            *rows,
-            (),
-            *_table(state.found, cells),
-            (),
-            *wrap(kept_text(state.kept), cells, "dim"),
-        ]
+        table = _table(state.found, cells)
+        return [*rows, (), *table, (), *wrap(kept_text(state.kept), cells, "dim")]
     if not state.stage.is_over:
-        rows.append(row((elapsed(int(state.elapsed(now) * 1e9)), "dim")))
+        rows.append(row(_clock(state.elapsed(now))))
     return [*rows, *(row(("  measured  ", "dim"), name) for name in state.names)]
 
 

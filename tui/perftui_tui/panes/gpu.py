@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from perftui.telemetry.gpu.names import gpu_name
@@ -216,10 +217,6 @@ def _pcie(card: Card) -> Figure:
     return Figure(_both_ways(card, "pcie", f"PCIe{link}", most))
 
 
-def _nvlink(card: Card) -> Figure:
-    return Figure(_both_ways(card, "nvlink", "NVLink"))
-
-
 def _both_ways(card: Card, link: str, name: str, most: float | None = None) -> str:
     """As nvidia-smi names them: received by the GPU, of ``most`` where known, and sent."""
     received, sent = card.now(f"{link}_receive"), card.now(f"{link}_transmit")
@@ -256,7 +253,7 @@ def _errors(card: Card) -> Figure:
 
 FIGURES: tuple[Callable[[Card], Figure], ...] = (
     *(_memory, _power, _temperature, _clock, _errors, _tensor),
-    *(_pcie, _held, _others, _nvlink),
+    *(_pcie, _held, _others, lambda card: Figure(_both_ways(card, "nvlink", "NVLink"))),
 )
 """In the order in which they get room."""
 
@@ -337,28 +334,18 @@ def _columns(
         cards = [Card(table, prefix, known, others.get(prefix, ())) for prefix in prefixes]
         columns = [[read(card) for card in cards] for read in FIGURES]
         columns = [column for column in columns if any(figure.text for figure in column)]
-        widths = [_width(column) for column in columns]
-        return columns, widths, _fitting(widths, room)
+        widths = [
+            max(len(figure.text) for figure in column)
+            + (BAR_CELLS + len(EDGE) if any(figure.share is not None for figure in column) else 0)
+            for column in columns
+        ]
+        fitting = sum(used <= room for used in accumulate(width + 2 for width in widths))
+        return columns, widths, fitting
 
     others = snapshot.ask(gpu_processes) or {}
     plain, known = of(None), ceilings(snapshot)
     measured = plain if known is None else of(known)
     return measured if measured[2] >= plain[2] else plain
-
-
-def _fitting(widths: Sequence[int], room: int) -> int:
-    """How many columns fit, the first ones first."""
-    used = 0
-    for number, width in enumerate(widths):
-        used += width + 2
-        if used > room:
-            return number
-    return len(widths)
-
-
-def _width(column: Sequence[Figure]) -> int:
-    bar = BAR_CELLS + len(EDGE) if any(figure.share is not None for figure in column) else 0
-    return bar + max(len(figure.text) for figure in column)
 
 
 def _figure(figure: Figure, width: int) -> list[Span]:

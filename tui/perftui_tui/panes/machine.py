@@ -38,7 +38,9 @@ def cores(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: AR
     busy = busy_of_cores(snapshot)
     if not busy:
         return []
-    words = f"  {len(busy)} cores, {_busy_ones(busy)}"
+    full_cores = sum(value >= FULL for value in busy)
+    busiest = f"{full_cores} full" if full_cores else f"busiest {percent(max(busy))}"
+    words = f"  {len(busy)} cores, {busiest}"
     group, room = 1, cells - NAME_WIDTH - len(words)
     if len(busy) > room:
         group = -(-len(busy) // max(1, room - len(_GROUPED)))
@@ -46,7 +48,11 @@ def cores(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: AR
     shown = [max(busy[at : at + group]) for at in range(0, len(busy), group)]
     full = len(LOWER_EIGHTHS) - 1
     blocks = [
-        (LOWER_EIGHTHS[max(filled_steps(value / 100, full), 1)], _style(value)) for value in shown
+        (
+            LOWER_EIGHTHS[max(filled_steps(value / 100, full), 1)],
+            "chart-warn" if value >= FULL else "chart",
+        )
+        for value in shown
     ]
     drawn = row(("Cores".ljust(NAME_WIDTH), "bold"), *joined(blocks), (words, "dim"))
     return [crop(drawn, cells)]
@@ -61,15 +67,6 @@ def busy_of_cores(snapshot: Snapshot) -> list[float]:
     names = (column.name for column in table.columns if column.name.startswith("cpu.core"))
     known = (latest(table, name) for name in names if name[8:].isdecimal())
     return [value for value in known if value is not None]
-
-
-def _busy_ones(busy: list[float]) -> str:
-    full = sum(value >= FULL for value in busy)
-    return f"{full} full" if full else f"busiest {percent(max(busy))}"
-
-
-def _style(value: float) -> str:
-    return "chart-warn" if value >= FULL else "chart"
 
 
 def ceilings(snapshot: Snapshot) -> OwnCeilings | None:
@@ -165,21 +162,16 @@ def disk(snapshot: Snapshot) -> Meter:
     """Reads and writes of all disks together; of the data's disk what it reads of what it can."""
     busy = latest(table_of(snapshot), "disk.utilization")
     found = _traffic(snapshot, "Disk", ("read", "disk.read"), ("write", "disk.write"), busy)
-    return replace(found, notes=(*_of_measured(snapshot), *found.notes))
-
-
-def _of_measured(snapshot: Snapshot) -> list[str]:
-    """What is read of the data set's disk, beside what ``perftui probe`` measured there."""
+    # What is read of the data set's disk, beside what ``perftui probe`` measured there.
     now, known = latest(table_of(snapshot), "data_disk.read"), ceilings(snapshot)
     if now is None or known is None or known.data_disk is None:
-        return []
-    return [f"data {of_ceiling(now, known.data_disk)}"]
+        return found
+    return replace(found, notes=(f"data {of_ceiling(now, known.data_disk)}", *found.notes))
 
 
 def network(snapshot: Snapshot) -> Meter:
     """What all network interfaces but loopback carry."""
-    ways = ("in", "network.receive"), ("out", "network.transmit")
-    return _traffic(snapshot, "Network", *ways)
+    return _traffic(snapshot, "Network", ("in", "network.receive"), ("out", "network.transmit"))
 
 
 def _traffic(

@@ -20,16 +20,11 @@ FIRST_CELLS = 35
 
 SHORTEST_CHART = 8
 AXIS_WIDTH = 6
+MARK = "!"
 
-STYLES = {
-    "": "",
-    "OK": "good",
-    "EVEN": "good",
-    "UNEVEN": "warn",
-    "LOW": "bad",
-    "HIGH": "bad",
-    "FULL": "bad",
-}
+STYLES = {"": "", "OK": "good", "EVEN": "good", "UNEVEN": "warn"} | dict.fromkeys(
+    ("LOW", "HIGH", "FULL"), "bad"
+)
 """The words, each with its style."""
 
 
@@ -92,27 +87,17 @@ def draw_chart(meter: Meter, cells: int, height: int, *, live: bool = False) -> 
         for y, line in enumerate(chart)
     ]
     if any(meter.marked):
-        marks = _marked_columns(meter, chart_width, live)
-        rows[0] = (rows[0][0], *_with_marks(chart[0], marks, meter.chart_style))
+        # A mark over the columns that have a highlighted value; the bins are those of the values.
+        highlighted = replace(meter, values=tuple(map(float, meter.marked)))
+        binned = resample(_columns(highlighted, 2 * chart_width, live), 2 * chart_width)
+        halves = zip(chart[0], binned[::2], binned[1::2], strict=True)
+        top = [
+            (MARK, "warn") if left > 0 or right > 0 else (cell, meter.chart_style)
+            for cell, left, right in halves
+        ]
+        rows[0] = (rows[0][0], *joined(top))
     reading = _reading(meter)
     return [*rows, spread(reading, _fitting(_dim(meter.notes), cells - width(reading) - 2), cells)]
-
-
-MARK = "!"
-
-
-def _marked_columns(meter: Meter, columns: int, live: bool) -> list[bool]:
-    """Which columns of the chart have a highlighted value; the bins are those of the values."""
-    marks = tuple(map(float, meter.marked))
-    binned = _columns(replace(meter, values=marks), 2 * columns, live)
-    halves = [value > 0 for value in resample(binned, 2 * columns)]
-    return [left or right for left, right in zip(halves[::2], halves[1::2], strict=True)]
-
-
-def _with_marks(line: str, marks: Sequence[bool], style: str) -> Row:
-    """The top row of a chart, with a mark over the columns that stand out."""
-    cells = zip(line, marks, strict=True)
-    return joined([(MARK, "warn") if mark else (cell, style) for cell, mark in cells])
 
 
 def _columns(meter: Meter, columns: int, live: bool) -> tuple[float, ...]:

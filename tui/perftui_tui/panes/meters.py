@@ -39,16 +39,10 @@ def step_time(snapshot: Snapshot) -> Meter:
         high=top,
         limit=_scale(top),
         beside=own_cost(snapshot),
-        notes=tuple(filter(None, [_slow(slow)])),
+        notes=(f"! {sum(slow)} slow (from {SLOW_RATIO:g}x the median)",) if any(slow) else (),
         total=snapshot.train_steps,
         marked=slow,
     )
-
-
-def _slow(slow: tuple[bool, ...]) -> str:
-    """How many of the steps that are charted are slow."""
-    count = sum(slow)
-    return f"! {count} slow (from {SLOW_RATIO:g}x the median)" if count else ""
 
 
 def _scale(milliseconds: float) -> str:

@@ -169,7 +169,11 @@ LOW_SHARE = 0.5
 def last_step(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     """A row of phases, one for each device, and one or two that name the longest gaps."""
     columns = cells - NAME_WIDTH
-    step = _phase_columns(snapshot, columns)
+    step = None
+    if snapshot.analysis is not None:
+        from perftui.analysis.timeline.measure import step_columns
+
+        step = step_columns(snapshot.analysis, columns)
     if step is None:
         return [crop(row((_why_absent(snapshot), "dim")), cells)]
     gap_rows = 1 if step.gaps else 0
@@ -178,14 +182,6 @@ def last_step(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     if gap_rows and len(rows) < height:
         rows.append(_gaps(step, columns))
     return [crop(line, cells) for line in rows[:height]]
-
-
-def _phase_columns(snapshot: Snapshot, columns: int) -> StepColumns | None:
-    if snapshot.analysis is None:
-        return None
-    from perftui.analysis.timeline.measure import step_columns
-
-    return step_columns(snapshot.analysis, columns)
 
 
 def _why_absent(snapshot: Snapshot) -> str:
@@ -204,10 +200,6 @@ def last_step_title(snapshot: Snapshot) -> str:
     return f"Last profiled step: {format_ns(newest.duration)}"
 
 
-def _named(name: str) -> Span:
-    return (name.ljust(NAME_WIDTH), "bold")
-
-
 def _phases(step: StepColumns) -> Row:
     """The phases as coloured parts with their names, as far as they have room."""
     spans: list[Span] = []
@@ -216,10 +208,9 @@ def _phases(step: StepColumns) -> Row:
         if not phase:
             spans.append((" " * width, ""))
             continue
-        name = name_within(phase_name(phase), width - 1)
-        text = f"▏{name}" if width > 1 else "▏"
+        text = f"▏{name_within(phase_name(phase), width - 1)}" if width > 1 else "▏"
         spans.append((text.ljust(width), f"part-{style_of(phase)}"))
-    return row(_named("step"), *spans)
+    return row(("step".ljust(NAME_WIDTH), "bold"), *spans)
 
 
 def _busy(busy: BusyColumns) -> Row:
@@ -230,7 +221,7 @@ def _busy(busy: BusyColumns) -> Row:
         (LOWER_EIGHTHS[filled_steps(share, full)], "chart-bad" if share < LOW_SHARE else "chart")
         for share in busy.shares
     ]
-    return row(_named(name), *joined(cells))
+    return row((name.ljust(NAME_WIDTH), "bold"), *joined(cells))
 
 
 def _gaps(step: StepColumns, columns: int) -> Row:
@@ -245,7 +236,7 @@ def _gaps(step: StepColumns, columns: int) -> Row:
     line = ""
     for at, text in sorted(taken.items()):
         line = f"{line.ljust(at)}{text}"
-    return row(_named("gaps"), (line, "warn"))
+    return row(("gaps".ljust(NAME_WIDTH), "bold"), (line, "warn"))
 
 
 def _is_free(taken: dict[int, str], at: int, length: int) -> bool:

@@ -55,10 +55,14 @@ def _ranking(
     order = sorted(range(len(times)), key=lambda at: -times[at])[: height - 1]
     room = max(0, cells - NUMBERS_WIDTH)
     head = row((f"{title[:room]:<{room}}{'time':>9} {'share':>6}", "dim"))
-    return [crop(head, cells), *(_op(names[at], times[at], whole, cells) for at in order)]
-
-
-def _op(name: str, ns: int, whole: int, cells: int) -> Row:
-    name_width = max(1, cells - NUMBERS_WIDTH)
-    text = middle(printable(name), name_width)
-    return row(f"{text:<{name_width}}", f"{format_ns(ns):>9} {share(ns, whole):>6}")
+    width = max(1, room)
+    return [
+        crop(head, cells),
+        *(
+            row(
+                f"{middle(printable(names[at]), width):<{width}}",
+                f"{format_ns(times[at]):>9} {share(times[at], whole):>6}",
+            )
+            for at in order
+        ),
+    ]

@@ -82,11 +82,8 @@ def _ended(snapshot: Snapshot) -> tuple[str, str, str] | None:
     if phase is Phase.STOPPED and manifest is not None:
         return "STOPPED", "warn", f"{manifest.stopped} {_how_far(snapshot)}"
     if phase is Phase.KILLED:
-        return (
-            "KILLED",
-            "bad",
-            f"a signal killed the script (exit code {code}) {_how_far(snapshot)}",
-        )
+        killed = f"a signal killed the script (exit code {code}) {_how_far(snapshot)}"
+        return "KILLED", "bad", killed
     if phase is Phase.LOST:
         lost = f"the recorder died {_how_far(snapshot)}, and the script's terminal with it"
         return "LOST", "bad", lost

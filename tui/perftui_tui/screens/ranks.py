@@ -143,7 +143,8 @@ def rank_beside(table: RankTable | None, rank: int | None, cells: int) -> list[R
     if mine is None or not others:
         return []
     names = dict.fromkeys(name for one in known for name, _ in one.parts)
-    found = [(name, mine.part(name), _usual(others, name)) for name in names]
+    usual = {name: round(median(one.part(name) for one in others)) for name in names}
+    found = [(name, mine.part(name), usual[name]) for name in names]
     found = [one for one in found if one[1] or one[2]]
     found.sort(key=lambda one: -abs(one[1] - one[2]))
     found.append((STEP, mine.mean, round(median(one.mean for one in others))))
@@ -152,10 +153,6 @@ def rank_beside(table: RankTable | None, rank: int | None, cells: int) -> list[R
     rows = [row((f"{'part':<{NAME_CELLS}}{head}{'of step':>{SHARE_CELLS}}", "dim"))]
     rows += [_line(*one, mine.mean) for one in found]
     return [crop(one, cells) for one in rows]
-
-
-def _usual(others: list[RankRow], name: str) -> int:
-    return round(median(one.part(name) for one in others))
 
 
 def _line(name: str, own: int, usual: int, step: int) -> Row:
@@ -270,11 +267,15 @@ def rank_table(
     ]
     if len(rows) > 1:
         # At most: backward computes too while it waits for the other ranks.
-        waited = Column(
-            "waits ≤", waits, lambda at: share(rows[at].waits, rows[at].mean), 8, optional=13
-        )
-        columns.append(waited)
-    columns += [*_communication(rows, windows or {}), *_caused(rows)]
+        texts = [share(row.waits, row.mean) for row in rows]
+        columns.append(Column("waits ≤", waits, texts.__getitem__, 8, optional=13))
+    known = [(windows or {}).get(row.rank) for row in rows]
+    exposed = [one.part(COMMUNICATION) if one else -1 for one in known]
+    if max(exposed, default=0) > 0:
+        columns.append(_known_times("comm", exposed, TIME_CELLS, 11))
+    caused = [-1 if row.caused is None else row.caused for row in rows]
+    if max(caused, default=-1) >= 0:
+        columns.append(_known_times("waits caused", caused, 13, 10))
     if slowest is not None:
         marks = [SLOWEST if row.rank == slowest else "" for row in rows]
         columns.insert(1, Column("", marks, marks.__getitem__, len(SLOWEST), LEFT))
@@ -289,29 +290,13 @@ def rank_table(
     return TableData(names, tuple(columns), sort_column=0, descending=False, empty=empty)
 
 
-def _communication(rows: Sequence[RankRow], windows: Mapping[int, RankRow]) -> list[Column]:
-    """Exposed communication by the windows, where any of them has some."""
-    known = [windows.get(row.rank) for row in rows]
-    values = [one.part(COMMUNICATION) if one else -1 for one in known]
-    if max(values, default=0) <= 0:
-        return []
+def _known_times(title: str, values: Sequence[int], width: int, optional: int) -> Column:
+    """Times, of which -1 is one that is not known."""
 
     def text(at: int) -> str:
         return MISSING if values[at] < 0 else format_ns(values[at])
 
-    return [Column("comm", np.array(values, np.int64), text, TIME_CELLS, optional=11)]
-
-
-def _caused(rows: Sequence[RankRow]) -> list[Column]:
-    """What each makes the others wait, where their traces tell."""
-    values = [-1 if row.caused is None else row.caused for row in rows]
-    if max(values, default=-1) < 0:
-        return []
-
-    def text(at: int) -> str:
-        return MISSING if values[at] < 0 else format_ns(values[at])
-
-    return [Column("waits caused", np.array(values, np.int64), text, 13, optional=10)]
+    return Column(title, np.array(values, np.int64), text, width, optional=optional)
 
 
 def _parts(rows: Sequence[RankRow]) -> list[Column]:

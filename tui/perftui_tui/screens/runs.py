@@ -86,19 +86,15 @@ def preview(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
         line for one in snapshot.diagnosis.findings[1:] for line in headlines(one, snapshot, cells)
     ]
     left = height - len(rows) - len(others) - 3
-    machine = [*gpu_cards(snapshot, cells, MOST_CARDS), *_meters(snapshot, cells)]
+    machine = gpu_cards(snapshot, cells, MOST_CARDS)
+    for read in (loader, cpu, memory, disk):
+        machine += draw_line(read(snapshot), cells)
     if left - len(machine) - 1 < FEWEST_CHART_ROWS:
         machine = []
     room = min(MOST_CHART_ROWS, left - len(machine) - bool(machine))
     if room >= FEWEST_CHART_ROWS:
         rows += [(), row(("Step time", "bold")), *draw_chart(step_time(snapshot), cells, room)]
     return [*rows, *([(), *machine] if machine else []), (), *others][:height]
-
-
-def _meters(snapshot: Snapshot, cells: int) -> list[Row]:
-    return [
-        line for read in (loader, cpu, memory, disk) for line in draw_line(read(snapshot), cells)
-    ]
 
 
 class RunTable(VirtualTable):
@@ -111,7 +107,9 @@ def run_table(runs: RunList, shown: Path) -> TableData:
     """The columns; the run that is ``shown`` is marked."""
     listed = runs.runs
     titles = [_title(one, shown) for one in listed]
-    started = np.array([_started(one) for one in listed], np.int64)
+    manifests = [one.entry.manifest for one in listed]
+    started = np.array([one.started_ns if one else 0 for one in manifests], np.int64)
+    scripts = [printable(one.script) if one else MISSING for one in manifests]
     steps = np.array([one.summary.train_steps if one.summary else -1 for one in listed], np.int64)
     means = np.array(
         [one.summary.mean or -1 if one.summary else -1 for one in listed], dtype=np.int64
@@ -120,14 +118,17 @@ def run_table(runs: RunList, shown: Path) -> TableData:
         # The name that a person gave stands in front.
         replace(name_column("run", titles, "runs"), middle=False),
         Column("started", started, lambda row: _clock(started[row]), 16, LEFT, optional=2),
-        text_column("script", [_script(one) for one in listed], 16, 4),
+        text_column("script", scripts, 16, 4),
         text_column("status", [_status(one) for one in listed], 11, 0),
         Column("steps", steps, lambda row: format_count(_known(steps[row])), 7, optional=3),
         Column("step", means, lambda row: format_ns(_known(means[row])), 8),
         text_column("verdict", [_verdict(one) for one in listed], 27, 0),
     )
     empty = runs.problem or "no runs here yet: perftui train.py records one"
-    names = [f"{_name(one)} {one.entry.run_id} {_script(one)}" for one in listed]
+    names = [
+        f"{_name(one)} {one.entry.run_id} {script}"
+        for one, script in zip(listed, scripts, strict=True)
+    ]
     return TableData(names, columns, sort_column=1, empty=printable(empty))
 
 
@@ -146,18 +147,8 @@ def _title(one: Listed, shown: Path) -> str:
     return printable(mark + (f"{name}  {one.entry.run_id}" if name else one.entry.run_id))
 
 
-def _started(one: Listed) -> int:
-    return one.entry.manifest.started_ns if one.entry.manifest else 0
-
-
 def _clock(started: int) -> str:
-    if not started:
-        return MISSING
-    return date_and_time(started)
-
-
-def _script(one: Listed) -> str:
-    return printable(one.entry.manifest.script) if one.entry.manifest else MISSING
+    return date_and_time(started) if started else MISSING
 
 
 def _status(one: Listed) -> str:
@@ -172,13 +163,11 @@ def _status(one: Listed) -> str:
 def _verdict(one: Listed) -> str:
     if one.entry.manifest is None:
         return printable(one.entry.problem or "")
-    if one.summary is None:
-        return "reading"
     summary = one.summary
-    if not summary.verdict:
-        return MISSING
+    if summary is None:
+        return "reading"
     cost = f" {share(summary.share, 1)}" if summary.share else ""
-    return f"{summary.verdict}{cost}"
+    return f"{summary.verdict}{cost}" if summary.verdict else MISSING
 
 
 REFRESH_SECONDS = 3.0
@@ -284,12 +273,12 @@ class RunsScreen(RunScreen):
         self.session.on_thread(read)
 
     def _receive(self, runs: RunList) -> None:
-        if not self._stopped.is_set():
-            self.app.call_from_thread(self._take, runs)
+        def take() -> None:
+            self._list = runs
+            self._draw()
 
-    def _take(self, runs: RunList) -> None:
-        self._list = runs
-        self._draw()
+        if not self._stopped.is_set():
+            self.app.call_from_thread(take)
 
     def _draw(self) -> None:
         if not self.is_composed:

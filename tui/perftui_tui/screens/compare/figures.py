@@ -86,7 +86,12 @@ def comparison(result: Comparison, cells: int, proof: Proof | None = None) -> li
 
     ``proof`` is what pairs of runs came to for the change that the second run has: that counts for
     more than one run each."""
-    rows = [*_proven(proof, cells), *_verdict(result, cells)]
+    rows = []
+    if proof is not None:
+        said = (proof.headline, proof_style(proof))
+        rows = fold(row((f"{proof.title}: ", "bold"), said, " by pairs of runs"), cells)
+        rows.append(row(("These two runs alone say:", "dim")))
+    rows += _verdict(result, cells)
     head = f"{'':<{NAME_WIDTH}}{'before':>{VALUE_WIDTH}}{'after':>{VALUE_WIDTH}}{'change':>9}"
     rows.append(row((head, "dim")))
     judges = result.verdict is not Verdict.INCONCLUSIVE
@@ -94,14 +99,6 @@ def comparison(result: Comparison, cells: int, proof: Proof | None = None) -> li
     for note in result.notes:
         rows += wrap(note, cells, "dim")
     return rows
-
-
-def _proven(proof: Proof | None, cells: int) -> list[Row]:
-    if proof is None:
-        return []
-    result = (proof.headline, proof_style(proof))
-    said = row((f"{proof.title}: ", "bold"), result, " by pairs of runs")
-    return [*fold(said, cells), row(("These two runs alone say:", "dim"))]
 
 
 def _verdict(result: Comparison, cells: int) -> list[Row]:

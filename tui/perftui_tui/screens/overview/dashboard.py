@@ -145,18 +145,12 @@ NARROW = 70
 def headline(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
     """The state of affairs in one to three rows, then the next thing to do."""
     top = snapshot.diagnosis.top
-    if top is None or waits_for_window(snapshot):
-        last = _hint(snapshot)
-    else:
-        last = _answer(top, snapshot, cells)
-    return [*_sentence(*verdict(snapshot), cells), last]
-
-
-def _sentence(name: Span, text: str, cells: int) -> list[Row]:
-    indent = " " * (LABEL_WIDTH + 1)
+    waits = waits_for_window(snapshot)
+    last = _hint(snapshot) if top is None or waits else _answer(top, snapshot, cells)
+    name, text = verdict(snapshot)
     longest = LONGEST if cells >= NARROW else LONGEST - 1
-    first, *rest = wrap(text, cells, "bold", indent)[:longest] or [row("")]
-    return [row(name, " ", *first[1:]), *rest]
+    first, *rest = wrap(text, cells, "bold", " " * (LABEL_WIDTH + 1))[:longest] or [row("")]
+    return [row(name, " ", *first[1:]), *rest, last]
 
 
 def _answer(top: Finding, snapshot: Snapshot, cells: int) -> Row:

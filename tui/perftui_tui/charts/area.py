@@ -93,16 +93,11 @@ def braille_area(
     """
     steps = [column_steps(v, low, high, height * DOTS) for v in resample(values, 2 * width)]
     floors = [line * DOTS for line in reversed(range(height))]
-    return ["".join(_braille_cells(steps, floor)) for floor in floors]
-
-
-def _braille_cells(steps: Sequence[int], floor: int) -> list[str]:
-    """One row, of which ``floor`` dots lie below."""
-    dots = [min(max(step - floor, 0), DOTS) for step in steps]
-    pairs = zip(dots[::2], dots[1::2], strict=True)
-    return [_braille_cell(left, right) for left, right in pairs]
-
-
-def _braille_cell(left: int, right: int) -> str:
-    # A blank takes one byte, an empty pattern three.
-    return chr(_FIRST + _LEFT[left] + _RIGHT[right]) if left or right else " "
+    rows = []
+    for floor in floors:
+        dots = [min(max(step - floor, 0), DOTS) for step in steps]
+        pairs = zip(dots[::2], dots[1::2], strict=True)
+        # A blank takes one byte, an empty pattern three.
+        cells = (chr(_FIRST + _LEFT[a] + _RIGHT[b]) if a or b else " " for a, b in pairs)
+        rows.append("".join(cells))
+    return rows

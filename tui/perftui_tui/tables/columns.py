@@ -92,10 +92,7 @@ def count_column(title: str, counts: Int64, *, summed: bool = True) -> Column:
         return format_count(int(counts[rows].sum()))
 
     return Column(
-        title,
-        counts,
-        lambda row: format_count(int(counts[row])),
-        width=8,
+        *(title, counts, lambda row: format_count(int(counts[row])), 8),
         total=total if summed else None,
         optional=1,
         exact=lambda row: int(counts[row]),
@@ -130,16 +127,9 @@ def percent_column(title: str, values: Sequence[float | None], optional: int) ->
         value = values[row]
         return MISSING if value is None else f"{value:.0f} %"
 
-    return Column(
-        title,
-        keys,
-        text,
-        width=max(6, len(title) + MARK),
-        align=RIGHT,
-        optional=optional,
-        exact=lambda row: values[row],
-        unit="%",
-    )
+    width = max(6, len(title) + MARK)
+    exact = values.__getitem__
+    return Column(title, keys, text, width, RIGHT, optional=optional, exact=exact, unit="%")
 
 
 def tensor_column(time: TensorCoreTime) -> Column:

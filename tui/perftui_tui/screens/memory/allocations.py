@@ -12,7 +12,7 @@ from perftui.trace.text import printable
 from perftui_tui.charts.bars import apportion
 from perftui_tui.charts.stacked import AXIS_CELLS, below_axis, row_of, stacked_cells, with_axis
 from perftui_tui.look.format import MISSING, format_bytes, format_count, format_ns, percent, share
-from perftui_tui.look.rows import Row, crop, fit, row, spread, width, wrap
+from perftui_tui.look.rows import Row, crop, fit, plain, row, spread, width, wrap
 from perftui_tui.reading.memory import MemoryCurve, memory_curves
 
 if TYPE_CHECKING:
@@ -106,22 +106,17 @@ def _allocations(title: str, sites: Sequence[AllocationSite], cells: int) -> Ite
         return
     whole = sum(site.bytes for site in sites)
     room = max(12, cells - SIZE_CELLS - COUNT_CELLS - 7 - BAR_CELLS - 2)
-    head = row((fit_text(title, room), "dim"), (f"{'blocks':>{COUNT_CELLS}}", "dim"))
+    head = row((plain(fit(row(title), room)), "dim"), (f"{'blocks':>{COUNT_CELLS}}", "dim"))
     yield (*head, (f"{'size':>{SIZE_CELLS}}", "dim"), (f"{'share':>7}", "dim"))
     for site in sites:
         filled = apportion([site.bytes, whole - site.bytes], BAR_CELLS)[0]
         yield row(
-            fit_text(_source(site, room - 2), room),
+            plain(fit(row(_source(site, room - 2)), room)),
             f"{format_count(site.count):>{COUNT_CELLS}}",
             f"{format_bytes(site.bytes):>{SIZE_CELLS}}",
             f"{share(site.bytes, whole):>7}",
             (f" {'█' * filled}", "chart"),
         )
-
-
-def fit_text(text: str, cells: int) -> str:
-    """``text`` cut or padded to ``cells``."""
-    return "".join(part for part, _ in fit(row(text), cells))
 
 
 def _source(site: AllocationSite, room: int) -> str:
@@ -229,10 +224,6 @@ def _at_peak(memory: MemoryOverTime) -> list[tuple[tuple[Category, int, int | No
     return list(zip(found, apportioned([size for _, size, _ in found], 1000), strict=True))
 
 
-def _share(tenths: int) -> str:
-    return f"{tenths / 10:.1f} %" if tenths else "<0.1 %"
-
-
 def peak_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
     """A table of the categories at the peak of the first curve, and the peaks of the others."""
     curves = memory_curves(snapshot)
@@ -243,9 +234,11 @@ def peak_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa
     for (category, size, blocks), tenths in _at_peak(memory):
         count = MISSING if blocks is None else format_count(blocks)
         name = row((GLYPHS[category][0] * 2, GLYPHS[category][1]), f" {category.label}")
-        figures = _columns(name, format_bytes(size), _share(tenths), count, cells)
+        part = f"{tenths / 10:.1f} %" if tenths else "<0.1 %"
+        figures = _columns(name, format_bytes(size), part, count, cells)
         rows.append(crop((*figures, *_bar(tenths, GLYPHS[category][1], cells)), cells))
-    rows.append(_columns("   total", *_in_all(memory), cells, "bold"))
+    whole = format_bytes(int(memory.level[memory.peak]))
+    rows.append(_columns("   total", whole, "100.0 %", "", cells, "bold"))
     if memory.reserved is not None:
         held = format_bytes(int(memory.reserved[memory.peak]))
         line = row((RESERVED * 2, "dim"), " reserved at the peak")
@@ -254,24 +247,18 @@ def peak_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa
         rows += wrap(NOT_TOLD, cells, "dim")
     if not memory.absolute:
         rows += wrap(AT_LEAST, cells, "dim")
-    return [*rows, *_others(curves[1:], cells)]
-
-
-def _in_all(memory: MemoryOverTime) -> tuple[str, str, str]:
-    return format_bytes(int(memory.level[memory.peak])), "100.0 %", ""
-
-
-def _others(curves: Sequence[MemoryCurve], cells: int) -> Iterator[Row]:
-    for curve in curves:
+    for curve in curves[1:]:
         peak = format_bytes(int(curve.memory.level.max()))
         text = f"{curve.device} over {curve.source}: peak {peak}"
-        yield crop(row((text, "dim")), cells)
+        rows.append(crop(row((text, "dim")), cells))
+    return rows
 
 
 NAME_CELLS = 28
 """Room for the longest name of a category and what fills it."""
 
 FIGURES_CELLS = 26
+SHORTEST_BAR = 4
 
 
 def _columns(
@@ -287,6 +274,3 @@ def _bar(tenths: int, style: str, cells: int) -> Row:
     room = cells - NAME_CELLS - FIGURES_CELLS - 2
     filled = max(1, round(room * tenths / 1000)) if room > SHORTEST_BAR else 0
     return row("  ", ("█" * filled, style))
-
-
-SHORTEST_BAR = 4

@@ -25,10 +25,8 @@ from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.telemetry import RESIDENT, gpus, last_known, latest, table_of, why_absent
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from perftui.facts.gpu.memory import MemoryUse
-    from perftui.report.memory import MemoryReport, Peak
+    from perftui.report.memory import MemoryReport
     from perftui.run.table import Table
 
 
@@ -85,7 +83,9 @@ def host_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
         if has_capacity:
             figures.append("" if of is None else format_bytes(of))
         text = "".join(f"{figure:>{FIGURE_CELLS}}" for figure in figures)
-        line = _history(known, max(1, chart), max(most, 1.0))
+        columns = max(1, chart)
+        history = over_all_columns(known.tolist(), columns)
+        line = sparkline(history, columns, 0, max(most, 1.0))
         rows.append(fit(row(f"{name:<{NAME_CELLS}}", text, (f" {line}", "chart")), cells))
     if len(rows) == 1:
         return wrap(f"the host's memory: {why_absent(snapshot)}", cells, "dim")
@@ -119,18 +119,12 @@ def host_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa
     for name, column, limit in sampled(table):
         now, of = last_known(table, column), last_known(table, limit) if limit else None
         if column in _IN_LINE and now is not None:
-            spans.append(
-                (f"{name} {format_bytes(now)}{f' of {format_bytes(of)}' if of else ''}", "")
-            )
+            whole = f" of {format_bytes(of)}" if of else ""
+            spans.append((f"{name} {format_bytes(now)}{whole}", ""))
     return [with_fitting(line, spans, cells)]
 
 
 _IN_LINE = (RESIDENT, "processes.pss", "memory.page_cache", "swap.used", "memory.shm_used")
-
-
-def _history(values: npt.NDArray[np.float64], columns: int, high: float) -> str:
-    """The known samples over the whole width."""
-    return sparkline(over_all_columns(values.tolist(), columns), columns, 0, high)
 
 
 def processes_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
@@ -144,8 +138,6 @@ def processes_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row
 
 
 def _by_role(snapshot: Snapshot, table: Table, cells: int, height: int) -> Sequence[Row]:
-    import numpy as np
-
     parts = np.array([table[role.column] for role in ROLES])
     known = ~np.isnan(parts).any(axis=0)
     if not known.any():
@@ -156,25 +148,17 @@ def _by_role(snapshot: Snapshot, table: Table, cells: int, height: int) -> Seque
     top = max(int(sizes.sum(axis=0).max()), 1)
     glyphs = {at: (one.glyph, one.style) for at, one in enumerate(ROLES)}
     drawn = with_axis(stacked_cells(shown, rows, top, glyphs), top)
-    seconds = (
-        (table["time"][known][-1] - table["time"][known][0]) / 1e9 if "time" in table else None
-    )
+    times = table["time"][known] if "time" in table else None
+    last = "" if times is None else f"{(times[-1] - times[0]) / 1e9:.0f} s"
+    times_row = below_axis(f"0{last:>{max(0, shown.shape[1] - 1)}}")
     at = sizes.shape[1] - 1 if snapshot.phase.is_live else int(sizes.sum(axis=0).argmax())
+    held = sizes[:, at].tolist()
     when = "now" if snapshot.phase.is_live else "highest"
-    legend = _host_legend(when, sizes[:, at].tolist(), cells)
-    return [*drawn, _time_row(seconds, shown.shape[1]), legend]
-
-
-def _time_row(seconds: float | None, columns: int) -> Row:
-    last = "" if seconds is None else f"{seconds:.0f} s"
-    return below_axis(f"0{last:>{max(0, columns - 1)}}")
-
-
-def _host_legend(when: str, held: Sequence[int], cells: int) -> Row:
-    line = row((f"{when} {format_bytes(sum(held))}: ", "dim"))
+    legend = row((f"{when} {format_bytes(sum(held))}: ", "dim"))
     for role, size in zip(ROLES, held, strict=True):
-        line = (*line, (role.glyph * 2, role.style), (f" {role.label} {format_bytes(size)}   ", ""))
-    return crop(line, cells)
+        said = f" {role.label} {format_bytes(size)}   "
+        legend = (*legend, (role.glyph * 2, role.style), (said, ""))
+    return [*drawn, times_row, crop(legend, cells)]
 
 
 def _resident(snapshot: Snapshot, table: Table | None, cells: int, height: int) -> Sequence[Row]:
@@ -211,8 +195,8 @@ def memory_title(snapshot: Snapshot) -> str:
     """What the chart shows."""
     if snapshot.phase is Phase.TRACE or snapshot.run is None:
         return "Memory"
-    on_gpu = snapshot.ask(gpu_memory)
-    return "GPU memory by step" if on_gpu else "Memory of the training's processes (RSS)"
+    has_gpu = snapshot.ask(gpu_memory)
+    return "GPU memory by step" if has_gpu else "Memory of the training's processes (RSS)"
 
 
 def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
@@ -240,23 +224,20 @@ def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noq
 
 def _devices(allocations: MemoryReport, cells: int) -> list[Row]:
     """The sums of a snapshot, two devices at most: the rest is in the list."""
-    rows = (
-        row(
+    rows = []
+    for one in allocations.devices[:2]:
+        # Counted as the program asked for it: the peak may be less than is allocated now.
+        is_known = one.peak is not None and one.peak.absolute
+        peak = f"   peak {format_bytes(one.peak.bytes)} held" if one.peak and is_known else ""
+        line = row(
             (f"GPU {one.device}: ", "dim"),
             (format_bytes(one.allocated), "bold"),
             (" allocated of ", "dim"),
             (format_bytes(one.reserved), "bold"),
-            (" reserved", "dim"),
-            _most_allocated(one.peak),
+            *((" reserved", "dim"), peak),
         )
-        for one in allocations.devices[:2]
-    )
-    return [crop(one, cells) for one in rows]
-
-
-def _most_allocated(peak: Peak | None) -> str:
-    """Counted as the program asked for it: it may be less than is allocated now."""
-    return f"   peak {format_bytes(peak.bytes)} held" if peak and peak.absolute else ""
+        rows.append(crop(line, cells))
+    return rows
 
 
 def _curves(snapshot: Snapshot, cells: int) -> list[Row]:
@@ -335,7 +316,10 @@ def memory_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
     parts = np.diff(np.stack(bins), axis=0, prepend=0)
     top = max(use.peak_allocated, use.peak_reserved, 1)
     drawn = with_axis(stacked_cells(parts, rows, top, dict(enumerate(LAYERS))), top)
-    return [*drawn, _steps(use, len(bins[0])), _legend(use, cells)]
+    first, last = f"step {int(use.step[0]):,}", f"{int(use.step[-1]):,}"
+    room = len(bins[0]) - len(first)
+    steps = below_axis(first + (f"{last:>{room}}" if room > len(last) else ""))
+    return [*drawn, steps, _legend(use, cells)]
 
 
 def steps_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
@@ -346,21 +330,14 @@ def steps_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noq
     top = format_bytes(use.peak_allocated)
     name, scale = row(("By step ", "dim")), row((f" 0 to {top}", "dim"))
     columns = max(1, cells - width(name) - width(scale))
-    values = _columns(use.allocated.tolist(), columns, snapshot.phase.is_live)
+    allocated = use.allocated.tolist()
+    # Bins that keep their place while the run grows, else the whole width.
+    is_live = snapshot.phase.is_live
+    values: Sequence[float] = (
+        steady_bins(allocated, 0, columns) if is_live else over_all_columns(allocated, columns)
+    )
     line = sparkline(values, columns, 0, max(use.peak_allocated, 1))
     return [crop((*name, (line, "chart"), *scale), cells)]
-
-
-def _columns(values: Sequence[float], columns: int, live: bool) -> Sequence[float]:
-    """Bins that keep their place while the run grows, else the whole width."""
-    return steady_bins(values, 0, columns) if live else over_all_columns(values, columns)
-
-
-def _steps(use: MemoryUse, columns: int) -> Row:
-    """The first and the last step under what is drawn of them."""
-    first, last = f"step {int(use.step[0]):,}", f"{int(use.step[-1]):,}"
-    room = columns - len(first)
-    return below_axis(first + (f"{last:>{room}}" if room > len(last) else ""))
 
 
 def _legend(use: MemoryUse, cells: int) -> Row:

@@ -18,10 +18,12 @@ import io
 import json
 import multiprocessing
 import os
+import re
 import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
+from html.parser import HTMLParser
 from itertools import combinations
 from pathlib import Path
 
@@ -65,6 +67,38 @@ def printed(words: Sequence[str]) -> str:
         page = Path(HTML).read_text() if Path(HTML).exists() else ""
         os.chdir("/")
     return f"exit {code}\n{err.getvalue()}{out.getvalue()}{page}"
+
+
+class _Read(HTMLParser):
+    """A page as a browser reads it: without blanks between elements, numbers to a tenth."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.read: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = sorted((name, value or "") for name, value in attrs)
+        shown = (f"{name}={_tenth(value)}" for name, value in known)
+        self.read.append(f"<{tag} {' '.join(shown)}>")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.read.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        self.read += filter(None, [" ".join(data.split())])
+
+
+def _tenth(value: str) -> str:
+    return f"{float(value):.1f}" if re.fullmatch(r"-?[\d.]+", value) else value
+
+
+def lines_of(form: str) -> list[str]:
+    """The lines of a form; of a page its elements and texts."""
+    told, start, page = form.partition("<!DOCTYPE html>")
+    reader = _Read()
+    reader.feed(page)
+    without_size = re.sub(r"(?<=html written), .*", "", told) if start else told
+    return [*without_size.splitlines(), *reader.read]
 
 
 def forms_of(paths: tuple[str, ...]) -> dict[str, str]:
@@ -117,10 +151,12 @@ def check(kept: Path, every: int) -> int:
         for name in sorted({*before, *forms}):
             was, now = before.get(name, ""), forms.get(name, "")
             count += 1
-            if was == now:
+            sides = (lines_of(was), lines_of(now)) if "html" in name else None
+            if was == now or (sides and sides[0] == sides[1]):
                 continue
             different += 1
-            lines = difflib.unified_diff(was.splitlines(), now.splitlines(), n=0, lineterm="")
+            one, two = sides or (was.splitlines(), now.splitlines())
+            lines = difflib.unified_diff(one, two, n=0, lineterm="")
             print(
                 f"== {name} of {' and '.join(paths)}", *list(lines)[2 : 2 + SHOWN_LINES], sep="\n"
             )

@@ -1,4 +1,4 @@
-"""The chart of step times over a run or a trace as SVG; slow steps are marked."""
+"""The chart of step times over a run or a trace; slow steps are marked."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,6 @@ from perftui.facts.fact import Facts
 from perftui.facts.step.steps import median, steady_mask, step_kind
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.facts.step.uneven_steps import slow_from
-from perftui.report.html.element import Element, element, number
 from perftui.trace.model import Int64
 
 FEWEST = 3
@@ -25,6 +25,23 @@ ABOVE = 1.25
 """Times the limit of slow steps, or the 95th percentile, up to which a chart is drawn to scale: one
 step of a thousand times the usual length would flatten all others. Of even steps, times the longest
 of them."""
+
+
+WIDTH, HEIGHT = 1_000, 100
+
+MOST_DOTS = 240
+"""Steps that are drawn one by one; of more, so many columns of several."""
+
+MOST_SLOW = 100
+"""Slow steps that are marked, the longest ones."""
+
+
+class Mark(NamedTuple):
+    """A path of the drawing."""
+
+    path: str
+    kind: str
+    text: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +77,74 @@ class StepTimes:
         high = float(ordered[(len(ordered) - 1) * 95 // 100])
         return int(ABOVE * min(float(self.duration.max()), max(self.limit, high))) + 1
 
+    def down(self, ns: float) -> float:
+        """Where a time lies: 0 at the top of the chart, ``HEIGHT`` at 0 ns."""
+        return HEIGHT * (1 - min(ns / self.top, 1.0))
+
+    def marks(self) -> Iterator[Mark]:
+        """Each step as a dot, or of many the median and the range of several in a row."""
+        yield from self._dots() if len(self.index) <= MOST_DOTS else self._columns()
+        rows = np.flatnonzero(self.slow)
+        longest = rows[np.argsort(-self.duration[rows], kind="stable")][:MOST_SLOW]
+        yield from (self._dot(at, "slow", ", slow") for at in sorted(longest.tolist()))
+
+    def caption(self) -> Iterator[str]:
+        """What is drawn, in sentences."""
+        slow, beyond = int(self.slow.sum()), self.duration > self.top
+        steady = fmt.several(int(self.steady.sum()), "steady step")
+        told = f", {slow:,} slow (over {fmt.duration(self.limit)})" if slow else ", none slow"
+        yield f"{steady}, median {fmt.duration(self.usual)}{told}."
+        if slow > MOST_SLOW:
+            yield f"The {MOST_SLOW} longest are marked."
+        if len(self.index) > MOST_DOTS:
+            yield "A line stands for the range of several steps, the curve for their median."
+        elif not self.steady.all():
+            yield "Hollow: warm-up or profiled."
+        if beyond.any():
+            at = int(self.duration.argmax())
+            longest = f"step {self.index[at]} with {fmt.duration(int(self.duration[at]))}"
+            lie = "step lies" if int(beyond.sum()) == 1 else "steps lie"
+            yield f"{int(beyond.sum()):,} {lie} above the chart; the longest is {longest}."
+
+    def _place(self, at: float, ns: float) -> str:
+        return f"{number(WIDTH * (at + 0.5) / len(self.index))} {number(self.down(ns))}"
+
+    def _dots(self) -> Iterator[Mark]:
+        yield _line([self._place(at, ns) for at, ns in enumerate(self.duration.tolist())])
+        slow = self.slow
+        for at, steady in enumerate(self.steady.tolist()):
+            if not steady:
+                yield self._dot(at, "aside", ", warm-up or profiled")
+                yield Mark(self._dot(at, "").path, "dot hollow")
+            elif not slow[at]:
+                yield self._dot(at, "steady")
+
+    def _dot(self, at: int, kind: str, more: str = "") -> Mark:
+        """A line without length, whose round ends make a dot however the chart is stretched."""
+        ns = int(self.duration[at])
+        text = f"step {self.index[at]}, {fmt.duration(ns)}{more}"
+        return Mark(f"M{self._place(at, ns)}h0", f"dot {kind}", text)
+
+    def _columns(self) -> Iterator[Mark]:
+        edges = np.linspace(0, len(self.index), MOST_DOTS + 1).astype(np.int64).tolist()
+        ranges, middles = [], []
+        for low, high in pairwise(edges):
+            some, middle = self.duration[low:high], (low + high - 1) / 2
+            lowest = number(self.down(int(some.min())))
+            ranges.append(f"M{self._place(middle, int(some.max()))}V{lowest}")
+            middles.append(self._place(middle, median(some)))
+        yield Mark("".join(ranges), "range")
+        yield _line(middles)
+
+
+def _line(places: list[str]) -> Mark:
+    return Mark(f"M{'L'.join(places)}", "line")
+
+
+def number(value: float) -> str:
+    """A coordinate: two decimals at most, and none that are zeros."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
 
 def step_times(facts: Facts) -> StepTimes | None:
     """The steps of a run that are still kept one by one, or of a trace; None where they are few."""
@@ -86,113 +171,3 @@ def _of_trace(facts: Facts) -> StepTimes | None:
         np.array([step.duration for step in steps], dtype=np.int64),
         np.array([step.row in judged for step in steps], dtype=np.bool_),
     )
-
-
-WIDTH, HEIGHT = 1_000, 100
-
-MOST_DOTS = 240
-"""Steps that are drawn one by one; of more, so many columns of several."""
-
-MOST_SLOW = 100
-"""Slow steps that are marked, the longest ones."""
-
-
-def step_chart(times: StepTimes) -> Element:
-    """Each step as a dot, or of many the median and the range of several in a row."""
-    limit = _down(times, times.limit)
-    drawing = element(
-        "svg",
-        element("path", d=f"M0 {number(limit)}H{WIDTH}", class_="limit") if limit > 0 else None,
-        *(_dots(times) if len(times.index) <= MOST_DOTS else _columns(times)),
-        *_slow(times),
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
-        preserveAspectRatio="none",
-        role="img",
-        aria_label="time of each step over the run",
-    )
-    told = f"slow from {fmt.duration(times.limit)}"
-    label = element("span", told, style=f"top:{number(limit)}%") if limit > 0 else None
-    first, last = int(times.index[0]), int(times.index[-1])
-    return element(
-        "figure",
-        element("div", fmt.duration(times.top), class_="axis"),
-        element("div", drawing, label, class_="chart"),
-        element(
-            "div", element("span", f"step {first:,}"), element("span", f"{last:,}"), class_="axis"
-        ),
-        element("figcaption", " ".join(_caption(times))),
-    )
-
-
-def _down(times: StepTimes, ns: float) -> float:
-    """Where a time lies: 0 at the top of the chart, ``HEIGHT`` at 0 ns."""
-    return HEIGHT * (1 - min(ns / times.top, 1.0))
-
-
-def _across(times: StepTimes, at: float) -> float:
-    return WIDTH * (at + 0.5) / len(times.index)
-
-
-def _dots(times: StepTimes) -> Iterator[Element]:
-    points = [
-        (_across(times, at), _down(times, ns)) for at, ns in enumerate(times.duration.tolist())
-    ]
-    yield _line(points)
-    slow = times.slow
-    for at, (across, down) in enumerate(points):
-        if not slow[at]:
-            yield _dot(times, at, across, down, "steady" if times.steady[at] else "aside")
-        if not times.steady[at]:
-            yield element("path", d=f"M{number(across)} {number(down)}h0", class_="dot hollow")
-
-
-def _columns(times: StepTimes) -> Iterator[Element]:
-    edges = np.linspace(0, len(times.index), MOST_DOTS + 1).astype(np.int64).tolist()
-    ranges, middles = [], []
-    for low, high in pairwise(edges):
-        some, across = times.duration[low:high], _across(times, (low + high - 1) / 2)
-        top, bottom = _down(times, int(some.max())), _down(times, int(some.min()))
-        ranges.append(f"M{number(across)} {number(top)}V{number(bottom)}")
-        middles.append((across, _down(times, median(some))))
-    yield element("path", d="".join(ranges), class_="range")
-    yield _line(middles)
-
-
-def _line(points: list[tuple[float, float]]) -> Element:
-    path = "L".join(f"{number(across)} {number(down)}" for across, down in points)
-    return element("path", d=f"M{path}", class_="line")
-
-
-def _slow(times: StepTimes) -> Iterator[Element]:
-    rows = np.flatnonzero(times.slow)
-    longest = rows[np.argsort(-times.duration[rows], kind="stable")][:MOST_SLOW]
-    for at in sorted(longest.tolist()):
-        down = _down(times, int(times.duration[at]))
-        yield _dot(times, at, _across(times, at), down, "slow")
-
-
-def _dot(times: StepTimes, at: int, across: float, down: float, kind: str) -> Element:
-    """A line without length, whose round ends make a dot however the chart is stretched."""
-    text = f"step {times.index[at]}, {fmt.duration(int(times.duration[at]))}"
-    if kind != "steady":
-        text += ", slow" if kind == "slow" else ", warm-up or profiled"
-    path = f"M{number(across)} {number(down)}h0"
-    return element("path", element("title", text), d=path, class_=f"dot {kind}")
-
-
-def _caption(times: StepTimes) -> Iterator[str]:
-    slow, beyond = int(times.slow.sum()), times.duration > times.top
-    steady = fmt.several(int(times.steady.sum()), "steady step")
-    told = f", {slow:,} slow (over {fmt.duration(times.limit)})" if slow else ", none slow"
-    yield f"{steady}, median {fmt.duration(times.usual)}{told}."
-    if slow > MOST_SLOW:
-        yield f"The {MOST_SLOW} longest are marked."
-    if len(times.index) > MOST_DOTS:
-        yield "A line stands for the range of several steps, the curve for their median."
-    elif not times.steady.all():
-        yield "Hollow: warm-up or profiled."
-    if beyond.any():
-        at = int(times.duration.argmax())
-        longest = f"step {times.index[at]} with {fmt.duration(int(times.duration[at]))}"
-        lie = "step lies" if int(beyond.sum()) == 1 else "steps lie"
-        yield f"{int(beyond.sum()):,} {lie} above the chart; the longest is {longest}."

@@ -1,4 +1,4 @@
-"""The timeline of one step as SVG: phases, threads, streams and gaps; boxes on a line of time."""
+"""The timeline of one step: phases, threads, streams and gaps as boxes on a line of time."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from perftui.analysis.model import Gap, Step, TraceAnalysis
 from perftui.analysis.steps import OPERATORS, find_phases
 from perftui.analysis.timeline.tracks import device_label, track_label
 from perftui.facts.step.trace_steps import TraceSteps
-from perftui.report.html.element import Element, Node, element, number
-from perftui.report.html.style import COMMUNICATION, COPIES, KERNEL, hue
+from perftui.report.html.style import COMMUNICATION, COPIES, KERNEL
 from perftui.run.columns import phase_name
 from perftui.trace.model import MEMCPY, NONE, Int64, Mask, Trace
 
@@ -109,58 +108,15 @@ def _box(row: Events, low: int, high: int) -> Box:
     return Box(int(start), int(end[high - 1]), several, kind)
 
 
-WIDTH = 10_000
-"""Units of a drawing from its start to its end."""
-
-NAMED_FROM, NAMED_ON_A_PHONE = 0.06, 0.25
-"""Share of the width from which on a box has its name in it."""
-
-
-def strip(boxes: Sequence[Box], start: int, length: int, label: str, kind: str = "") -> Element:
-    """``length`` ns from ``start`` on as one bar; names stand in the boxes that have room."""
-    rectangles = (_rectangle(box, start, length, odd=at % 2 == 1) for at, box in enumerate(boxes))
-    drawing = element(
-        "svg",
-        *rectangles,
-        viewBox=f"0 0 {WIDTH} 1",
-        preserveAspectRatio="none",
-        role="img",
-        aria_label=label,
-    )
-    return element("div", drawing, *_names(boxes, start, length), class_=f"strip {kind}".strip())
-
-
-def legend(kinds: Sequence[str], of: str = "") -> Element:
-    """What the colours stand for."""
-    told = (element("span", key(one), phase_name(one)) for one in kinds)
-    return element("div", element("strong", of) if of else None, *told, class_="keys")
-
-
-def key(kind: str) -> Element:
-    """A spot in the colour of a part."""
-    return element("span", class_=f"key {hue(kind)}", aria_hidden="true")
-
-
-def _rectangle(box: Box, start: int, length: int, *, odd: bool) -> Element:
-    left, right = (WIDTH * (time - start) / length for time in (box.start, box.end))
-    return element(
-        "rect",
-        element("title", box.text),
-        x=round(left, 2),
-        width=round(right - left, 2),
-        height="1",
-        class_=hue(box.kind) + (" odd" if odd else ""),
-    )
-
-
-def _names(boxes: Sequence[Box], start: int, length: int) -> Iterator[Node]:
-    for box in boxes:
-        share = box.duration / length
-        if box.name and share >= NAMED_FROM:
-            left = 100 * (box.start - start) / length
-            style = f"left:{number(left)}%;width:{number(100 * share)}%"
-            small = None if share >= NAMED_ON_A_PHONE else "small"
-            yield element("span", box.name, style=style, class_=small, aria_hidden="true")
+def part_boxes(parts: tuple[tuple[str, int], ...]) -> tuple[Box, ...]:
+    """The parts one behind the other, from 0 on; those without time are left out."""
+    boxes, at = [], 0
+    for name, time in parts:
+        if time:
+            told = phase_name(name)
+            boxes.append(Box(at, at + time, f"{told}, {fmt.duration(time)}", name, told))
+        at += time
+    return tuple(boxes)
 
 
 MOST_THREADS, MOST_STREAMS = 3, 8
@@ -336,51 +292,33 @@ def _column(values: list[int]) -> Int64:
 PIXELS = 1_100
 """Of the widest page; what is narrower than a third of one is united."""
 
-TICKS = 4
+
+@dataclass(frozen=True)
+class Timeline:
+    """The steady step that is nearest to the median, with its threads and streams, as drawn."""
+
+    step: Step
+    drawn: tuple[tuple[Events, tuple[Box, ...]], ...]
+    """Each row and its boxes."""
+    caption: tuple[str, ...]
+    is_of_step: bool
+    """Else it is of the whole trace, which marks no steps."""
+
+    @property
+    def legends(self) -> dict[str, dict[str, None]]:
+        """What is drawn in each group of rows."""
+        groups: dict[str, dict[str, None]] = {}
+        for row, boxes in self.drawn:
+            groups.setdefault(row.group, {}).update(dict.fromkeys(box.kind for box in boxes))
+        return groups
 
 
-def timeline(steps: TraceSteps) -> Element:
-    """The steady step that is nearest to the median, with its threads and streams."""
+def timeline(steps: TraceSteps) -> Timeline:
+    """The timeline of a trace."""
     found = step_rows(steps)
-    step, length = found.step, max(found.step.duration, 1)
-    boxes = boxes_of(found.rows, length // (3 * PIXELS))
-    tracks = [
-        element(
-            "div",
-            element(
-                "div",
-                row.label,
-                element("span", f" {fmt.percent(row.covered / length)}", class_="dim"),
-            ),
-            strip(each, step.start, length, f"timeline of {row.label}"),
-            class_="track",
-        )
-        for row, each in zip(found.rows, boxes, strict=True)
-    ]
-    return element(
-        "figure",
-        *tracks,
-        _axis(length),
-        *_legends(found, boxes),
-        element("figcaption", " ".join(_caption(steps, found))),
-    )
-
-
-def _legends(found: StepRows, boxes: Sequence[Sequence[Box]]) -> Iterator[Element]:
-    """A line for each group of rows."""
-    groups: dict[str, dict[str, None]] = {}
-    for row, each in zip(found.rows, boxes, strict=True):
-        groups.setdefault(row.group, {}).update(dict.fromkeys(box.kind for box in each))
-    yield from (legend(tuple(kinds), group) for group, kinds in groups.items())
-
-
-def _axis(length: int) -> Element:
-    times = (length * tick // TICKS for tick in range(TICKS + 1))
-    return element(
-        "div",
-        *(element("span", fmt.duration(time) if time else "0") for time in times),
-        class_="axis",
-    )
+    boxes = boxes_of(found.rows, max(found.step.duration, 1) // (3 * PIXELS))
+    drawn = tuple(zip(found.rows, boxes, strict=True))
+    return Timeline(found.step, drawn, tuple(_caption(steps, found)), bool(steps.steps))
 
 
 def _caption(steps: TraceSteps, found: StepRows) -> Iterator[str]:

@@ -59,7 +59,9 @@ class _Reader(HTMLParser):
         assert self.open.pop().tag == tag
 
     def handle_data(self, data: str) -> None:
-        self.open[-1].children.append(data)
+        # Ends of lines between elements are those of the template.
+        if data.strip() or "\n" not in data:
+            self.open[-1].children.append(data)
 
 
 def read(text: str) -> Node:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftui.report.html.element import cleaned
-from perftui.report.html.page import POLICY, render
+from perftui.report.html.page import POLICY, cleaned, render
 from perftui.report.report import make_report
 from perftui.report.subject import Subject, load_subject
 from perftui.report.wording import breakdown_rows

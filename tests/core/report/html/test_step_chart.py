@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.report.html.element import written
-from perftui.report.html.step_chart import HEIGHT, MOST_DOTS, MOST_SLOW, StepTimes, step_chart
+from perftui.report.html.page import parts
+from perftui.report.html.step_chart import HEIGHT, MOST_DOTS, MOST_SLOW, StepTimes
 from tests.core.report.html.pages import Node, read
 
 MS = 1_000_000
@@ -21,7 +21,7 @@ def times(*milliseconds: float, aside: int = 0) -> StepTimes:
 
 
 def chart(found: StepTimes) -> Node:
-    return read(written(step_chart(found)))
+    return read(parts().step_chart(found))
 
 
 def test_a_first_step_of_a_hundred_times_the_usual_flattens_nothing() -> None:

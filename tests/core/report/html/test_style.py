@@ -7,7 +7,8 @@ import re
 import pytest
 
 from perftui.analysis.model import GapCause
-from perftui.report.html.style import hue, style_sheet
+from perftui.report.html.page import style_sheet
+from perftui.report.html.style import hue
 from perftui.run.columns import PHASES
 
 LEGIBLE = 4.5

@@ -13,17 +13,15 @@ from perftui.fixes.model import Risk
 from perftui.fixes.source.calls import CallSpec, call_at, each_changed
 from perftui.fixes.source.edits import AddKeyword, Edit, ReplaceLiteral, insert_before_training
 from perftui.script.names import module_name, qualified_name
-from perftui.script.program import Loop, PatchRefusedError, Program, assigned_value
-from perftui.script.training import mentions, model_name, step_loop
+from perftui.script.program import Loop, PatchRefusedError, Program, assigned_value, receiver
+from perftui.script.training import model_name, refuse_mentioned, step_loop
 
 _COMPILED = ("compile", "script", "trace", "make_graphed_callables")
 
 
 def compiled(program: Program, _: int) -> Sequence[Edit]:
     """``model.compile()`` before the training loop: in place, so that names of its state stay."""
-    line = mentions(program, *_COMPILED)
-    if line is not None:
-        raise PatchRefusedError(f"line {line} already compiles something")
+    refuse_mentioned(program, "already compiles something", *_COMPILED)
     model = model_name(program, step_loop(program))
     return (insert_before_training(program, model, f"{model}.compile()"),)
 
@@ -31,9 +29,7 @@ def compiled(program: Program, _: int) -> Sequence[Edit]:
 def channels_last(program: Program, _: int) -> Sequence[Edit]:
     """The weights of the model with channels last: convolutions bring what they are given into
     that order once."""
-    line = mentions(program, "channels_last", "memory_format")
-    if line is not None:
-        raise PatchRefusedError(f"line {line} already sets a memory format")
+    refuse_mentioned(program, "already sets a memory format", "channels_last", "memory_format")
     model, torch = model_name(program, step_loop(program)), module_name(program, "torch")
     text = f"{model}.to(memory_format={torch}.channels_last)"
     return (insert_before_training(program, model, text),)
@@ -119,18 +115,16 @@ def graphed(why_not: str, program: Program, _: int) -> Sequence[Edit]:
     with ``why_not`` where the run says so."""
     if why_not:
         raise PatchRefusedError(why_not)
-    line = mentions(program, *_OWN)
-    if line is not None:
-        raise PatchRefusedError(f"line {line} already records CUDA graphs")
-    line = mentions(program, *_WRAPPED)
-    if line is not None:
-        raise PatchRefusedError(
-            f"line {line} spreads the model over several GPUs, which CUDA graphs do not support"
-        )
+    refuse_mentioned(program, "already records CUDA graphs", *_OWN)
+    spreads = "spreads the model over several GPUs, which CUDA graphs do not support"
+    refuse_mentioned(program, spreads, *_WRAPPED)
     loop = step_loop(program)
     compiled = [call for call in program.calls("compile") if not _is_another(program, call.func)]
     if not compiled:
-        _refuse_compiled(program)
+        for node in program.nodes:
+            is_named = isinstance(node, ast.Attribute) and node.attr in _COMPILED[:3]
+            if isinstance(node, ast.Attribute) and is_named and not _is_another(program, node):
+                raise PatchRefusedError(f"line {node.lineno} already compiles something")
         model = model_name(program, loop)
         _refuse_kept(program, loop, model)
         return (insert_before_training(program, model, f"{model}.compile(mode={_MODE})"),)
@@ -146,36 +140,24 @@ def _is_another(program: Program, function: ast.expr) -> bool:
     return name is not None and not name.startswith("torch.")
 
 
-def _refuse_compiled(program: Program) -> None:
-    for node in program.nodes:
-        is_named = isinstance(node, ast.Attribute) and node.attr in ("compile", "script", "trace")
-        if isinstance(node, ast.Attribute) and is_named and not _is_another(program, node):
-            raise PatchRefusedError(f"line {node.lineno} already compiles something")
-
-
 def _compiled_name(program: Program, call: ast.Call) -> str:
-    """The name of what ``call`` compiles, in place or as a new object.
-
-    Raises:
-        PatchRefusedError: it is not certain.
-    """
+    """The name of what ``call`` compiles, in place or as a new object; refused where it is not
+    certain."""
     above = program.parents[call]
     target = above.targets[0] if isinstance(above, ast.Assign) else None
     if isinstance(target, ast.Name) and assigned_value(program, target) is call:
         return target.id
-    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    in_place = isinstance(above, ast.Expr) and isinstance(owner, ast.Name)
-    if in_place and isinstance(owner, ast.Name) and owner.id not in program.imported:
+    owner = receiver(call) if isinstance(above, ast.Expr) else None
+    if isinstance(owner, ast.Name) and owner.id not in program.imported:
         return owner.id
     raise PatchRefusedError(f"line {call.lineno} may not compile the whole model")
 
 
 def _with_mode(program: Program, call: ast.Call) -> Edit:
     given = {keyword.arg: keyword.value for keyword in call.keywords}
-    if beside := [name for name in _BESIDE if name in given]:
-        text = beside[0] or "**"
+    for name in (name for name in _BESIDE if name in given):
         raise PatchRefusedError(
-            f"line {call.lineno} compiles with {text}, which cannot be combined with mode"
+            f"line {call.lineno} compiles with {name or '**'}, which cannot be combined with mode"
         )
     mode = given.get("mode")
     if mode is None or (isinstance(mode, ast.Constant) and mode.value is None):
@@ -189,11 +171,8 @@ def _with_mode(program: Program, call: ast.Call) -> Edit:
 
 
 def _refuse_kept(program: Program, loop: Loop, model: str) -> None:
-    """Nothing where ``loop`` calls ``model`` once, and keeps nothing of what that gives.
-
-    Raises:
-        PatchRefusedError: the next run of the graph would write over it.
-    """
+    """Refuse unless ``loop`` calls ``model`` once, and keeps nothing of what that gives: the next
+    run of the graph would write over it."""
     calls = [one for one in program.calls(model) if loop in program.ancestors(one)]
     if len(calls) != 1 or not isinstance(calls[0].func, ast.Name):
         raise PatchRefusedError(f"{model} is called at {len(calls)} places of the loop")

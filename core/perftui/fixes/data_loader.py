@@ -237,11 +237,8 @@ def _is_given(program: Program, call: ast.Call, name: str) -> bool:
 
 
 def _without_workers(program: Program, call: ast.Call) -> Mapping[str, Edit]:
-    """What has to go from a call that makes no workers any more.
-
-    Raises:
-        PatchRefusedError: it is not certain what that is, or the workers set something up.
-    """
+    """What has to go from a call that makes no workers any more; refused where it is not certain
+    what that is, or the workers set something up."""
     edits: dict[str, Edit] = {}
     for name in ("worker_init_fn", *_OF_WORKERS):
         given = argument(call, name, LOADER.positions.get(name))
@@ -261,12 +258,8 @@ def _without_workers(program: Program, call: ast.Call) -> Mapping[str, Edit]:
 
 
 def _refuse_others(program: Program, call: ast.Call) -> None:
-    """Nothing where no other loader gets its number of workers from the same variable, or none that
-    would then be refused by torch.
-
-    Raises:
-        PatchRefusedError: one would, or the variable is read for something else.
-    """
+    """Refuse unless no other loader gets its number of workers from the same variable, or none that
+    would then be refused by torch, and nothing else reads it."""
     workers = argument(call, "num_workers", LOADER.positions["num_workers"])
     if workers is None or is_literal(workers):
         return

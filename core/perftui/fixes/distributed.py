@@ -14,7 +14,13 @@ from perftui.fixes.source.calls import CallSpec, argument, decided, each_changed
 from perftui.fixes.source.edits import Edit, ReplaceExpression, insert_before
 from perftui.script.program import Literal, NothingToChangeError, PatchRefusedError, Program
 from perftui.script.steps import loop_of, micro_batches, refuse_late
-from perftui.script.training import WRAPPER, WRAPPERS, mentions, wrapped_model, wrapper_call
+from perftui.script.training import (
+    WRAPPER,
+    WRAPPERS,
+    refuse_mentioned,
+    wrapped_model,
+    wrapper_call,
+)
 
 _SPEC = CallSpec(
     noun="wrapper",
@@ -55,9 +61,8 @@ def usual_buckets(program: Program, _: int) -> Sequence[Edit]:
         raise NothingToChangeError(f"{_CAP} is {cap!r}, not above {BUCKET >> 20}")
     if argument(call, f"{_CAP}_list", None) is not None:
         raise PatchRefusedError(f"{_CAP}_list is given, too, and decides instead")
-    line = mentions(program, "register_comm_hook")
-    if line is not None:
-        raise PatchRefusedError(f"line {line} registers a hook, which may need one bucket for all")
+    hook = "registers a hook, which may need one bucket for all"
+    refuse_mentioned(program, hook, "register_comm_hook")
     return [removed(program, call, _CAP)]
 
 
@@ -109,15 +114,11 @@ BUCKETS = line_fix(
 )
 
 
-_OWN = ("no_sync", "require_backward_grad_sync")
-
-
 def reduced_once(program: Program, _: int) -> Sequence[Edit]:
     """Before the forward pass of each micro-batch, whether its backward pass reduces gradients:
     what ``no_sync()`` sets, too."""
-    line = mentions(program, *_OWN)
-    if line is not None:
-        raise PatchRefusedError(f"line {line} already controls when gradients are reduced")
+    own = ("no_sync", "require_backward_grad_sync")
+    refuse_mentioned(program, "already controls when gradients are reduced", *own)
     passes = program.calls("backward")
     if len(passes) != 1:
         raise PatchRefusedError(f"the file runs backward in {len(passes)} places")

@@ -9,7 +9,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.source.source_calls import matching_line
 from perftui.fixes.fix import NamedLine, has_finding, line_fix, place_of
 from perftui.fixes.model import Risk
-from perftui.fixes.source.edits import Edit, ReplaceExpression, remove
+from perftui.fixes.source.edits import Edit, ReplaceExpression, edits_at, remove
 from perftui.script.layers import Attention, OneOperator, activation, attention_of, layer_norm
 from perftui.script.names import qualified_name, refuse_unbound, spelling
 from perftui.script.program import PatchRefusedError, Program, called_name
@@ -22,14 +22,8 @@ _FUSED = "torch.nn.functional.scaled_dot_product_attention"
 def attention_fused(program: Program, line: int) -> Sequence[Edit]:
     """The attention in the function around ``line`` as one call."""
     statement = statement_at(program, line)
-    function = next(
-        (
-            one
-            for one in (statement, *program.ancestors(statement))
-            if isinstance(one, ast.FunctionDef)
-        ),
-        None,
-    )
+    around = (statement, *program.ancestors(statement))
+    function = next((one for one in around if isinstance(one, ast.FunctionDef)), None)
     if function is None:
         raise PatchRefusedError(f"line {line} is in no function")
     if any(one.arg == "create_graph" for call in program.calls() for one in call.keywords):
@@ -37,8 +31,7 @@ def attention_fused(program: Program, line: int) -> Sequence[Edit]:
     found = attention_of(program, function)
     _refuse_view(program, found.product)
     text = _call(program, found)
-    around = next(one for one in program.ancestors(found.product) if isinstance(one, ast.stmt))
-    refuse_unbound(program, around, text.partition("(")[0], before=True)
+    refuse_unbound(program, program.statement(found.product), text.partition("(")[0], before=True)
     removed = [remove(program, one) for one in found.statements]
     return [*removed, ReplaceExpression(program.span(found.product), text)]
 
@@ -96,59 +89,39 @@ _IN_THEM = frozenset({"tanh", "erf", "exp", "sigmoid", "mean"})
 
 def one_operator(program: Program, _: int) -> Sequence[Edit]:
     """Each activation and each layer norm that the functions of the file write out, as a call."""
+
+    def edits_of(found: tuple[ast.BinOp, OneOperator, LocalValues]) -> Iterator[Edit]:
+        node, fused, local = found
+        taken = local.used()
+        if taken:
+            local.refuse_set(fused.tensor, taken[0])
+        removed = [remove(program, one) for one in taken]
+        text = f"{spelling(program, _FUNCTIONS)}.{fused.text}"
+        yield from removed
+        yield ReplaceExpression(program.span(node), text)
+
     functions = [one for one in program.statements() if isinstance(one, ast.FunctionDef)]
     calls = {one: [n for n in ast.walk(one) if isinstance(n, ast.Call)] for one in functions}
-    found = [
-        _fused(program, function, node)
-        for function in functions
-        # Others are not worth the time to look.
-        if not _IN_THEM.isdisjoint(map(called_name, calls[function]))
-        for node in _outermost(program, function)
-    ]
-    edits = [edit for one in found if not isinstance(one, str) for edit in one]
-    if not edits:
-        why = next((one for one in found if isinstance(one, str)), "")
-        raise PatchRefusedError(why or "no line is certainly an activation or a layer norm")
-    return edits
+    # Others are not worth the time to look.
+    known = (one for one in functions if not _IN_THEM.isdisjoint(map(called_name, calls[one])))
+    fused = (found for one in known for found in _outermost(program, one))
+    return edits_at(fused, edits_of, "no line is certainly an activation or a layer norm")
 
 
-def _outermost(program: Program, function: ast.FunctionDef) -> Iterator[ast.BinOp]:
-    """Sums and products of ``function``, those within one that is fused left out."""
+def _outermost(
+    program: Program, function: ast.FunctionDef
+) -> Iterator[tuple[ast.BinOp, OneOperator, LocalValues]]:
+    """Sums and products of ``function`` that one operator computes, those within one left out."""
     seen: set[ast.AST] = set()
     for node in ast.walk(function):
         if node in seen or not isinstance(node, ast.BinOp) or program.scope(node) is not function:
             continue
-        if _read(program, function, node) is not None:
-            seen |= set(ast.walk(node))
-            yield node
-
-
-def _read(
-    program: Program, function: ast.FunctionDef, node: ast.BinOp
-) -> tuple[OneOperator, LocalValues] | None:
-    for read in (layer_norm, activation):
-        local = LocalValues(program, function, node)
-        found = read(program, local, node)
-        if found is not None:
-            return found, local
-    return None
-
-
-def _fused(program: Program, function: ast.FunctionDef, node: ast.BinOp) -> Sequence[Edit] | str:
-    """The edits that fuse ``node``, or why it is left as it is."""
-    read = _read(program, function, node)
-    if read is None:
-        return ()
-    found, local = read
-    try:
-        taken = local.used()
-        if taken:
-            local.refuse_set(found.tensor, taken[0])
-        removed = [remove(program, one) for one in taken]
-        text = f"{spelling(program, _FUNCTIONS)}.{found.text}"
-    except PatchRefusedError as refusal:
-        return str(refusal)
-    return (*removed, ReplaceExpression(program.span(node), text))
+        for read in (layer_norm, activation):
+            local = LocalValues(program, function, node)
+            if found := read(program, local, node):
+                seen |= set(ast.walk(node))
+                yield node, found, local
+                break
 
 
 ELEMENTWISE = line_fix(
@@ -169,15 +142,9 @@ ELEMENTWISE = line_fix(
 
 
 _CHECKPOINT = "torch.utils.checkpoint.checkpoint"
-_OF_CHECKPOINT = frozenset(
-    {
-        "use_reentrant",
-        "context_fn",
-        "determinism_check",
-        "debug",
-        "early_stop",
-        "preserve_rng_state",
-    }
+_OF_CHECKPOINT = (
+    *("use_reentrant", "context_fn", "determinism_check", "debug", "early_stop"),
+    "preserve_rng_state",
 )
 """Arguments of ``checkpoint`` itself; all others are handed to the function."""
 

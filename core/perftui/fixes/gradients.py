@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from perftui.facts.fact import Facts
 from perftui.facts.script.evaluation import evaluation
@@ -23,6 +23,7 @@ from perftui.fixes.optimizer import is_sparse
 from perftui.fixes.source.edits import (
     Edit,
     ReplaceExpression,
+    edits_at,
     insert_before,
     insert_behind,
     remove,
@@ -32,8 +33,8 @@ from perftui.fixes.source.edits import (
 from perftui.run.manifest import Override
 from perftui.script.evaluation import evaluation_loop
 from perftui.script.names import module_name, spelling
-from perftui.script.parameter_loops import Clipped, clipped_by_hand
-from perftui.script.program import PatchRefusedError, Program, called_name, refusal_of
+from perftui.script.parameter_loops import clipped_by_hand
+from perftui.script.program import PatchRefusedError, Program, called_name, free_name
 from perftui.script.training import TRAINS, statement_at, training_loop, untrained_modules
 
 _FUNCTION = "torch.nn.utils.clip_grad_norm_"
@@ -44,29 +45,19 @@ def clipped_at_once(program: Program, _: int) -> Sequence[Edit]:
     sparse = next(filter(is_sparse, program.calls()), None)
     if sparse is not None:
         raise PatchRefusedError(f"gradients are sparse at line {sparse.lineno}")
-    loops = [node for node in program.statements() if isinstance(node, ast.For)]
-    found = [_of_loop(program, loop) for loop in loops]
-    edits = [edit for one in found if not isinstance(one, str) for edit in one]
-    if not edits:
-        raise refusal_of(found, "no loop certainly clips gradients by their norm")
-    return edits
 
-
-def _of_loop(program: Program, loop: ast.For) -> Sequence[Edit] | str:
-    """The edits of the clipping that ``loop`` begins, or why it is left as it is."""
-    try:
+    def edits_of(loop: ast.For) -> Iterator[Edit]:
         found = clipped_by_hand(program, loop)
-        return _written(program, found) if found else ()
-    except PatchRefusedError as refusal:
-        return str(refusal)
+        if found is None:
+            return
+        name = ast.unparse(found.norm.targets[0])
+        call = f"{spelling(program, _FUNCTION)}({found.parameters}, {found.limit})"
+        yield from [remove(program, one) for one in found.gone]
+        text = f"{name} = {call}{'.item()' if found.is_float else ''}"
+        yield replace_statement(program, found.norm, text)
 
-
-def _written(program: Program, found: Clipped) -> Sequence[Edit]:
-    name = ast.unparse(found.norm.targets[0])
-    call = f"{spelling(program, _FUNCTION)}({found.parameters}, {found.limit})"
-    text = f"{name} = {call}{'.item()' if found.is_float else ''}"
-    gone = [remove(program, one) for one in found.gone]
-    return [*gone, replace_statement(program, found.norm, text)]
+    loops = (node for node in program.statements() if isinstance(node, ast.For))
+    return edits_at(loops, edits_of, "no loop certainly clips gradients by their norm")
 
 
 CLIP = line_fix(
@@ -87,7 +78,6 @@ CLIP = line_fix(
 )
 
 
-_NAMES = ("losses", "all_losses", "summed_losses")
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)
 
 
@@ -104,9 +94,7 @@ def summed(program: Program, line: int) -> Sequence[Edit]:
     if not isinstance(loop, ast.For) or not _keeps_graph(call):
         raise PatchRefusedError(f"no other backward pass of the same graph is next to line {line}")
     _refuse_unlike(program, loop, call)
-    name = next((one for one in _NAMES if not program.bindings(one)), None)
-    if name is None:
-        raise PatchRefusedError("all names for a list of losses are taken")
+    name = free_name(program, "a list of losses", "losses", "all_losses", "summed_losses")
     return (
         insert_before(program, loop, f"{name} = []"),
         ReplaceExpression(program.span(call), f"{name}.append({_loss(call)})"),
@@ -159,11 +147,8 @@ def _loss(call: ast.Call) -> str:
 
 
 def _refuse_unlike(program: Program, loop: ast.For, call: ast.Call) -> None:
-    """Nothing where each turn of ``loop`` only computes a loss and takes it backward.
-
-    Raises:
-        PatchRefusedError: a turn may read gradients, or not come to its end.
-    """
+    """Refuse unless each turn of ``loop`` only computes a loss and takes it backward: a turn may
+    read gradients, or not come to its end."""
     for node in ast.walk(loop):
         trains = isinstance(node, ast.Call) and node is not call and called_name(node) in TRAINS
         reads = isinstance(node, ast.Attribute) and node.attr == "grad"

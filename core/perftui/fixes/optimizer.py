@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from perftui.facts.cpu.operator_loops import is_of_torch, single_tensor_optimizer
@@ -12,7 +12,7 @@ from perftui.facts.settings import OptimizerSettings
 from perftui.fixes.fix import CallChange, Fix, line_fix, place_or_script
 from perftui.fixes.model import Risk
 from perftui.fixes.source.calls import CallSpec, each_changed
-from perftui.fixes.source.edits import Edit, ReplaceStatement, replace_statement
+from perftui.fixes.source.edits import Edit, ReplaceStatement, edits_at, replace_statement
 from perftui.script.names import module_name, qualified_name
 from perftui.script.parameter_loops import (
     Average,
@@ -23,7 +23,14 @@ from perftui.script.parameter_loops import (
     parameter_loop,
     refuse_read_later,
 )
-from perftui.script.program import Literal, PatchRefusedError, Program, called_name, refusal_of
+from perftui.script.program import (
+    Literal,
+    PatchRefusedError,
+    Program,
+    called_name,
+    free_name,
+    keyword,
+)
 from perftui.script.values import is_number
 
 HAVE: Mapping[str, tuple[str, ...]] = {
@@ -63,7 +70,7 @@ def optimizer_spec(argument: str) -> CallSpec:
 def is_sparse(call: ast.Call) -> bool:
     """Whether ``call`` makes an embedding whose gradients may be sparse, which torch has no fused
     update for."""
-    given = next((keyword.value for keyword in call.keywords if keyword.arg == "sparse"), None)
+    given = keyword(call, "sparse")
     is_off = isinstance(given, ast.Constant) and not given.value
     return given is not None and not is_off and "Embedding" in called_name(call)
 
@@ -142,24 +149,15 @@ FOREACH = Fix(
 
 def averaged_at_once(program: Program, _: int) -> Sequence[Edit]:
     """Each loop of the file that averages weights parameter by parameter, by ``_foreach``."""
-    loops = [node for node in program.statements() if isinstance(node, ast.For)]
-    found = [_of_loop(program, loop) for loop in loops]
-    edits = [one for one in found if isinstance(one, ReplaceStatement)]
-    if not edits:
-        raise refusal_of(found, "no loop certainly averages weights one by one")
-    return edits
 
+    def edits_of(loop: ast.For) -> Iterator[Edit]:
+        found = parameter_loop(program, loop)
+        average = average_of(found) if found else None
+        if found is not None and average is not None:
+            yield _written(found, average)
 
-def _of_loop(program: Program, loop: ast.For) -> ReplaceStatement | str | None:
-    """What stands for ``loop``, or why it is left as it is; None where it is no average."""
-    found = parameter_loop(program, loop)
-    average = average_of(found) if found else None
-    if found is None or average is None:
-        return None
-    try:
-        return _written(found, average)
-    except PatchRefusedError as refusal:
-        return str(refusal)
+    loops = (node for node in program.statements() if isinstance(node, ast.For))
+    return edits_at(loops, edits_of, "no loop certainly averages weights one by one")
 
 
 def _written(found: ParameterLoop, average: Average) -> ReplaceStatement:
@@ -220,11 +218,8 @@ def _owner(average: Average) -> ast.expr:
 
 
 def _refuse_twice(program: Program, old: ast.expr, loop: ast.For) -> None:
-    """Nothing where no tensor can be in the list of averages twice.
-
-    Raises:
-        PatchRefusedError: a dict may hold one tensor by two names, as those of tied weights do.
-    """
+    """Refuse unless no tensor can be in the list of averages twice: a dict may hold one tensor by
+    two names, as those of tied weights do."""
     node = old
     while not isinstance(node, (ast.Subscript, ast.Name)):
         node = node.func if isinstance(node, ast.Call) else node.value  # type: ignore[attr-defined] # a chain of them
@@ -234,13 +229,7 @@ def _refuse_twice(program: Program, old: ast.expr, loop: ast.For) -> None:
 
 
 def _fresh(program: Program, name: str) -> str:
-    """``name``, or one like it that the file does not use."""
-    names = (name, f"all_{name}", f"{name}_of_all")
-    free = (one for one in names if not program.bindings(one) and not program.loads(one))
-    found = next(free, None)
-    if found is None:
-        raise PatchRefusedError(f"all names for {name} are taken")
-    return found
+    return free_name(program, name, name, f"all_{name}", f"{name}_of_all")
 
 
 FOREACH_AVERAGE = line_fix(

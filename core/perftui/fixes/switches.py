@@ -24,7 +24,7 @@ from perftui.fixes.source.calls import CallSpec
 from perftui.fixes.source.edits import Edit, ReplaceLiteral, insert_after_imports, wrap
 from perftui.script.names import module_name, qualified_name
 from perftui.script.program import Literal, PatchRefusedError, Program, called_name
-from perftui.script.training import mentions, model_name, step_loop
+from perftui.script.training import model_name, refuse_mentioned, step_loop
 
 TARGET = "switch"
 """What the agent calls all of them."""
@@ -227,9 +227,7 @@ _CHOICE = ("benchmark", "deterministic", "use_deterministic_algorithms", "benchm
 
 def switched(text: str, own: Sequence[str], program: Program, _: int) -> Sequence[Edit]:
     """``torch`` and ``text`` as a line after the imports, unless the file says any of ``own``."""
-    line = mentions(program, *own)
-    if line is not None:
-        raise PatchRefusedError(f"line {line} already sets it")
+    refuse_mentioned(program, "already sets it", *own)
     return (insert_after_imports(program, f"{module_name(program, 'torch')}{text}"),)
 
 
@@ -307,9 +305,7 @@ _PRECISIONS = ("autocast", "GradScaler", "half", "bfloat16", "float16", "float64
 
 def autocast(program: Program, _: int) -> Sequence[Edit]:
     """The statements of the loop from the model's call to before ``backward()``, under autocast."""
-    line = mentions(program, *_PRECISIONS)
-    if line is not None:
-        raise PatchRefusedError(f"line {line} already sets a precision")
+    refuse_mentioned(program, "already sets a precision", *_PRECISIONS)
     loop = step_loop(program)
     model = model_name(program, loop)
     calls = [[n for n in ast.walk(one) if isinstance(n, ast.Call)] for one in loop.body]

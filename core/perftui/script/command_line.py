@@ -62,11 +62,8 @@ class DeclaredOption:
         return tuple(f"--no-{name}" for name in long) if is_both else ()
 
     def decided(self, program: Program) -> Decided:
-        """What decides the value where a command does not.
-
-        Raises:
-            PatchRefusedError: the default is not a literal of the option's kind.
-        """
+        """What decides the value where a command does not; refused where the default is not a
+        literal of the option's kind."""
         if self.default is None and self.action:
             return Decided(_FLAGS[self.action], program.span(self.call), "default")
         if self.default is not None and is_literal(self.default):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from perftui.script.names import later_reads, names_bound, qualified_name
-from perftui.script.program import PatchRefusedError, Program, assigned_value, called_name
+from perftui.script.program import PatchRefusedError, Program, assigned_value, called_name, root_of
 from perftui.script.training import TRAINS
 
 PURE = frozenset(
@@ -157,13 +157,9 @@ def observers(
     program: Program, statement: ast.stmt, *, may_evaluate: bool = False
 ) -> list[ast.stmt]:
     """``statement``, and what behind it in its block reads what it sets: all of that changes
-    nothing that a training step reads.
+    nothing that a training step reads; refused where something may change; the message says what.
 
-    ``may_evaluate``: ``statement`` may switch a model to evaluation and back, and call models.
-
-    Raises:
-        PatchRefusedError: something may change; the message says what.
-    """
+    ``may_evaluate``: ``statement`` may switch a model to evaluation and back, and call models."""
     found = _with_readers(program, statement)
     _refuse_best(program, found)
     for one in found:
@@ -226,13 +222,8 @@ def _called(program: Program, statement: ast.stmt, call: ast.Call, may_evaluate:
 
 def _is_local(program: Program, statement: ast.stmt, node: ast.expr) -> bool:
     """Whether what is changed was made by ``statement``, or by the function that it calls."""
-    inner = node
-    if isinstance(inner, ast.Name):
-        return False
-    while isinstance(inner, (ast.Attribute, ast.Subscript)):
-        inner = inner.value
-    scope = program.scope(node)
-    if not isinstance(inner, ast.Name) or isinstance(scope, ast.ClassDef):
+    inner, scope = root_of(node), program.scope(node)
+    if inner is node or not isinstance(inner, ast.Name) or isinstance(scope, ast.ClassDef):
         return False
     made = [one for one in program.bindings(inner.id) if program.scope(one) is scope]
     if scope is program.scope(statement):
@@ -252,7 +243,7 @@ def _is_fresh(program: Program, binding: ast.AST) -> bool:
 
 
 def _refuse_lasting_mode(program: Program, statement: ast.stmt) -> None:
-    """Nothing where a model that ``statement`` switches to evaluation is switched back by it, or
+    """Refuse unless a model that ``statement`` switches to evaluation is switched back by it, or
     by each turn of the loop around it."""
     if "train" in _modes(program, statement) or "eval" not in _modes(program, statement):
         return
@@ -263,7 +254,7 @@ def _refuse_lasting_mode(program: Program, statement: ast.stmt) -> None:
 
 
 def _refuse_best(program: Program, statements: Sequence[ast.stmt]) -> None:
-    """Nothing where it is not for ``statements`` to keep what was best so far: left out once, that
+    """Refuse unless it is not for ``statements`` to keep what was best so far: left out once, that
     would be lost, as later steps are compared with it. What they compare themselves may be kept."""
     own = {name for one in statements for name in names_bound(program, one)}
     for node in (node for one in statements for node, _ in reached(program, one)):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from perftui.script.effects import reached, words
 from perftui.script.names import calls_of, later_reads, names_bound, qualified_name
-from perftui.script.program import Function, Loop, PatchRefusedError, Program, called_name
+from perftui.script.program import Function, Loop, PatchRefusedError, Program, called_name, root_of
 from perftui.script.training import may_train, statement_at, trains
 
 _DIFFERENTIATES = re.compile(
@@ -23,16 +23,13 @@ _PLAIN = frozenset(
 )
 """Calls whose results have no gradients, whatever they are given."""
 _DEEPEST = 2
+_HANDING_ON = (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith)
 _TURNS = 200
 """Statements that are looked at; a longer way is taken to end in a backward pass."""
 
 
 def refuse_differentiated(program: Program, statement: ast.stmt, depth: int = _DEEPEST) -> None:
-    """Nothing where no backward pass of the file goes through what ``statement`` gives a value.
-
-    Raises:
-        PatchRefusedError: one may do.
-    """
+    """Refuse unless no backward pass of the file goes through what ``statement`` gives a value."""
     todo: list[tuple[ast.stmt, str]] = [(statement, one) for one in _kept(program, statement)]
     seen = set(todo)
     while todo:
@@ -47,7 +44,9 @@ def refuse_differentiated(program: Program, statement: ast.stmt, depth: int = _D
                 continue
             if isinstance(around, ast.Return):
                 _refuse_returned(program, around, depth)
-            for kept in _kept(program, around) if not _is_block(around) else ():
+            # Of a block other than a loop or ``with`` nothing is handed on.
+            is_block = hasattr(around, "body") and not isinstance(around, _HANDING_ON)
+            for kept in _kept(program, around) if not is_block else ():
                 if (around, kept) not in seen:
                     seen.add((around, kept))
                     todo.append((around, kept))
@@ -61,9 +60,7 @@ def _kept(program: Program, statement: ast.stmt) -> Iterator[str]:
             node = node.func
         elif not isinstance(getattr(node, "ctx", None), ast.Store) or isinstance(node, ast.Name):
             continue
-        root = node
-        while isinstance(root, (ast.Attribute, ast.Subscript)):
-            root = root.value
+        root = root_of(node)
         if isinstance(root, ast.Name) and root.id != "self":
             yield root.id
         elif isinstance(node, ast.Attribute):
@@ -111,14 +108,8 @@ def _is_plain(program: Program, use: ast.expr) -> bool:
     return False
 
 
-def _is_block(statement: ast.stmt) -> bool:
-    return isinstance(getattr(statement, "body", None), list) and not isinstance(
-        statement, (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith)
-    )
-
-
 def _refuse_returned(program: Program, statement: ast.Return, depth: int) -> None:
-    """Nothing where no caller in the file goes backward through the result."""
+    """Refuse unless no caller in the file goes backward through the result."""
     function = program.function(statement)
     calls = calls_of(program, function) if function else None
     if function is None or function.name == "forward":
@@ -146,12 +137,9 @@ _NEEDS = re.compile(r"^(requires_grad_|enable_grad|grad|set_grad_enabled|jacobia
 
 
 def evaluation_loop(program: Program, line: int) -> Loop:
-    """The outermost loop around ``line`` within its function that does not train.
-
-    Raises:
-        PatchRefusedError: there is none, nothing says that it evaluates, or gradients through what
-            it computes may be needed.
-    """
+    """The outermost loop around ``line`` within its function that does not train; refused where
+    there is none, nothing says that it evaluates, or gradients through what it computes may be
+    needed."""
     node: ast.AST = statement_at(program, line)
     loops = [node] if isinstance(node, Loop) else []
     for above in program.ancestors(node):
@@ -171,7 +159,7 @@ def evaluation_loop(program: Program, line: int) -> Loop:
 
 
 def _refuse_unless_evaluating(program: Program, loop: Loop) -> None:
-    """Nothing where the function is named for it, or a model was switched to evaluation before."""
+    """Refuse unless the function is named for it, or a model was switched to evaluation before."""
     function = program.function(loop)
     if function is not None and _EVALUATES & words(function.name):
         return

@@ -239,12 +239,8 @@ class Attention:
 
 
 def attention_of(program: Program, function: ast.FunctionDef) -> Attention:
-    """The only attention that is written out in ``function``.
-
-    Raises:
-        PatchRefusedError: there is none or more than one, or it is not certain to be the same as
-            the fused function's.
-    """
+    """The only attention that is written out in ``function``; refused where there is none or more
+    than one, or it is not certain to be the same as the fused function's."""
     found = []
     templates = Templates(program)
     for node in ast.walk(function):
@@ -328,11 +324,8 @@ def _without_dropout(
 
 
 def _scores(program: Program, weights: ast.expr) -> ast.expr:
-    """What ``weights`` are the softmax of, over the last dimension.
-
-    Raises:
-        PatchRefusedError: they are not certain to be that.
-    """
+    """What ``weights`` are the softmax of, over the last dimension; refused where they are not
+    certain to be that."""
     templates = Templates(program)
     if found := templates.match(weights, *_SOFTMAX):
         return found["x"]

@@ -15,6 +15,7 @@ from perftui.script.program import (
     PatchRefusedError,
     Program,
     called_name,
+    root_of,
 )
 
 _BINDING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -45,11 +46,8 @@ def _imported(program: Program, binding: ast.AST) -> str | None:
 
 
 def module_name(program: Program, module: str) -> str:
-    """The name by which the file knows ``module``: ``th`` after ``import torch as th``.
-
-    Raises:
-        PatchRefusedError: no import certainly gives it one.
-    """
+    """The name by which the file knows ``module``: ``th`` after ``import torch as th``; refused
+    where no import certainly gives it one."""
     imports = (node for node in program.nodes if isinstance(node, ast.alias))
     for name in (alias.asname or alias.name.split(".")[0] for alias in imports):
         if qualified_name(program, ast.Name(name)) == module:
@@ -59,11 +57,7 @@ def module_name(program: Program, module: str) -> str:
 
 def spelling(program: Program, name: str) -> str:
     """How the file can write the qualified ``name``: ``F.softmax`` after ``import
-    torch.nn.functional as F``.
-
-    Raises:
-        PatchRefusedError: no import certainly leads there.
-    """
+    torch.nn.functional as F``; refused where no import certainly leads there."""
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
         with suppress(PatchRefusedError):
@@ -79,12 +73,8 @@ def refuse_unbound(
     before: bool = False,
     known: Collection[str] = (),
 ) -> None:
-    """Nothing where all names that ``text`` reads have a value once ``place`` has run, or
-    ``before`` it does; those in ``known`` have.
-
-    Raises:
-        PatchRefusedError: one of them may have none there.
-    """
+    """Refuse unless all names that ``text`` reads have a value once ``place`` has run, or
+    ``before`` it does; those in ``known`` have."""
     read = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name))
     names = {node.id for node in read if isinstance(node.ctx, ast.Load)}
     for name in sorted(names.difference(known)):
@@ -107,7 +97,8 @@ def _is_bound(program: Program, place: ast.stmt, name: str, before: bool) -> boo
         of_class = isinstance(above, ast.ClassDef) and isinstance(inner, FUNCTIONS)
         if not of_class and any(bindings & set(certainly_binds(statement)) for statement in ran):
             return True
-        if isinstance(above, (ast.For, ast.AsyncFor)) and _turns(above, inner, bindings):
+        turns = isinstance(above, (ast.For, ast.AsyncFor)) and inner in above.body
+        if turns and bindings & set(ast.walk(above.target)):  # type: ignore[attr-defined] # a loop
             return True
         if isinstance(above, FUNCTIONS):
             if bindings & set(ast.walk(above.args)):
@@ -116,11 +107,6 @@ def _is_bound(program: Program, place: ast.stmt, name: str, before: bool) -> boo
                 return False
         inner = above
     return False
-
-
-def _turns(loop: ast.For | ast.AsyncFor, inner: ast.AST, bindings: set[ast.AST]) -> bool:
-    """Whether ``loop`` has given the name a value where ``inner`` runs."""
-    return inner in loop.body and bool(bindings & set(ast.walk(loop.target)))
 
 
 def _until(above: ast.AST, inner: ast.AST, including: bool) -> list[ast.stmt]:
@@ -148,7 +134,10 @@ def certainly_binds(statement: ast.stmt) -> Iterator[ast.AST]:
 def bindings_of(program: Program, name: ast.Name) -> list[ast.AST]:
     """What gives ``name`` a value in the scope that it is read from."""
     everywhere = program.bindings(name.id)
-    if _is_handed_between(program, name.id):
+    if any(
+        isinstance(node, (ast.Global, ast.Nonlocal)) and name.id in node.names
+        for node in program.statements()
+    ):
         return everywhere
     for scope in _scopes(program, name):
         own = [node for node in everywhere if program.scope(node) is scope]
@@ -189,13 +178,6 @@ def _scopes(program: Program, name: ast.Name) -> list[ast.AST]:
         if not isinstance(inner, ast.ClassDef):
             found.append(inner)
     return found
-
-
-def _is_handed_between(program: Program, name: str) -> bool:
-    return any(
-        isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names
-        for node in program.statements()
-    )
 
 
 def names_bound(program: Program, statement: ast.stmt) -> set[str]:
@@ -343,12 +325,9 @@ def is_shown(program: Program, value: ast.expr) -> bool:
 
 
 def _reads(call: ast.Call) -> bool:
-    root: ast.expr = call.func
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    return called_name(call) in _READ or (
-        isinstance(root, ast.Name) and root.id in _READ_BY_MODULES
-    )
+    root = root_of(call.func)
+    by_module = isinstance(root, ast.Name) and root.id in _READ_BY_MODULES
+    return by_module or called_name(call) in _READ
 
 
 _HARMLESS = frozenset(
@@ -372,12 +351,14 @@ def calls_of(program: Program, function: Function) -> list[ast.Call] | None:
         return None
     above = program.parents[function]
     if function.name == "__init__" and isinstance(above, ast.ClassDef):
-        return _by_name(program, above.name) if program.bindings(above.name) == [above] else None
+        is_only = program.bindings(above.name) == [above]
+        return _called(program, program.loads(above.name)) if is_only else None
     if len(named) != 1:
         return None
     if isinstance(above, ast.ClassDef):
         return _called(program, program.attributes(function.name, ast.Load))
-    return _by_name(program, function.name) if program.bindings(function.name) == named else None
+    is_only = program.bindings(function.name) == named
+    return _called(program, program.loads(function.name)) if is_only else None
 
 
 def given_for(
@@ -422,24 +403,11 @@ def default_of(function: Function, parameter: str) -> ast.expr | None:
     return {**found, **{one.arg: value for one, value in by_name if value}}.get(parameter)
 
 
-def is_default(function: Function, value: ast.expr) -> bool:
-    """Whether ``value`` is written as a default of ``function``."""
-    return value in (*function.args.defaults, *function.args.kw_defaults)
-
-
-def _by_name(program: Program, name: str) -> list[ast.Call] | None:
-    return _called(program, program.loads(name))
-
-
 def _called(program: Program, uses: Sequence[ast.expr]) -> list[ast.Call] | None:
     """The calls of all ``uses``; None where one of them is no call."""
-    calls = [program.parents[use] for use in uses]
-    found = [one for one, use in zip(calls, uses, strict=True) if _is_call_of(one, use)]
-    return found if len(found) == len(uses) else None  # type: ignore[return-value]
-
-
-def _is_call_of(node: ast.AST, use: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and node.func is use
+    above = [(program.parents[use], use) for use in uses]
+    calls = [one for one, use in above if isinstance(one, ast.Call) and one.func is use]
+    return calls if len(calls) == len(uses) else None
 
 
 def _decorator(node: ast.expr) -> str:
@@ -449,12 +417,9 @@ def _decorator(node: ast.expr) -> str:
 
 
 def known_as(program: Program, made: ast.Name, scope: ast.AST) -> str:
-    """The name in ``scope`` of the object that ``made`` is given: its own, or a parameter for
-    which every call gives it.
-
-    Raises:
-        PatchRefusedError: it is not certain, or the name is given another value later.
-    """
+    """The name in ``scope`` of the object that ``made`` is given: its own, or a parameter for which
+    every call gives it; refused where it is not certain, or the name is given another value
+    later."""
     home = program.scope(made)
     for other in program.bindings(made.id):
         if program.scope(other) is home and _line(other) > made.lineno:

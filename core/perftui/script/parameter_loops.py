@@ -95,11 +95,7 @@ def taken_apart(program: Program, loop: ast.For) -> ParameterLoop | None:
 
 
 def refuse_read_later(found: ParameterLoop) -> None:
-    """Nothing where none of the loop's own and local names is read behind it.
-
-    Raises:
-        PatchRefusedError: one is.
-    """
+    """Refuse unless none of the loop's own and local names is read behind it."""
     program, loop = found.program, found.loop
     scope, within = program.scope(loop), set(ast.walk(loop))
     targets = {name for node in ast.walk(loop.target) if (name := bound_name(node))}
@@ -324,11 +320,8 @@ class Clipped:
 
 
 def clipped_by_hand(program: Program, loop: ast.For) -> Clipped | None:
-    """The clipping that ``loop`` begins; None where it does anything else.
-
-    Raises:
-        PatchRefusedError: it clips, but not certainly as torch does.
-    """
+    """The clipping that ``loop`` begins; None where it does anything else, refused where it clips,
+    but not certainly as torch does."""
     found = _squares(program, loop)
     if found is None:
         return None
@@ -400,11 +393,7 @@ def _refuse_others(
     norm: str,
     factor: str | None,
 ) -> None:
-    """Nothing where nobody else needs what is no longer worked out, or holds a gradient.
-
-    Raises:
-        PatchRefusedError: somebody does.
-    """
+    """Refuse unless nobody else needs what is no longer worked out, or holds a gradient."""
     within = {node for one in own for node in ast.walk(one)}
     scope = program.scope(own[0])
     for name in (total, factor):
@@ -438,11 +427,8 @@ def _zero(program: Program, loop: ast.For, total: str) -> list[ast.stmt]:
 def _limit(
     program: Program, loop: ast.For, scaling: ast.stmt | None, norm: str, given: ast.stmt | None
 ) -> str | None:
-    """What the norm is limited to by ``scaling``, a loop or one under a condition.
-
-    Raises:
-        PatchRefusedError: it scales, but not certainly as ``clip_grad_norm_`` does.
-    """
+    """What the norm is limited to by ``scaling``, a loop or one under a condition; refused where it
+    scales, but not certainly as ``clip_grad_norm_`` does."""
     test = scaling.test if isinstance(scaling, ast.If) and not scaling.orelse else None
     body = scaling.body if isinstance(scaling, ast.If) else [scaling]
     if len(body) == 2 and given is None:
@@ -490,11 +476,8 @@ def _scaled_by(program: Program, loop: ast.For) -> ast.expr | None:
 
 
 def refuse_one_pass(program: Program, over: ast.expr, depth: int = _DEEPEST) -> None:
-    """Nothing where what is gone over can be gone over twice, as a list can and a generator not.
-
-    Raises:
-        PatchRefusedError: it is not certain: the loop that scales may have found nothing.
-    """
+    """Refuse unless what is gone over can be gone over twice, as a list can and a generator
+    not: the loop that scales may have found nothing."""
     if isinstance(over, (ast.List, ast.Tuple, ast.ListComp, ast.Subscript)):
         return
     if isinstance(over, ast.Call) and (depth == _DEEPEST or called_name(over) in ("list", "tuple")):

@@ -36,18 +36,14 @@ Span = tuple[int, int, int, int]
 
 
 class PatchRefusedError(ValueError):
-    """The change is not certain to do what was meant; the message says why, for a person."""
+    """The change is not certain to do what was meant; the message says why, for a person.
+
+    Whatever "refuses" or is "refused" in ``script`` and ``fixes`` raises it.
+    """
 
 
 class NothingToChangeError(PatchRefusedError):
     """The file has nothing of what the change is about."""
-
-
-def refusal_of(found: Iterable[object], nothing: str) -> PatchRefusedError:
-    """The first reason, a string, among what was ``found`` at places that might be changed; where
-    there is none the file has ``nothing`` of it."""
-    why = next((one for one in found if isinstance(one, str)), "")
-    return PatchRefusedError(why) if why else NothingToChangeError(nothing)
 
 
 @dataclass(frozen=True)
@@ -90,7 +86,7 @@ class Program:
         span = self.span(node)
         written = self.lines[span[0] - 1][span[1] :]
         quote = next((mark for mark in written if mark in "'\""), '"')
-        return Decided(literal_value(node), span, quote=quote)
+        return Decided(ast.literal_eval(node), span, quote=quote)
 
     def _characters(self, line: int, column: int) -> int:
         return len(self.lines[line - 1].encode()[:column].decode())
@@ -156,10 +152,9 @@ class Program:
         named = self.functions.get(called_name(call), [])
         if isinstance(call.func, ast.Name):
             classes = self.classes.get(call.func.id, [])
-            inits = [
-                one for one in self.functions.get("__init__", ()) if self.parents[one] in classes
-            ]
-            return [*(one for one in named if not self._is_method(one)), *inits]
+            inits = self.functions.get("__init__", ())
+            plain = (one for one in named if not self._is_method(one))
+            return [*plain, *(one for one in inits if self.parents[one] in classes)]
         root: ast.AST = call.func
         while isinstance(root, ast.Attribute):
             root = root.value
@@ -219,11 +214,7 @@ class Program:
 
 
 def parse_program(source: bytes) -> Program:
-    """Parse ``source``.
-
-    Raises:
-        PatchRefusedError: it is not Python that this interpreter can read.
-    """
+    """Parse ``source``; refused where it is not Python that this interpreter can read."""
     try:
         tree = syntax_tree(source)
     except (SyntaxError, ValueError) as error:
@@ -258,11 +249,7 @@ def syntax_tree(source: bytes) -> ast.Module:
 
 
 def read_source(path: Path) -> bytes:
-    """The bytes of a source file.
-
-    Raises:
-        PatchRefusedError: it cannot be read.
-    """
+    """The bytes of a source file; refused where it cannot be read."""
     try:
         return read_regular(path)
     except OSError as error:
@@ -283,6 +270,31 @@ def called_name(call: ast.Call) -> str:
     if isinstance(call.func, ast.Attribute):
         return call.func.attr
     return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def receiver(call: ast.Call) -> ast.expr | None:
+    """``x`` of ``x.f()``."""
+    return call.func.value if isinstance(call.func, ast.Attribute) else None
+
+
+def keyword(call: ast.Call, name: str) -> ast.expr | None:
+    """What ``call`` is given for ``name`` by keyword."""
+    return next((one.value for one in call.keywords if one.arg == name), None)
+
+
+def root_of(node: ast.AST) -> ast.AST:
+    """``x`` of ``x.a[0].b``."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node
+
+
+def free_name(program: Program, what: str, *names: str) -> str:
+    """The first of ``names`` that the file does not use, for ``what``; refused where all are."""
+    for name in names:
+        if not program.bindings(name) and not program.loads(name):
+            return name
+    raise PatchRefusedError(f"all names for {what} are taken")
 
 
 def assigned_value(program: Program, target: ast.AST) -> ast.expr | None:
@@ -321,9 +333,3 @@ def is_literal(node: ast.expr | None) -> bool:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
         return isinstance(node.operand, ast.Constant) and type(node.operand.value) in (int, float)
     return isinstance(node, ast.Constant) and isinstance(node.value, Literal)
-
-
-def literal_value(node: ast.expr) -> Literal:
-    """The value of a node that ``is_literal``."""
-    value: Literal = ast.literal_eval(node)
-    return value

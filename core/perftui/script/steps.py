@@ -16,6 +16,7 @@ from perftui.script.program import (
     assigned_value,
     bound_name,
     called_name,
+    free_name,
 )
 from perftui.script.training import StepStatement
 
@@ -24,12 +25,8 @@ _BARS = ("tqdm", "track", "trange", "progress_bar", "prange")
 
 def step_counter(program: Program, found: StepStatement) -> str:
     """The name that counts the steps of the loop: by ``range`` or ``enumerate``, or one that each
-    turn adds 1 to.
-
-    Raises:
-        PatchRefusedError: there is none, something else sets it, or turns may end before the
-            statement, so that it sees only some of the numbers.
-    """
+    turn adds 1 to; refused where there is none, something else sets it, or turns may end before the
+    statement, so that it sees only some of the numbers."""
     loop = found.loop
     name = next(iter(counters(program, loop)), "")
     if not name:
@@ -42,11 +39,8 @@ def step_counter(program: Program, found: StepStatement) -> str:
 
 
 def last_turn(found: StepStatement, counter: str) -> str:
-    """The value of ``counter`` in the last turn of the loop, as an expression.
-
-    Raises:
-        PatchRefusedError: the loop does not say it.
-    """
+    """The value of ``counter`` in the last turn of the loop, as an expression; refused where the
+    loop does not say it."""
     over = found.loop.iter if isinstance(found.loop, (ast.For, ast.AsyncFor)) else None
     while isinstance(over, ast.Call) and called_name(over) == "tqdm" and over.args:
         over = over.args[0]
@@ -163,11 +157,8 @@ class Every:
 
 def every(program: Program, found: StepStatement) -> Every | None:
     """``if step % 20 == 0:`` on the way to the line, from the line outwards; None where nothing on
-    that way depends on the step.
-
-    Raises:
-        PatchRefusedError: something on it does, and not certainly by counting steps.
-    """
+    that way depends on the step; refused where something on it does, and not certainly by counting
+    steps."""
     for node, inner in zip(found.path, (found.path[0], *found.path), strict=False):
         if not isinstance(node, ast.If):
             continue
@@ -183,11 +174,8 @@ def every(program: Program, found: StepStatement) -> Every | None:
 
 
 def refuse_own_count(program: Program, statement: ast.stmt) -> None:
-    """Nothing where neither ``statement`` nor what it calls does something at some steps only.
-
-    Raises:
-        PatchRefusedError: it does: a condition around it might never hold together with that.
-    """
+    """Refuse unless neither ``statement`` nor what it calls does something at some steps only: a
+    condition around it might never hold together with that."""
     for node, _ in reached(program, statement):
         if isinstance(node, (ast.If, ast.IfExp)) and any(
             isinstance(below, ast.BinOp) and isinstance(below.op, ast.Mod) and _is_number(below)
@@ -227,7 +215,7 @@ def _counts(rest: ast.BinOp) -> bool:
 
 
 def _refuse_other_count(program: Program, found: StepStatement, rest: ast.BinOp) -> None:
-    """Nothing where the left of ``rest`` counts steps of the loop, not of one around it."""
+    """Refuse unless the left of ``rest`` counts steps of the loop, not of one around it."""
     names = [node for node in ast.walk(rest.left) if isinstance(node, (ast.Name, ast.Attribute))]
     own = set(counters(program, found.loop))
     bound = {n.id for n in ast.walk(found.loop) if isinstance(n, ast.Name) and _is_set(n)}
@@ -288,7 +276,6 @@ def _is_stored(program: Program, found: StepStatement, attribute: str) -> bool:
 _NOT_OPTIMIZERS = re.compile(r"sched|prof|progress|bar|env|lr|warmup|wandb|meter", re.IGNORECASE)
 """Names of what has a ``step()`` and is no optimizer."""
 _OF_GRADIENTS = re.compile(r"clip_grad|unscale_|grad_norm")
-_FRESH = ("micro", "micro_batch", "micro_step")
 
 
 @dataclass(frozen=True)
@@ -307,11 +294,8 @@ class MicroBatches:
 
 
 def loop_of(program: Program, backward: ast.Call) -> tuple[Loop, int]:
-    """The loop of which each turn runs ``backward``, and the number of the statement that does.
-
-    Raises:
-        PatchRefusedError: there is none, or some turns may leave it out.
-    """
+    """The loop of which each turn runs ``backward``, and the number of the statement that does;
+    refused where there is none, or some turns may leave it out."""
     child: ast.AST = backward
     for above in program.ancestors(backward):
         if isinstance(above, Loop) and isinstance(child, ast.stmt) and child in above.body:
@@ -324,11 +308,7 @@ def loop_of(program: Program, backward: ast.Call) -> tuple[Loop, int]:
 
 def micro_batches(program: Program, loop: Loop, backward: int) -> MicroBatches:
     """When the optimizer's step follows the turn of ``loop`` whose statement number ``backward``
-    goes backward.
-
-    Raises:
-        PatchRefusedError: it is not certain, or each turn steps.
-    """
+    goes backward; refused where it is not certain, or each turn steps."""
     steps = _optimizer_steps(program)
     if not steps:
         raise PatchRefusedError("no line of the file certainly steps an optimizer")
@@ -346,12 +326,8 @@ def micro_batches(program: Program, loop: Loop, backward: int) -> MicroBatches:
 
 
 def refuse_late(program: Program, found: MicroBatches, first: int) -> None:
-    """Nothing where the condition has the same value before statement number ``first`` of the turn
-    as where it is asked.
-
-    Raises:
-        PatchRefusedError: something that it reads may be set in between, or elsewhere.
-    """
+    """Refuse unless the condition has the same value before statement number ``first`` of the turn
+    as where it is asked."""
     parts = list(ast.walk(ast.parse(found.last)))
     names = {node.id for node in parts if isinstance(node, ast.Name)}
     since = 0 if found.of_range else first
@@ -394,10 +370,8 @@ def _nested(program: Program, loop: Loop, steps: Sequence[ast.Call]) -> MicroBat
     uses = [use for use in program.loads(target.id) if loop in program.ancestors(use)]
     if uses or (isinstance(loop.iter, ast.Call) and len(loop.iter.args) > 2):
         raise PatchRefusedError(f"the loop at line {loop.lineno} does more than count with _")
-    taken = (name for name in _FRESH if not program.bindings(name) and not program.loads(name))
-    name = next(taken, None)
-    if name is None:
-        raise PatchRefusedError("all names for a counter of micro-batches are taken")
+    fresh = ("micro", "micro_batch", "micro_step")
+    name = free_name(program, "a counter of micro-batches", *fresh)
     return MicroBatches(loop, f"{name} == {last}", end, True, target)
 
 
@@ -412,11 +386,7 @@ def _optimizer_steps(program: Program) -> list[ast.Call]:
 
 
 def _refuse_uncounted(test: ast.expr) -> None:
-    """Nothing where ``test`` only counts, so that asking it earlier changes nothing.
-
-    Raises:
-        PatchRefusedError: it calls something, or divides nothing with a rest.
-    """
+    """Refuse unless ``test`` only counts, so that asking it earlier changes nothing."""
     for node in ast.walk(test):
         is_length = isinstance(node, ast.Call) and called_name(node) == "len"
         if isinstance(node, (ast.Call, ast.NamedExpr, ast.Await)) and not is_length:
@@ -428,11 +398,8 @@ def _refuse_uncounted(test: ast.expr) -> None:
 
 
 def _refuse_readers(loop: Loop, statements: Iterable[ast.stmt]) -> None:
-    """Nothing where no turn reads gradients but under the condition.
-
-    Raises:
-        PatchRefusedError: what it reads would be this rank's alone.
-    """
+    """Refuse unless no turn reads gradients but under the condition: what it reads would be this
+    rank's alone."""
     for node in (below for one in statements for below in ast.walk(one)):
         reads = isinstance(node, ast.Attribute) and node.attr == "grad"
         if reads or (isinstance(node, ast.Call) and _OF_GRADIENTS.search(called_name(node))):

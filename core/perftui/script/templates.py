@@ -56,11 +56,8 @@ class LocalValues:
         return None
 
     def used(self) -> list[ast.stmt]:
-        """The assignments that were followed and that stand for nothing else.
-
-        Raises:
-            PatchRefusedError: something else reads what one of them sets.
-        """
+        """The assignments that were followed and that stand for nothing else; refused where
+        something else reads what one of them sets."""
         chosen = list(dict.fromkeys(self._used))
         inside = {node for one in (*chosen, self._end) for node in ast.walk(one)}
         for name in {assigned_name(one) for one in chosen}:
@@ -77,11 +74,8 @@ class LocalValues:
         return [*chosen]
 
     def refuse_taken_out(self, *parts: ast.expr | None) -> None:
-        """Nothing where ``parts`` read none of the names whose assignments were followed.
-
-        Raises:
-            PatchRefusedError: one would have another value, or none, without them.
-        """
+        """Refuse unless ``parts`` read none of the names whose assignments were followed: one would
+        have another value, or none, without them."""
         names = {assigned_name(one) for one in self._used}
         for part in (one for one in parts if one is not None):
             for node in ast.walk(part):
@@ -89,22 +83,14 @@ class LocalValues:
                     raise PatchRefusedError(f"line {node.lineno} reads {node.id}, too")
 
     def refuse_changed(self, *parts: ast.expr | None) -> None:
-        """Nothing where names that ``parts`` read have the same value at the end of the block.
-
-        Raises:
-            PatchRefusedError: one is set again in between.
-        """
+        """Refuse unless names that ``parts`` read have the same value at the end of the block."""
         for part in (one for one in parts if one is not None):
             names = {node.id for node in ast.walk(part) if isinstance(node, ast.Name)}
             for name in sorted(names):
                 self.refuse_set(name, self._block[self._number(part)])
 
     def refuse_set(self, name: str, since: ast.stmt) -> None:
-        """Nothing where ``name`` has the same value at the end of the block as after ``since``.
-
-        Raises:
-            PatchRefusedError: it is set again in between.
-        """
+        """Refuse unless ``name`` has the same value at the end of the block as after ``since``."""
         first, end = self._block.index(since) + 1, self._block.index(self._last)
         for statement in self._block[first:end]:
             if self._binds(statement, name) or _in_place(statement, name):

@@ -15,6 +15,8 @@ from perftui.script.program import (
     Program,
     assigned_value,
     called_name,
+    keyword,
+    receiver,
 )
 
 TRAINS = frozenset({"backward", "step", "zero_grad"})
@@ -120,11 +122,8 @@ _FUNCTIONS_BETWEEN = 5
 
 def training_loop(program: Program) -> Loop:
     """The outermost loop that every backward pass of the file is in, through calls of its own
-    functions; not beyond a function that makes an optimizer, where all is still to be set up.
-
-    Raises:
-        PatchRefusedError: there is none, or more than one.
-    """
+    functions; not beyond a function that makes an optimizer, where all is still to be set up;
+    refused where there is none, or more than one."""
     passes = program.calls("backward")
     if not passes:
         raise PatchRefusedError("no line of the file runs backward")
@@ -190,11 +189,8 @@ class StepStatement:
 
 
 def step_statement(program: Program, line: int) -> StepStatement:
-    """The statement of the loop over steps that holds ``line``, or the call that leads there.
-
-    Raises:
-        PatchRefusedError: no such loop is in the file, or more than one call leads there.
-    """
+    """The statement of the loop over steps that holds ``line``, or the call that leads there;
+    refused where no such loop is in the file, or more than one call leads there."""
     node = statement_at(program, line)
     path: list[ast.stmt] = []
     for _ in range(_FUNCTIONS_BEFORE_LINE):
@@ -206,11 +202,7 @@ def step_statement(program: Program, line: int) -> StepStatement:
 
 
 def statement_at(program: Program, line: int) -> ast.stmt:
-    """The innermost statement that holds ``line``.
-
-    Raises:
-        PatchRefusedError: there is none.
-    """
+    """The innermost statement that holds ``line``; refused where there is none."""
     around = [n for n in program.statements() if n.lineno <= line <= (n.end_lineno or n.lineno)]
     if not around:
         raise PatchRefusedError(f"there is no statement at line {line}")
@@ -257,11 +249,8 @@ def _only_call(program: Program, node: ast.stmt) -> ast.stmt:
 
 
 def step_loop(program: Program) -> Loop:
-    """The loop of which each turn is a training step.
-
-    Raises:
-        PatchRefusedError: there is none, or more than one.
-    """
+    """The loop of which each turn is a training step; refused where there is none, or more than
+    one."""
     loops = (node for node in program.statements() if isinstance(node, Loop))
     training = [loop for loop in loops if trains_each_turn(program, loop)]
     if len(training) != 1:
@@ -282,11 +271,7 @@ def trained_variables(calls: Iterable[ast.Call]) -> set[str]:
 
 def model_name(program: Program, loop: Loop) -> str:
     """The name of the model that ``loop`` trains: called there, and its ``parameters()`` are asked
-    for in the file.
-
-    Raises:
-        PatchRefusedError: there is none, or more than one.
-    """
+    for in the file; refused where there is none, or more than one."""
     called = {
         call.func.id
         for call in ast.walk(loop)
@@ -299,19 +284,13 @@ def model_name(program: Program, loop: Loop) -> str:
     return models[0]
 
 
-def mentions(program: Program, *names: str) -> int | None:
-    """The line at which one of ``names`` is read, set, called or given as a keyword; None if
-    nowhere."""
-    said = (node for node in ast.walk(program.tree) if _said(node) in names)
-    return next((line for node in said if (line := getattr(node, "lineno", None))), None)
-
-
-def _said(node: ast.AST) -> str | None:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    if isinstance(node, ast.Name):
-        return node.id
-    return node.arg if isinstance(node, ast.keyword) else None
+def refuse_mentioned(program: Program, why: str, *names: str) -> None:
+    """Refuse unless none of ``names`` is read, set, called or given as a keyword: the line with the
+    first ``why``."""
+    for node in program.nodes:
+        name = getattr(node, {ast.Attribute: "attr", ast.Name: "id"}.get(type(node), "arg"), None)
+        if name in names and isinstance(node, (ast.Attribute, ast.Name, ast.keyword)):
+            raise PatchRefusedError(f"line {node.lineno} {why}")
 
 
 WRAPPER = "torch.nn.parallel.DistributedDataParallel"
@@ -320,11 +299,8 @@ WRAPPERS = (WRAPPER, "torch.nn.parallel.distributed.DistributedDataParallel")
 
 
 def wrapper_call(program: Program) -> ast.Call:
-    """The only call of DistributedDataParallel of the file.
-
-    Raises:
-        PatchRefusedError: there is none, or more than one.
-    """
+    """The only call of DistributedDataParallel of the file; refused where there is none, or more
+    than one."""
     calls = [call for call in program.calls() if qualified_name(program, call.func) in WRAPPERS]
     if len(calls) != 1:
         raise PatchRefusedError(f"the file has {len(calls)} calls of DistributedDataParallel")
@@ -332,28 +308,21 @@ def wrapper_call(program: Program) -> ast.Call:
 
 
 def wrapped_model(program: Program, loop: Loop) -> str:
-    """What the wrapped model is called in ``loop``: ``model``, or ``self.model``.
-
-    Raises:
-        PatchRefusedError: it is not certain that any name there is that object.
-    """
+    """What the wrapped model is called in ``loop``: ``model``, or ``self.model``; refused where it
+    is not certain that any name there is that object."""
     call = wrapper_call(program)
     above = program.parents[call]
     target = above.targets[0] if isinstance(above, ast.Assign) and len(above.targets) == 1 else None
     if isinstance(target, ast.Name):
         return known_as(program, target, program.scope(loop))
-    if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self":
-        return _by_attribute(program, loop, target)
-    raise PatchRefusedError(f"line {call.lineno} gives the wrapped model no name")
-
-
-def _by_attribute(program: Program, loop: Loop, made: ast.Attribute) -> str:
-    stores = program.attributes(made.attr, ast.Store)
-    if any(one.lineno > made.lineno for one in stores):
-        raise PatchRefusedError(f"self.{made.attr} is set again after line {made.lineno}")
-    if program.owner(made) is not program.owner(loop):
-        raise PatchRefusedError(f"line {loop.lineno} is not in the class of self.{made.attr}")
-    return f"self.{made.attr}"
+    if not isinstance(target, ast.Attribute) or ast.unparse(target.value) != "self":
+        raise PatchRefusedError(f"line {call.lineno} gives the wrapped model no name")
+    stores = program.attributes(target.attr, ast.Store)
+    if any(one.lineno > target.lineno for one in stores):
+        raise PatchRefusedError(f"self.{target.attr} is set again after line {target.lineno}")
+    if program.owner(target) is not program.owner(loop):
+        raise PatchRefusedError(f"line {loop.lineno} is not in the class of self.{target.attr}")
+    return f"self.{target.attr}"
 
 
 _ITSELF = frozenset({"to", "cuda", "cpu", "float", "half", "double", "bfloat16", "train", "eval"})
@@ -370,11 +339,8 @@ _BARE = frozenset({"ReLU", "GELU", "SiLU", "Tanh", "Sigmoid", "Softmax", "Flatte
 
 
 def untrained_modules(program: Program, loop: Loop) -> list[str]:
-    """Names of modules that ``loop`` calls, and that no optimizer of the file holds.
-
-    Raises:
-        PatchRefusedError: there are none, or it is not certain what the optimizers hold.
-    """
+    """Names of modules that ``loop`` calls, and that no optimizer of the file holds; refused where
+    there are none, or it is not certain what the optimizers hold."""
     held = _held(program)
     called = [
         call.func.id
@@ -405,15 +371,10 @@ def _held(program: Program) -> set[str]:
     if not made:
         raise PatchRefusedError("no line of the file certainly creates a torch optimizer")
     for call in made:
-        held |= _modules_in(call, _first(call))
+        held |= _modules_in(call, call.args[0] if call.args else keyword(call, "params"))
     for call in program.calls("add_param_group"):
         raise PatchRefusedError(f"line {call.lineno} adds parameters to an optimizer")
     return held
-
-
-def _first(call: ast.Call) -> ast.expr | None:
-    named = (keyword.value for keyword in call.keywords if keyword.arg == "params")
-    return call.args[0] if call.args else next(named, None)
 
 
 def _modules_in(call: ast.Call, given: ast.expr | None) -> set[str]:
@@ -427,7 +388,7 @@ def _modules_in(call: ast.Call, given: ast.expr | None) -> set[str]:
     if isinstance(given, ast.Call) and called_name(given) in ("chain", "list"):
         return {name for one in given.args for name in _modules_in(call, one)}
     if isinstance(given, ast.Call) and called_name(given) == "parameters":
-        owner = given.func.value if isinstance(given.func, ast.Attribute) else None
+        owner = receiver(given)
         if isinstance(owner, ast.Name):
             return {owner.id}
     raise PatchRefusedError(
@@ -449,31 +410,25 @@ def _is_module(program: Program, name: str) -> bool:
     own = _class_of(program, call)
     if len(own) == 1:
         return any(ast.unparse(base).endswith("Module") for base in own[0].bases)
-    return bool(_TELLING & {node.attr for node in _attributes(program, name)})
+    uses = [program.parents[use] for use in program.loads(name)]
+    return any(isinstance(use, ast.Attribute) and use.attr in _TELLING for use in uses)
 
 
 def _made(program: Program, name: str) -> ast.Call | None:
     """The only call whose result ``name`` is, moves of it aside."""
     values = [assigned_value(program, binding) for binding in program.bindings(name)]
     made = [value for value in values if not _is_itself(value, name)]
-    return _unmoved(made[0]) if len(made) == 1 and isinstance(made[0], ast.Call) else None
-
-
-def _unmoved(call: ast.Call) -> ast.Call:
-    """The call whose result is moved by ``call`` and others, as by ``.to(device)``."""
-    while isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
-        if call.func.attr not in _ITSELF:
-            break
-        call = call.func.value
+    call = made[0] if len(made) == 1 else None
+    if not isinstance(call, ast.Call):
+        return None
+    while called_name(call) in _ITSELF and isinstance(moved := receiver(call), ast.Call):
+        call = moved
     return call
 
 
 def _refuse_made_of(program: Program, name: str) -> None:
-    """Nothing where the module is made of nothing but numbers and what the imports give.
-
-    Raises:
-        PatchRefusedError: it may be made of a module that is trained.
-    """
+    """Refuse unless the module is made of nothing but numbers and what the imports give: it may be
+    made of a module that is trained."""
     made = _made(program, name)
     within: list[ast.AST] = [made, *_class_of(program, made)] if made is not None else []
     for part in within:
@@ -484,8 +439,7 @@ def _refuse_made_of(program: Program, name: str) -> None:
 
 
 def _class_of(program: Program, made: ast.Call) -> list[ast.ClassDef]:
-    classes = [one for one in program.statements() if isinstance(one, ast.ClassDef)]
-    return [one for one in classes if one.name == called_name(made)]
+    return program.classes.get(called_name(made), [])
 
 
 def _is_plain(program: Program, use: ast.Name, in_class: bool) -> bool:
@@ -506,23 +460,13 @@ def _is_plain(program: Program, use: ast.Name, in_class: bool) -> bool:
 
 def _is_itself(value: ast.expr | None, name: str) -> bool:
     """``backbone.to(device)`` of ``backbone``."""
-    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
-        return False
-    owner = value.func.value
-    return isinstance(owner, ast.Name) and owner.id == name and value.func.attr in _ITSELF
-
-
-def _attributes(program: Program, name: str) -> list[ast.Attribute]:
-    above = [program.parents[use] for use in program.loads(name)]
-    return [node for node in above if isinstance(node, ast.Attribute)]
+    owner = receiver(value) if isinstance(value, ast.Call) else None
+    is_own = isinstance(owner, ast.Name) and owner.id == name
+    return is_own and isinstance(value, ast.Call) and called_name(value) in _ITSELF
 
 
 def _refuse_shared(program: Program, name: str) -> None:
-    """Nothing where the module is only called, moved and saved: no other can have its parameters.
-
-    Raises:
-        PatchRefusedError: the parameters may be part of something else.
-    """
+    """Refuse unless the module is only called, moved and saved, so no other has its parameters."""
     for use in program.loads(name):
         above = program.parents[use]
         is_called = isinstance(above, ast.Call) and above.func is use

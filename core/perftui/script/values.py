@@ -16,7 +16,6 @@ from perftui.script.names import (
     default_of,
     function_of,
     given_for,
-    is_default,
     is_only_read,
     may_be_replaced,
     qualified_name,
@@ -31,6 +30,8 @@ from perftui.script.program import (
     assigned_value,
     called_name,
     is_literal,
+    keyword,
+    receiver,
 )
 from perftui.script.templates import own_attribute
 
@@ -57,11 +58,7 @@ class Wanted:
     """Its value in the run; None where that is not known."""
 
     def followed(self, value: ast.expr, depth: int = _DEEPEST) -> Decided:
-        """What decides ``value``.
-
-        Raises:
-            PatchRefusedError: that is not certain.
-        """
+        """What decides ``value``; refused where that is not certain."""
         if is_literal(value):
             return self.program.literal(value)
         inner = _converted(value, self.kind)
@@ -80,11 +77,7 @@ class Wanted:
 
     def from_dict(self, unpacked: ast.expr, default: Literal) -> Decided | None:
         """What decides the argument in ``**unpacked``; None where that certainly has no such key,
-        and the ``default`` of the call holds.
-
-        Raises:
-            PatchRefusedError: that is not certain.
-        """
+        and the ``default`` of the call holds; refused where that is not certain."""
         unknown = self._may_come_from(unpacked)
         entries = [self._entry(one, unknown) for one in self._displays(unpacked)]
         found = [entry for entry in entries if entry is not None]
@@ -164,7 +157,8 @@ class Wanted:
             if given is None:
                 raise unknown
             # Each call that leaves it to the default gets the new one.
-            sharing = _without(calls, call) if is_default(function, given) else ()
+            defaults = (*function.args.defaults, *function.args.kw_defaults)
+            sharing = _without(calls, call) if given in defaults else ()
             found.append(Origin(given, (*others, *sharing)))
         return tuple(found)
 
@@ -240,8 +234,7 @@ class Wanted:
             added = _added(self.program, load)
             for other in readers_of(self.program, added) if isinstance(added, ast.Name) else ():
                 call = self.program.parents[other]
-                updated = call.func if isinstance(call, ast.Call) else None
-                dict_ = updated.value if isinstance(updated, ast.Attribute) else None
+                dict_ = receiver(call) if isinstance(call, ast.Call) else None
                 uses = readers_of(self.program, dict_) if isinstance(dict_, ast.Name) else []
                 for use in uses if name not in uses else ():
                     yield from _call_unpacking(self.program, use)
@@ -261,7 +254,13 @@ def _converted(value: ast.expr, kind: type[object]) -> ast.expr | None:
 def _stored(program: Program, value: ast.Attribute) -> ast.expr | None:
     """What the file sets the attribute ``value`` to: once, by ``self.x = ...`` in a method or by
     ``x = ...`` in the body of its class; None where that is not certain."""
-    if not isinstance(value.value, ast.Name) or _is_set_unseen(program):
+    # Attributes of some object may be set by computed names.
+    named = (
+        len(call.args) > 1 and isinstance(call.args[1], ast.Constant)
+        for call in program.calls("setattr")
+    )
+    is_seen = all(named) and not program.attributes("__dict__", ast.Load)
+    if not isinstance(value.value, ast.Name) or not is_seen:
         return None
     stores = program.attributes(value.attr, ast.Store)
     bindings = program.bindings(value.attr)
@@ -274,15 +273,6 @@ def _stored(program: Program, value: ast.Attribute) -> ast.expr | None:
         return None
     is_own = _is_of(program, value, value.value, program.scope(in_classes[0]))
     return assigned_value(program, in_classes[0]) if is_own else None
-
-
-def _is_set_unseen(program: Program) -> bool:
-    """Whether attributes of some object may be set by computed names."""
-    named = (
-        len(call.args) > 1 and isinstance(call.args[1], ast.Constant)
-        for call in program.calls("setattr")
-    )
-    return not all(named) or bool(program.attributes("__dict__", ast.Load))
 
 
 def _is_of(program: Program, value: ast.Attribute, of: ast.Name, owner: ast.AST) -> bool:
@@ -436,7 +426,7 @@ def _is_numeric_attribute(program: Program, node: ast.Attribute, depth: int) -> 
     for call in program.calls("add_argument"):
         words = [one.value for one in call.args if isinstance(one, ast.Constant)]
         if option in [str(word).replace("_", "-") for word in words]:
-            kind = next((one.value for one in call.keywords if one.arg == "type"), None)
+            kind = keyword(call, "type")
             return kind is not None and ast.unparse(kind) in _NUMERIC
     return False
 

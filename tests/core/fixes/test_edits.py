@@ -20,8 +20,8 @@ from perftui.fixes.source.edits import (
     RemoveKeyword,
     ReplaceLiteral,
     edit_of,
-    insert_after,
     insert_after_imports,
+    insert_behind,
     literal_text,
     remove,
     wrap,
@@ -29,6 +29,7 @@ from perftui.fixes.source.edits import (
 from perftui.fixes.source.patching import proved, written
 from perftui.script.names import module_name
 from perftui.script.program import PatchRefusedError, parse_program
+from perftui.script.training import statement_at
 
 SIMPLE = (
     *("x = 1", "y = f(x)  # note", "a = 1; b = 2", "if x: pass", "pass", "del q ;"),
@@ -116,7 +117,7 @@ def test_an_inserted_line_is_all_that_is_new(source: bytes, data: st.DataObject)
     program = parse_program(source)
     statement = data.draw(st.sampled_from(program.statements()))
     try:
-        after = made(source, insert_after(program, statement.lineno, "print( 0)"))
+        after = made(source, insert_behind(program, statement, "print( 0)"))
     except PatchRefusedError:
         assume(False)
     new = lines_of(after)
@@ -430,15 +431,15 @@ if __name__ == "__main__": Trainer().fit(
         (10, "loss.x()", "            ); loss.backward()\n"),
         (14, "print(text)", "  kept\n'''\n"),
         (4, "more = limit", "    limit = 3\n"),
-        (16, "test()", "        def test(): return net\n"),
+        (17, "test()", "        def test(): return net\n"),
     ],
 )
 def test_a_line_is_put_after_a_statement(line, text, after) -> None:
-    indent = {4: "    ", 7: "        ", 8: "        ", 16: "        "}.get(line, "            ")
+    indent = {4: "    ", 7: "        ", 8: "        ", 17: "        "}.get(line, "            ")
     at = LOOP.index(after) + len(after)
     program = parse_program(LOOP.encode())
     assert (
-        text_with(LOOP, insert_after(program, line, text))
+        text_with(LOOP, insert_behind(program, statement_at(program, line), text))
         == f"{LOOP[:at]}{indent}{text}\n{LOOP[at:]}"
     )
 
@@ -458,14 +459,15 @@ def test_a_line_is_put_after_a_statement(line, text, after) -> None:
     ],
 )
 def test_a_line_that_might_not_run_is_refused(line, text, reason) -> None:
+    program = parse_program(LOOP.encode())
     with pytest.raises(PatchRefusedError, match=reason):
-        insert_after(parse_program(LOOP.encode()), line, text)
+        insert_behind(program, statement_at(program, line), text)
 
 
 def test_imports_from_the_future_stay_first() -> None:
     program = parse_program(b'"""a"""\nfrom __future__ import x\nimport y\n')
     with pytest.raises(PatchRefusedError, match="before an import from __future__"):
-        insert_after(program, 1, "print()")
+        insert_behind(program, program.tree.body[0], "print()")
     with pytest.raises(PatchRefusedError, match="docstring"):
         wrap(program, 1, 1, "with open(0)")
     with pytest.raises(PatchRefusedError, match="from __future__ cannot be moved"):

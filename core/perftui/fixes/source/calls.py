@@ -73,11 +73,8 @@ class CallSpec:
 
 
 def call_at(program: Program, line: int, spec: CallSpec) -> ast.Call:
-    """The call at ``line`` that ``spec`` describes.
-
-    Raises:
-        PatchRefusedError: there is none or more than one, or it stands where it is not changed.
-    """
+    """The call at ``line`` that ``spec`` describes; refused where there is none or more than one,
+    or it stands where it is not changed."""
     spanning = [c for c in program.calls() if c.lineno <= line <= (c.end_lineno or line)]
     found = [call for call in spanning if qualified_name(program, call.func) in spec.names]
     chosen = [call for call in found if call.lineno == line] or found
@@ -178,11 +175,8 @@ _COMPUTED = (ast.Call, ast.Await, ast.NamedExpr, ast.Yield, ast.YieldFrom)
 
 
 def argument(call: ast.Call, name: str, position: int | None) -> ast.expr | None:
-    """The expression given for ``name``, by keyword or at ``position``; None where there is none.
-
-    Raises:
-        PatchRefusedError: positional arguments are unpacked, so that positions are unknown.
-    """
+    """The expression given for ``name``, by keyword or at ``position``; None where there is none,
+    refused where positional arguments are unpacked, so that positions are unknown."""
     if any(isinstance(given, ast.Starred) for given in call.args):
         raise PatchRefusedError("the call unpacks positional arguments")
     for keyword in call.keywords:
@@ -196,13 +190,10 @@ def argument(call: ast.Call, name: str, position: int | None) -> ast.expr | None
 def decided(
     program: Program, call: ast.Call, spec: CallSpec, name: str, kind: type[object]
 ) -> Decided:
-    """What decides the argument ``name`` of ``call``; an option has to be one for a ``kind``.
+    """What decides the argument ``name`` of ``call``; an option has to be one for a ``kind``;
+    refused where that is not certain.
 
-    If the source leaves several, ``spec.seen`` shows which of them the run had.
-
-    Raises:
-        PatchRefusedError: that is not certain.
-    """
+    If the source leaves several, ``spec.seen`` shows which of them the run had."""
     given = argument(call, name, spec.positions.get(name))
     unpacked = [keyword.value for keyword in call.keywords if keyword.arg is None]
     if not spec.follows:
@@ -220,11 +211,8 @@ def decided(
 def changed(
     program: Program, call: ast.Call, spec: CallSpec, name: str, value: Literal
 ) -> Edit | None:
-    """The edit that gives ``call`` the argument, None where it has it.
-
-    Raises:
-        PatchRefusedError: what decides it now is not certain, or is of another kind than ``value``.
-    """
+    """The edit that gives ``call`` the argument, None where it has it; refused where what decides
+    it now is not certain, or is of another kind than ``value``."""
     now = decided(program, call, spec, name, type(value))
     for other in spec.conflicts.get(name, ()) if value else ():
         beside = argument(call, other, spec.positions.get(other))
@@ -239,21 +227,15 @@ def changed(
 def each_changed(
     spec: CallSpec, program: Program, call: ast.Call, arguments: Mapping[str, Literal]
 ) -> dict[str, Edit]:
-    """The edits that give ``call`` each of ``arguments`` by itself, those left out that it has.
-
-    Raises:
-        PatchRefusedError: what decides one now is not certain, or is of another kind.
-    """
+    """The edits that give ``call`` each of ``arguments`` by itself, those left out that it has;
+    refused where what decides one now is not certain, or is of another kind."""
     found = {name: changed(program, call, spec, name, arguments[name]) for name in arguments}
     return {name: edit for name, edit in found.items() if edit}
 
 
 def removed(program: Program, call: ast.Call, name: str) -> RemoveKeyword:
-    """The keyword ``name`` taken out of ``call``.
-
-    Raises:
-        PatchRefusedError: it is not given there, or computed there, which may do more than that.
-    """
+    """The keyword ``name`` taken out of ``call``; refused where it is not given there, or computed
+    there, which may do more than that."""
     given = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
     if given is None:
         raise PatchRefusedError(f"the call has no keyword {name}")

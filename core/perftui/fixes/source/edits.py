@@ -5,13 +5,23 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from perftui.script.names import refuse_unbound
-from perftui.script.program import Decided, Literal, PatchRefusedError, Program, Span
+from perftui.script.program import (
+    Decided,
+    Literal,
+    NothingToChangeError,
+    PatchRefusedError,
+    Program,
+    Span,
+)
 from perftui.script.steps import Every
 from perftui.script.training import step_loop, training_loop
+
+_Place = TypeVar("_Place")
 
 
 @dataclass(frozen=True)
@@ -96,19 +106,16 @@ Edit = (
 def from_the_end(edits: Iterable[Edit]) -> list[Edit]:
     """``edits`` so that what is made in a block leaves the places of those after it as they are:
     from its end on, and at one statement first what comes behind it."""
-    return sorted(edits, key=_place, reverse=True)
 
+    def place(edit: Edit) -> tuple[Span, bool]:
+        return edit.at, not (isinstance(edit, InsertLine) and edit.before)
 
-def _place(edit: Edit) -> tuple[Span, bool]:
-    return edit.at, not (isinstance(edit, InsertLine) and edit.before)
+    return sorted(edits, key=place, reverse=True)
 
 
 def literal_text(value: Literal, quote: str = '"') -> str:
-    """``value`` as Python writes it, a string in ``quote`` where that needs no escapes.
-
-    Raises:
-        PatchRefusedError: it is infinite or no number, which no literal is.
-    """
+    """``value`` as Python writes it, a string in ``quote`` where that needs no escapes; refused
+    where it is infinite or no number, which no literal is."""
     if isinstance(value, float) and not math.isfinite(value):
         raise PatchRefusedError(f"{value} cannot be written as a literal")
     text = repr(value)
@@ -125,7 +132,6 @@ def edit_of(now: Decided, value: Literal) -> Edit:
     return AddKeyword(now.place, now.keyword, text)
 
 
-_IMPORTS = (ast.Import, ast.ImportFrom)
 _LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _AFTER_HEAD = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
@@ -134,32 +140,32 @@ _AFTER_HEAD = (
 """Statements after which imports are no longer those at the top of the file."""
 
 
-def insert_after(program: Program, line: int, text: str) -> InsertLine:
-    """``text``, one line, after the statement at ``line`` and what else stands on its last line.
+def edits_at(
+    places: Iterable[_Place], edits_of: Callable[[_Place], Iterable[Edit]], nothing: str
+) -> list[Edit]:
+    """All ``edits_of`` those of ``places`` that can certainly be changed; refused where none can
+    be: for the first reason, or because the file has ``nothing`` of it."""
+    refusals: list[PatchRefusedError] = []
 
-    Raises:
-        PatchRefusedError: there is no such statement, the new line would not run, or a name that
-            it reads may have no value there.
-    """
-    around = [node for node in program.statements() if _start(node) <= line <= _end(node)]
-    if not around:
-        raise PatchRefusedError(f"there is no statement at line {line}")
-    statement = max(around, key=lambda node: (node.lineno, -node.col_offset, node.end_lineno))
-    body = getattr(statement, "body", [])
-    if body and line >= _start(body[0]):
-        raise PatchRefusedError(f"line {line} is inside a statement of several parts")
-    return _inserted(program, statement, text)
+    def certain(place: _Place) -> list[Edit]:
+        try:
+            return [*edits_of(place)]
+        except PatchRefusedError as refusal:
+            refusals.append(refusal)
+            return []
+
+    edits = [edit for place in places for edit in certain(place)]
+    if not edits:
+        raise refusals[0] if refusals else NothingToChangeError(nothing)
+    return edits
 
 
 def insert_before(
     program: Program, statement: ast.stmt, text: str, known: Collection[str] = ()
 ) -> InsertLine:
-    """``text``, one line, before ``statement``; names in ``known`` are defined by another edit.
-
-    Raises:
-        PatchRefusedError: the statement does not begin its line, or a name that ``text`` reads may
-            have no value there.
-    """
+    """``text``, one line, before ``statement``; names in ``known`` are defined by another edit;
+    refused where the statement does not begin its line, or a name that ``text`` reads may have no
+    value there."""
     if _chain(program, statement)[0] is not statement:
         raise PatchRefusedError(f"line {statement.lineno} begins with another statement")
     refuse_unbound(program, statement, text, before=True, known=known)
@@ -167,12 +173,8 @@ def insert_before(
 
 
 def insert_before_training(program: Program, model: str, text: str) -> InsertLine:
-    """``text``, one line about ``model``, before the outermost loop that trains it.
-
-    Raises:
-        PatchRefusedError: the model may go by another name there, or a name in ``text`` may have
-            no value.
-    """
+    """``text``, one line about ``model``, before the outermost loop that trains it; refused where
+    the model may go by another name there, or a name in ``text`` may have no value."""
     loop = training_loop(program)
     if program.scope(loop) is not program.scope(step_loop(program)):
         calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call))
@@ -185,35 +187,33 @@ def insert_before_training(program: Program, model: str, text: str) -> InsertLin
 def insert_behind(
     program: Program, statement: ast.stmt, text: str, known: Collection[str] = ()
 ) -> InsertLine:
-    """``text``, one line, behind ``statement``; names in ``known`` are defined by another edit.
-
-    Raises:
-        PatchRefusedError: the line would not run, or a name that it reads may have no value there.
-    """
-    return _inserted(program, statement, text, known)
+    """``text``, one line, behind ``statement``; names in ``known`` are defined by another edit;
+    refused where the line would not run, or a name that it reads may have no value there."""
+    chain = _chain(program, statement)
+    last, after = chain[-1], program.block(statement)
+    if isinstance(last, _LEAVING):
+        raise PatchRefusedError(f"nothing after line {last.end_lineno} runs")
+    if any(_is_future(node) for node in after[after.index(last) + 1 :]):
+        raise PatchRefusedError("nothing may come before an import from __future__")
+    refuse_unbound(program, last, text, known=known)
+    return InsertLine(program.span(chain[0]), text)
 
 
 def insert_after_imports(program: Program, text: str) -> InsertLine:
-    """``text``, one line, after the last of the imports at the top of the file.
-
-    Raises:
-        PatchRefusedError: there are none, or a name that ``text`` reads may have no value there.
-    """
+    """``text``, one line, after the last of the imports at the top of the file; refused where there
+    are none, or a name that ``text`` reads may have no value there."""
     body = program.tree.body
     head = next((at for at, node in enumerate(body) if isinstance(node, _AFTER_HEAD)), len(body))
-    imports = [node for node in body[:head] if isinstance(node, _IMPORTS)]
+    imports = [node for node in body[:head] if isinstance(node, (ast.Import, ast.ImportFrom))]
     if not imports:
         raise PatchRefusedError("the file has no imports at its top")
-    return _inserted(program, imports[-1], text)
+    return insert_behind(program, imports[-1], text)
 
 
 def wrap(program: Program, first: int, last: int, header: str) -> WrapBlock:
-    """The statements that fill the lines from ``first`` to ``last``, under ``header:``.
-
-    Raises:
-        PatchRefusedError: the lines hold other than whole statements of one block, these mean
-            something else in a block, or a name in ``header`` may have no value before.
-    """
+    """The statements that fill the lines from ``first`` to ``last``, under ``header:``; refused
+    where the lines hold other than whole statements of one block, these mean something else in a
+    block, or a name in ``header`` may have no value before."""
     lines = f"lines {first} to {last}"
     inside = [n for n in program.statements() if first <= _start(n) and _end(n) <= last]
     outer = [node for node in inside if not set(program.ancestors(node)) & set(inside)]
@@ -231,22 +231,15 @@ def wrap(program: Program, first: int, last: int, header: str) -> WrapBlock:
 
 
 def remove(program: Program, statement: ast.stmt) -> RemoveStatement:
-    """``statement`` taken out.
-
-    Raises:
-        PatchRefusedError: it shares its line with others.
-    """
+    """``statement`` taken out; refused where it shares its line with others."""
     if len(_chain(program, statement)) > 1:
         raise PatchRefusedError(f"line {statement.lineno} holds several statements")
     return RemoveStatement(program.span(statement))
 
 
 def replace_statement(program: Program, statement: ast.stmt, text: str) -> ReplaceStatement:
-    """The statements of ``text`` in place of ``statement``, with the comments on its lines.
-
-    Raises:
-        PatchRefusedError: it shares its line with others.
-    """
+    """The statements of ``text`` in place of ``statement``, with the comments on its lines; refused
+    where it shares its line with others."""
     if len(_chain(program, statement)) > 1:
         raise PatchRefusedError(f"line {statement.lineno} holds several statements")
     said = program.comments(statement.lineno, _end(statement))
@@ -256,25 +249,9 @@ def replace_statement(program: Program, statement: ast.stmt, text: str) -> Repla
     return ReplaceStatement(program.span(statement), "\n".join((first, *others)))
 
 
-def _inserted(
-    program: Program, statement: ast.stmt, text: str, known: Collection[str] = ()
-) -> InsertLine:
-    chain = _chain(program, statement)
-    last, after = chain[-1], program.block(statement)
-    if isinstance(last, _LEAVING):
-        raise PatchRefusedError(f"nothing after line {last.end_lineno} runs")
-    if any(_is_future(node) for node in after[after.index(last) + 1 :]):
-        raise PatchRefusedError("nothing may come before an import from __future__")
-    refuse_unbound(program, last, text, known=known)
-    return InsertLine(program.span(chain[0]), text)
-
-
 def _chain(program: Program, statement: ast.stmt) -> list[ast.stmt]:
-    """``statement`` and those that stand on the same lines, between semicolons.
-
-    Raises:
-        PatchRefusedError: they stand behind a colon, such as that of an ``if``.
-    """
+    """``statement`` and those that stand on the same lines, between semicolons; refused where they
+    stand behind a colon, such as that of an ``if``."""
     block = program.block(statement)
     begin = end = block.index(statement)
     while begin and _end(block[begin - 1]) == block[begin].lineno:
@@ -303,7 +280,7 @@ def _is_future(node: ast.stmt) -> bool:
 
 def _start(node: ast.stmt) -> int:
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+    return min([node.lineno, *(one.lineno for one in decorators)])
 
 
 def _end(node: ast.stmt) -> int:
@@ -311,15 +288,12 @@ def _end(node: ast.stmt) -> int:
 
 
 def rarer(program: Program, condition: Every, times: int) -> Edit:
-    """The edit after which ``condition`` holds so many ``times`` as seldom.
-
-    Raises:
-        PatchRefusedError: a comment names the number, or what is done reckons with it.
-    """
+    """The edit after which ``condition`` holds so many ``times`` as seldom; refused where a comment
+    names the number, or what is done reckons with it."""
     around, right = condition.around, condition.rest.right
     text = ast.unparse(right)
     inside = [node for one in around.body for node in ast.walk(one)]
-    if text != "1" and any(_is_alike(node, right) for node in inside):
+    if text != "1" and ast.dump(right) in map(ast.dump, inside):
         raise PatchRefusedError(f"line {around.lineno} does something with {text}, its number")
     beside = program.comments(around.lineno - 1, around.body[0].lineno)
     if isinstance(right, ast.Constant) and re.search(rf"\b{text}\b", beside):
@@ -332,14 +306,10 @@ def rarer_within(condition: Every, times: int) -> str:
     ``times`` as seldom."""
     right = ast.parse(_times(condition.rest.right, times), mode="eval").body
     rest = ast.BinOp(condition.rest.left, ast.Mod(), right)
-    return f"if {ast.unparse(ast.Compare(rest, [ast.Eq()], [_remainder(condition)]))}"
-
-
-def _remainder(condition: Every) -> ast.expr:
-    for node in ast.walk(condition.around.test):
-        if isinstance(node, ast.Compare) and node.left is condition.rest:
-            return node.comparators[0]
-    return ast.Constant(0)
+    compared = (node for node in ast.walk(condition.around.test) if isinstance(node, ast.Compare))
+    remainders = (node.comparators[0] for node in compared if node.left is condition.rest)
+    remainder = next(remainders, ast.Constant(0))
+    return f"if {ast.unparse(ast.Compare(rest, [ast.Eq()], [remainder]))}"
 
 
 def _times(right: ast.expr, times: int) -> str:
@@ -348,7 +318,3 @@ def _times(right: ast.expr, times: int) -> str:
     if isinstance(right, (ast.Name, ast.Attribute)):
         return f"({times} * {ast.unparse(right)})"
     raise PatchRefusedError(f"line {right.lineno} may not count steps")
-
-
-def _is_alike(node: ast.AST, other: ast.expr) -> bool:
-    return isinstance(node, ast.expr) and ast.dump(node) == ast.dump(other)

@@ -45,11 +45,8 @@ from perftui.script.program import (
 
 
 def proved(before: bytes, after: bytes, edits: Sequence[Edit]) -> Mapping[Span, int]:
-    """For each call of ``before`` the line at which it begins in ``after``.
-
-    Raises:
-        PatchRefusedError: ``after`` does not parse, or is not ``before`` with each edit made once.
-    """
+    """For each call of ``before`` the line at which it begins in ``after``; refused where ``after``
+    does not parse, or is not ``before`` with each edit made once."""
     program = parse_program(before)
     now = parse_program(after).tree
     spans = {call: program.span(call) for call in program.calls()}
@@ -160,15 +157,12 @@ def call_patch(
     arguments: Mapping[str, Literal],
     seen: Mapping[str, Literal] | None = None,
 ) -> Patch:
-    """Patch the call at ``line`` of ``path`` so that it is made with ``arguments``.
+    """Patch the call at ``line`` of ``path`` so that it is made with ``arguments``; refused where
+    the change is not certain, or nothing would change.
 
     A value that stands in a variable, a dict or the default of a command-line option is changed
     there. ``seen`` are the values that the script itself gave in a run, None where that is not
-    known: where the source has another value, it is not what decides.
-
-    Raises:
-        PatchRefusedError: the change is not certain, or nothing would change.
-    """
+    known: where the source has another value, it is not what decides."""
     source = read_source(path)
     program = parse_program(source)
     call = call_at(program, line, spec)
@@ -209,11 +203,8 @@ def _readers(
 
 
 def written(source: bytes, edits: Sequence[Edit]) -> tuple[bytes, Mapping[Span, int]]:
-    """``source`` with ``edits`` made, and for each call that it had the line where it begins now.
-
-    Raises:
-        PatchRefusedError: more or less than the edits would change.
-    """
+    """``source`` with ``edits`` made, and for each call that it had the line where it begins now;
+    refused where more or less than the edits would change."""
     # LibCST, a fifth of a second of imports, only where there is something to write.
     from perftui.fixes.source.rewriting import edited
 

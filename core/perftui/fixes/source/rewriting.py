@@ -53,11 +53,8 @@ def with_keyword(
 
 
 def without_keyword(call: cst.Call, name: str) -> cst.Call:
-    """``call`` without its keyword ``name``, if it has it; what closed the list closes it again.
-
-    Raises:
-        PatchRefusedError: a comment stands with it.
-    """
+    """``call`` without its keyword ``name``, if it has it; what closed the list closes it again;
+    refused where a comment stands with it."""
     args = list(call.args)
     names = [arg.keyword.value if arg.keyword else None for arg in args]
     if name not in names:
@@ -183,12 +180,8 @@ def _moved_comment(
 
 
 def edited(source: bytes, edits: Sequence[Edit]) -> bytes:
-    """``source`` with ``edits`` made, in its own encoding and line ends.
-
-    Raises:
-        PatchRefusedError: LibCST cannot give the file back byte for byte, or a comment would be
-            lost.
-    """
+    """``source`` with ``edits`` made, in its own encoding and line ends; refused where LibCST
+    cannot give the file back byte for byte, or a comment would be lost."""
     try:
         module = cst.parse_module(source)
     except (cst.ParserSyntaxError, UnicodeDecodeError, LookupError) as error:

@@ -438,10 +438,10 @@ def test_a_line_is_put_after_a_statement(line, text, after) -> None:
     indent = {4: "    ", 7: "        ", 8: "        ", 17: "        "}.get(line, "            ")
     at = LOOP.index(after) + len(after)
     program = parse_program(LOOP.encode())
-    assert (
-        text_with(LOOP, insert_behind(program, statement_at(program, line), text))
-        == f"{LOOP[:at]}{indent}{text}\n{LOOP[at:]}"
-    )
+    around = [one for one in program.statements() if one.lineno <= line <= one.end_lineno]
+    statement = max(around, key=lambda one: (one.lineno, -one.col_offset))
+    expected = f"{LOOP[:at]}{indent}{text}\n{LOOP[at:]}"
+    assert text_with(LOOP, insert_behind(program, statement, text)) == expected
 
 
 @pytest.mark.parametrize(

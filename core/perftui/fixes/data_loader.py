@@ -10,16 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from perftui import format as fmt
-from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.data_loader.input_wait import wait_pattern
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.data_loader.loader_work import loader_work, worker_use
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.gpu import has_gpu
 from perftui.facts.source.source_calls import own_files
-from perftui.fixes.fix import CallChange, Fix, LineChange
+from perftui.fixes.fix import CallChange, Fix, LineChange, has_finding
 from perftui.fixes.model import Risk
-from perftui.fixes.source.calls import CallSpec, Context, argument, decided, each_changed, removed
+from perftui.fixes.source.calls import CallSpec, argument, decided, each_changed, removed
 from perftui.fixes.source.edits import AddKeyword, Edit, ReplaceExpression
 from perftui.script.names import known_as, qualified_name
 from perftui.script.program import (
@@ -32,8 +31,11 @@ from perftui.script.program import (
     bound_name,
     called_name,
     is_literal,
+    keyword,
     parse_program,
     read_source,
+    receiver,
+    root_of,
 )
 
 KEYWORD = "non_blocking"
@@ -59,9 +61,8 @@ def asynchronous_copies(program: Program, loader: ast.Call) -> Mapping[str, Edit
     made = above.targets[0] if isinstance(above, ast.Assign) and len(above.targets) == 1 else None
     if not isinstance(made, ast.Name):
         return {}
-    loops = [one for one in program.statements() if isinstance(one, ast.For)]
     edits: dict[str, Edit] = {}
-    for loop in loops:
+    for loop in (one for one in program.statements() if isinstance(one, ast.For)):
         batch = _batch(program, loop, made)
         for call in _copies(program, loop, batch) if batch else ():
             at = program.span(call)
@@ -122,10 +123,8 @@ def _is_copy(call: ast.Call) -> bool:
 def _root(program: Program, call: ast.Call) -> str:
     """The name of the batch that ``call`` copies: of ``x``, ``batch["x"]``, ``batch.x``, or of what
     a comprehension over one goes through."""
-    node = call.func.value if isinstance(call.func, ast.Attribute) else None
-    while isinstance(node, (ast.Subscript, ast.Attribute)):
-        node = node.value
-    if not isinstance(node, ast.Name):
+    node = root_of(call.func)
+    if not isinstance(node, ast.Name) or node is call.func:
         return ""
     for above in program.ancestors(call):
         if isinstance(above, ast.stmt):
@@ -134,7 +133,7 @@ def _root(program: Program, call: ast.Call) -> str:
             if any(bound_name(one) == node.id for one in ast.walk(part.target)):
                 over = part.iter
                 if isinstance(over, ast.Call) and called_name(over) in ("items", "values"):
-                    over = over.func.value if isinstance(over.func, ast.Attribute) else over
+                    over = receiver(over) or over
                 return over.id if isinstance(over, ast.Name) else ""
     return node.id
 
@@ -218,7 +217,9 @@ def _beside_workers(
     present = argument(call, name, None)
     # Asked for a second time it returns the same.
     is_there = present is not None and ast.unparse(present) == text
-    if not is_there and name == _PREFETCH and _is_given(program, call, name):
+    is_set = present is not None and not is_there and name == _PREFETCH
+    # As a number torch refuses it unless there are workers.
+    if is_set and decided(program, call, LOADER, name, int).value is not None:
         return each_changed(spec, program, call, {name: value})
     may_be_written = name == _PREFETCH or value is True
     if is_there or not may_be_written or not _is_variable(given):
@@ -228,12 +229,6 @@ def _beside_workers(
         # To be False it may have been given for the case of no workers.
         raise PatchRefusedError(f"{name} is set, and the number of workers is a variable")
     return {name: AddKeyword(absent.place, name, text)}
-
-
-def _is_given(program: Program, call: ast.Call, name: str) -> bool:
-    """Whether the call has it as a number, which torch refuses unless there are workers."""
-    present = argument(call, name, None)
-    return present is not None and decided(program, call, LOADER, name, int).value is not None
 
 
 def _without_workers(program: Program, call: ast.Call) -> Mapping[str, Edit]:
@@ -315,15 +310,13 @@ LOADER = CallSpec(
         "multiprocessing_context": 11,
     },
     defaults={"num_workers": 0, "pin_memory": False, _PERSISTENT: False, "timeout": 0},
-    refused={
-        Context.ONE_PASS: "the loader is used for one pass only, so workers would not pay off",
-        Context.LOOP: "the loader is created in a loop, so workers would start each time",
-    },
+    why_not_iterated="the loader is used for one pass only, so workers would not pay off",
+    why_not_in_loops="the loader is created in a loop, so workers would start each time",
     alike="loader",
     plan=_planned,
 )
 
-WITHOUT_WORKERS = replace(LOADER, refused={})
+WITHOUT_WORKERS = replace(LOADER, why_not_iterated="", why_not_in_loops="")
 """Calls of ``DataLoader`` in any place: leaving out workers is safe in a loop, too."""
 
 
@@ -377,16 +370,18 @@ def _persistent(facts: Facts) -> CallChange | None:
     loader = training_loader(facts)
     if loader is None:
         return None
-    why_not = ""
-    if loader.num_workers is None:
-        why_not = "it is not known whether the loader has workers"
-    elif loader.num_workers == 0:
-        why_not = "the loader has no workers"
-    elif loader.persistent_workers:
-        why_not = "the workers already stay"
+    stays = "the workers already stay" if loader.persistent_workers else ""
     title = "persistent_workers False -> True"
     risks = (Risk.ORDER, Risk.RANDOMNESS, Risk.MEMORY)
+    why_not = lacks_workers(loader) or stays
     return loader_change(loader, title, {"persistent_workers": True}, risks, why_not)
+
+
+def lacks_workers(loader: LoaderFacts) -> str:
+    """Why nothing can be done about the workers of a loader that may have none."""
+    if loader.num_workers is None:
+        return "it is not known whether the loader has workers"
+    return "" if loader.num_workers else "the loader has no workers"
 
 
 PIN = Fix(
@@ -444,33 +439,25 @@ def _deeper(facts: Facts) -> CallChange | None:
 def _wanted(facts: Facts, loader: LoaderFacts, now: int) -> int:
     """As many batches of each worker as bridge the steps from one long wait to the next, and fit
     into memory."""
-    workers, pattern, largest = loader.num_workers or 1, wait_pattern(facts), _batch_bytes(facts)
+    workers, pattern, work = loader.num_workers or 1, wait_pattern(facts), loader_work(facts)
     wanted = DEEPER * now
     if pattern is not None and pattern.is_regular and pattern.every > 1:
         wanted = max(2 * now, math.ceil(pattern.every / workers))
-    if largest:
-        wanted = min(wanted, LARGEST_QUEUE // (workers * largest))
+    if work and work.batch_bytes:
+        wanted = min(wanted, LARGEST_QUEUE // (workers * work.batch_bytes))
     return max(min(wanted, MOST), 1)
 
 
-def _batch_bytes(facts: Facts) -> int | None:
-    made = loader_work(facts)
-    return made.batch_bytes if made else None
-
-
 def _why_not_deeper(facts: Facts, loader: LoaderFacts, now: int, wanted: int) -> str:
-    if loader.num_workers is None:
-        return "it is not known whether the loader has workers"
     if not loader.num_workers:
-        return "the loader has no workers, and so no queue"
+        no_queue = ", and so no queue" if loader.num_workers == 0 else ""
+        return f"{lacks_workers(loader)}{no_queue}"
     if wanted > now:
         return ""
-    size = _batch_bytes(facts)
-    if now < MOST and size:
-        return (
-            f"the queue already holds {fmt.size(size * loader.num_workers * now)} and should not "
-            "take more memory"
-        )
+    work = loader_work(facts)
+    if now < MOST and work and work.batch_bytes:
+        held = fmt.size(work.batch_bytes * loader.num_workers * now)
+        return f"the queue already holds {held} and should not take more memory"
     return f"each worker may already be {now} batches ahead"
 
 
@@ -501,10 +488,20 @@ _COUNTS = frozenset({"cpu_count", "len", "sched_getaffinity", "int", "max", "min
 
 def one_thread(program: Program, line: int) -> Sequence[Edit]:
     """The number of threads at ``line`` as 1."""
-    for call in thread_calls(program):
-        if call.lineno <= line <= (call.end_lineno or line):
-            return (_one(program, call),)
-    raise PatchRefusedError("no line of the script certainly sets the threads of its workers")
+    at_line = (c for c in thread_calls(program) if c.lineno <= line <= (c.end_lineno or line))
+    call = next(at_line, None)
+    if call is None:
+        raise PatchRefusedError("no line of the script certainly sets the threads of its workers")
+    if len(call.args) != 1 or call.keywords:
+        raise PatchRefusedError(f"line {call.lineno} passes more than a number of threads")
+    (given,) = call.args
+    text = ast.unparse(given)
+    if text in ("0", "1"):
+        raise PatchRefusedError("each worker already has one thread")
+    called = [node for node in ast.walk(given) if isinstance(node, ast.Call)]
+    if any(called_name(one) not in _COUNTS for one in called) or isinstance(given, ast.Starred):
+        raise PatchRefusedError(f"{text} may do more than count")
+    return (ReplaceExpression(program.span(given), "1"),)
 
 
 def thread_calls(program: Program) -> Iterator[ast.Call]:
@@ -525,11 +522,11 @@ def _starters(program: Program) -> set[str]:
     for call in program.calls():
         if qualified_name(program, call.func) not in LOADER.names:
             continue
-        for given in (one.value for one in call.keywords if one.arg == "worker_init_fn"):
-            wraps = isinstance(given, ast.Call) and called_name(given) == "partial" and given.args
-            function = given.args[0] if isinstance(given, ast.Call) and wraps else given
-            if isinstance(function, ast.Name):
-                found.add(function.id)
+        function = keyword(call, "worker_init_fn")
+        if isinstance(function, ast.Call) and called_name(function) == "partial" and function.args:
+            function = function.args[0]
+        if isinstance(function, ast.Name):
+            found.add(function.id)
     return found
 
 
@@ -544,23 +541,9 @@ def _is_of_workers(program: Program, function: ast.AST, starters: set[str]) -> b
     return name in starters and len(program.bindings(name)) == 1
 
 
-def _one(program: Program, call: ast.Call) -> Edit:
-    if len(call.args) != 1 or call.keywords:
-        raise PatchRefusedError(f"line {call.lineno} passes more than a number of threads")
-    (given,) = call.args
-    text = ast.unparse(given)
-    if text in ("0", "1"):
-        raise PatchRefusedError("each worker already has one thread")
-    called = [node for node in ast.walk(given) if isinstance(node, ast.Call)]
-    if any(called_name(one) not in _COUNTS for one in called) or isinstance(given, ast.Starred):
-        raise PatchRefusedError(f"{text} may do more than count")
-    return ReplaceExpression(program.span(given), "1")
-
-
 def _worker_threads(facts: Facts) -> LineChange | None:
-    has_finding = any(one.rule == "workers-oversubscribed" for one in diagnosis(facts).findings)
     use = worker_use.or_none(facts)
-    if not has_finding or use is None or not use.has_threads:
+    if not has_finding(facts, "workers-oversubscribed") or use is None or not use.has_threads:
         return None
     found = _line(facts)
     loader = training_loader(facts)

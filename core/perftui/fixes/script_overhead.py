@@ -39,7 +39,7 @@ from perftui.fixes.source.edits import (
 )
 from perftui.script.effects import observers, saves
 from perftui.script.names import qualified_name, refuse_unbound, spelling
-from perftui.script.program import Loop, PatchRefusedError, Program, is_literal
+from perftui.script.program import Loop, PatchRefusedError, Program, is_literal, keyword, receiver
 from perftui.script.steps import every, last_turn, refuse_own_count, step_counter
 from perftui.script.training import StepStatement, step_statement, training_loop, trains
 
@@ -57,13 +57,11 @@ def _left_out(names: Sequence[str], program: Program, line: int) -> Sequence[Edi
     statement = program.parents[calls[0]]
     if not isinstance(statement, ast.Expr):
         raise PatchRefusedError(f"line {line} uses what {names[0]} returns")
-    handler = next(
-        (n for n in program.ancestors(statement) if isinstance(n, ast.ExceptHandler)), None
-    )
-    if handler is not None:
-        raise PatchRefusedError(
-            f"line {line} belongs to the error handler at line {handler.lineno}"
-        )
+    for above in program.ancestors(statement):
+        if isinstance(above, ast.ExceptHandler):
+            raise PatchRefusedError(
+                f"line {line} belongs to the error handler at line {above.lineno}"
+            )
     return (remove(program, statement),)
 
 
@@ -300,11 +298,9 @@ def frozen(program: Program, _: int) -> Sequence[Edit]:
 
 def _freeze(facts: Facts) -> LineChange | None:
     pauses, known = gc_pauses.or_none(facts), settings(facts)
-    if (
-        not has_finding(facts, "gc-pauses")
-        or pauses is None
-        or pauses.longest_full_mean < LEAST_PAUSE
-    ):
+    if pauses is None or pauses.longest_full_mean < LEAST_PAUSE:
+        return None
+    if not has_finding(facts, "gc-pauses"):
         return None
     if known is not None and known.gc is not None and known.gc.frozen:
         return None
@@ -346,15 +342,18 @@ _FEW = "wait=1, warmup=1, active=3, repeat=1"
 def few_steps(program: Program, line: int) -> Sequence[Edit]:
     """A schedule of three steps for the profiler at ``line``, or an end for the one it has."""
     call = call_at(program, line, _PROFILER)
-    if any(keyword.arg is None for keyword in call.keywords) or call.args:
+    if any(one.arg is None for one in call.keywords) or call.args:
         raise PatchRefusedError("it is not certain which arguments the profiler has")
-    _refuse_without_steps(program, call)
-    given = next((one.value for one in call.keywords if one.arg == "schedule"), None)
+    # A schedule goes on by ``step()`` only; without it the profiler would record nothing.
+    name = _name(program, call)
+    stepped = filter(None, map(receiver, program.calls("step")))
+    if name is None or name not in map(ast.unparse, stepped):
+        raise PatchRefusedError(f"nothing calls {name or 'the profiler'}.step() after each step")
+    given = keyword(call, "schedule")
     if given is not None and not (is_literal(given) and ast.literal_eval(given) is None):
         return (_ended(program, given),)
     text = f"{spelling(program, _SCHEDULES[0])}({_FEW})"
-    statement = next(one for one in program.ancestors(call) if isinstance(one, ast.stmt))
-    refuse_unbound(program, statement, text, before=True)
+    refuse_unbound(program, program.statement(call), text, before=True)
     if given is not None:
         raise PatchRefusedError("schedule=None is the author's own choice")
     return (AddKeyword(program.span(call), "schedule", text),)
@@ -364,7 +363,7 @@ def _ended(program: Program, given: ast.expr) -> Edit:
     """The schedule ``given`` with ``repeat=1``."""
     if not isinstance(given, ast.Call) or qualified_name(program, given.func) not in _SCHEDULES:
         raise PatchRefusedError(f"it already has a schedule: {ast.unparse(given)}")
-    repeat = next((one.value for one in given.keywords if one.arg == "repeat"), None)
+    repeat = keyword(given, "repeat")
     if given.args or any(one.arg is None for one in given.keywords):
         raise PatchRefusedError("it is not certain which arguments the schedule has")
     if repeat is None:
@@ -372,15 +371,6 @@ def _ended(program: Program, given: ast.expr) -> Edit:
     if is_literal(repeat) and ast.literal_eval(repeat) == 0:
         return ReplaceLiteral(program.span(repeat), "1")
     raise PatchRefusedError(f"its schedule already ends: repeat={ast.unparse(repeat)}")
-
-
-def _refuse_without_steps(program: Program, call: ast.Call) -> None:
-    """A schedule goes on by ``step()`` only; without it the profiler would record nothing."""
-    name = _name(program, call)
-    stepped = (one.func for one in program.calls("step"))
-    receivers = {ast.unparse(one.value) for one in stepped if isinstance(one, ast.Attribute)}
-    if name is None or name not in receivers:
-        raise PatchRefusedError(f"nothing calls {name or 'the profiler'}.step() after each step")
 
 
 def _name(program: Program, call: ast.Call) -> str | None:

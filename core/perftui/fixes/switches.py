@@ -233,10 +233,10 @@ def switched(text: str, own: Sequence[str], program: Program, _: int) -> Sequenc
 
 def search_off(program: Program, _: int) -> Sequence[Edit]:
     """``False`` wherever the file sets ``torch.backends.cudnn.benchmark`` to a literal True."""
-    assignments = [node for node in program.statements() if isinstance(node, ast.Assign)]
     setting = [
         one
-        for one in assignments
+        for one in program.statements()
+        if isinstance(one, ast.Assign)
         for target in one.targets
         if qualified_name(program, target) == "torch.backends.cudnn.benchmark"
     ]

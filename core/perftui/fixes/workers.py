@@ -12,7 +12,7 @@ from perftui.facts.data_loader.loader import LoaderFacts, measured_workers, trai
 from perftui.facts.data_loader.loader_work import fetch_cpu, fetch_demand, loader_work, worker_use
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import micro_batches, steady_step, step_breakdown
-from perftui.fixes.data_loader import WITHOUT_WORKERS, loader_change
+from perftui.fixes.data_loader import WITHOUT_WORKERS, lacks_workers, loader_change
 from perftui.fixes.fix import CallChange, Fix, offered
 from perftui.fixes.model import FixOption, Risk
 from perftui.script.command_line import script_of
@@ -197,7 +197,11 @@ def step_cost(facts: Facts) -> StepCost | None:
     ranks = max(ranks_here(facts), 1)
     batches = max(micro_batches(facts) or 1, 1)
     made = work.fetch + work.collate
-    computing = _computing(facts, feeds.num_workers)
+    # The share of making a batch that takes a core, waits for one counted in.
+    share, used = fetch_demand(facts), worker_use.or_none(facts)
+    computing = 1.0 if share is None else share
+    if feeds.num_workers:
+        computing = 1.0 if used is None else used.computing
     wait = step.part("input_wait")
     left = float(step.mean - wait)
     whole = left
@@ -222,15 +226,6 @@ def step_cost(facts: Facts) -> StepCost | None:
     )
 
 
-def _computing(facts: Facts, workers: int) -> float:
-    """Share of making a batch that takes a core, waits for one counted in."""
-    if not workers:
-        found = fetch_demand(facts)
-        return 1.0 if found is None else found
-    use = worker_use.or_none(facts)
-    return 1.0 if use is None else use.computing
-
-
 ENOUGH_IDLE = 0.75
 """Share of the cores new workers need that has to be idle before: other programs come and go, and a
 step that computes on one thread of two cores leaves a little less than one."""
@@ -253,7 +248,17 @@ def _more_workers(facts: Facts) -> CallChange | None:
     curve = measured_workers(facts)
     if curve is not None and curve.best is not None:
         return _change(facts, loader, curve.best, _unsafe(facts, loader))
-    wanted = _carried(facts, loader.num_workers or 0)
+    machine, taken = machine_use(facts), worker_cpu(facts)
+    elsewhere = machine.other_cores or 0.0
+    wanted = worker_count(
+        loader.num_workers or 0,
+        machine.cores,
+        ranks=ranks_here(facts),
+        busy_elsewhere=elsewhere,
+        idle=machine.idle_cores,
+        fetch_cpu=_fetching(facts),
+        carried=taken.carried(machine.cores, elsewhere) if taken and machine.cores else None,
+    )
     return _change(facts, loader, wanted, refused(facts, loader, wanted))
 
 
@@ -263,22 +268,6 @@ def _change(facts: Facts, loader: LoaderFacts, wanted: int, why_not: str) -> Cal
     title = f"num_workers {current} -> {wanted}" if wanted else more
     arguments = {"num_workers": wanted, "persistent_workers": True}
     return loader_change(loader, title, arguments, _risks(facts, wanted - current), why_not)
-
-
-def _carried(facts: Facts, current: int) -> int:
-    """Workers that the machine carries, 0 where it carries no more than there are."""
-    machine = machine_use(facts)
-    elsewhere = machine.other_cores or 0.0
-    taken = worker_cpu(facts)
-    return worker_count(
-        current,
-        machine.cores,
-        ranks=ranks_here(facts),
-        busy_elsewhere=elsewhere,
-        idle=machine.idle_cores,
-        fetch_cpu=_fetching(facts),
-        carried=taken.carried(machine.cores, elsewhere) if taken and machine.cores else None,
-    )
 
 
 def _fetching(facts: Facts) -> float | None:
@@ -307,10 +296,14 @@ def _risks(facts: Facts, added: int) -> tuple[Risk, ...]:
 def refused(facts: Facts, loader: LoaderFacts, wanted: int) -> str:
     """Why workers would be wrong or useless here, empty where nothing speaks against them."""
     if wanted == 0:
-        cores = machine_use(facts).cores
+        cores, taken = machine_use(facts).cores, worker_cpu(facts)
         if cores is None:
             return "it is not known how many cores are free for more workers"
-        return f"no core is free for more workers ({_taken(facts, cores)})"
+        of = f"of {fmt.several(cores, 'core')}"
+        if taken is not None:
+            training = f"the training {taken.training:.1f} without waiting"
+            of = f"a busy worker uses {taken.worker:.1f} {of}, {training}"
+        return f"no core is free for more workers ({of})"
     return _unsafe(facts, loader) or _without_gain(facts, wanted)
 
 
@@ -345,15 +338,6 @@ def _without_gain(facts: Facts, wanted: int) -> str:
         f"{handed} to hand over, {cost.cores:.1f} cores are left for both, and the step would take "
         f"{then} instead of {now}"
     )
-
-
-def _taken(facts: Facts, cores: int) -> str:
-    of = fmt.several(cores, "core")
-    taken = worker_cpu(facts)
-    if taken is None:
-        return f"of {of}"
-    training = f"the training {taken.training:.1f} without waiting"
-    return f"a busy worker uses {taken.worker:.1f} of {of}, {training}"
 
 
 def _refused_by_spawn(facts: Facts, loader: LoaderFacts) -> str:
@@ -419,10 +403,8 @@ def _without(facts: Facts) -> CallChange | None:
 
 
 def _why_not_without(facts: Facts, loader: LoaderFacts) -> str:
-    if loader.num_workers is None:
-        return "it is not known whether the loader has workers"
-    if not loader.num_workers:
-        return "the loader has no workers"
+    if why_not := lacks_workers(loader):
+        return why_not
     if loader.is_iterable:
         return "the dataset is iterable: without workers its samples come in another order"
     step, then = steady_step.or_none(facts), step_without_workers.or_none(facts)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.fixes.source.calls import CallSpec, Context, removed
+from perftui.fixes.source.calls import CallSpec, removed
 from perftui.fixes.source.patching import call_patch
 from perftui.script.program import Literal, PatchRefusedError
 
@@ -19,7 +19,7 @@ DDP = CallSpec(
     },
     positions={"broadcast_buffers": 4},
     defaults={"bucket_cap_mb": 25, "find_unused_parameters": False, "broadcast_buffers": True},
-    refused={Context.LOOP: "the module is wrapped in a loop"},
+    why_not_in_loops="the module is wrapped in a loop",
 )
 HEAD = "from torch.nn.parallel import DistributedDataParallel as DDP\n"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,26 +20,17 @@ from perftui.script.program import (
     assigned_value,
     called_name,
     is_literal,
+    keyword,
 )
 from perftui.script.training import trains, trains_each_turn
 from perftui.script.values import Wanted
 
-_REPEATING = (Loop, *COMPREHENSIONS)
 _FEW = 4
 """Turns of a loop over values that are written out, such as "train" and "val": what it makes is
 made once for each of them."""
 
 Plan = Callable[["CallSpec", Program, ast.Call, Mapping[str, Literal]], Mapping[str, Edit]]
 """The edits that give a call its arguments, by the argument; those that it has are left out."""
-
-
-class Context(enum.Enum):
-    """Where a call may stand so that a fix of it is no gain."""
-
-    LOOP = enum.auto()
-    """The call is in a loop or a comprehension of its function: it is made again and again."""
-    ONE_PASS = enum.auto()
-    """The call is in ``iter(...)`` or ``next(...)``."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +47,10 @@ class CallSpec:
     """Arguments that may be given by position."""
     defaults: Mapping[str, Literal] = field(default_factory=dict)
     """What an argument is where the call gives nothing, None where that is not known here."""
-    refused: Mapping[Context, str] = field(default_factory=dict)
-    """Where no such call is changed, and why."""
+    why_not_iterated: str = ""
+    """Why a call in ``iter(...)`` or ``next(...)`` is not changed; empty where it is."""
+    why_not_in_loops: str = ""
+    """Why one that is made again and again is not: in loops or comprehensions of its function."""
     follows: bool = True
     """Whether a value is also changed where a variable, a dict, a default of a command-line option
     or a position gives it; else it has to be a literal keyword."""
@@ -79,38 +71,21 @@ def call_at(program: Program, line: int, spec: CallSpec) -> ast.Call:
     found = [call for call in spanning if qualified_name(program, call.func) in spec.names]
     chosen = [call for call in found if call.lineno == line] or found
     if not chosen:
-        raise PatchRefusedError(_no_such_call(spanning, line, spec))
+        named = [name for name in map(called_name, spanning) if name and spec.alike in name.lower()]
+        if named:
+            raise PatchRefusedError(f"line {line} calls {named[0]}, which may not be {spec.what}")
+        raise PatchRefusedError(f"line {line} does not call {spec.what}")
     if len(chosen) > 1:
         raise PatchRefusedError(f"line {line} makes {len(chosen)} {spec.noun}s")
-    for context in _contexts(program, chosen[0]):
-        if context in spec.refused:
-            raise PatchRefusedError(spec.refused[context])
-    return chosen[0]
-
-
-def _no_such_call(calls: list[ast.Call], line: int, spec: CallSpec) -> str:
-    named = [name for name in map(called_name, calls) if name and spec.alike in name.lower()]
-    if named:
-        return f"line {line} calls {named[0]}, which may not be {spec.what}"
-    return f"line {line} does not call {spec.what}"
-
-
-def each_of_few(program: Program, call: ast.Call) -> ast.expr | None:
-    """The few values that are written out, for each of which ``call`` makes one; else None."""
-    loops = list(_loops(program, call))
-    return _few(program, loops[0]) if loops else None
-
-
-def _contexts(program: Program, call: ast.Call) -> list[Context]:
-    """Contexts in which ``call`` stands within its function, innermost first."""
-    found: list[Context] = []
-    for above in program.ancestors(call):
+    (call,) = chosen
+    for above in program.ancestors(call) if spec.why_not_iterated else ():
         if isinstance(above, ast.Call) and called_name(above) in ("iter", "next"):
-            found.append(Context.ONE_PASS)
+            raise PatchRefusedError(spec.why_not_iterated)
         if isinstance(above, FUNCTIONS):
             break
-    again = _makes_again(program, call) or _called_in_loops(program, call)
-    return [*found, *([Context.LOOP] if again else [])]
+    if spec.why_not_in_loops and (_makes_again(program, call) or _called_in_loops(program, call)):
+        raise PatchRefusedError(spec.why_not_in_loops)
+    return call
 
 
 def _makes_again(program: Program, call: ast.Call) -> bool:
@@ -142,7 +117,12 @@ def _loops(program: Program, call: ast.Call) -> Iterator[ast.AST]:
     """Loops and comprehensions of the function that run ``call`` in each turn, innermost first."""
     child: ast.AST = call
     for above in program.ancestors(call):
-        if isinstance(above, _REPEATING) and not _evaluated_once(above, child):
+        # What a loop goes through is evaluated once.
+        if isinstance(above, COMPREHENSIONS):
+            is_once = child is above.generators[0]
+        else:
+            is_once = isinstance(above, (ast.For, ast.AsyncFor)) and child is above.iter
+        if isinstance(above, (Loop, *COMPREHENSIONS)) and not is_once:
             yield above
         if isinstance(above, FUNCTIONS):
             return
@@ -164,13 +144,6 @@ def _few(program: Program, loop: ast.AST) -> ast.expr | None:
     return over if all(isinstance(one, ast.Constant) for one in over.elts) else None
 
 
-def _evaluated_once(loop: ast.AST, child: ast.AST) -> bool:
-    """Whether ``child`` is what a loop goes through."""
-    if isinstance(loop, COMPREHENSIONS):
-        return child is loop.generators[0]
-    return isinstance(loop, (ast.For, ast.AsyncFor)) and child is loop.iter
-
-
 _COMPUTED = (ast.Call, ast.Await, ast.NamedExpr, ast.Yield, ast.YieldFrom)
 
 
@@ -179,12 +152,10 @@ def argument(call: ast.Call, name: str, position: int | None) -> ast.expr | None
     refused where positional arguments are unpacked, so that positions are unknown."""
     if any(isinstance(given, ast.Starred) for given in call.args):
         raise PatchRefusedError("the call unpacks positional arguments")
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    if position is not None and position < len(call.args):
+    given = keyword(call, name)
+    if given is None and position is not None and position < len(call.args):
         return call.args[position]
-    return None
+    return given
 
 
 def decided(
@@ -197,7 +168,12 @@ def decided(
     given = argument(call, name, spec.positions.get(name))
     unpacked = [keyword.value for keyword in call.keywords if keyword.arg is None]
     if not spec.follows:
-        _refuse_unclear(call, name, given, unpacked)
+        if unpacked:
+            raise PatchRefusedError(f"{name} may come from **{ast.unparse(unpacked[0])}")
+        if given in call.args:
+            raise PatchRefusedError(f"{name} is given by position")
+        if given is not None and not is_literal(given):
+            raise PatchRefusedError(f"{name}={ast.unparse(given)} is not a literal")
     wanted = Wanted(program, name, kind, spec.seen.get(name))
     default = spec.defaults.get(name)
     if given is not None:
@@ -236,7 +212,7 @@ def each_changed(
 def removed(program: Program, call: ast.Call, name: str) -> RemoveKeyword:
     """The keyword ``name`` taken out of ``call``; refused where it is not given there, or computed
     there, which may do more than that."""
-    given = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    given = keyword(call, name)
     if given is None:
         raise PatchRefusedError(f"the call has no keyword {name}")
     if any(isinstance(node, _COMPUTED) for node in ast.walk(given)):
@@ -244,27 +220,23 @@ def removed(program: Program, call: ast.Call, name: str) -> RemoveKeyword:
     return RemoveKeyword(program.span(call), name)
 
 
-def _refuse_unclear(
-    call: ast.Call, name: str, given: ast.expr | None, unpacked: list[ast.expr]
-) -> None:
-    if unpacked:
-        raise PatchRefusedError(f"{name} may come from **{ast.unparse(unpacked[0])}")
-    if given in call.args:
-        raise PatchRefusedError(f"{name} is given by position")
-    if given is not None and not is_literal(given):
-        raise PatchRefusedError(f"{name}={ast.unparse(given)} is not a literal")
-
-
 _MOST = 3
+"""Readers that are named in a sentence."""
 
 
 def consequences(
     program: Program, call: ast.Call, spec: CallSpec, readers: Iterable[ast.expr], file: str
 ) -> tuple[str, ...]:
     """Sentences for a person; ``readers`` are what else reads the changed value."""
+    over = next((_few(program, loop) for loop in _loops(program, call)), None)
+    several = (
+        f"The call makes a {spec.noun} for each of {ast.unparse(over)}: all of them change."
+        if over is not None
+        else ""
+    )
     shared = _shared(program, call, spec, readers, file)
-    found = (_several(program, call, spec), shared, _made_again(program, call, spec, file, shared))
-    return tuple(sentence for sentence in found if sentence)
+    found = (several, shared, _made_again(program, call, spec, file, shared))
+    return tuple(filter(None, found))
 
 
 def stale_texts(program: Program, edits: Iterable[Edit], file: str) -> tuple[str, ...]:
@@ -281,21 +253,11 @@ def stale_texts(program: Program, edits: Iterable[Edit], file: str) -> tuple[str
         found += [
             f"The help text at {file}:{call.lineno} still says {old}."
             for call in program.calls("add_argument")
-            if call.lineno <= line <= (call.end_lineno or line) and word.search(_help(call))
+            if call.lineno <= line <= (call.end_lineno or line)
+            and isinstance(text := keyword(call, "help"), ast.Constant)
+            and word.search(str(text.value))
         ]
     return tuple(found)
-
-
-def _help(call: ast.Call) -> str:
-    texts = (keyword.value for keyword in call.keywords if keyword.arg == "help")
-    return " ".join(str(one.value) for one in texts if isinstance(one, ast.Constant))
-
-
-def _several(program: Program, call: ast.Call, spec: CallSpec) -> str:
-    over = each_of_few(program, call)
-    if over is None:
-        return ""
-    return f"The call makes a {spec.noun} for each of {ast.unparse(over)}: all of them change."
 
 
 def _shared(

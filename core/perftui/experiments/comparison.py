@@ -36,7 +36,7 @@ from perftui.facts.step.step_tables import StepTables, operators_by_shape, step_
 from perftui.facts.step.steps import StepBreakdown, batches_ready, step_breakdown, wait_p95
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.format import several
-from perftui.trace.model import NONE, Int64
+from perftui.trace.model import NONE
 
 MEMORY, LOADER, MACHINE = "memory", "data loader", "machine"
 BYTES, NS, SHARE, COUNT, CORES = "B", "ns", "share", "count", "cores"
@@ -53,11 +53,6 @@ class FigureChange:
     """``BYTES``, ``NS``, ``SHARE`` (0 to 1), ``COUNT`` or ``CORES``."""
     before: float | None
     after: float | None
-
-    @property
-    def is_of_step(self) -> bool:
-        """Whether less of it is better wherever it changes, as of time and memory."""
-        return self.unit in (BYTES, NS)
 
 
 def figure_changes(before: Facts, after: Facts) -> tuple[FigureChange, ...]:
@@ -155,16 +150,12 @@ class Whole:
     twice_after_ns: int = 0
 
 
-def operator_changes(before: StepTables, after: StepTables) -> tuple[WorkChange, ...]:
-    """Operators by name, those that changed most first: on the GPU where one was used, else on the
-    CPU."""
-    return shaped_changes(before, after, (before.operators, after.operators))
-
-
-def shaped_changes(
-    before: StepTables, after: StepTables, tables: tuple[OpTable, OpTable]
+def operator_changes(
+    before: StepTables, after: StepTables, tables: tuple[OpTable, OpTable] | None = None
 ) -> tuple[WorkChange, ...]:
-    """The same of ``tables``, whose rows are operators in whatever groups."""
+    """Operators by name, or as the rows of ``tables`` have them, those that changed most first: on
+    the GPU where one was used, else on the CPU."""
+    tables = tables or (before.operators, after.operators)
     first, second = (
         _operators(table, max(each.steps, 1))
         for table, each in zip(tables, (before, after), strict=True)
@@ -180,27 +171,17 @@ def kernel_changes(before: StepTables, after: StepTables) -> tuple[WorkChange, .
     return _ordered(_changes(first, second), on_gpu=True)
 
 
-def own_time(changes: Iterable[WorkChange]) -> Whole:
+def own_time(changes: Sequence[WorkChange]) -> Whole:
     """What operators are parts of: their own times, which sum to it in every thread."""
-    listed = tuple(changes)
-    return Whole(
-        "time in operators, all threads",
-        sum(one.before.cpu_ns for one in listed),
-        sum(one.after.cpu_ns for one in listed),
-    )
+    before, after = _sum(one.before for one in changes), _sum(one.after for one in changes)
+    return Whole("time in operators, all threads", before.cpu_ns, after.cpu_ns)
 
 
-def busy_time(before: StepTables, after: StepTables, changes: Iterable[WorkChange]) -> Whole:
+def busy_time(before: StepTables, after: StepTables, changes: Sequence[WorkChange]) -> Whole:
     """What kernels, copies and sets are parts of."""
-    listed = tuple(changes)
     first, second = (each.busy // max(each.steps, 1) for each in (before, after))
-    return Whole(
-        "GPU busy",
-        first,
-        second,
-        sum(one.before.gpu_ns for one in listed) - first,
-        sum(one.after.gpu_ns for one in listed) - second,
-    )
+    old, new = _sum(one.before for one in changes), _sum(one.after for one in changes)
+    return Whole("GPU busy", first, second, old.gpu_ns - first, new.gpu_ns - second)
 
 
 def split(
@@ -220,23 +201,21 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
 
 
 def _operators(table: OpTable, steps: int) -> Mapping[str, Amount]:
-    columns = (_of_step(column, steps) for column in (table.cpu_self, table.device_self))
+    # Whole ns of a mean step, which sum to that of the sum.
+    columns = (
+        whole_quotients(column.tolist(), steps) for column in (table.cpu_self, table.device_self)
+    )
     calls = (table.calls / steps).tolist()
     return dict(zip(table.names, starmap(Amount, zip(calls, *columns, strict=True)), strict=True))
 
 
 def _kernels(table: KernelTable, steps: int) -> Mapping[str, Amount]:
     found: dict[str, Amount] = {}
-    calls, times = (table.calls / steps).tolist(), _of_step(table.total, steps)
+    calls, times = (table.calls / steps).tolist(), whole_quotients(table.total.tolist(), steps)
     for name, count, time in zip(table.names, calls, times, strict=True):
         one = found.get(name, NOTHING)
         found[name] = Amount(one.calls + count, 0, one.gpu_ns + time)
     return found
-
-
-def _of_step(column: Int64, steps: int) -> list[int]:
-    """Whole ns of a mean step, which sum to that of the sum."""
-    return whole_quotients(column.tolist(), steps)
 
 
 def _changes(before: Mapping[str, Amount], after: Mapping[str, Amount]) -> list[WorkChange]:
@@ -274,16 +253,14 @@ def notes_of_runs(before: Facts, after: Facts) -> tuple[str, ...]:
 
 def notes_of_traces(before: Facts, after: Facts) -> tuple[str, ...]:
     """Of two traces, or of a run beside one."""
-    notes = ["one trace each: no confidence interval"]
-    notes.append("profiled steps take longer than others")
+    notes = ["one trace each: no confidence interval", "profiled steps take longer than others"]
     for name, side in (("first", before), ("second", after)):
         if side.run is not None:
             notes.append(f"only the newest window of the {name} run is compared")
         elif (properties := side.analysis) is not None and len(properties.ranks) > 1:
             notes.append(f"the {name} trace has several ranks")
     notes.append("a trace has no telemetry, losses or loader arguments")
-    notes.append("whether a step is the same work on both sides is not known")
-    return tuple(notes)
+    return (*notes, "whether a step is the same work on both sides is not known")
 
 
 class Verdict(str, enum.Enum):
@@ -348,10 +325,7 @@ class Comparison:
     def operators(self) -> tuple[WorkChange, ...]:
         """Operators of the mean step, those that changed most first, by ``operators_by``; empty
         without ``tables``."""
-        if self.tables is None:
-            return ()
-        shaped = self._shaped
-        return shaped_changes(*self.tables, shaped) if shaped else operator_changes(*self.tables)
+        return operator_changes(*self.tables, self._shaped) if self.tables else ()
 
     @property
     def operators_by(self) -> Literal["name", "name and shapes"]:
@@ -507,12 +481,8 @@ def _too_few(sides: tuple[Facts, Facts], counts: Sequence[int]) -> str:
     if not counts[number] and not _both_runs(*sides):
         return "these traces have no marks that show their steps: the whole traces are compared"
     which = ("first", "second")[number]
-    what = _kind(sides[number])
+    what = "run" if sides[number].run is not None else "trace"
     return f"the {which} {what} has {fmt.several(counts[number], 'steady step')} of {FEWEST_STEPS}"
-
-
-def _kind(side: Facts) -> str:
-    return "run" if side.run is not None else "trace"
 
 
 def _by_size(ratios: Ratios, noise: float) -> tuple[Verdict, str]:

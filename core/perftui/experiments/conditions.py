@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from perftui.facts.cpu.machine import busy_host
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, NotApplicableError, fact
 from perftui.facts.journal_rows import finite, samples
-from perftui.facts.settings import OptimizerSettings, Settings, settings
+from perftui.facts.settings import Settings, settings
 from perftui.facts.step.steps import micro_batches, whole_training
 from perftui.run.manifest import Manifest
 from perftui.telemetry.gpu.names import gpu_prefixes
@@ -113,14 +114,25 @@ def differences(before: Facts, after: Facts) -> tuple[Difference, ...]:
 
 def differing(before: Conditions, after: Conditions) -> tuple[Difference, ...]:
     """The same, of conditions that are kept."""
+    kinds = [sorted(set(one.manifest.gpus)) for one in (before, after)]
+    # A run on a machine whose driver does not answer lists no GPU, but may use one.
+    other_cards = all(kinds) and kinds[0] != kinds[1]
+    forbids = {_GPU: other_cards, _CPU: not any(kinds), **dict.fromkeys(_WORK, True)}
     found = [
-        *_work(before, after),
-        *_machine(before, after),
-        *_versions(before, after),
-        *_environment(before, after),
-        *_command(before.manifest.command, after.manifest.command),
-        *_differ("commit", _source(before.manifest), _source(after.manifest), Effect.SOURCE),
+        Difference(
+            what,
+            old,
+            new,
+            Effect.NOT_COMPARABLE if forbids.get(what) else Effect.PARTLY,
+        )
+        for what, text in _CONDITIONS.items()
+        if (old := text(before)) and (new := text(after)) and old != new
     ]
+    found += [*_environment(before, after)]
+    found += [*_command(before.manifest.command, after.manifest.command)]
+    old, new = _source(before.manifest), _source(after.manifest)
+    if old and new and old != new:
+        found.append(Difference("commit", old, new, Effect.SOURCE))
     order = [Effect.NOT_COMPARABLE, Effect.PARTLY, Effect.SOURCE]
     return tuple(sorted(found, key=lambda one: order.index(one.effect)))
 
@@ -142,35 +154,6 @@ def is_source_unknown(before: Manifest, after: Manifest) -> bool:
 _GPU, _CPU = "GPU", "CPU"
 
 
-def _work(before: Conditions, after: Conditions) -> Iterator[Difference]:
-    for what, name in (
-        ("training processes", "processes"),
-        ("batch size", "batch_size"),
-        ("micro-batches a step", "micro_batches"),
-    ):
-        old, new = getattr(before, name), getattr(after, name)
-        yield from _differ(what, _text(old), _text(new), Effect.NOT_COMPARABLE)
-
-
-def _machine(one: Conditions, other: Conditions) -> Iterator[Difference]:
-    before, after = one.manifest, other.manifest
-    kinds = [sorted(set(each.gpus)) for each in (before, after)]
-    # A run on a machine whose driver does not answer lists no GPU, but may use one.
-    others = all(kinds) and kinds[0] != kinds[1]
-    effect = Effect.NOT_COMPARABLE if others else Effect.PARTLY
-    yield from _differ(_GPU, _cards(before.gpus), _cards(after.gpus), effect)
-    computes = not (before.gpus or after.gpus)
-    effect = Effect.NOT_COMPARABLE if computes else Effect.PARTLY
-    yield from _differ(_CPU, before.cpu_name, after.cpu_name, effect)
-    old, new = (str(each.cpu_count or "") for each in (before, after))
-    yield from _differ("cores", old, new, Effect.PARTLY)
-    yield from _differ("CPU governor", before.cpu_governor, after.cpu_governor, Effect.PARTLY)
-    limit, limited = (f"{each.power_limit or 0:,} W" for each in (one, other))
-    if one.power_limit and other.power_limit:
-        yield from _differ("GPU power limit", limit, limited, Effect.PARTLY)
-    yield from _differ("host", before.host, after.host, Effect.PARTLY)
-
-
 def _cards(names: Sequence[str]) -> str:
     """``4x NVIDIA H200``, of several kinds each."""
     numbered = {name: names.count(name) for name in sorted(names)}
@@ -178,16 +161,34 @@ def _cards(names: Sequence[str]) -> str:
     return ", ".join(cards) or "none"
 
 
-def _versions(before: Conditions, after: Conditions) -> Iterator[Difference]:
-    for what, name in (
-        ("torch", "torch_version"),
-        ("Python", "python_version"),
-        ("GPU driver", "gpu_driver"),
-        ("perftui", "perftui_version"),
-    ):
-        old, new = (getattr(each.manifest, name) for each in (before, after))
-        yield from _differ(what, old, new, Effect.PARTLY)
-    yield from _differ("CUDA", before.cuda, after.cuda, Effect.PARTLY)
+def _number(number: int | None, unit: str = "") -> str:
+    return "" if number is None else f"{number:,}{unit}"
+
+
+_WORK: Mapping[str, Callable[[Conditions], int | None]] = {
+    "training processes": lambda one: one.processes,
+    "batch size": lambda one: one.batch_size,
+    "micro-batches a step": lambda one: one.micro_batches,
+}
+"""What makes a step other work."""
+
+_CONDITIONS: Mapping[str, Callable[[Conditions], str | None]] = {
+    "training processes": lambda one: _number(one.processes),
+    "batch size": lambda one: _number(one.batch_size),
+    "micro-batches a step": lambda one: _number(one.micro_batches),
+    _GPU: lambda one: _cards(one.manifest.gpus),
+    _CPU: lambda one: one.manifest.cpu_name,
+    "cores": lambda one: str(one.manifest.cpu_count or ""),
+    "CPU governor": lambda one: one.manifest.cpu_governor,
+    "GPU power limit": lambda one: _number(one.power_limit or None, " W"),
+    "host": lambda one: one.manifest.host,
+    "torch": lambda one: one.manifest.torch_version,
+    "Python": lambda one: one.manifest.python_version,
+    "GPU driver": lambda one: one.manifest.gpu_driver,
+    "perftui": lambda one: one.manifest.perftui_version,
+    "CUDA": lambda one: one.cuda,
+}
+"""Each as a text, empty where it is not known."""
 
 
 def _environment(before: Conditions, after: Conditions) -> Iterator[Difference]:
@@ -200,11 +201,8 @@ def _environment(before: Conditions, after: Conditions) -> Iterator[Difference]:
     names = sorted({*known[0], *known[1]} - of_fixes)
     for name in names:
         old, new = (each.get(name) or "not set" for each in known)
-        yield from _differ(name, old, new, Effect.PARTLY)
-
-
-def _text(number: int | None) -> str | None:
-    return None if number is None else f"{number:,}"
+        if old != new:
+            yield Difference(name, old, new, Effect.PARTLY)
 
 
 def _command(before: Sequence[str], after: Sequence[str]) -> Iterator[Difference]:
@@ -228,19 +226,8 @@ def _source(manifest: Manifest) -> str:
     return f"{commit} {DIRTY}" if commit and manifest.git_dirty else commit
 
 
-def _differ(
-    what: str, before: str | None, after: str | None, effect: Effect
-) -> Iterator[Difference]:
-    if before and after and before != after:
-        yield Difference(what, before, after, effect)
-
-
 LOADER_ARGUMENTS = (
-    "num_workers",
-    "pin_memory",
-    "persistent_workers",
-    "prefetch_factor",
-    "batch_size",
+    *("num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "batch_size"),
 )
 OPTIMIZER_ARGUMENTS = ("class_name", "fused", "foreach", "capturable")
 
@@ -268,7 +255,9 @@ def in_force_changes(before: InForce, after: InForce) -> tuple[str, ...]:
 def in_force(run: Facts) -> InForce:
     """What the training is set up with."""
     known, loader = settings(run), training_loader(run)
-    optimizer = _optimizer(known)
+    made = known.optimizers or () if known else ()
+    # The one with most tensors.
+    optimizer = max(made, key=lambda one: one.parameters or 0, default=None)
     return {
         **{name: getattr(loader, name) for name in LOADER_ARGUMENTS if loader},
         **{name: getattr(optimizer, name) for name in OPTIMIZER_ARGUMENTS if optimizer},
@@ -276,43 +265,29 @@ def in_force(run: Facts) -> InForce:
     }
 
 
-def _optimizer(known: Settings | None) -> OptimizerSettings | None:
-    """The optimizer with most tensors."""
-    made = known.optimizers or () if known else ()
-    return max(made, key=lambda one: one.parameters or 0, default=None)
-
-
 def _switches(known: Settings) -> Iterator[tuple[str, Any]]:
     """Threads, precision and modes by name, as far as they are known."""
     threads, matmul, cudnn, modes = known.threads, known.matmul, known.cudnn, known.modes
+    # Data types of the parameters, that of the most elements first.
+    elements: Counter[str] = Counter()
+    for one in known.parameters or ():
+        elements[one.dtype] += one.elements
+    # A model that casts within its own forward is not seen from outside.
+    cast = (f"{device} {dtype}" for device, dtype in (known.autocast or {}).items())
     named = (
         ("threads", threads and threads.intra_op),
         ("threads between operators", threads and threads.inter_op),
         ("float32 products", matmul and matmul.float32_precision),
         ("TensorFloat-32 in convolutions", matmul and matmul.cudnn_allow_tf32),
         ("default dtype", modes and modes.default_dtype),
-        ("parameters", _dtypes(known)),
-        ("autocast", _autocast(known)),
+        ("parameters", ", ".join(dtype for dtype, _ in elements.most_common()) or None),
+        ("autocast", ", ".join(cast) or "none seen"),
         ("cuDNN benchmark", cudnn and cudnn.benchmark),
         ("deterministic", modes and modes.deterministic),
         ("anomaly detection", modes and modes.anomaly),
         ("compiled", known.compiled),
     )
     yield from ((name, value) for name, value in named if value is not None)
-
-
-def _dtypes(known: Settings) -> str | None:
-    """Data types of the parameters, that of the most elements first."""
-    elements: dict[str, int] = {}
-    for one in known.parameters or ():
-        elements[one.dtype] = elements.get(one.dtype, 0) + one.elements
-    return ", ".join(sorted(elements, key=lambda dtype: -elements[dtype])) or None
-
-
-def _autocast(known: Settings) -> str:
-    """A model that casts within its own forward is not seen from outside."""
-    cast = (known.autocast or {}).items()
-    return ", ".join(f"{device} {dtype}" for device, dtype in cast) or "none seen"
 
 
 def incomparable(before: Facts, after: Facts) -> str:
@@ -326,19 +301,20 @@ def incomparable(before: Facts, after: Facts) -> str:
 
 def other_work(before: Conditions, after: Conditions) -> str:
     """The same, of conditions that are kept."""
-    for name, old, new in (
-        ("batch size", before.batch_size, after.batch_size),
-        ("micro-batches a step", before.micro_batches, after.micro_batches),
-        ("training processes", before.processes, after.processes),
-    ):
+    for name in ("batch size", "micro-batches a step", "training processes"):
+        old, new = _WORK[name](before), _WORK[name](after)
         if old is not None and new is not None and old != new:
             return f"{name} {old} -> {new}: a step is not the same work in both runs"
     counts = before.trained, after.trained
     if None in counts or counts[0] == counts[1]:
         return ""
     steps = " and ".join(f"{count:,}" for count in counts)
-    most = [_most_samples(run) for run in (before, after)]
-    known = "" if None in most else f" (up to {most[0]:,} and {most[1]:,} samples)"
+    most = [
+        (run.batch_size or 0) * (run.trained or 0) * (run.micro_batches or 1) * run.processes
+        for run in (before, after)
+    ]
+    is_known = None not in (before.batch_size, after.batch_size)
+    known = f" (up to {most[0]:,} and {most[1]:,} samples)" if is_known else ""
     return f"the runs trained {steps} steps{known}: they did not do the same work"
 
 
@@ -353,9 +329,3 @@ def busy(before: Facts, after: Facts) -> str:
         return ""
     runs = "both runs" if len(known) == 2 else f"the {known[0][0]} run"
     return f"the host was busy: {known[0][1]}; repeat {runs} on an idle machine"
-
-
-def _most_samples(run: Conditions) -> int | None:
-    if run.batch_size is None or run.trained is None:
-        return None
-    return run.batch_size * run.trained * (run.micro_batches or 1) * run.processes

@@ -214,7 +214,12 @@ class History:
     @cached_property
     def level(self) -> Level | None:
         """How it stands among them; None where its own steps say nothing."""
-        return _levels((*self.before, self.now))[-1] if not self.now.unusable else None
+        if self.now.unusable:
+            return None
+        runs = (*self.before, self.now)
+        return levels([one.usual_ns or 1 for one in runs], [noise_of(one.steps) for one in runs])[
+            -1
+        ]
 
     @property
     def first_slow(self) -> PastRun | None:
@@ -331,10 +336,6 @@ def unlike(before: PastRun, after: PastRun) -> str:
     return other_machine(differing(first, second)) or other_work(first, second)
 
 
-def _levels(runs: Sequence[PastRun]) -> list[Level]:
-    return levels([one.usual_ns or 1 for one in runs], [noise_of(one.steps) for one in runs])
-
-
 @dataclass(frozen=True)
 class Repeats:
     """Runs before and after, those that are compared among them, in the order of their starts."""
@@ -401,18 +402,14 @@ def is_repeat(one: PastRun, other: PastRun) -> bool:
     """Whether both ran the same, of the same source, on the same machine."""
     first, second = one.conditions, other.conditions
     return (
-        _is_committed(first)
+        first.manifest.git_commit is not None
+        and first.manifest.git_dirty is False
         and what_ran(first.manifest) == what_ran(second.manifest)
         and first.manifest.git_commit == second.manifest.git_commit
         and not differing(first, second)
         and not unlike(one, other)
         and one.in_force == other.in_force
     )
-
-
-def _is_committed(conditions: Conditions) -> bool:
-    manifest = conditions.manifest
-    return manifest.git_commit is not None and manifest.git_dirty is False
 
 
 def _with_repeats(one: PastRun, other: PastRun) -> tuple[PastRun, ...]:

@@ -180,7 +180,8 @@ def plan(runs: Path, limits: Limits, now_ns: int) -> Pruning:
     Raises:
         OSError: the directory cannot be listed.
     """
-    stored = [_stored(entry) for entry in _entries(runs)]
+    # Directories of anybody else are left alone.
+    stored = [_stored(entry) for entry in list_runs(runs) if is_run_directory(entry.root)]
     beyond = _beyond(stored, limits, now_ns)
     blocked = {one.entry.run_id: why for one in beyond if (why := why_kept(one.entry.root))}
 
@@ -199,11 +200,6 @@ def plan(runs: Path, limits: Limits, now_ns: int) -> Pruning:
 def disk_bytes(directory: Path) -> int:
     """Bytes that ``directory`` takes on the disk with all it holds; links are not followed."""
     return sum(status.st_blocks * 512 for status in _statuses(directory))
-
-
-def _entries(runs: Path) -> list[RunEntry]:
-    """The runs, newest first, without directories of anybody else."""
-    return [entry for entry in list_runs(runs) if is_run_directory(entry.root)]
 
 
 def _stored(entry: RunEntry) -> Stored:

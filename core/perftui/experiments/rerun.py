@@ -227,13 +227,9 @@ def missed(after: Facts) -> str:
     Every override has to be noted as applied, and what was written to the source has to be in force
     where it was written.
     """
-    reasons = [
-        *(_missed_override(after, applied) for applied in overrides(after)),
-        *(
-            _missed_patch(after, expected)
-            for expected in (after.manifest.patched if after.manifest else ())
-        ),
-    ]
+    patched = after.manifest.patched if after.manifest else ()
+    reasons = [_missed_override(after, applied) for applied in overrides(after)]
+    reasons += [_missed_patch(after, expected) for expected in patched]
     return next(filter(None, reasons), "")
 
 
@@ -260,7 +256,12 @@ def _missed_patch(after: Facts, expected: Expected) -> str:
         return _missed_loader(training_loader(after), expected.arguments, why)
     known = settings(after)
     if expected.target in _SWITCHES:
-        return _missed_switch(expected, known)
+        found = _SWITCHES[expected.target](known) if known else None
+        if found is None:
+            return UNSAID
+        had_effect = found in expected.arguments.values()
+        asked = _arguments(expected.arguments)
+        return "" if had_effect else f"{asked} had no effect: {expected.target} left {found}"
     made = known.optimizers if known else None
     if made is None:
         return UNSAID
@@ -280,15 +281,6 @@ def _missed_patch(after: Facts, expected: Expected) -> str:
             given = ", ".join(f"{name}={getattr(one, name, None)}" for name in lost)
             return f"{', '.join(lost)} had no effect at {one.source} ({one.class_name} has {given})"
     return ""
-
-
-def _missed_switch(expected: Expected, known: Settings | None) -> str:
-    found = _SWITCHES[expected.target](known) if known else None
-    if found is None:
-        return UNSAID
-    if found in expected.arguments.values():
-        return ""
-    return f"{_arguments(expected.arguments)} had no effect: {expected.target} left {found}"
 
 
 def _missed_loader(loader: LoaderFacts | None, wanted: Mapping[str, Any], why: str) -> str:

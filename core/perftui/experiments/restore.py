@@ -43,7 +43,9 @@ def restore(root: Path) -> None:
         check_run(root, read_manifest(RunLayout(root).manifest))
     spared = RunLayout(root).spared
     journal = spared / SPARED_JOURNAL
-    entries = sorted(_entries(journal), key=lambda one: one.time, reverse=True)
+    # A line that was cut off names what was not yet written.
+    decoded = filter(None, map(_decoded, read_regular(journal).splitlines()))
+    entries = sorted(decoded, key=lambda one: one.time, reverse=True)
     problems = [problem for entry in entries if (problem := _problem(entry, spared))]
     if problems:
         raise problems[0]
@@ -63,12 +65,6 @@ def restore_all(directory: Path) -> None:
     """
     for root in sorted(directory.glob("*/"), reverse=True):
         restore(root)
-
-
-def _entries(journal: Path) -> list[_Entry]:
-    """What the journal names; a line that was cut off names what was not yet written."""
-    decoded = (_decoded(line) for line in read_regular(journal).splitlines())
-    return [entry for entry in decoded if entry is not None]
 
 
 def _decoded(line: bytes) -> _Entry | None:

@@ -187,19 +187,13 @@ def _deciding_option(
     option = option_behind(program, value, kind) if value is not None else ""
     if isinstance(option, str):
         return None
-    return option, declared_options(program), _suffices(program, call, spec, arguments)
-
-
-def _suffices(
-    program: Program, call: ast.Call, spec: CallSpec, arguments: Mapping[str, Literal]
-) -> bool:
-    """Whether the call takes the option's value as it stands, without losing other arguments."""
     try:
         edits = spec.plan(spec, program, call, arguments) if spec.plan else {}
+        suffices = not any(isinstance(edit, RemoveKeyword) for edit in edits.values())
     except PatchRefusedError:
         # That the source cannot be changed is no reason against a command, unless it would raise.
-        return all(value != 0 for value in arguments.values())
-    return not any(isinstance(edit, RemoveKeyword) for edit in edits.values())
+        suffices = all(value != 0 for value in arguments.values())
+    return option, declared_options(program), suffices
 
 
 Plan = Callable[[Program, int], Sequence[Edit]]
@@ -341,20 +335,14 @@ def stands_in_source(fix: str, change: CallChange | LineChange, facts: Facts) ->
     """
     if change.file is None or not edited_since(Path(change.file), facts.manifest):
         return False
-    if _was_applied(fix, change, facts):
-        return True
+    if facts.run is not None:
+        began = facts.run.manifest.started_ns
+        for applied in applied_to(Path(change.file), patch_store(facts.run.root)):
+            # Of a patch whose fix was not noted, the title decides.
+            is_it = (applied.fix or applied.title) in (fix, change.title)
+            if is_it and applied.applied_ns > began:
+                return True
     return isinstance(change, CallChange) and not change.uncertain and _calls_have_it(change)
-
-
-def _was_applied(fix: str, change: CallChange | LineChange, facts: Facts) -> bool:
-    """Whether our record says so; of a patch whose fix was not noted, the title decides."""
-    if facts.run is None:
-        return False
-    began = facts.run.manifest.started_ns
-    return any(
-        applied.applied_ns > began and (applied.fix or applied.title) in (fix, change.title)
-        for applied in applied_to(Path(change.file or ""), patch_store(facts.run.root))
-    )
 
 
 def _calls_have_it(change: CallChange) -> bool:
@@ -445,7 +433,17 @@ def option(fix: Fix, facts: Facts) -> FixOption | None:
 def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
     """``change`` as it can be tried and written for a run; reads and parses source files."""
     if isinstance(change, EnvironmentChange):
-        return _of_environment(fix, change)
+        if change.why_not:
+            return FixOption(fix.id, change.title, fix.explanation, why_not=change.why_not)
+        return FixOption(
+            fix.id,
+            change.title,
+            fix.explanation,
+            change.risks,
+            override=Override("environment", dict(change.variables), fix=fix.id),
+            why_not="it is set where the training is started",
+            advice=f"{change.words} before the command",
+        )
     override: Override | None = None
     script = script_of(facts.manifest)
     script_word = script.word if script else None
@@ -482,18 +480,4 @@ def offered(fix: Fix, change: Change, facts: Facts) -> FixOption:
         argv=written.argv,
         script_word=script_word,
         is_written=is_written,
-    )
-
-
-def _of_environment(fix: Fix, change: EnvironmentChange) -> FixOption:
-    if change.why_not:
-        return FixOption(fix.id, change.title, fix.explanation, why_not=change.why_not)
-    return FixOption(
-        fix.id,
-        change.title,
-        fix.explanation,
-        change.risks,
-        override=Override("environment", dict(change.variables), fix=fix.id),
-        why_not="it is set where the training is started",
-        advice=f"{change.words} before the command",
     )

@@ -148,7 +148,8 @@ def test_any_runs_go_as_an_obvious_search_finds(made, limits) -> None:
         if alive:
             blocked[str(at)] = "it lives"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(removal, "_entries", lambda _: [one.entry for one in stored])
+        patch.setattr(removal, "list_runs", lambda _: [one.entry for one in stored])
+        patch.setattr(removal, "is_run_directory", lambda _: True)
         patch.setattr(removal, "_stored", lambda entry: stored[int(entry.run_id)])
         patch.setattr(removal, "why_kept", lambda root: blocked.get(root.name, ""))
         found = plan(Path("runs"), limits, NOW)

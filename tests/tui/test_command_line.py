@@ -33,7 +33,7 @@ def test_everything_after_the_script_is_its_own() -> None:
         "script",
         ("train.py", "--window", "9", "-m", "--help"),
         frozenset({"stacks"}),
-        {"window": "3"},
+        {"window": 3},
     )
 
 
@@ -97,7 +97,7 @@ def test_the_number_of_steps_is_not_said_twice() -> None:
 
 @pytest.mark.parametrize(("text", "share"), [("0.5%", 0.005), ("2", 0.02), ("100%", 1.0)])
 def test_the_budget_is_given_in_per_cent(text: str, share: float) -> None:
-    assert parse(["--overhead", text, "x.py"]).share("overhead") == share
+    assert parse(["--overhead", text, "x.py"]).values["overhead"] == share
 
 
 @pytest.mark.parametrize(

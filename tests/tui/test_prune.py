@@ -126,7 +126,8 @@ def test_a_directory_without_runs_has_nothing_to_prune(tmp_path: Path, capsys: C
 def test_times_are_read(number, unit) -> None:
     days = {"s": 1 / 86_400, "m": 1 / 1440, "h": 1 / 24, "d": 1, "w": 7}[unit]
     assert seconds_in(f"{number}{unit}") == pytest.approx(number * days * 86_400)
-    assert parse(["runs", "--older-than", f"{number}{unit}"]).values["older-than"]
+    line = parse(["runs", "--older-than", f"{number}{unit}"])
+    assert line.values == {"older-than": seconds_in(f"{number}{unit}")}
 
 
 @given(st.integers(0, 10**9), st.sampled_from(["", "K", "M", "G", "T"]), st.booleans())

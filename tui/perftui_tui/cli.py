@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         from perftui.trace.remote import named
 
         log(f"perftui: {named(str(error))}")
-        return 2
+        return error.code
     except PermissionError as error:
         from perftui.run.origin import ForeignRunError
 

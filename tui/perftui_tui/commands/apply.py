@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import DONE, ERROR, log, write, write_object
-from perftui_tui.commands.target import find_target
+from perftui_tui.commands.output import DONE, ERROR, log, refusing, write, write_object
+from perftui_tui.commands.target import find_target, subject_of
 
 if TYPE_CHECKING:
     from perftui.facts.fact import Facts
@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 def undo(line: CommandLine) -> int:
-    """Give the source back what it was before the last fix that was written.
-
-    Raises:
-        UsageError: nothing was written beside that run.
-    """
+    """Give the source back what it was before the last fix that was written."""
     from perftui.fixes.apply import SourceChangedError, last_applied, patch_store, undoing
     from perftui.fixes.apply import undo as take_back
     from perftui.report.change import undo_object
@@ -33,13 +29,10 @@ def undo(line: CommandLine) -> int:
     if applied is None:
         raise UsageError(f"no fix is on record as written to the source in {store}")
     is_dry = "dry-run" in line.flags
-    try:
+    with refusing(SourceChangedError, OSError, code=ERROR):
         patch = undoing(applied, store)
         if not is_dry:
             take_back(applied, store)
-    except (SourceChangedError, OSError) as error:
-        log(f"perftui: {error}")
-        return ERROR
     if not is_dry:
         log(f"{patch.path} restored to what it was before {applied.title}")
     if "json" in line.flags:
@@ -66,25 +59,17 @@ class Choice:
 
 
 def choose(line: CommandLine, is_possible: Callable[[FixOption], bool]) -> Choice:
-    """``FIX [RUN]``: the run is the newest where none is named, the fix the first that is possible.
-
-    Raises:
-        UsageError: there is no such run, or no such fix is offered for it.
-    """
+    """``FIX [RUN]``: the newest run where none is named, the first fix that is possible."""
     from perftui.fixes.catalogue import CATALOGUE
     from perftui.report.next_command import fixes_after
     from perftui.report.report import make_report
-    from perftui.report.subject import SubjectError, load_subject
 
     words = line.words
     name = words[0] if words and words[0] in CATALOGUE else None
     if len(words) == 2 and name is None:
         raise UsageError(f"{words[0]!r} is not a fix; there are {', '.join(CATALOGUE)}")
     target = find_target(replace(line, words=words[1:] if name else words))
-    try:
-        report = make_report(load_subject(target.path, rank=target.rank or 0))
-    except (SubjectError, OSError) as error:
-        raise UsageError(str(error)) from error
+    report = make_report(subject_of(target))
     run = report.subject.run
     if run is None:
         raise UsageError(f"{target.path} is a trace: there is no script to change or run again")
@@ -100,11 +85,7 @@ def choose(line: CommandLine, is_possible: Callable[[FixOption], bool]) -> Choic
 
 
 def apply(line: CommandLine) -> int:
-    """Write the fix to the source, or with ``--dry-run`` print its diff only.
-
-    Raises:
-        UsageError: it cannot be written, or not to this source.
-    """
+    """Write the fix to the source, or with ``--dry-run`` print its diff only."""
     from perftui.fixes.apply import SourceChangedError, apply_patch, check_unchanged, patch_store
     from perftui.run.origin import check_run
 
@@ -115,16 +96,14 @@ def apply(line: CommandLine) -> int:
         _print(choice, "written already", line)
         return DONE
     if patch is None:
-        raise UsageError(f"{option.fix} cannot be written: {_why(option)}")
+        why = option.why_not or option.advice or "what decides it is not certain"
+        raise UsageError(f"{option.fix} cannot be written: {why}")
     is_dry = "dry-run" in line.flags
-    try:
+    with refusing(SourceChangedError, OSError, code=ERROR):
         check_unchanged(patch)
         if not is_dry:
             check_run(choice.root, choice.run.manifest)
             apply_patch(patch, patch_store(choice.root), option.title, option.fix)
-    except (SourceChangedError, OSError) as error:
-        log(f"perftui: {error}")
-        return ERROR
     if not is_dry:
         log(f"{patch.path} written; perftui undo {choice.root} undoes it")
     _print(choice, "dry run" if is_dry else "written", line)
@@ -140,7 +119,3 @@ def _print(
         write_object(apply_object(choice.option, choice.root, outcome))
     elif choice.option.patch is not None:
         write(f"{choice.option.patch.diff()}\n")
-
-
-def _why(option: FixOption) -> str:
-    return option.why_not or option.advice or "what decides it is not certain"

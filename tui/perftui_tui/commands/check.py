@@ -8,26 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import DONE, ERROR, USAGE, log, write, write_object
+from perftui_tui.commands.output import DONE, ERROR, USAGE, log, refusing, write, write_object
 from perftui_tui.commands.report import kind
-from perftui_tui.commands.target import Target, find_target
+from perftui_tui.commands.target import Target, find_target, subject_of
 
 if TYPE_CHECKING:
     from perftui.experiments.history import History
     from perftui.facts.fact import Facts
     from perftui.report.check.model import Gate, Limits, Repository
 
-_OF_BASELINE = ("max-regression",)
-"""Options that mean nothing without a baseline."""
-
 
 def check(line: CommandLine) -> int:
     """Print a row for each limit and the verdict; 0 if it passed, 1 if it failed, 2 if it cannot be
-    judged.
-
-    Raises:
-        UsageError: what ``line`` names cannot be read, or its options exclude each other.
-    """
+    judged."""
     from perftui.report.check.judge import judge
     from perftui.report.check.model import Verdict, repository_around
 
@@ -55,33 +48,27 @@ def _limits(line: CommandLine) -> Limits:
     from perftui.report.check.model import Limits
 
     if "against" not in line.values:
-        for name in _OF_BASELINE:
-            if name in line.values:
-                raise UsageError(f"--{name} needs a baseline: add --against BASELINE")
+        if "max-regression" in line.values:
+            raise UsageError("--max-regression needs a baseline: add --against BASELINE")
         if line.values.get("fail-on") == "none":
             raise UsageError("--fail-on none leaves nothing to check: add --against BASELINE")
     if {"json", "github"} <= line.flags:
         raise UsageError("--json and --github both print on stdout: drop one of them")
-    usual = Limits()
     word = line.values.get("fail-on", "critical")
-    allowed = line.share("max-regression")
     return Limits(
         None if word == "none" else Severity[word.upper()],
-        usual.max_regression if allowed is None else allowed,
+        line.values.get("max-regression", Limits().max_regression),
         line.values.get("inconclusive") == "fail",
     )
 
 
 def _facts(target: Target) -> Facts:
     from perftui.facts.fact import Facts
-    from perftui.report.subject import SubjectError, load_subject, paths_of
+    from perftui.report.subject import paths_of
 
     if special := kind(target):
         raise UsageError(f"check needs a run or a trace; {target.path} is a {special.value}")
-    try:
-        subject = load_subject(target.path, rank=target.rank or 0)
-    except (SubjectError, OSError) as error:
-        raise UsageError(str(error)) from error
+    subject = subject_of(target)
     for note in target.notes:
         log(f"perftui: {note}")
     return Facts(subject.run, subject.analysis, subject.rank, paths_of(target.ranks))
@@ -123,23 +110,16 @@ def _baseline(
 def _write(gate: Gate, repository: Repository, line: CommandLine) -> None:
     from perftui.report.check import forms
     from perftui.report.check.as_json import as_object
+    from perftui.run.files import replace_file
 
     if "junit" in line.values:
-        _write_junit(gate, repository, Path(line.values["junit"]))
+        path = line.values["junit"]
+        with refusing(OSError, where=f"{path} cannot be written"):
+            # Whatever collects the results of a build may be another user.
+            replace_file(path, forms.junit_xml(gate, repository), mode=0o644)
     if "json" in line.flags:
         write_object(as_object(gate, repository))
         return
     write(forms.check_text(gate))
     if "github" in line.flags:
         write(forms.github_commands(gate, repository))
-
-
-def _write_junit(gate: Gate, repository: Repository, path: Path) -> None:
-    from perftui.report.check.forms import junit_xml
-    from perftui.run.files import replace_file
-
-    try:
-        # Whatever collects the results of a build may be another user.
-        replace_file(path, junit_xml(gate, repository), mode=0o644)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui_tui.commands.line import BEHIND, CommandLine, UsageError
@@ -12,34 +11,27 @@ from perftui_tui.commands.output import (
     INCONCLUSIVE,
     NO_DIFFERENCE,
     SLOWER,
-    write,
-    write_object,
+    write_result,
 )
-from perftui_tui.commands.target import find_target
+from perftui_tui.commands.target import Target, find_target, subject_of
 
 if TYPE_CHECKING:
     from perftui.experiments.comparison import Comparison
-    from perftui.facts.fact import Facts
 
 
 def compare(line: CommandLine) -> int:
-    """Print which of two runs or traces is faster, by how much, and whether that means anything.
-
-    Raises:
-        UsageError: two are not named, or cannot be read.
-    """
+    """Print which of two runs or traces is faster, by how much, and whether that means anything."""
     from perftui.experiments.comparison import Verdict
     from perftui.experiments.comparison import compare as compared
+    from perftui.facts.fact import Facts
     from perftui.report.comparison import as_object, brief_object, brief_text, text
 
     sides = _sides(line)
-    facts = [_facts(line, side[0]) for side in sides]
-    found = _repeated(compared(*facts), line, sides)
-    brief = "brief" in line.flags
-    if "json" in line.flags:
-        write_object(brief_object(found) if brief else as_object(found), brief=brief)
-    else:
-        write(brief_text(found) if brief else text(found))
+    subjects = [subject_of(_target(line, side[0])) for side in sides]
+    first, second = (Facts(one.run, one.analysis) for one in subjects)
+    found = _repeated(compared(first, second), line, sides)
+    forms = (brief_object, brief_text) if "brief" in line.flags else (as_object, text)
+    write_result(line.flags, *forms, found)
     return {
         Verdict.FASTER: DONE,
         Verdict.SLOWER: SLOWER,
@@ -64,19 +56,8 @@ def _sides(line: CommandLine) -> tuple[list[str], list[str]]:
     return sides
 
 
-def _path(line: CommandLine, word: str) -> Path:
-    return find_target(replace(line, words=(word,))).path
-
-
-def _facts(line: CommandLine, word: str) -> Facts:
-    from perftui.facts.fact import Facts
-    from perftui.report.subject import SubjectError, load_subject
-
-    try:
-        subject = load_subject(_path(line, word))
-    except (SubjectError, OSError) as error:
-        raise UsageError(str(error)) from error
-    return Facts(subject.run, subject.analysis)
+def _target(line: CommandLine, word: str) -> Target:
+    return find_target(replace(line, words=(word,)))
 
 
 def _repeated(
@@ -89,7 +70,7 @@ def _repeated(
     if max(map(len, sides)) > 1:
         if found.of_traces:
             raise UsageError("compare takes several runs of each side, but one trace")
-        first, second = ([_path(line, word) for word in side] for side in sides)
+        first, second = ([_target(line, word).path for word in side] for side in sides)
         return with_repeats(found, repeats_of(first, second))
     if found.of_traces or "no-repeats" in line.flags:
         return found

@@ -4,52 +4,46 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui_tui.commands.apply import Choice, choose
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import ERROR, NO_DIFFERENCE, code_of, log, write, write_object
+from perftui_tui.commands.output import (
+    DONE,
+    ERROR,
+    NO_DIFFERENCE,
+    code_of,
+    log,
+    refusing,
+    write_result,
+)
 from perftui_tui.commands.target import find_target
 
 if TYPE_CHECKING:
     from perftui.experiments.journal import Journal
     from perftui.experiments.trial_runs import Progress
     from perftui.experiments.tune import Keeping, Trying, Tuned
-    from perftui.fixes.model import FixOption
 
 
 def try_fix(line: CommandLine) -> int:
-    """Run the training again and again until it is known what the fix gains.
-
-    Raises:
-        UsageError: the fix cannot be tried, or the training is too short.
-    """
-    from perftui.experiments.trial_runs import TrialError
+    """Run the training again and again until it is known what the fix gains."""
+    from perftui.experiments.trial_runs import TrialError, steps_of_each
+    from perftui.facts.fact import UnknownError
+    from perftui.report.trial import as_object, brief_object, brief_text, text
 
     choice = choose(line, lambda option: option.is_triable)
     if not choice.option.is_triable:
         raise UsageError(f"{choice.option.fix} cannot be tried: {choice.option.why_not_tried}")
-    steps = line.number("max-steps") or _steps_of_choice(choice)
+    with refusing(UnknownError, where="the run cannot be tried again"):
+        steps = line.values.get("max-steps") or steps_of_each(choice.facts)
     log(f"{choice.option.title}: {_how(choice, steps)}")
-    try:
+    with refusing(TrialError, code=ERROR):
         progress = _run_pairs(choice, steps)
-    except TrialError as error:
-        log(f"perftui: {error}")
-        return ERROR
-    _print(replace(choice, option=progress.option or choice.option), progress, line)
+    shown = (brief_object, brief_text) if "brief" in line.flags else (as_object, text)
+    option = progress.option or choice.option
+    write_result(line.flags, *shown, option, choice.run, progress, choice.others)
     return code_of(progress.verdict.outcome)
-
-
-def _steps_of_choice(choice: Choice) -> int:
-    from perftui.experiments.trial_runs import steps_of_each
-    from perftui.facts.fact import UnknownError
-
-    try:
-        return steps_of_each(choice.facts)
-    except UnknownError as error:
-        raise UsageError(f"the run cannot be tried again: {error}") from error
 
 
 def _how(choice: Choice, steps: int) -> str:
@@ -71,91 +65,54 @@ def _how(choice: Choice, steps: int) -> str:
 
 
 def _run_pairs(choice: Choice, steps: int) -> Progress:
+    from perftui.experiments.journal import keep_proof
     from perftui.experiments.trial import trial
     from perftui.run.layout import trials_of
 
     directory = trials_of(choice.root)
-    made = trial(choice.run, choice.option, directory, steps, threading.Event())
     progress = None
-    for progress in made:
+    for progress in trial(choice.run, choice.option, directory, steps, threading.Event()):
         log(_line(progress))
-        _keep(progress.option or choice.option, progress, directory)
+        try:
+            # The app shows with the fix what is proven so far.
+            keep_proof(progress.option or choice.option, progress, directory, time.time_ns())
+        except OSError as error:
+            log(f"perftui: the result cannot be saved in {directory}: {error.strerror or error}")
     if progress is None:
         raise UsageError("no pair of runs finished")
     return progress
 
 
-def _keep(option: FixOption, progress: Progress, directory: Path) -> None:
-    """Write what is proven so far, for the app to show with the fix."""
-    from perftui.experiments.journal import keep_proof
-
-    try:
-        keep_proof(option, progress, directory, time.time_ns())
-    except OSError as error:
-        log(f"perftui: the result cannot be saved in {directory}: {error.strerror or error}")
-
-
 def _line(progress: Progress) -> str:
     from perftui import format as fmt
+    from perftui.report.trial import worker_line
 
     if not progress.pairs:
-        from perftui.report.trial import worker_line
-
         return worker_line(progress)
     pair = progress.pairs[-1]
     before, after = (fmt.duration(one.step_ns) for one in (pair.before, pair.after))
     return f"pair {len(progress.pairs)}: {before} -> {after} a step, {pair.ratio:.2f}x"
 
 
-def _print(choice: Choice, progress: Progress, line: CommandLine) -> None:
-    from perftui.report.trial import as_object, brief_object, brief_text, text
-
-    brief, of = "brief" in line.flags, (choice.option, choice.run, progress, choice.others)
-    if "json" in line.flags:
-        write_object(brief_object(*of) if brief else as_object(*of), brief=brief)
-    else:
-        write(brief_text(*of) if brief else text(*of))
-
-
 def tune(line: CommandLine) -> int:
-    """Tune the training of a run; a tuning that was interrupted goes on.
-
-    Raises:
-        UsageError: there is no such run, or it is too short.
-    """
-    from perftui.experiments.trial_runs import TrialError
+    """Tune the training of a run; a tuning that was interrupted goes on."""
+    from perftui.experiments.trial_runs import TrialError, steps_of_each
+    from perftui.facts.fact import Facts, UnknownError
     from perftui.report.tuning import as_object, text
+    from perftui.run.manifest import ManifestError
+    from perftui.run.reader import RunReader
 
     root = find_target(line).path.resolve()
-    steps = line.number("max-steps") or _steps_of_run(root)
+    with refusing(UnknownError, ManifestError, where=f"{root} cannot be tuned"):
+        steps = line.values.get("max-steps") or steps_of_each(Facts(RunReader(root).poll(), None))
     log(
         f"each fix is tried with pairs of runs of {steps} steps; Ctrl+C stops, the same command "
         "continues"
     )
-    try:
-        tuned = _run_tuning(root, steps, time.monotonic() + line.seconds("budget"))
-    except TrialError as error:
-        log(f"perftui: {error}")
-        return ERROR
-    if "json" in line.flags:
-        from perftui.report.encode import encode_object
-
-        write(encode_object(as_object(tuned, root)), as_json=True)
-    else:
-        write(text(tuned, root), as_json=False)
+    with refusing(TrialError, code=ERROR):
+        tuned = _run_tuning(root, steps, time.monotonic() + line.values.get("budget", float("inf")))
+    write_result(line.flags, as_object, text, tuned, root)
     return code_of(tuned.final.verdict.outcome) if tuned.final else NO_DIFFERENCE
-
-
-def _steps_of_run(root: Path) -> int:
-    from perftui.experiments.trial_runs import steps_of_each
-    from perftui.facts.fact import Facts, UnknownError
-    from perftui.run.manifest import ManifestError
-    from perftui.run.reader import RunReader
-
-    try:
-        return steps_of_each(Facts(RunReader(root).poll(), None))
-    except (UnknownError, ManifestError) as error:
-        raise UsageError(f"{root} cannot be tuned: {error}") from error
 
 
 def _run_tuning(root: Path, steps: int, deadline: float) -> Tuned:
@@ -195,11 +152,7 @@ def _log(event: Trying | Keeping | Journal, known: int) -> int:
 
 
 def isolate(line: CommandLine) -> int:
-    """Run the training with one side left out after the other, and say what each could gain.
-
-    Raises:
-        UsageError: there is no such run, or it is too short.
-    """
+    """Run the training with one side left out after the other, and say what each could gain."""
     from perftui.experiments.isolate import Isolation
     from perftui.experiments.isolate import isolate as run_each
     from perftui.experiments.trial_runs import TrialError, run_at
@@ -210,19 +163,14 @@ def isolate(line: CommandLine) -> int:
 
     root = find_target(line).path.resolve()
     found = Isolation()
-    try:
+    with (
+        refusing(UnknownError, ManifestError, where=f"{root} cannot be run again"),
+        refusing(TrialError, code=ERROR),
+    ):
         run = run_at(root)
         log("three runs for each part left out; Ctrl+C stops")
-        steps = line.number("max-steps")
+        steps = line.values.get("max-steps")
         for found in run_each(run, trials_of(root), threading.Event(), steps):
             log(f"run {found.runs}: {found.newest}")
-    except (UnknownError, ManifestError) as error:
-        raise UsageError(f"{root} cannot be run again: {error}") from error
-    except TrialError as error:
-        log(f"perftui: {error}")
-        return ERROR
-    if "json" in line.flags:
-        write_object(as_object(found, run), brief=False)
-    else:
-        write(text(found))
-    return 0
+    write_result(line.flags, lambda: as_object(found, run), lambda: text(found))
+    return DONE

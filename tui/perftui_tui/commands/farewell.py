@@ -42,6 +42,8 @@ def farewell(
 
     2 where the run can no longer be read: its directory has gone.
     """
+    from perftui_tui.reading.output import OutputTail
+
     try:
         manifest = wait_until_over(root, STOP_SECONDS if stopping else 0.0)
     except ManifestError as error:
@@ -50,7 +52,10 @@ def farewell(
     log(_outcome(manifest))
     failed = manifest.status.is_over and bool(manifest.exit_code or manifest.message)
     if failed and not manifest.stopped and not is_replay:
-        _repeat_output(RunLayout(root).output)
+        tail = OutputTail(RunLayout(root).output, LAST_LINES)
+        tail.poll()
+        for text in tail.view().lines[-LAST_LINES:]:
+            log(f"  | {text}")
     for word, what in achieved:
         log(f"  {word:<7} {printable(what)}")
     log(f"  run     {root}")
@@ -93,16 +98,6 @@ def _outcome(manifest: Manifest) -> str:
     if manifest.status is Status.KILLED:
         return f"perftui: {script} was killed by a signal (exit code {manifest.exit_code})"
     return f"perftui: {script} ended with exit code {manifest.exit_code}"
-
-
-def _repeat_output(path: Path) -> None:
-    from perftui_tui.reading.output import OutputTail
-
-    tail = OutputTail(path, LAST_LINES)
-    tail.poll()
-    lines = tail.view().lines[-LAST_LINES:]
-    for text in lines:
-        log(f"  | {text}")
 
 
 def report_crash(error: BaseException, target: Path) -> int:

@@ -4,48 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from perftui_tui.commands import table
 from perftui_tui.commands.output import UsageError as UsageError
 from perftui_tui.commands.output import log
-from perftui_tui.commands.table import COMMANDS, COMPLETE, OPTIONS, RUN, Command, owners
+from perftui_tui.commands.table import COMMANDS, COMPLETE, OPTIONS, RUN, Command, Option, owners
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_TIME = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)(?:([KMGT])(?:i?B)?|B)?", re.ASCII | re.IGNORECASE)
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%?", re.ASCII)
-
-
-def seconds_in(text: str) -> int | None:
-    """``90s``, ``15m``, ``2h``, ``30d`` or ``2w`` in seconds; None for anything else."""
-    found = _TIME.fullmatch(text)
-    return int(found[1]) * _SECONDS[found[2]] if found else None
-
-
-def bytes_in(text: str) -> int | None:
-    """``500M``, ``5G``, ``1.5GiB`` or a number of bytes, in bytes; the units are powers of 1024, as
-    those of ``du``. None for anything else."""
-    found = _SIZE.fullmatch(text)
-    if not found:
-        return None
-    return round(float(found[1]) * _UNITS[(found[2] or "").upper()])
-
-
-def share_in(text: str) -> float | None:
-    """``5%`` or ``5`` as 0.05; None for anything else."""
-    found = _PERCENT.fullmatch(text)
-    return float(found[1]) / 100 if found else None
-
 
 DIAGNOSE = "diagnose"
 """Before a script, module or command: it is run for its report alone."""
@@ -56,21 +29,12 @@ BEHIND = "-"
 runs of the other side."""
 FORMS = ("html", "markdown", "csv", "folded", "perfetto")
 """What a report is written as in place of text; ``report`` and ``diagnose`` write one."""
-NUMBERS = ("window", "max-steps", "top", "keep")
-MOST_STACK_RATE = 100
-"""A second: more would take py-spy several per cent of a core."""
-PAGES = (".html", ".htm")
-"""Endings of the file that ``--html`` names: it never takes the place of a trace or a script."""
-_RANK = re.compile(r"\d{1,9}", re.ASCII)
-_STEPS = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?", re.ASCII)
-_BUDGET = re.compile(r"[1-9]\d{0,4}[smh]", re.ASCII)
 MISSING = {
     "": "no script given",
     "module": "-m needs a module",
     "command": "-- needs a command",
 }
 """The message where nothing is to be run, by what was asked for."""
-PERFETTO_ENDINGS = (".json", ".json.gz")
 
 
 @dataclass(frozen=True)
@@ -79,19 +43,15 @@ class CommandLine:
     arguments of a command of ours."""
 
     action: str
-    """``script``, ``module``, ``command``, ``AGAIN``, one of ``COMMANDS``, ``help`` or
-    ``version``."""
+    """``script``, ``module``, ``command``, ``AGAIN``, one of ``COMMANDS``, or ``printed``."""
     words: tuple[str, ...] = ()
     flags: frozenset[str] = frozenset()
-    values: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    """What follows the other options, as ``READERS`` read it."""
     note: str = ""
     """A note to print before beginning."""
     reports: bool = False
     """Whether a training is run for its report alone."""
-
-    def number(self, name: str) -> int | None:
-        """The value of a numeric option, None where it is not given."""
-        return int(self.values[name]) if name in self.values else None
 
     def steps(self) -> tuple[int | None, int | None]:
         """The first step of the window that was asked for, and how many it has; None if not given.
@@ -99,23 +59,13 @@ class CommandLine:
         Raises:
             UsageError: their number is given twice.
         """
-        if "steps" not in self.values:
-            return None, self.number("window")
-        first, last = _first_and_last(self.values["steps"])
+        window = self.values.get("window")
+        first, last = self.values.get("steps", (None, None))
         if last is None:
-            return first, self.number("window")
-        if "window" in self.values:
+            return first, window
+        if window is not None:
             raise UsageError("--steps FIRST-LAST already sets the number of steps: drop --window")
         return first, last - first + 1
-
-    def seconds(self, name: str) -> float:
-        """The value of an option that is a time, without end where it is not given."""
-        found = seconds_in(self.values.get(name, ""))
-        return float("inf") if found is None else found
-
-    def share(self, name: str) -> float | None:
-        """The value of an option in per cent as a share, None where it is not given."""
-        return share_in(self.values[name]) if name in self.values else None
 
 
 def parse(arguments: list[str]) -> CommandLine:
@@ -169,17 +119,111 @@ def carry_out(line: CommandLine) -> int:
     return int(getattr(module, "try_fix" if name == "try" else name)(line))
 
 
-class _Value(click.ParamType[str]):
-    """The value of an option, which is checked and kept as it is typed."""
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_TIME = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
+_BUDGET = re.compile(r"[1-9]\d{0,4}[smh]", re.ASCII)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)(?:([KMGT])(?:i?B)?|B)?", re.ASCII | re.IGNORECASE)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%?", re.ASCII)
+_STEPS = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?", re.ASCII)
+MOST_STACK_RATE = 100
+"""A second: more would take py-spy several per cent of a core."""
+
+
+def seconds_in(text: str) -> int | None:
+    """``90s``, ``15m``, ``2h``, ``30d`` or ``2w`` in seconds; None for anything else."""
+    found = _TIME.fullmatch(text)
+    return int(found[1]) * _SECONDS[found[2]] if found else None
+
+
+def bytes_in(text: str) -> int | None:
+    """``500M``, ``5G``, ``1.5GiB`` or a number of bytes, in bytes; the units are powers of 1024, as
+    those of ``du``. None for anything else."""
+    found = _SIZE.fullmatch(text)
+    return round(float(found[1]) * _UNITS[(found[2] or "").upper()]) if found else None
+
+
+def share_in(text: str) -> float | None:
+    """``5%`` or ``5`` as 0.05; None for anything else."""
+    found = _PERCENT.fullmatch(text)
+    return float(found[1]) / 100 if found else None
+
+
+def _share_of_run(text: str) -> float | None:
+    share = share_in(text)
+    return share if share and share <= 1 else None
+
+
+def _whole(least: int, most: int = 10**18) -> Callable[[str], int | None]:
+    return lambda text: int(text) if text.isdecimal() and least <= int(text) <= most else None
+
+
+def _ending(*endings: str) -> Callable[[str], Path | None]:
+    """A file to write: it never takes the place of a trace or a script."""
+    return lambda text: Path(text) if text.lower().endswith(endings) else None
+
+
+def _first_and_last(text: str) -> tuple[int, int | None] | None:
+    found = _STEPS.fullmatch(text)
+    first, last = (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+    return (first, last or None) if first and (not last or last >= first) else None
+
+
+READERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    **dict.fromkeys(("runs", "ncu", "path", "junit"), (Path, "")),
+    **dict.fromkeys(
+        ("window", "max-steps", "top", "keep"), (_whole(1), "needs a whole number above 0")
+    ),
+    "stack-rate": (_whole(0, MOST_STACK_RATE), f"needs a whole number from 0 to {MOST_STACK_RATE}"),
+    "rank": (_whole(0, 10**9 - 1), "needs a whole number"),
+    "steps": (_first_and_last, "needs a step or two, such as 100 or 100-104"),
+    "overhead": (_share_of_run, "needs per cent of the run, such as 0.5%"),
+    "budget": (
+        lambda text: seconds_in(text) if _BUDGET.fullmatch(text) else None,
+        "needs a time such as 90s, 15m or 2h",
+    ),
+    "max-regression": (share_in, "needs per cent of the step, such as 5%"),
+    "older-than": (seconds_in, "needs a time such as 12h, 30d or 8w"),
+    "max-size": (bytes_in, "needs a size such as 500M or 5G"),
+    "html": (_ending(".html", ".htm"), "needs a file to write that ends in .html"),
+    "perfetto": (_ending(".json", ".json.gz"), "writes a file that ends in .json or .json.gz"),
+}
+"""What reads the value of an option, None where it is none, and what it needs; of others the text
+is kept."""
+
+
+class _Value(click.ParamType[Any]):
+    """The value of an option, read and checked."""
 
     name = "value"
 
-    def __init__(self, option: str) -> None:
+    def __init__(self, option: Option) -> None:
         self.option = option
 
-    def convert(self, value: str, *_: object) -> str:
-        """The same, where it is one."""
-        return _checked(self.option, value)
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The values that there are, where it takes one of a few."""
+        if self.option.name == "csv":
+            from perftui.report.csv_tables import TABLES
+
+            return tuple(TABLES)
+        return self.option.words
+
+    def convert(self, value: str, *_: object) -> Any:
+        """It as the commands take it."""
+        name = self.option.name
+        if not value:
+            raise UsageError(f"--{name} needs a value")
+        if self.words and value not in self.words:
+            words, noun = ", ".join(self.words), {"csv": "table", "theme": "theme"}.get(name)
+            if noun:
+                raise UsageError(f"there is no {noun} {value!r}; there are {words}")
+            raise UsageError(f"--{name} needs one of {words}, not {value!r}")
+        read, needs = READERS.get(name, (str, ""))
+        found = read(value)
+        if found is None:
+            raise UsageError(f"--{name} {needs}, not {value!r}")
+        return found
 
     def shell_complete(
         self,
@@ -190,14 +234,9 @@ class _Value(click.ParamType[str]):
         """The words that there are, or files."""
         from click.shell_completion import CompletionItem
 
-        words = OPTIONS[self.option].words
-        if self.option == "csv":
-            from perftui.report.csv_tables import TABLES
-
-            words = tuple(TABLES)
-        if words:
-            return [CompletionItem(word) for word in words if word.startswith(incomplete)]
-        is_place = OPTIONS[self.option].value in ("FILE", "DIR", "PATH", "DATA", "BASE")
+        if self.words:
+            return [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
+        is_place = self.option.value in ("FILE", "DIR", "PATH", "DATA", "BASE")
         return [CompletionItem(incomplete, type="file")] if is_place else []
 
 
@@ -205,7 +244,7 @@ def _parameter(name: str, *, hidden: bool = False) -> click.Option:
     option = OPTIONS[name]
     names = [f"--{name}", name.replace("-", "_")]
     if option.value:
-        return click.Option(names, type=_Value(name), help=option.about, hidden=hidden)
+        return click.Option(names, type=_Value(option), help=option.about, hidden=hidden)
     return click.Option(names, is_flag=True, help=option.about, hidden=hidden)
 
 
@@ -398,78 +437,16 @@ def _check(line: CommandLine) -> None:
     forms = [form for form in FORMS if form in line.flags or form in line.values]
     if not forms:
         return
+    form, others = forms[0], [f"--{form}" for form in forms[1:]]
     if line.flags & {"json", "brief"}:
-        raise UsageError(f"--{forms[0]} is a form of its own: drop --json and --brief")
-    if len(forms) > 1:
-        raise UsageError(f"--{forms[0]} is a form of its own: drop --{forms[1]}")
-    _check_form(forms[0], line)
-
-
-def _check_form(form: str, line: CommandLine) -> None:
-    """Markdown is passed over where it means nothing; the others would leave out what they name."""
-    if form == "markdown":
-        return
-    unused = [name for name in ("ncu", "top") if name in line.values]
-    if form in ("html", "csv"):
-        unused = [name for name in unused if name != "top"]
-    if unused:
-        raise UsageError(f"--{form} makes no use of --{unused[0]}: drop it")
-
-
-def _checked(name: str, value: str) -> str:
-    if not value:
-        raise UsageError(f"--{name} needs a value")
-    if name in NUMBERS and (not value.isdecimal() or int(value) == 0):
-        raise UsageError(f"--{name} needs a whole number above 0, not {value!r}")
-    if name == "stack-rate" and not (value.isdecimal() and int(value) <= MOST_STACK_RATE):
-        raise UsageError(
-            f"--stack-rate needs a whole number from 0 to {MOST_STACK_RATE}, not {value!r}"
-        )
-    if name == "steps":
-        _first_and_last(value)
-    if name == "overhead" and not 0 < (share_in(value) or 0) <= 1:
-        raise UsageError(f"--overhead needs per cent of the run, such as 0.5%, not {value!r}")
-    if name == "budget" and not _BUDGET.fullmatch(value):
-        raise UsageError(f"--budget needs a time such as 90s, 15m or 2h, not {value!r}")
-    if name == "rank" and not _RANK.fullmatch(value):
-        raise UsageError(f"--rank needs a whole number, not {value!r}")
-    _check_limit(name, value)
-    _check_value_of_form(name, value)
-    words = OPTIONS[name].words
-    if words and value not in words:
-        if name == "theme":
-            raise UsageError(f"there is no theme {value!r}; there are {', '.join(words)}")
-        raise UsageError(f"--{name} needs one of {', '.join(words)}, not {value!r}")
-    return value
-
-
-def _check_limit(name: str, value: str) -> None:
-    if name == "max-regression" and share_in(value) is None:
-        raise UsageError(f"--{name} needs per cent of the step, such as 5%, not {value!r}")
-    if name == "older-than" and seconds_in(value) is None:
-        raise UsageError(f"--{name} needs a time such as 12h, 30d or 8w, not {value!r}")
-    if name == "max-size" and bytes_in(value) is None:
-        raise UsageError(f"--{name} needs a size such as 500M or 5G, not {value!r}")
-
-
-def _check_value_of_form(form: str, value: str) -> None:
-    if form == "html" and not value.lower().endswith(PAGES):
-        raise UsageError(f"--html needs a file to write that ends in .html, not {value!r}")
-    if form == "perfetto" and not value.lower().endswith(PERFETTO_ENDINGS):
-        raise UsageError(f"--perfetto writes a file that ends in .json or .json.gz, not {value!r}")
-    if form == "csv":
-        from perftui.report.csv_tables import TABLES
-
-        if value not in TABLES:
-            raise UsageError(f"there is no table {value!r}; there are {', '.join(TABLES)}")
-
-
-def _first_and_last(value: str) -> tuple[int, int | None]:
-    found = _STEPS.fullmatch(value)
-    first, last = (int(found[1]), found[2] and int(found[2])) if found else (0, None)
-    if not first or (last and last < first):
-        raise UsageError(f"--steps needs a step or two, such as 100 or 100-104, not {value!r}")
-    return first, last or None
+        others = ["--json and --brief"]
+    if others:
+        raise UsageError(f"--{form} is a form of its own: drop {others[0]}")
+    # Markdown is passed over where it means nothing; the others would leave out what they name.
+    unused = {"markdown": (), "html": ("ncu",), "csv": ("ncu",)}.get(form, ("ncu", "top"))
+    for name in unused:
+        if name in line.values:
+            raise UsageError(f"--{form} makes no use of --{name}: drop it")
 
 
 def _said(error: click.ClickException) -> UsageError:

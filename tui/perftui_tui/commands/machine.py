@@ -10,63 +10,46 @@ from pathlib import Path
 
 from perftui.doctor.row import Row, ok, unknown, warn
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import DONE, ERROR, log, write, write_object
+from perftui_tui.commands.output import DONE, ERROR, log, refusing, write_result
 from perftui_tui.commands.run import interpreter
 from perftui_tui.commands.terminal import draws_ascii, has_sixteen_colours
 
 
 def doctor(line: CommandLine) -> int:
     """Look at the machine and the interpreter, and print a row for each topic, worst first; 1
-    where one fails.
-
-    Raises:
-        UsageError: the interpreter is not there.
-    """
+    where one fails."""
     from perftui.doctor.examine import examine
     from perftui.doctor.row import State
     from perftui.report.doctor import as_object, text
     from perftui.run.layout import RUNS_DIRECTORY
 
     python = interpreter(line)
-    runs = Path(line.values.get("runs", RUNS_DIRECTORY)).absolute()
+    runs = line.values.get("runs", Path(RUNS_DIRECTORY)).absolute()
     rows = examine(python, runs, terminal_rows(line, os.environ))
-    if "json" in line.flags:
-        write_object(as_object(rows, python))
-    else:
-        write(text(rows))
+    write_result(line.flags, lambda: as_object(rows, python), lambda: text(rows))
     return ERROR if any(row.state is State.FAILS for row in rows) else DONE
 
 
 def probe(line: CommandLine) -> int:
-    """Measure the ceilings of the machine, keep and print them; 1 where torch cannot be used.
-
-    Raises:
-        UsageError: the interpreter or the path is not there.
-    """
+    """Measure the ceilings of the machine, keep and print them; 1 where torch cannot be used."""
     from perftui.probe import probe as probing
     from perftui.probe.ceilings import keep
     from perftui.probe.probe import WorkerError
     from perftui.report.probe import as_object, text
 
-    path = Path(line.values.get("path", "")).absolute()
+    path = line.values.get("path", Path()).absolute()
     if not path.exists():
         raise UsageError(f"--path {path}: no such file or directory")
     python = interpreter(line)
     log(f"measuring for about {probing.SECONDS:.0f} s; Ctrl+C stops")
-    try:
+    with refusing(WorkerError, code=ERROR):
         found = probing.probe(python, path, tell=lambda name: log(f"  {name}"))
-    except WorkerError as error:
-        log(f"perftui: {error}")
-        return ERROR
     try:
         kept = keep(found)
     except OSError as error:
         log(f"perftui: the measurements cannot be saved: {error}")
         kept = None
-    if "json" in line.flags:
-        write_object(as_object(found, kept))
-    else:
-        write(text(found, kept))
+    write_result(line.flags, as_object, text, found, kept)
     return DONE
 
 
@@ -82,7 +65,7 @@ def terminal_rows(line: CommandLine, environment: Mapping[str, str]) -> tuple[Ro
     return (
         kind_row(environment),
         colours_row(environment),
-        characters_row(is_ascii=draws_ascii(line), encoding=sys.stdout.encoding),
+        _characters_row(is_ascii=draws_ascii(line), encoding=sys.stdout.encoding),
         size_row(size.columns, size.lines),
     )
 
@@ -116,22 +99,19 @@ def colours_row(environment: Mapping[str, str]) -> Row:
     return ok("colours", "24 bit" if is_true else "256")
 
 
-def characters_row(*, is_ascii: bool, encoding: str) -> Row:
-    """Whether charts are drawn with blocks or with ASCII."""
-    if is_ascii:
-        return warn(
-            "characters",
-            f"charts are drawn in ASCII ({encoding})",
-            "Use a UTF-8 locale (export LANG=C.UTF-8), and a terminal other than the Linux "
-            "console.",
-        )
-    return ok("characters", encoding)
+def _characters_row(*, is_ascii: bool, encoding: str) -> Row:
+    if not is_ascii:
+        return ok("characters", encoding)
+    return warn(
+        "characters",
+        f"charts are drawn in ASCII ({encoding})",
+        "Use a UTF-8 locale (export LANG=C.UTF-8), and a terminal other than the Linux console.",
+    )
 
 
 def size_row(columns: int, lines: int) -> Row:
     """Whether the screens fit."""
     found = f"{columns} x {lines}"
-    least_columns, least_lines = SMALLEST
-    if columns >= least_columns and lines >= least_lines:
+    if columns >= SMALLEST[0] and lines >= SMALLEST[1]:
         return ok("size", found)
-    return warn("size", found, f"Enlarge it to at least {least_columns} x {least_lines}.")
+    return warn("size", found, "Enlarge it to at least {} x {}.".format(*SMALLEST))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,8 +14,31 @@ if TYPE_CHECKING:
     from perftui.trace.nsys.report import Exporting
 
 
+DONE, ERROR, USAGE, SLOWER, NO_DIFFERENCE, INCONCLUSIVE, NO_EFFECT = range(7)
+
+
 class UsageError(Exception):
-    """The command cannot be carried out; the message has the reason and what to do. Exit code 2."""
+    """The command cannot be carried out; the message has the reason and what to do.
+
+    Every command raises it, and whatever reads what a command is about. ``code`` is the exit code.
+    """
+
+    def __init__(self, message: str, code: int = USAGE) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@contextmanager
+def refusing(
+    *errors: type[Exception], where: str = "", advice: str = "", code: int = USAGE
+) -> Iterator[None]:
+    """Make any of ``errors`` a ``UsageError``, which says the same, or ``where`` and why."""
+    try:
+        yield
+    except errors as error:
+        why = getattr(error, "strerror", None) or error
+        said = f"{where}: {why}{advice}" if where else str(error)
+        raise UsageError(said, code) from error
 
 
 def log(line: str) -> None:
@@ -50,37 +74,33 @@ def write(text: str, *, as_json: bool = False) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        _leave_stdout()
+        # What stdout still holds would be tried again, and fail again, as the process ends.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
         raise UsageError(f"the output cannot be written: {error.strerror or error}") from error
 
 
 def write_data(text: str) -> None:
-    """Write text that another program reads: UTF-8, wherever it goes, as JSON is.
-
-    Raises:
-        UsageError: stdout does not take it.
-        BrokenPipeError: its reader has gone.
-    """
+    """Write text that another program reads: UTF-8, wherever it goes, as JSON is."""
     write(text, as_json=True)
 
 
 def write_object(plain: Mapping[str, Any], *, brief: bool = False) -> None:
-    """Write plain values as JSON, on one line where they are to be brief.
-
-    Raises:
-        UsageError: stdout does not take it.
-        BrokenPipeError: its reader has gone.
-    """
+    """Write plain values as JSON, on one line where they are to be brief."""
     from perftui.report.encode import encode_object
 
     write(encode_object(plain, on_one_line=brief), as_json=True)
 
 
-def _leave_stdout() -> None:
-    """What stdout still holds would be tried again, and fail again, as the process ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+def write_result(
+    flags: Collection[str], as_object: Callable[..., Any], text: Callable[..., str], *of: object
+) -> None:
+    """Write what ``as_object`` makes of it with ``--json``, else what ``text`` does."""
+    if "json" in flags:
+        write_object(as_object(*of), brief="brief" in flags)
+    else:
+        write(text(*of))
 
 
 TELL_EVERY_S = 10.0
@@ -128,9 +148,6 @@ def _now_and_then(sentence: Callable[[int, int], str]) -> Callable[[int, int], N
             log(f"perftui: {sentence(done, count)}")
 
     return log_progress
-
-
-DONE, ERROR, USAGE, SLOWER, NO_DIFFERENCE, INCONCLUSIVE, NO_EFFECT = range(7)
 
 
 def code_of(outcome: Outcome) -> int:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from perftui_tui.commands.line import AGAIN, CommandLine, UsageError
-from perftui_tui.commands.output import DONE, log
+from perftui_tui.commands.output import DONE, log, refusing
 from perftui_tui.commands.report import print_report
 from perftui_tui.commands.table import COMMANDS
 from perftui_tui.commands.target import Target, find_target
@@ -23,8 +23,6 @@ from perftui_tui.commands.terminal import why_headless
 if TYPE_CHECKING:
     from perftui.recorder.launch import Launch
     from perftui.wire.spool import AgentOptions
-
-ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 _PACKAGES = (
     "lib/python3*/site-packages",
@@ -39,25 +37,17 @@ def interpreter(line: CommandLine) -> str:
     ``python3`` and ``python`` that a shell would run; else our own.
 
     An active environment may be one without torch while perftui's own has it.
-
-    Raises:
-        UsageError: there is no interpreter of that name.
     """
-    chosen = line.values.get("python")
-    if chosen is None:
+    if "python" not in line.values:
         return next((str(one) for one in _candidates() if _has_torch(one)), sys.executable)
-    found = shutil.which(chosen)
-    if found is None:
-        raise UsageError(f"--python {chosen}: there is no such interpreter")
-    return found
+    chosen: str = line.values["python"]
+    if found := shutil.which(chosen):
+        return found
+    raise UsageError(f"--python {chosen}: there is no such interpreter")
 
 
 def training_interpreter(line: CommandLine) -> str:
-    """The same; says where it is our own because none has torch.
-
-    Raises:
-        UsageError: there is no interpreter of that name.
-    """
+    """The same; says where it is our own because none has torch."""
     python = interpreter(line)
     if "python" not in line.values and not _has_torch(Path(python)):
         log(
@@ -68,7 +58,7 @@ def training_interpreter(line: CommandLine) -> str:
 
 
 def _candidates() -> Iterator[Path]:
-    for variable in ENVIRONMENTS:
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         if prefix := os.environ.get(variable):
             yield Path(prefix) / "bin" / "python"
     yield Path(sys.executable)
@@ -95,95 +85,76 @@ OF_WINDOWS = (*OF_TORCH, "modules", "nvtx", "nsys", "window", "steps")
 
 
 def run(line: CommandLine) -> int:
-    """Run what ``line`` names; returns its exit code, 0 where it is left running.
-
-    Raises:
-        UsageError: it cannot be started.
-    """
+    """Run what ``line`` names; returns its exit code, 0 where it is left running."""
     return run_launch(line, launch_of(line))
 
 
 def run_launch(line: CommandLine, launch: Launch) -> int:
-    """Run ``launch`` in the app, or without it where there is no terminal for one.
+    """Run ``launch`` in the app, or without it where there is no terminal for one."""
+    from perftui.recorder.launch import start
 
-    Raises:
-        UsageError: the run directory cannot be made.
-    """
     reason = why_headless(line)
-    try:
+    where = f"the run cannot be recorded in {launch.runs}"
+    with refusing(OSError, where=where, advice="; choose another directory with --runs DIR"):
         if reason is not None:
-            _headless(launch, reason)
-        from perftui.recorder.launch import start
+            from perftui.recorder.foreground import run_as_command
 
+            if reason:
+                log(f"perftui: {reason}, so running without the app")
+            run_as_command(replace(launch, joins=True))
         root = start(launch)
-    except OSError as error:
-        raise UsageError(
-            f"the run cannot be recorded in {launch.runs}: {error.strerror or error}; choose "
-            "another directory with --runs DIR"
-        ) from error
     from perftui_tui.commands.show import show
 
     return show(root, line, is_replay=False)
 
 
-def _headless(launch: Launch, reason: str) -> NoReturn:
-    from perftui.recorder.foreground import run_as_command
-
-    if reason:
-        log(f"perftui: {reason}, so running without the app")
-    run_as_command(replace(launch, joins=True))
-
-
 def launch_of(line: CommandLine) -> Launch:
-    """The launch that ``line`` asks for.
-
-    Raises:
-        UsageError: the script, the interpreter or the command is not there.
-    """
+    """The launch that ``line`` asks for."""
     from perftui.recorder.launch import Launch
     from perftui.run.columns import STACK_RATE
     from perftui.run.layout import RUNS_DIRECTORY
 
     here = Path.cwd()
     if line.action == "command":
-        command, beside = (_executable(line.words[0]), *line.words[1:]), here
+        executable = shutil.which(line.words[0])
+        if executable is None:
+            raise UsageError(f"command not found: {line.words[0]}")
+        command, beside = (executable, *line.words[1:]), here
     elif line.action == "module":
         command, beside = (training_interpreter(line), "-m", *line.words), here
     else:
         script = _script(line.words[0])
         command, beside = (training_interpreter(line), *line.words), script.resolve().parent
-    runs = Path(line.values["runs"]) if "runs" in line.values else beside / RUNS_DIRECTORY
     size = shutil.get_terminal_size()
-    stack_rate = line.number("stack-rate")
     return Launch(
         command=command,
         cwd=here,
-        runs=runs.absolute(),
+        runs=line.values.get("runs", beside / RUNS_DIRECTORY).absolute(),
         options=options_of_line(line),
-        stack_samples_per_second=STACK_RATE if stack_rate is None else stack_rate,
+        stack_samples_per_second=line.values.get("stack-rate", STACK_RATE),
         rows=size.lines,
         columns=size.columns,
     )
 
 
 def options_of_line(line: CommandLine) -> AgentOptions:
-    """The options of the recording that are given, all others as usual.
-
-    Raises:
-        UsageError: two of them cannot be meant together.
-    """
+    """The options of the recording that are given, all others as usual."""
     from perftui.wire.spool import AgentOptions
 
     flags = line.flags
     first_step, window_steps = line.steps()
     _check_options(line, first_step)
     if "nsys" in flags:
-        _check_nsys()
+        from perftui.recorder.nsys import NsysError, find_nsys
+
+        with refusing(NsysError):
+            find_nsys()
     return AgentOptions(
         profile="no-profile" not in flags,
         window_steps=window_steps,
         first_step=first_step,
-        overhead=line.share("overhead") or AgentOptions.overhead,
+        overhead=line.values.get("overhead", AgentOptions.overhead),
+        max_steps=line.values.get("max-steps"),
         nvtx="nvtx" in flags,
         shapes="shapes" in flags,
         stacks="stacks" in flags,
@@ -192,27 +163,23 @@ def options_of_line(line: CommandLine) -> AgentOptions:
         memory_snapshot="memory-snapshot" in flags,
         nsys="nsys" in flags,
         syncs="syncs" in flags,
-        max_steps=line.number("max-steps"),
     )
 
 
 def _check_options(line: CommandLine, first_step: int | None) -> None:
     """Refuse what cannot be meant together, rather than leave out one half in silence."""
     given = (*line.flags, *line.values)
-    if "no-profile" in given:
-        for name in OF_WINDOWS:
-            if name in given:
-                raise UsageError(
-                    f"--no-profile records no windows, and --{name} needs them: drop one of the two"
-                )
-    if "nsys" in given:
-        for name in OF_TORCH:
-            if name in given:
-                raise UsageError(
-                    f"--{name} needs torch's own profiler, which --nsys replaces: drop one of the "
-                    "two"
-                )
-    most = line.number("max-steps")
+    for name in OF_WINDOWS:
+        if name in given and "no-profile" in given:
+            raise UsageError(
+                f"--no-profile records no windows, and --{name} needs them: drop one of the two"
+            )
+    for name in OF_TORCH:
+        if name in given and "nsys" in given:
+            raise UsageError(
+                f"--{name} needs torch's own profiler, which --nsys replaces: drop one of the two"
+            )
+    most = line.values.get("max-steps")
     if first_step is not None and most is not None and first_step >= most:
         raise UsageError(
             f"--max-steps {most} ends the training before step {first_step} of --steps: let it run "
@@ -220,43 +187,21 @@ def _check_options(line: CommandLine, first_step: int | None) -> None:
         )
 
 
-def _check_nsys() -> None:
-    from perftui.recorder.nsys import NsysError, find_nsys
-
-    try:
-        find_nsys()
-    except NsysError as error:
-        raise UsageError(str(error)) from error
-
-
 def _script(word: str) -> Path:
     path = Path(word)
     if path.is_file():
         return path
-    near = difflib.get_close_matches(
-        word, [*(p.name for p in Path.cwd().glob("*.py")), *COMMANDS], 1
-    )
+    scripts = (path.name for path in Path.cwd().glob("*.py"))
+    near = difflib.get_close_matches(word, [*scripts, *COMMANDS], 1)
     hint = f"did you mean {near[0]}?" if near else "name the script as you would for python"
     raise UsageError(f"no such script: {word}; {hint}")
-
-
-def _executable(word: str) -> str:
-    found = shutil.which(word)
-    if found is None:
-        raise UsageError(f"command not found: {word}")
-    return found
 
 
 def demo(line: CommandLine) -> int:
     """Copy the bundled script where it can be edited, and run it.
 
     The copy is what a fix is written to: an installed package must never change.
-
-    Raises:
-        UsageError: the copy cannot be made.
     """
-    from dataclasses import replace
-
     from perftui_tui import demo as bundled
 
     source = Path(bundled.__file__).with_name("train.py")
@@ -274,9 +219,6 @@ def diagnose(line: CommandLine) -> int:
     The script prints into the run's own log. Interrupted, the training is asked to stop, and what
     was recorded so far is reported. Of a recorded run the training is run again, as it was but for
     its source and the options given.
-
-    Raises:
-        UsageError: it cannot be started.
     """
     from perftui.recorder.launch import start
     from perftui.run.control import STOP, request
@@ -284,12 +226,8 @@ def diagnose(line: CommandLine) -> int:
     from perftui.run.manifest import StopReason, wait_until_over
 
     launch = launch_again(line) if line.action == AGAIN else launch_of(line)
-    try:
+    with refusing(OSError, where=f"the run cannot be recorded in {launch.runs}"):
         root = start(launch)
-    except OSError as error:
-        raise UsageError(
-            f"the run cannot be recorded in {launch.runs}: {error.strerror or error}"
-        ) from error
     try:
         log(f"recording {root}")
         manifest = wait_until_over(root, float("inf"))
@@ -301,11 +239,7 @@ def diagnose(line: CommandLine) -> int:
 
 
 def launch_again(line: CommandLine) -> Launch:
-    """The launch that repeats the run that ``line`` names, with the options that are given now.
-
-    Raises:
-        UsageError: there is no such run, or an option cannot be changed.
-    """
+    """The launch that repeats the run that ``line`` names, with the options that are given now."""
     from perftui.experiments.rerun import repeat_launch
     from perftui.run.manifest import ManifestError
     from perftui.run.origin import ForeignRunError
@@ -322,15 +256,13 @@ def launch_again(line: CommandLine) -> Launch:
         raise UsageError(f"{place.path} contains no run to repeat: {error}") from error
     given, usual = options_of_line(line), type(launch.options)()
     changed = {
-        name: value
-        for name in (field.name for field in fields(given))
-        if (value := getattr(given, name)) != getattr(usual, name)
+        field.name: value
+        for field in fields(given)
+        if (value := getattr(given, field.name)) != getattr(usual, field.name)
     }
-    runs = line.values.get("runs")
-    rate = line.number("stack-rate")
     return replace(
         launch,
         options=replace(launch.options, **changed),
-        runs=Path(runs).absolute() if runs else launch.runs,
-        stack_samples_per_second=launch.stack_samples_per_second if rate is None else rate,
+        runs=line.values.get("runs", launch.runs).absolute(),
+        stack_samples_per_second=line.values.get("stack-rate", launch.stack_samples_per_second),
     )

@@ -6,15 +6,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.commands.line import CommandLine, UsageError, bytes_in, seconds_in
-from perftui_tui.commands.output import DONE, ERROR, log, write, write_object
+from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.output import DONE, ERROR, log, refusing, write, write_object
 from perftui_tui.commands.target import runs_directory
 
 if TYPE_CHECKING:
     from perftui.experiments.history import Listed
     from perftui.experiments.removal import Stored
     from perftui.run.history import RunEntry
-    from perftui.run.manifest import Manifest
 
 MOST_JUDGED = 100
 """Runs that are read for their step time, the newest: 15 ms each."""
@@ -23,11 +22,7 @@ MOST_JUDGED = 100
 def runs(line: CommandLine) -> int:
     """Print one line for each run of the project or runs directory that ``line`` names, with its
     step time, and whether that is longer than in earlier runs of its command; or all as JSON; or
-    with ``--prune`` delete those that exceed the limits given.
-
-    Raises:
-        UsageError: it names what is no directory, or limits without ``--prune``.
-    """
+    with ``--prune`` delete those that exceed the limits given."""
     from perftui.experiments.history import listed
     from perftui.run.history import list_runs
     from perftui.trace.text import printable
@@ -48,20 +43,19 @@ def runs(line: CommandLine) -> int:
         return 0
     if not entries:
         print(printable(f"no runs in {directory}"))
-        return 0
     for entry in entries:
-        if entry.manifest is None:
-            print(printable(f"{entry.run_id:<40} {'damaged':<14} {entry.problem or ''}"))
-            continue
-        print(printable(_line(entry, entry.manifest, judged.get(entry.root))))
+        print(printable(_line(entry, judged.get(entry.root))))
     return 0
 
 
-def _line(entry: RunEntry, manifest: Manifest, known: Listed | None) -> str:
+def _line(entry: RunEntry, known: Listed | None) -> str:
     from perftui.format import duration, percent
     from perftui.run.history import recorded_where
     from perftui_tui.look.format import date_and_time
 
+    manifest = entry.manifest
+    if manifest is None:
+        return f"{entry.run_id:<40} {'damaged':<14} {entry.problem or ''}"
     started = date_and_time(manifest.started_ns)
     step = duration(known.run.usual_ns) if known and known.run.usual_ns else ""
     name = f"  {manifest.name}" if manifest.name else ""
@@ -89,27 +83,22 @@ LIMITS = ("older-than", "keep", "max-size")
 
 def prune(runs: Path, line: CommandLine) -> int:
     """Print the runs of ``runs`` that go and delete them, or with ``--dry-run`` only print them; 1
-    where one could not be deleted.
-
-    Raises:
-        UsageError: no limit is given, or the directory cannot be listed.
-    """
-    from perftui.experiments.removal import Limits, plan
+    where one could not be deleted."""
+    from perftui.experiments.removal import Limits, plan, remove_leftovers
     from perftui.format import several, size
 
     if not any(name in line.values for name in LIMITS):
         raise UsageError("--prune needs a limit: --older-than 30d, --keep N or --max-size 5G")
-    limits = Limits(
-        seconds_in(line.values.get("older-than", "")),
-        line.number("keep"),
-        bytes_in(line.values.get("max-size", "")),
-    )
-    dry = "dry-run" in line.flags
-    failed = False if dry else not _cleared(runs)
-    try:
+    limits = Limits(*map(line.values.get, LIMITS))
+    dry, failed = "dry-run" in line.flags, False
+    if not dry:
+        try:
+            remove_leftovers(runs)
+        except OSError as error:
+            log(f"perftui: the rest of a deleted run cannot be removed: {error}")
+            failed = True
+    with refusing(OSError, where=f"{runs} cannot be listed"):
         found = plan(runs, limits, time.time_ns())
-    except OSError as error:
-        raise UsageError(f"{runs} cannot be listed: {error.strerror or error}") from error
     for one, why in found.staying:
         _print(f"keep    {one.entry.run_id}: {why}")
     gone = [one for one in found.going if _goes(one, dry=dry)]
@@ -120,18 +109,6 @@ def prune(runs: Path, line: CommandLine) -> int:
     verb = "would be deleted" if dry else "deleted"
     _print(f"{several(len(gone), 'run')} {verb}, {size(freed)} freed; {rest}")
     return ERROR if failed or len(gone) < len(found.going) else DONE
-
-
-def _cleared(runs: Path) -> bool:
-    """Whether nothing is left of removals that were interrupted."""
-    from perftui.experiments.removal import remove_leftovers
-
-    try:
-        remove_leftovers(runs)
-    except OSError as error:
-        log(f"perftui: the rest of a deleted run cannot be removed: {error}")
-        return False
-    return True
 
 
 def _goes(one: Stored, *, dry: bool) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import log
+from perftui_tui.commands.output import log, refusing
 from perftui_tui.commands.report import kind, print_report, read_metrics
 from perftui_tui.commands.target import Target, find_target, run_by_id, runs_directory
 from perftui_tui.commands.terminal import (
@@ -109,30 +109,35 @@ def _make_app(target: Path, line: CommandLine, *, is_replay: bool) -> PerftuiApp
 
 
 def attach(line: CommandLine) -> int:
-    """Open a live run in the app; leaving never ends the training. Returns 0 when the user left.
+    """Open a live run in the app; leaving never ends the training. Returns 0 when the user left."""
+    from perftui.run.history import entry_of, recorded_where
 
-    Raises:
-        UsageError: no such run lives, or there is no terminal to show it in.
-    """
     root = _live_run(line)
     reason = why_headless(line)
     if reason is not None:
         why = reason or "--headless does not go with attach, which opens the app"
         raise UsageError(f"{why}; perftui report {shlex.quote(str(root))} prints its state")
-    return show(root, line, is_replay=True, attached=True, notes=_elsewhere(root))
+    # If the run is recorded on another host, say so, and whether it still is.
+    where = recorded_where(entry_of(root))
+    return show(root, line, is_replay=True, attached=True, notes=(where,) if where else ())
 
 
 def _live_run(line: CommandLine) -> Path:
     """The directory of the run that is meant, which lives."""
     from perftui.run.history import list_runs
     from perftui.run.layout import RUNS_DIRECTORY, is_run_directory
+    from perftui.run.manifest import ManifestError, run_state
 
     runs = runs_directory(line)
     if line.words:
         path = Path(line.words[0])
         if is_run_directory(path) or not path.is_dir():
             root = path.absolute() if is_run_directory(path) else run_by_id(str(path), runs)
-            return _checked(root)
+            with refusing(ManifestError, where="the run is damaged"):
+                manifest = run_state(root)
+            if manifest.status.is_over:
+                raise UsageError(_over(root, manifest))
+            return root
         inside = (path / RUNS_DIRECTORY).absolute()
         runs = inside if inside.is_dir() else path.absolute()
     readable = [(one.root, one.manifest) for one in list_runs(runs) if one.manifest is not None]
@@ -143,26 +148,6 @@ def _live_run(line: CommandLine) -> Path:
         raise UsageError(f"no recorded run in {runs}; name a run or its directory")
     root, manifest = readable[0]
     raise UsageError(f"no training is running in {runs}; the newest, {_over(root, manifest)}")
-
-
-def _elsewhere(root: Path) -> tuple[str, ...]:
-    """Where the run is recorded, if that is another host, and whether it still is."""
-    from perftui.run.history import entry_of, recorded_where
-
-    where = recorded_where(entry_of(root))
-    return (where,) if where else ()
-
-
-def _checked(root: Path) -> Path:
-    from perftui.run.manifest import ManifestError, run_state
-
-    try:
-        manifest = run_state(root)
-    except ManifestError as error:
-        raise UsageError(f"the run is damaged: {error}") from error
-    if manifest.status.is_over:
-        raise UsageError(_over(root, manifest))
-    return root
 
 
 def _over(root: Path, manifest: Manifest) -> str:
@@ -179,11 +164,7 @@ def _over(root: Path, manifest: Manifest) -> str:
 
 
 def replay(line: CommandLine) -> int:
-    """Open it in the app; without a terminal, print the report instead.
-
-    Raises:
-        UsageError: it is neither a run nor a trace that can be opened.
-    """
+    """Open it in the app; without a terminal, print the report instead."""
     target = find_target(line)
     check(target.path)
     reason = why_no_screen(target, line)
@@ -205,34 +186,23 @@ def why_no_screen(target: Target, line: CommandLine) -> str | None:
     if reason is not None:
         return reason
     special = kind(target)
-    if special is Kind.MEMORY_SNAPSHOT and "ncu" not in line.values:
+    if special is None or (special is Kind.MEMORY_SNAPSHOT and "ncu" not in line.values):
         return None
-    if special is not None:
-        return f"there is no screen for a {special.value}"
-    return None
+    return f"there is no screen for a {special.value}"
 
 
 def check(target: Path) -> None:
-    """Refuse, before the screen is taken, what cannot be opened at all.
-
-    Raises:
-        UsageError: the run's manifest is damaged, or the file cannot be read or is empty.
-    """
+    """Refuse, before the screen is taken, what cannot be opened at all."""
     from perftui.run.layout import RunLayout
     from perftui.run.manifest import ManifestError, read_manifest
 
     if target.is_dir():
-        try:
+        with refusing(ManifestError, where="the run is damaged"):
             read_manifest(RunLayout(target).manifest)
-        except ManifestError as error:
-            raise UsageError(f"the run is damaged: {error}") from error
         return
     if target.suffix == ".py":
         raise UsageError(f"{target.name} is a script: run it with perftui {target.name}")
-    try:
-        with target.open("rb") as file:
-            start = file.read(1)
-    except OSError as error:
-        raise UsageError(f"{target} cannot be read: {error.strerror}") from error
+    with refusing(OSError, where=f"{target} cannot be read"), target.open("rb") as file:
+        start = file.read(1)
     if not start:
         raise UsageError(f"{target} is empty; record the trace again")

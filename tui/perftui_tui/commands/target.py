@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from perftui.trace.remote import is_url, without_secrets
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import copy_progress, list_progress
+from perftui_tui.commands.output import copy_progress, list_progress, refusing
 
 if TYPE_CHECKING:
+    from perftui.report.subject import Subject
     from perftui.trace.rank_files import RankFile
 
 
@@ -28,16 +29,24 @@ class Target:
 
 
 def find_target(line: CommandLine) -> Target:
-    """The path given, a run's id, or the newest run; of a directory of traces the rank asked for.
+    """The path, the run of an id, or the newest; of a directory of traces the rank asked for."""
+    from perftui.run.history import newest_run
 
-    Raises:
-        UsageError: there is none.
-    """
-    rank = line.number("rank")
-    word = line.words[0] if line.words else None
-    target = _newest(runs_directory(line)) if word is None else _named(word, rank, line)
+    rank, runs = line.values.get("rank"), runs_directory(line)
+    if line.words:
+        target = _named(line.words[0], rank, runs)
+    elif (newest := newest_run(runs)) is not None:
+        target = Target(newest)
+    else:
+        raise UsageError(f"no recorded run in {runs}; name a run or a trace")
     if "trust" in line.flags:
-        _trust(target.path)
+        from perftui.fixes.apply import patch_store
+        from perftui.run.layout import trials_of
+        from perftui.run.origin import trust
+
+        # The run is taken for the user's own, with its patches and trials.
+        for path in (target.path, patch_store(target.path), trials_of(target.path)):
+            trust(path)
     if rank is None or target.ranks:
         return target
     if line.action == "report" and target.path.is_dir():
@@ -47,35 +56,43 @@ def find_target(line: CommandLine) -> Target:
     )
 
 
-def _trust(root: Path) -> None:
-    """Take the run for the user's own, with its patches and trials."""
-    from perftui.fixes.apply import patch_store
-    from perftui.run.layout import trials_of
-    from perftui.run.origin import trust
+def subject_of(target: Target) -> Subject:
+    """The run or the trace, read and analysed."""
+    from perftui.report.subject import SubjectError, load_subject
 
-    for path in (root, patch_store(root), trials_of(root)):
-        trust(path)
+    with refusing(SubjectError, OSError):
+        return load_subject(target.path, rank=target.rank or 0)
 
 
 def runs_directory(line: CommandLine) -> Path:
     """Where runs are looked for."""
     from perftui.run.layout import RUNS_DIRECTORY
 
-    return Path(line.values.get("runs", RUNS_DIRECTORY)).absolute()
+    runs: Path = line.values.get("runs", Path(RUNS_DIRECTORY))
+    return runs.absolute()
 
 
-def _named(word: str, rank: int | None, line: CommandLine) -> Target:
+def _named(word: str, rank: int | None, runs: Path) -> Target:
+    """The run that a directory is or holds, else a trace in it; a file, or a run by its id."""
+    from perftui.run.history import newest_run
+
     if is_url(word):
         return _remote(word, rank)
     path = Path(word)
     try:
         if path.is_dir():
-            return _inside(path.absolute(), rank)
-        if path.exists():
-            return _file(path.absolute())
+            run = newest_run(path.absolute())
+            return Target(run) if run is not None else _trace_inside(path.absolute(), rank)
+        if not path.exists():
+            return Target(run_by_id(word, runs))
+        if path.is_file():
+            return Target(path.absolute())
     except OSError as error:
         raise UsageError(f"{error.filename or path} cannot be read: {error.strerror}") from error
-    return Target(run_by_id(word, runs_directory(line)))
+    raise UsageError(
+        f"{path.absolute()} is a pipe or a device, but a trace is read more than once: save it to "
+        "a file"
+    )
 
 
 def _remote(url: str, rank: int | None) -> Target:
@@ -83,29 +100,15 @@ def _remote(url: str, rank: int | None) -> Target:
     from perftui.trace.model import TraceError
     from perftui.trace.remote import fill, mirror, named
 
-    try:
+    with refusing(TraceError, OSError):
         path = mirror(url, list_progress(without_secrets(url)))
         found = Target(path) if path.is_file() else _trace_inside(path, rank)
         fill(found.path, copy_progress(named(str(found.path))))
-    except (TraceError, OSError) as error:
-        raise UsageError(str(error)) from error
     return replace(found, notes=tuple(map(named, found.notes)))
 
 
-def _file(path: Path) -> Target:
-    if not path.is_file():
-        raise UsageError(
-            f"{path} is a pipe or a device, but a trace is read more than once: save it to a file"
-        )
-    return Target(path)
-
-
 def run_by_id(word: str, runs: Path) -> Path:
-    """The directory of the run in ``runs`` whose id is ``word``, or begins or ends with it.
-
-    Raises:
-        UsageError: none is meant, or several are.
-    """
+    """The directory of the run in ``runs`` whose id is ``word``, or begins or ends with it."""
     from perftui.run.history import RunNotFoundError, find_run
 
     try:
@@ -114,42 +117,18 @@ def run_by_id(word: str, runs: Path) -> Path:
         raise UsageError(f"no such file: {word}, and {error}; perftui runs lists them") from error
 
 
-def _newest(runs: Path) -> Target:
-    from perftui.run.history import newest_run
-
-    run = newest_run(runs)
-    if run is None:
-        raise UsageError(f"no recorded run in {runs}; name a run or a trace")
-    return Target(run)
-
-
-def _inside(directory: Path, rank: int | None) -> Target:
-    """The run that ``directory`` is or holds, else a trace in it."""
-    from perftui.run.history import newest_run
-
-    run = newest_run(directory)
-    return Target(run) if run is not None else _trace_inside(directory, rank)
-
-
 def _trace_inside(directory: Path, rank: int | None) -> Target:
-    from perftui.trace.formats import ENDINGS
+    from perftui.trace.formats import ENDINGS, unreadable_files
     from perftui.trace.model import TraceError
     from perftui.trace.recordings import choose_rank
 
-    try:
+    with refusing(TraceError):
         chosen = choose_rank(directory, rank)
-    except TraceError as error:
-        raise UsageError(str(error)) from error
-    if chosen is None:
-        raise UsageError(
-            f"{directory} contains neither a recorded run nor a trace "
-            f"(*{', *'.join(ENDINGS)}){_unreadable(directory)}"
-        )
-    return Target(chosen.path, chosen.notes, chosen.ranks)
-
-
-def _unreadable(directory: Path) -> str:
-    from perftui.trace.formats import unreadable_files
-
+    if chosen is not None:
+        return Target(chosen.path, chosen.notes, chosen.ranks)
     locked = unreadable_files(directory)
-    return f"; {locked[0]} cannot be read: permission denied" if locked else ""
+    unreadable = f"; {locked[0]} cannot be read: permission denied" if locked else ""
+    raise UsageError(
+        f"{directory} contains neither a recorded run nor a trace "
+        f"(*{', *'.join(ENDINGS)}){unreadable}"
+    )

@@ -26,10 +26,10 @@ from tests.tui.full_machine import write_full_machine
 from tests.tui.gpu_window import gpu_window
 from tests.tui.op_traces import write_op_trace
 from tests.tui.recorded import NOW, START, write_run
+from tests.tui.test_experiment_rows import TRYING, TUNED
 from tests.tui.test_memory_screen import OVER, three_lines
 from tests.tui.test_ranks_screen import write_ranks
 from tests.tui.test_timeline_ranks import write_rank
-from tests.tui.test_tuning_rows import TRYING, TUNED
 from tests.tui.traces import write_trace
 
 pytestmark = pytest.mark.snapshot

@@ -1,13 +1,26 @@
+"""Where one is on the timeline: the view, the selection, marks, the order of tracks."""
+
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
 from perftui.analysis.model import Step
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.model import NONE
-from perftui_tui.screens.timeline.navigation import TimeMarks, find_matches, same_name
+from perftui_tui.screens.timeline.navigation import (
+    SHORTEST_VIEW,
+    TimeMarks,
+    Viewport,
+    find_matches,
+    same_name,
+)
 from perftui_tui.screens.timeline.state import TimelineState
+from perftui_tui.screens.timeline.widget import Throttle
 
 MS = 1_000_000
 
@@ -309,3 +322,100 @@ def test_a_click_selects_an_event_or_the_gap(state):
     assert (state.selected.start, state.selected.end) == (20 * MS, 50 * MS)
     state.select_at(state.track, 0, MS)
     assert (state.selected.start, state.selected.end) == (0, 5 * MS)
+
+
+TIMES = st.integers(0, 10**12)
+
+
+@st.composite
+def viewports(draw):
+    first, length = draw(st.integers(-(10**12), 10**12)), draw(st.integers(1, 10**12))
+    whole = Viewport.whole(first, first + length)
+    start = draw(st.integers(first, first + length))
+    return whole.showing(start, start + draw(st.integers(0, length)))
+
+
+def sound(view):
+    assert view.first <= view.start < view.end <= view.last
+    assert view.span >= min(SHORTEST_VIEW, view.last - view.first)
+
+
+@given(viewports(), st.floats(0.001, 1000), TIMES, st.integers(-(10**13), 10**13))
+def test_every_move_stays_inside_the_trace(view, factor, anchor, amount):
+    for moved in (
+        view,
+        view.zoomed(factor, anchor),
+        view.panned(amount),
+        view.fitted(anchor, anchor),
+    ):
+        sound(moved)
+
+
+@given(viewports(), st.integers(-(10**13), 10**13))
+def test_a_pan_keeps_the_zoom(view, amount):
+    assert view.panned(amount).span == view.span
+
+
+@given(viewports(), TIMES, st.integers(0, 10**9))
+def test_what_is_revealed_is_in_view(view, start, length):
+    start = min(max(start, view.first), view.last)
+    end = min(start + length, view.last)
+    moved = view.revealing(start, end)
+    assert moved.start <= start
+    assert end <= moved.end
+    sound(moved)
+
+
+def test_the_anchor_keeps_its_column():
+    view = Viewport.whole(0, 1_000_000_000)
+    anchor = view.time(30, 100)
+    assert view.zoomed(0.01, anchor).column(anchor, 100) == 30
+
+
+@given(viewports(), st.integers(1, 300))
+def test_the_middle_of_a_column_is_in_it(view, columns):
+    for column in (0, columns // 2, columns - 1):
+        if view.span >= 2 * columns:
+            assert view.column(view.time(column, columns), columns) == column
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+        self.timers = []
+        self.done = []
+
+    def throttle(self):
+        return Throttle(
+            lambda: self.done.append(round(self.now, 3)),
+            lambda wait, run: self.timers.append((self.now + wait, run)),
+            interval=0.1,
+            clock=lambda: self.now,
+        )
+
+    def pass_to(self, now):
+        self.now = now
+        due, self.timers = self.timers, []
+        for time, run in due:
+            self.timers.append((time, run)) if time > now else run()
+
+
+def test_a_burst_costs_the_first_and_the_last():
+    clock = Clock()
+    throttle = clock.throttle()
+    for _ in range(40):
+        throttle.request()
+    assert clock.done == [0.0]
+    clock.pass_to(0.1)
+    assert clock.done == [0.0, 0.1]
+    clock.pass_to(1.0)
+    assert clock.done == [0.0, 0.1]
+
+
+def test_slow_requests_are_answered_at_once():
+    clock = Clock()
+    throttle = clock.throttle()
+    for now in (0.0, 0.5, 1.0):
+        clock.pass_to(now)
+        throttle.request()
+    assert clock.done == [0.0, 0.5, 1.0]

@@ -7,23 +7,30 @@ from pathlib import Path
 
 import pytest
 
+from perftui.experiments.journal import Attempt, Journal, Kept
 from perftui.experiments.trial_runs import NO_PAIRS, Arm, NextRun, Purpose
 from perftui.experiments.verdict import Outcome, TrialVerdict
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.worker_curve import CurvePoint
 from perftui_tui.dialogs.choice import Prose
-from perftui_tui.dialogs.experiment import short_risks
+from perftui_tui.dialogs.experiment import TUNING, short_risks
 from perftui_tui.look.rows import plain, width
-from perftui_tui.panes.experiments import seconds_left, trial_line, trial_rows
-from perftui_tui.reading.experiment_state import Stage, TrialState
+from perftui_tui.panes.experiments import (
+    seconds_left,
+    trial_line,
+    trial_rows,
+    tuning_line,
+    tuning_rows,
+)
+from perftui_tui.reading.experiment_state import Stage, TrialState, TuningState
 from tests.tui.fake_trial import FASTER, UNCLEAR, progress_of
 
 
 def test_a_trial_that_loses_says_so_before_it_is_over() -> None:
     words = "slower in every pair so far: stop it unless you expect more"
-    assert words in shown(after(0.8, 0.75, 0.9))
+    assert words in trial_shown(after(0.8, 0.75, 0.9))
     for ratios in ((0.8, 0.75), (0.8, 1.1, 0.9), FASTER[:3]):
-        assert words not in shown(after(*ratios))
+        assert words not in trial_shown(after(*ratios))
 
 
 CURVE = (CurvePoint(1, 12_000_000), CurvePoint(2, 7_000_000))
@@ -54,12 +61,12 @@ def after(*ratios: float, each: float = 10.0, **changes: object) -> TrialState:
     return replace(made, progress=progress_of(*ratios), **changes)  # type: ignore[arg-type]
 
 
-def shown(state: TrialState, now: float = 200.0, cells: int = 62) -> list[str]:
+def trial_shown(state: TrialState, now: float = 200.0, cells: int = 62) -> list[str]:
     return [plain(line).rstrip() for line in trial_rows(state, now, cells)]
 
 
 def test_nothing_is_known_before_the_first_pair() -> None:
-    lines = shown(BEGUN, 110.0)
+    lines = trial_shown(BEGUN, 110.0)
     assert lines[:3] == [
         "num_workers 0 -> 4",
         "starting the first run",
@@ -89,13 +96,13 @@ CURVE = (CurvePoint(1, 12_000_000), CurvePoint(2, 7_000_000))
 )
 def test_the_run_that_is_made_is_named(run: NextRun, in_full: str, in_a_row: str) -> None:
     state = begin(BEGUN, run)
-    assert in_full in shown(state, 110.0)
+    assert in_full in trial_shown(state, 110.0)
     assert in_a_row in plain(trial_line(state, 110.0, 120))
 
 
 def test_beside_pairs_the_run_is_named_too() -> None:
     state = after(2.0).begin_run(run_of(2, Arm.AFTER), 140.0)
-    assert "pair 2, the run with the fix" in " ".join(shown(state, 110.0))
+    assert "pair 2, the run with the fix" in " ".join(trial_shown(state, 110.0))
 
 
 COUNTED = "a step takes 12 ms with 1 worker, 7.0 ms with 2"
@@ -103,14 +110,14 @@ COUNTED = "a step takes 12 ms with 1 worker, 7.0 ms with 2"
 
 def test_how_many_workers_serve_best_is_shown_before_the_pairs_and_with_them() -> None:
     counting = replace(BEGUN, progress=replace(NO_PAIRS, workers=CURVE))
-    assert COUNTED in shown(counting, 130.0)
-    beside = shown(replace(counting, recorded_step_ns=6.6e6), 130.0)
+    assert COUNTED in trial_shown(counting, 130.0)
+    beside = trial_shown(replace(counting, recorded_step_ns=6.6e6), 130.0)
     assert f"{COUNTED}; it took 6.6 ms in the recorded run" in " ".join(beside)
     chosen = f"{COUNTED}: 2 is the fastest"
     pairs = after(*FASTER[:2])
     assert pairs.progress is not None
     found = replace(pairs.progress, workers=CURVE, option=OPTION)
-    assert chosen in " ".join(shown(replace(pairs, progress=found)))
+    assert chosen in " ".join(trial_shown(replace(pairs, progress=found)))
 
 
 def counting(workers: int, further: int) -> NextRun:
@@ -177,18 +184,18 @@ def test_the_time_of_blocks_is_that_of_their_runs(
 
 
 def test_pairs_of_blocks_are_told_as_such() -> None:
-    assert "switches the fix on and off" in " ".join(shown(IN_BLOCKS))
-    told = " ".join(shown(of_blocks(*FASTER, runs=(BLOCKS, BLOCKS))))
+    assert "switches the fix on and off" in " ".join(trial_shown(IN_BLOCKS))
+    told = " ".join(trial_shown(of_blocks(*FASTER, runs=(BLOCKS, BLOCKS))))
     assert "pairs of blocks of 33 steps within 1 run; two identical blocks differ by" in told
 
 
 def test_where_nothing_tells_the_time_that_is_said() -> None:
-    lines = shown(replace(BEGUN, run_seconds=None))
+    lines = trial_shown(replace(BEGUN, run_seconds=None))
     assert "1:40 so far; time left is known after the first run" in lines
 
 
 def test_an_estimate_says_what_is_still_needed() -> None:
-    lines = shown(after(*UNCLEAR, 1.0))
+    lines = trial_shown(after(*UNCLEAR, 1.0))
     assert "not clear: 1.05x (0.90 to 1.20): 2 more pairs needed" in lines
     assert not any("so far (median" in line for line in lines)
     numbers = [line.split()[0] for line in lines if line.endswith("x") and " ms " in line]
@@ -196,7 +203,7 @@ def test_an_estimate_says_what_is_still_needed() -> None:
 
 
 def test_what_is_slower_is_not_called_faster() -> None:
-    assert "2.00x slower so far (median of 2)" in shown(after(0.5, 0.5))
+    assert "2.00x slower so far (median of 2)" in trial_shown(after(0.5, 0.5))
 
 
 @pytest.mark.parametrize(
@@ -214,7 +221,7 @@ def test_what_is_slower_is_not_called_faster() -> None:
     ],
 )
 def test_each_stage_says_what_it_is(state: TrialState, words: str) -> None:
-    assert words in " ".join(shown(state))
+    assert words in " ".join(trial_shown(state))
     assert words in plain(trial_line(state, 200.0, 160))
     # A dialog has 49 cells in the narrowest terminal.
     for cells in (49, 80, 200):
@@ -224,7 +231,7 @@ def test_each_stage_says_what_it_is(state: TrialState, words: str) -> None:
 
 def test_a_failure_does_not_hide_what_was_measured_before() -> None:
     state = after(*UNCLEAR, stage=Stage.FAILED, ended=300.0, problem="exit code 1")
-    lines = " ".join(shown(state))
+    lines = " ".join(trial_shown(state))
     assert "before that: not clear: 1.05x (0.90 to 1.20)" in lines
     assert lines.count("exit code 1") == 1
 
@@ -232,7 +239,7 @@ def test_a_failure_does_not_hide_what_was_measured_before() -> None:
 def test_a_change_that_did_not_arrive_is_told_in_words() -> None:
     verdict = TrialVerdict(Outcome.NO_EFFECT, "no effect: num_workers was refused")
     progress = replace(progress_of(1.0, notes=("the host was busy: stress",)), verdict=verdict)
-    lines = shown(replace(BEGUN, progress=progress, stage=Stage.DONE, ended=150.0))
+    lines = trial_shown(replace(BEGUN, progress=progress, stage=Stage.DONE, ended=150.0))
     assert "no effect: num_workers was refused" in lines
     assert "the host was busy: stress" in lines
 
@@ -247,3 +254,122 @@ def test_of_many_risks_three_rows_are_shown_before_a_trial() -> None:
     (none,) = short_risks(())
     assert isinstance(none, Prose)
     assert none.text.startswith("none known")
+
+
+WORKERS = Attempt(
+    "loader-workers",
+    "num_workers 0 -> 4",
+    "faster",
+    "2.10x faster (2.00 to 2.20)",
+    2.1,
+    kept=Kept.WRITTEN,
+    path="/p/train.py",
+)
+PINNED = Attempt("loader-pin", "pin_memory", "no difference", "no difference (0.99 to 1.01)", 1.0)
+THREADS = Attempt(
+    "threads",
+    "OMP_NUM_THREADS 16 -> 1",
+    "faster",
+    "1.50x faster (1.40 to 1.60)",
+    1.5,
+    kept=Kept.OVERRIDE,
+    advice="OMP_NUM_THREADS=1",
+)
+JOURNAL = Journal("run", "run", (WORKERS, PINNED, THREADS))
+TUNING_BEGUN = TuningState(80, 10.0, root=Path("run"), began=100.0)
+CURRENT = TrialState(
+    FixOption("optimizer-fused", "fused=True", ""),
+    80,
+    10.0,
+    root=Path("run"),
+    began=150.0,
+    progress=progress_of(*FASTER[:2]),
+    run=NextRun(Purpose.PAIR, 3),
+    run_began=200.0,
+    made=(
+        (NextRun(Purpose.WARM_UP), 10.0),
+        *((NextRun(Purpose.PAIR, n), 10.0) for n in (1, 1, 2, 2)),
+    ),
+)
+CLIMBED = replace(TUNING_BEGUN, journal=JOURNAL)
+TRYING = replace(CLIMBED, trial=CURRENT)
+TUNED = replace(CLIMBED, stage=Stage.DONE, ended=400.0, final=progress_of(*FASTER))
+
+
+def tuning_shown(state: TuningState, cells: int = 62) -> list[str]:
+    return [plain(line).rstrip() for line in tuning_rows(state, 200.0, cells)]
+
+
+def test_the_ladder_says_what_each_fix_came_to() -> None:
+    assert tuning_shown(TRYING)[:10] == [
+        "trying fused=True",
+        "1:40 so far; 3 tried, 2 kept",
+        "",
+        "  1.00x  as it was",
+        "  2.10x  + num_workers 0 -> 4   2.10x faster (2.00 to 2.20)",
+        "       - pin_memory   no difference (0.99 to 1.01)",
+        # The title and what it came to do not fit in one row.
+        "  3.15x  + OMP_NUM_THREADS 16 -> 1",
+        "           1.50x faster (1.40 to 1.60)",
+        "           not in the source; by hand: OMP_NUM_THREADS=1",
+        "   now   fused=True",
+    ]
+    below = "\n".join(tuning_shown(TRYING)[10:])
+    assert "pair 3 of 6   2.05x faster" in below
+    assert "1      300 ms      150 ms    2.00x" in below
+
+
+def test_at_the_end_all_of_it_stands_on_top_of_the_ladder() -> None:
+    lines = tuning_shown(TUNED)
+    assert lines[:2] == ["2.10x faster (2.00 to 2.20) with all fixes", "3 tried, 2 kept in 5:00"]
+    assert "  2.10x  all fixes together   2.10x faster (2.00 to 2.20)" in lines
+    assert "written to train.py; u undoes it, the last fix first" in lines
+    keys = [choice.keys[0] for choice in TUNING.choices(TUNED)]
+    assert keys == ["escape", "o", "u"]
+
+
+def test_where_nothing_is_kept_there_is_nothing_to_open_or_take_back() -> None:
+    state = replace(TUNED, journal=Journal("run", "run", (PINNED,)), final=None)
+    assert tuning_shown(state)[0] == "nothing was kept: no fix is proven here"
+    assert [choice.keys[0] for choice in TUNING.choices(state)] == ["escape"]
+
+
+def test_what_was_not_recorded_yet_is_not_offered_to_be_opened() -> None:
+    journal = Journal("run", "run", (WORKERS,), is_recorded=False)
+    state = replace(TUNED, stage=Stage.STOPPED, journal=journal, final=None)
+    assert [choice.keys[0] for choice in TUNING.choices(state)] == ["escape", "u"]
+
+
+def test_a_budget_says_how_long_fixes_are_still_begun() -> None:
+    assert "about 13 min until no further fix is started" in " ".join(
+        tuning_shown(replace(TRYING, budget=900.0))
+    )
+    assert "time up" in " ".join(tuning_shown(replace(TRYING, budget=60.0)))
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (TUNING_BEGUN, "looking for fixes to try"),
+        (replace(TUNING_BEGUN, stage=Stage.WAITING), "waiting for the running training to stop"),
+        (replace(CLIMBED, keeping="x on"), "proven: x on; recording the training with it"),
+        (replace(TRYING, stage=Stage.STOPPING), "stopping the training"),
+        (replace(CLIMBED, stage=Stage.STOPPED, ended=300.0), "stopped: proven fixes stay"),
+        (replace(TUNING_BEGUN, stage=Stage.STOPPED, ended=1.0), "stopped: nothing proven so far"),
+        (replace(CLIMBED, stage=Stage.FAILED, ended=1.0, problem="no disk"), "failed: no disk"),
+        (TUNED, "2.10x faster (2.00 to 2.20) with all fixes"),
+    ],
+)
+def test_each_stage_of_a_tuning_says_what_it_is(state: TuningState, words: str) -> None:
+    assert words in " ".join(tuning_shown(state))
+    assert words in plain(tuning_line(state, 200.0, 160))
+    for cells in (49, 80, 200):
+        assert width(tuning_line(state, 200.0, cells)) == cells
+        assert all(width(line) <= cells for line in tuning_rows(state, 200.0, cells))
+
+
+def test_the_line_names_the_fix_that_is_tried() -> None:
+    line = plain(tuning_line(TRYING, 200.0, 120))
+    assert line.startswith(" tuning  fused=True  pair 3 of 6   2.05x faster so far   about ")
+    assert line.rstrip().endswith("X shows it")
+    assert "2 kept   1:40" in line

@@ -1,0 +1,313 @@
+"""Charts as text: areas, bars, intervals and axes, as wide as asked."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui_tui.charts.area import (
+    DOTS,
+    area,
+    braille_area,
+    column_steps,
+    over_all_columns,
+    resample,
+    sparkline,
+    steady_bins,
+)
+from perftui_tui.charts.axis import exact_ns, nice_step, round_ticks, ruler, time_ticks, usual_top
+from perftui_tui.charts.bars import LOWER_EIGHTHS, apportion, filled_steps, interval_rows
+from perftui_tui.look.rows import plain, width
+from perftui_tui.screens.timeline.track_cells import all_filled_steps
+from tests.tui.driving import in_ascii
+
+VALUES = st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), max_size=60)
+
+
+def test_rows_go_from_top_to_bottom():
+    assert area([0, 1, 2, 3, 4], width=5, height=2, low=0, high=4) == [
+        "   ▄█",
+        "▁▄███",
+    ]
+
+
+def test_missing_values_are_blank_and_zeros_are_not():
+    assert sparkline([0, math.nan, 8], width=3, low=0, high=8) == "▁ █"
+
+
+def test_fewer_values_than_columns_stand_at_the_right():
+    assert sparkline([8, 4], width=5, low=0, high=8) == "   █▄"
+
+
+@pytest.mark.slow
+@given(st.lists(st.floats(0, 1), max_size=30), st.integers(1, 40))
+def test_what_is_over_fills_all_columns_in_order(values, columns):
+    shown = over_all_columns(values, columns)
+    assert len(shown) == (columns if values else 0)
+    assert max(shown, default=0) == max(values, default=0)
+    if 0 < len(values) <= columns:
+        assert [shown[-(-at * columns // len(values))] for at in range(len(values))] == values
+
+
+def test_peaks_survive_resampling():
+    assert resample([1, 9, 1, 1, 2, 1], 3) == [9, 1, 2]
+
+
+@given(VALUES, st.integers(1, 40), st.integers(1, 8))
+def test_every_row_is_as_wide_as_asked(values, width, height):
+    rows = area(values, width, height, -10, 10)
+    assert [len(row) for row in rows] == [width] * height
+
+
+@given(VALUES, st.integers(1, 40))
+def test_the_highest_value_is_never_lost(values, width):
+    present = [v for v in values if not math.isnan(v)]
+    drawn = [v for v in resample(values, width) if not math.isnan(v)]
+    assert max(drawn, default=None) == max(present, default=None)
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.integers(2, 64))
+def test_more_never_fills_less(one, other, steps):
+    low, high = sorted((one, other))
+    assert filled_steps(low, steps) <= filled_steps(high, steps)
+
+
+@given(st.floats(0, 1, exclude_min=True, exclude_max=True), st.integers(2, 64))
+def test_a_part_is_neither_nothing_nor_all(fraction, steps):
+    assert 0 < filled_steps(fraction, steps) < steps
+
+
+def test_ramp_ends_are_empty_and_full():
+    assert (LOWER_EIGHTHS[0], LOWER_EIGHTHS[-1]) == (" ", "█")
+
+
+def heights(rows: list[str]) -> list[int]:
+    """Dots of each column, left to right, counted by the bits of the characters."""
+    left, right = 0x47, 0xB8
+    patterns = [[0 if cell == " " else ord(cell) - 0x2800 for cell in line] for line in rows]
+    columns = zip(*patterns, strict=True)
+    return [
+        sum((cell & side).bit_count() for cell in column)
+        for column in columns
+        for side in (left, right)
+    ]
+
+
+def test_a_cell_holds_two_values() -> None:
+    assert braille_area([1, 2, 3, 4], width=2, height=1, low=0, high=4) == ["⣠⣾"]
+
+
+def test_rows_of_braille_go_from_top_to_bottom() -> None:
+    assert braille_area([4, 8], width=1, height=2, low=0, high=8) == ["⢸", "⣿"]
+
+
+def test_fewer_values_of_braille_stand_at_the_right() -> None:
+    assert braille_area([8, 4], width=3, height=1, low=0, high=8) == ["  ⣧"]
+
+
+@given(VALUES, st.integers(1, 30), st.integers(1, 8))
+def test_every_row_of_braille_is_as_wide_as_asked(
+    values: list[float], width: int, height: int
+) -> None:
+    rows = braille_area(values, width, height, -10, 10)
+    assert [len(row) for row in rows] == [width] * height
+
+
+@given(st.lists(st.floats(0, 10) | st.just(math.nan), max_size=20), st.integers(1, 6))
+def test_every_column_is_as_high_as_its_value(values: list[float], height: int) -> None:
+    rows = braille_area(values, 10, height, 0, 10)
+    padded = [math.nan] * (20 - len(values)) + values
+    assert heights(rows) == [column_steps(value, 0, 10, height * DOTS) for value in padded]
+
+
+PARTS = st.lists(st.integers(0, 10**12), min_size=1, max_size=10)
+
+
+def test_parts_share_the_bar_in_proportion():
+    assert apportion([50, 25, 25], 8) == [4, 2, 2]
+
+
+def test_a_small_part_keeps_a_cell():
+    assert apportion([99_990, 10], 10) == [9, 1]
+
+
+def test_too_narrow_a_bar_drops_its_smallest_parts():
+    assert apportion([5, 1, 9], 2) == [1, 0, 1]
+
+
+def test_nothing_draws_nothing():
+    assert apportion([0, 0], 10) == [0, 0]
+
+
+@given(PARTS, st.integers(0, 200))
+def test_cells_sum_to_the_width(values, width):
+    assert sum(apportion(values, width)) == (width if any(values) else 0)
+
+
+@given(PARTS, st.integers(0, 200))
+def test_no_part_vanishes_while_there_is_room(values, width):
+    shares = apportion(values, width)
+    non_zero = sum(value > 0 for value in values)
+    assert sum(share > 0 for share in shares) == min(non_zero, width)
+    assert all(share == 0 for share, value in zip(shares, values, strict=True) if value == 0)
+
+
+@given(PARTS, st.integers(1, 200))
+def test_a_larger_part_is_never_drawn_smaller(values, width):
+    shares = apportion(values, width)
+    pairs = sorted(zip(values, shares, strict=True))
+    for (low, small), (high, large) in itertools.pairwise(pairs):
+        assert low == high or small <= large
+
+
+RATIOS = st.lists(st.floats(1e-6, 1e6, allow_nan=False), max_size=14)
+
+
+def interval(ratios: list[float], interval: tuple[float, float, float] | None, cells: int = 44):
+    return [plain(line) for line in interval_rows(ratios, interval, cells)]
+
+
+def test_the_interval_lies_between_its_ends_and_away_from_1() -> None:
+    dots, axis, scale = interval([2.0, 2.2], (2.0, 2.1, 2.2))
+    assert dots.count("·") == 2
+    assert axis.index("┼") < axis.index("├") < axis.index("●") < axis.index("┤")
+    assert (dots.index("·"), dots.rindex("·")) == (axis.index("├"), axis.index("┤"))
+    assert scale.index("1x") == axis.index("┼")
+    assert scale.endswith("2.20x")
+
+
+def test_twice_as_fast_is_as_far_from_1_as_half_as_fast() -> None:
+    _, axis, scale = interval([0.5, 2.0], (0.5, 1.0, 2.0), 45)
+    assert axis.index("├") + axis.index("┤") == 2 * axis.index("●") == 44
+    assert (scale[:5], scale[-5:]) == ("0.50x", "2.00x")
+
+
+def test_1_stays_to_be_seen_in_an_interval_that_holds_it() -> None:
+    _, axis, _ = interval([0.9, 1.2], (0.9, 1.1, 1.2))
+    assert axis.index("├") < axis.index("┼") < axis.index("●")
+
+
+def test_a_slower_change_lies_at_the_left() -> None:
+    rows = interval_rows([0.5], (0.45, 0.5, 0.55), 44)
+    assert plain(rows[1]).index("┤") < plain(rows[1]).index("┼")
+    assert ("├", "bad") in {(text[:1], style) for text, style in rows[1]}
+
+
+def test_it_is_drawn_in_ascii_too() -> None:
+    assert in_ascii(*interval([2.0, 2.1], (2.0, 2.05, 2.1)))
+
+
+@given(RATIOS, st.integers(8, 60))
+def test_every_row_of_an_interval_is_as_wide_as_asked(ratios: list[float], cells: int) -> None:
+    ends = (min(ratios), sorted(ratios)[len(ratios) // 2], max(ratios)) if ratios else None
+    for line in interval_rows(ratios, ends, cells):
+        assert width(line) == cells
+
+
+def test_ticks_are_round():
+    assert [time for _, time in time_ticks(0, 103, 60)] == [0, 50, 100]
+    assert [time for _, time in time_ticks(130, 390, 36)] == [200, 300]
+
+
+def test_exact_times_lose_no_digit():
+    assert exact_ns(71_585_000) == "71.585 ms"
+    assert exact_ns(1_234_567_891) == "1.234567891 s"
+    assert exact_ns(0) == "0 ns"
+    assert exact_ns(-20_000) == "-20 µs"
+
+
+def test_ruler_marks_round_times():
+    assert ruler(0, 100_000_000, 40) == "╷0 ns               ╷50 ms              "
+
+
+def test_ruler_says_offsets_when_zoomed():
+    assert ruler(71_585_000, 71_586_200, 60) == (
+        "╷71.585 ms               ╷+500 ns                 ╷+1 µs    "
+    )
+
+
+@given(st.integers(0, 10**13), st.integers(1, 10**12), st.integers(1, 300))
+def test_ruler_fits_and_ticks_are_inside(start, span, width):
+    assert len(ruler(start, start + span, width)) == width
+    for column, time in time_ticks(start, start + span, width):
+        assert 0 <= column < width
+        assert start <= time < start + span
+
+
+@given(st.floats(1e-6, 1e15), st.integers(1, 50))
+def test_steps_are_one_two_or_five(span, count):
+    step = nice_step(span, count)
+    assert f"{step:e}"[0] in "125"
+    assert span / step <= count * 1.001
+
+
+@given(st.integers(-(10**15), 10**15))
+def test_exact_times_read_back(ns):
+    figure, unit = exact_ns(ns).split(" ")
+    assert Fraction(figure) * {"s": 10**9, "ms": 10**6, "µs": 10**3, "ns": 1}[unit] == ns
+
+
+def test_ticks_of_a_plot_are_round():
+    assert round_ticks(55.9, 7) == [0, 10, 20, 30, 40, 50]
+    assert round_ticks(60, 6) == [0, 10, 20, 30, 40, 50, 60]
+
+
+@given(st.floats(1e-3, 1e9), st.integers(1, 40))
+def test_ticks_of_a_plot_are_in_it(top, count):
+    ticks = round_ticks(top, count)
+    assert ticks[0] == 0
+    assert ticks[-1] <= top * (1 + 1e-6)
+    assert len(ticks) <= count + 1
+
+
+def test_a_slow_first_step_does_not_set_the_scale():
+    assert usual_top([900.0, *[10.0] * 99]) == 11.0
+    assert usual_top([0.0, 0.0]) == 1.0
+
+
+@given(st.lists(st.floats(-1, 2) | st.integers(-8, 16).map(lambda n: n / 16)), st.integers(2, 9))
+def test_the_same_as_one_by_one(fractions: list[float], steps: int) -> None:
+    found = all_filled_steps(np.array(fractions, dtype=np.float64), steps)
+    assert found.tolist() == [filled_steps(fraction, steps) for fraction in fractions]
+
+
+numbers = st.lists(st.floats(0, 1000), min_size=1, max_size=200)
+
+
+@given(numbers, st.integers(0, 5000), st.integers(1, 60))
+def test_no_peak_is_lost_and_the_width_is_exact(
+    values: list[float], first: int, columns: int
+) -> None:
+    bins = steady_bins(values, first, columns)
+    assert len(bins) == columns
+    assert max(one for one in bins if not math.isnan(one)) == max(values)
+
+
+@given(numbers, st.integers(2, 60))
+def test_one_more_value_changes_one_column_or_doubles_the_bins(
+    values: list[float], columns: int
+) -> None:
+    before, after = steady_bins(values[:-1], 0, columns), steady_bins(values, 0, columns)
+    changed = sum(
+        a != b and not (math.isnan(a) and math.isnan(b)) for a, b in zip(before, after, strict=True)
+    )
+    full = not math.isnan(before[-1])
+    assert changed <= 1 or full
+
+
+def test_missing_values_leave_holes() -> None:
+    bins = steady_bins([1.0, math.nan, 3.0], 0, 4)
+    assert bins[0] == 1.0
+    assert math.isnan(bins[1])
+    assert bins[2] == 3.0
+    assert math.isnan(bins[3])
+
+
+def test_nothing_is_blank() -> None:
+    assert all(math.isnan(one) for one in steady_bins([], 0, 5))

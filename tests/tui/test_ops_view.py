@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def words(line):
 
 
 class Host(App):
-    def __init__(self, analysis, note="window at step 40", metrics=None):
+    def __init__(self, analysis, note, metrics):
         super().__init__()
         for theme in THEMES:
             self.register_theme(theme)
@@ -96,12 +97,17 @@ def analysis():
     return op_analysis()
 
 
+@asynccontextmanager
+async def showing(analysis, size=(120, 24), *, note="window at step 40", metrics=None, **how):
+    app = Host(analysis, note, metrics)
+    async with app.run_test(size=size, **how) as app.pilot:
+        await app.pilot.pause()
+        yield app
+
+
 @pytest.fixture
 async def host(analysis):
-    app = Host(analysis)
-    async with app.run_test(size=(120, 30)) as pilot:
-        await pilot.pause()
-        app.pilot = pilot
+    async with showing(analysis, (120, 30)) as app:
         yield app
 
 
@@ -148,12 +154,10 @@ async def test_cpu_time_first_where_there_is_none(tmp_path):
     from perftui.analysis.analyse import analyse
     from perftui.trace.formats import load_trace
 
-    app = Host(analyse(load_trace(write_trace(tmp_path, gpu=False))))
-    async with app.run_test(size=(100, 20)) as pilot:
-        await pilot.pause()
+    async with showing(analyse(load_trace(write_trace(tmp_path, gpu=False))), (100, 20)) as app:
         assert "own CPU ▼" in app.lines()[0]
         assert "GPU" not in app.lines()[0]
-        await pilot.press("k")
+        await app.pilot.press("k")
         assert "no GPU activity" in app.lines()[1]
 
 
@@ -214,11 +218,10 @@ async def test_names_are_shown_whole_and_harmless(host):
 
 @pytest.mark.slow
 async def test_without_a_trace_it_says_how_to_get_one():
-    app = Host(None, note="")
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
+    async with showing(None, (80, 24), note="") as app:
         assert "press c" in app.lines()[1]
-        await pilot.press(*"kgvEtosyY", "down", "right", "left", "enter", "slash", "x", "escape")
+        keys = "down", "right", "left", "enter", "slash", "x", "escape"
+        await app.pilot.press(*"kgvEtosyY", *keys)
         assert app.opened == app.saved == []
 
 
@@ -233,21 +236,16 @@ async def test_a_new_window_keeps_the_place_and_the_order(host):
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 async def test_the_name_and_the_share_stay_at_every_width(analysis, width):
-    app = Host(analysis)
-    async with app.run_test(size=(width, 24)) as pilot:
-        await pilot.pause()
+    async with showing(analysis, (width, 24)) as app:
         assert "aten::addmm" in app.lines()[1]
         assert "96.6 %" in app.lines()[1] or width < 60
 
 
 async def test_ascii_marks(analysis):
-    app = Host(analysis)
-    async with app.run_test(size=(120, 24)) as pilot:
-        app.pilot = pilot
-        await pilot.pause()
-        await pilot.press("v")
+    async with showing(analysis) as app:
+        await app.pilot.press("v")
         await app.reach(lambda: "call" in app.lines()[0])
-        await pilot.press("E")
+        await app.pilot.press("E")
         assert any(line.startswith("- ") for line in in_ascii(*app.lines()))
 
 
@@ -277,43 +275,35 @@ async def test_g_tells_operators_apart_by_shapes_module_and_line(host):
 
 
 async def test_what_was_not_recorded_names_the_option():
-    app = Host(op_analysis(details=False))
-    async with app.run_test(size=(120, 24)) as pilot:
-        app.pilot = pilot
-        await pilot.pause()
+    async with showing(op_analysis(details=False)) as app:
         for option in ("--shapes", "--modules", "--stacks"):
-            await pilot.press("g")
+            await app.pilot.press("g")
             await app.reach(lambda option=option: option in app.lines()[1])
-        await pilot.press("v")
+        await app.pilot.press("v")
         await app.reach(lambda: "--stacks" in app.lines()[1])
 
 
 async def test_a_trace_that_is_gone_is_said(analysis):
     Path(analysis.trace.path).unlink()
-    app = Host(analysis)
-    async with app.run_test(size=(120, 24), notifications=True) as pilot:
-        app.pilot = pilot
-        await pilot.press("g")
+    async with showing(analysis, notifications=True) as app:
+        await app.pilot.press("g")
         await app.reach(lambda: "cannot read" in app.lines()[1])
-        await pilot.press("G", "k")
+        await app.pilot.press("G", "k")
         await app.reach(lambda: GEMM in app.lines()[1])
-        await pilot.press("enter")
+        await app.pilot.press("enter")
         await app.reach_page("launches cannot be read: cannot read")
 
 
 async def test_arguments_of_too_many_rows_are_not_called_missing(analysis, monkeypatch):
     monkeypatch.setattr("perftui.trace.kineto.arguments.MOST_SINGLE", 1)
     one_by_one = replace(analysis.trace, read_arguments=lambda _row: {})
-    app = Host(replace(analysis, trace=one_by_one))
-    async with app.run_test(size=(120, 24)) as pilot:
-        app.pilot = pilot
-        await pilot.pause()
-        await pilot.press("enter")
+    async with showing(replace(analysis, trace=one_by_one)) as app:
+        await app.pilot.press("enter")
         await app.reach_page("input shapes cannot be read: too many rows to read one by one")
-        await pilot.press("backspace", "k", "enter")
+        await app.pilot.press("backspace", "k", "enter")
         await app.reach_page("launches cannot be read: too many rows to read one by one")
         assert "the trace does not say" not in app.page()
-        await pilot.press("backspace", "k", "g")
+        await app.pilot.press("backspace", "k", "g")
         await app.reach(lambda: "too many rows" in app.lines()[1])
 
 
@@ -407,10 +397,9 @@ async def test_k_changes_to_kernels_and_back(host):
 async def test_what_ncu_measured_joins_the_kernels(analysis, tmp_path):
     report = tmp_path / "kernels.csv"
     report.write_text(NCU)
-    app = Host(analysis, metrics=load_ncu(report))
-    async with app.run_test(size=(200, 24)) as pilot:
-        await pilot.press("k")
-        await pilot.pause()
+    async with showing(analysis, (200, 24), metrics=load_ncu(report)) as app:
+        await app.pilot.press("k")
+        await app.pilot.pause()
         assert app.figures("compute") == {GEMM: "82 %", ADD: "–"}
         assert app.figures("memory") == {GEMM: "20 %", ADD: "–"}
         assert app.figures("limit") == {GEMM: "compute", ADD: "–"}
@@ -524,14 +513,11 @@ async def test_o_opens_a_node_of_the_tree(host):
 
 @pytest.mark.slow
 async def test_a_page_without_shapes_and_lines_says_so():
-    app = Host(op_analysis(details=False))
-    async with app.run_test(size=(80, 24)) as pilot:
-        app.pilot = pilot
-        await pilot.pause()
-        await pilot.press("enter")
+    async with showing(op_analysis(details=False), (80, 24)) as app:
+        await app.pilot.press("enter")
         await app.reach_page("--shapes records them")
         assert "--stacks records them" in app.page()
-        await pilot.press("k", "enter")
+        await app.pilot.press("k", "enter")
         await app.reach_page("how it was launched was not recorded")
 
 
@@ -642,68 +628,63 @@ def story():
 
 @pytest.fixture(params=[(80, 24), (120, 40)])
 async def sums_host(request):
-    app = Host(story().analysis())
-    async with app.run_test(size=request.param) as pilot:
-        app.pilot = pilot
-        await pilot.pause()
+    async with showing(story().analysis(), request.param) as app:
         yield app
 
 
 @pytest.mark.keys("ops.sums")
-async def test_n_shows_ranges_then_calls_then_operators(host):
-    await host.pilot.press("n")
-    await host.reach(lambda: host.lines()[0].startswith("range"))
-    assert "[Ranges]" in host.said("#ops-title")
-    assert words(host.lines()[1]).startswith("block 2 100 µs 75.0 µs")
-    assert words(host.lines()[2]).startswith("load 1 30.0 µs 30.0 µs")
-    assert host.figures("share") == {"block": "76.9 %", "load": "23.1 %"}
-    await host.pilot.press("n")
-    await host.reach(lambda: host.lines()[0].startswith("call "))
-    assert "[CUDA calls]" in host.said("#ops-title")
-    assert words(host.lines()[1]).startswith("cudaLaunchKernel 2 12.0 µs 6.00 µs")
-    assert host.figures("min") == {"cudaLaunchKernel": "4.00 µs"}
-    assert host.figures("max") == {"cudaLaunchKernel": "8.00 µs"}
-    await host.pilot.press("n")
-    assert host.lines()[1].startswith("aten::mm")
-    assert host.said("#ops-title").startswith("[Ops]")
+async def test_n_shows_ranges_then_calls_then_operators(sums_host):
+    await sums_host.pilot.press("n")
+    await sums_host.reach(lambda: sums_host.lines()[0].startswith("range"))
+    assert "[Ranges]" in sums_host.said("#ops-title")
+    assert words(sums_host.lines()[1]).startswith("block 2 100 µs 75.0 µs")
+    assert words(sums_host.lines()[2]).startswith("load 1 30.0 µs 30.0 µs")
+    assert sums_host.figures("share") == {"block": "76.9 %", "load": "23.1 %"}
+    await sums_host.pilot.press("n")
+    await sums_host.reach(lambda: sums_host.lines()[0].startswith("call "))
+    assert "[CUDA calls]" in sums_host.said("#ops-title")
+    assert words(sums_host.lines()[1]).startswith("cudaLaunchKernel 2 12.0 µs 6.00 µs")
+    assert sums_host.figures("min") == {"cudaLaunchKernel": "4.00 µs"}
+    assert sums_host.figures("max") == {"cudaLaunchKernel": "8.00 µs"}
+    await sums_host.pilot.press("n")
+    assert sums_host.lines()[1].startswith("aten::mm")
+    assert sums_host.said("#ops-title").startswith("[Ops]")
 
 
-async def test_from_them_k_leads_to_kernels_and_g_to_operators(host):
-    await host.pilot.press("n", "k")
-    assert host.lines()[1].startswith(GEMM)
-    await host.pilot.press("n", "g")
-    assert host.lines()[1].startswith("aten::mm")
-    await host.pilot.press("n", "v")
-    await host.reach(lambda: "[tree]" in host.said("#ops-title"))
+async def test_from_them_k_leads_to_kernels_and_g_to_operators(sums_host):
+    await sums_host.pilot.press("n", "k")
+    assert sums_host.lines()[1].startswith(GEMM)
+    await sums_host.pilot.press("n", "g")
+    assert sums_host.lines()[1].startswith("aten::mm")
+    await sums_host.pilot.press("n", "v")
+    await sums_host.reach(lambda: "[tree]" in sums_host.said("#ops-title"))
 
 
-async def test_a_row_leads_to_the_longest_on_the_timeline(host):
-    await host.pilot.press("n")
-    await host.reach(lambda: host.lines()[0].startswith("range"))
-    await host.pilot.press("enter", "down", "t")
-    trace = host.given[0].trace
-    assert [trace.name_of(row) for row in host.opened] == ["block", "load"]
-    assert trace.duration[host.opened[0]] == us(100)
+async def test_a_row_leads_to_the_longest_on_the_timeline(sums_host):
+    await sums_host.pilot.press("n")
+    await sums_host.reach(lambda: sums_host.lines()[0].startswith("range"))
+    await sums_host.pilot.press("enter", "down", "t")
+    trace = sums_host.given[0].trace
+    assert [trace.name_of(row) for row in sums_host.opened] == ["block", "load"]
+    assert trace.duration[sums_host.opened[0]] == us(100)
 
 
-async def test_they_are_filtered_and_saved_like_any_table(host):
-    await host.pilot.press("n")
-    await host.reach(lambda: host.lines()[0].startswith("range"))
-    await host.pilot.press("slash", *"lo", "enter", "s")
-    assert host.names() == ["block", "load"]
-    await host.pilot.press("n")
-    await host.reach(lambda: "[CUDA calls]" in host.said("#ops-title"))
-    ranges = host.saved[0]
+async def test_they_are_filtered_and_saved_like_any_table(sums_host):
+    await sums_host.pilot.press("n")
+    await sums_host.reach(lambda: sums_host.lines()[0].startswith("range"))
+    await sums_host.pilot.press("slash", *"lo", "enter", "s")
+    assert sums_host.names() == ["block", "load"]
+    await sums_host.pilot.press("n")
+    await sums_host.reach(lambda: "[CUDA calls]" in sums_host.said("#ops-title"))
+    ranges = sums_host.saved[0]
     assert ranges.stem == "ranges"
     rows = list(csv.DictReader(io.StringIO(ranges.text)))
     assert rows[0]["total (ns)"] == "100000"
 
 
 async def test_where_there_are_none_it_says_so():
-    app = Host(TraceBuilder().op("aten::mm", us(30)).analysis())
-    async with app.run_test(size=(100, 24)) as pilot:
-        app.pilot = pilot
-        await pilot.press("n")
+    async with showing(TraceBuilder().op("aten::mm", us(30)).analysis(), (100, 24)) as app:
+        await app.pilot.press("n")
         await app.reach(lambda: "no ranges in this trace" in " ".join(app.lines()))
-        await pilot.press("n")
+        await app.pilot.press("n")
         await app.reach(lambda: "no calls of the CUDA runtime" in " ".join(app.lines()))

@@ -1,3 +1,4 @@
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -84,12 +85,17 @@ class Host(App):
         await self.settle()
 
 
+@asynccontextmanager
+async def showing(analysis, size=(120, 40)):
+    app = Host(analysis)
+    async with app.run_test(size=size) as app.pilot:
+        await app.settle()
+        yield app
+
+
 @pytest.fixture
 async def host():
-    app = Host(analyse(trace_with()))
-    async with app.run_test(size=(120, 40)) as pilot:
-        app.pilot = pilot
-        await app.settle()
+    async with showing(analyse(trace_with())) as app:
         yield app
 
 
@@ -301,10 +307,7 @@ async def test_a_new_trace_begins_anew(host):
 
 
 async def test_without_a_trace_it_says_how_to_get_one():
-    app = Host(None)
-    async with app.run_test(size=(80, 24)) as pilot:
-        app.pilot = pilot
-        await app.settle()
+    async with showing(None, (80, 24)) as app:
         assert app.query_one("#timeline-empty").display
         assert not app.timeline.display
         await app.press("w", "n", "g", "slash", "escape", "full_stop", "0")
@@ -317,20 +320,14 @@ async def test_arguments_that_cannot_be_read_are_said():
     def gone(row):
         raise TraceError("t.json has changed since it was opened: open it again")
 
-    app = Host(analyse(trace_with(gone)))
-    async with app.run_test(size=(120, 40)) as pilot:
-        app.pilot = pilot
-        await app.settle()
+    async with showing(analyse(trace_with(gone))) as app:
         await app.press("full_stop")
         assert "t.json has changed" in app.detail()
 
 
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (120, 40), (200, 50)])
 async def test_every_size_shows_tracks_and_detail(size):
-    app = Host(analyse(trace_with()))
-    async with app.run_test(size=size) as pilot:
-        app.pilot = pilot
-        await app.settle()
+    async with showing(analyse(trace_with()), size) as app:
         await app.press("full_stop")
         assert "GPU" in app.text()
         assert "gemm" in app.detail()
@@ -339,10 +336,7 @@ async def test_every_size_shows_tracks_and_detail(size):
 
 async def test_ascii(monkeypatch):
     monkeypatch.setattr(RowView, "ascii_only", True)
-    app = Host(analyse(trace_with()))
-    async with app.run_test(size=(120, 40)) as pilot:
-        app.pilot = pilot
-        await app.settle()
+    async with showing(analyse(trace_with())) as app:
         await app.press("n")
         assert "<-" in in_ascii(app.text())[0]
 
@@ -403,10 +397,7 @@ def with_steps(*spans):
     "timeline.step(1)", "timeline.step(-1)", "timeline.slow_step(1)", "timeline.slow_step(-1)"
 )
 async def test_steps_and_slow_steps():
-    app = Host(with_steps((0, 30), (30, 95)))
-    async with app.run_test(size=(120, 40)) as pilot:
-        app.pilot = pilot
-        await app.settle()
+    async with showing(with_steps((0, 30), (30, 95))) as app:
         assert "│step 1 65.0 ms" in app.text()
         await app.press("right_parenthesis")
         assert app.selected() == 0
@@ -540,10 +531,7 @@ async def test_a_click_on_a_line_of_the_detail_goes_there(host):
 
 
 async def test_a_wide_detail_has_two_columns_and_each_leads_somewhere():
-    app = Host(analyse(trace_with()))
-    async with app.run_test(size=(200, 20)) as pilot:
-        app.pilot = pilot
-        await app.settle()
+    async with showing(analyse(trace_with()), (200, 20)) as app:
         pane = app.query_one(DetailPane)
         rows = [text_of(row) for row in pane.rows]
         at, cell = next(
@@ -551,8 +539,8 @@ async def test_a_wide_detail_has_two_columns_and_each_leads_somewhere():
         )
         assert cell > 100
         pane.scroll_to(y=at, animate=False, immediate=True)
-        await pilot.pause()
-        await pilot.click(DetailPane, offset=(cell, at - pane.scroll_offset.y + 1))
+        await app.pilot.pause()
+        await app.pilot.click(DetailPane, offset=(cell, at - pane.scroll_offset.y + 1))
         await app.settle()
         assert app.state.trace.name_of(app.state.selected.row) == "aten::item"
 
@@ -605,25 +593,19 @@ async def test_the_minimap_moves_the_view(host):
 
 
 async def test_a_click_on_a_step_or_a_phase_measures_it():
-    app = Host(with_steps((0, 30), (30, 95)))
-    async with app.run_test(size=(120, 40)) as pilot:
-        app.pilot = pilot
-        await app.settle()
+    async with showing(with_steps((0, 30), (30, 95))) as app:
         x, _ = cell(app, 50, 0)
-        await pilot.click(Timeline, offset=(x, 2))
+        await app.pilot.click(Timeline, offset=(x, 2))
         await app.settle()
         assert app.state.marks.range == (30 * MS, 95 * MS)
         assert text_of(app.timeline.rows[3]).startswith("phases")
-        await pilot.click(Timeline, offset=(x, 3))
+        await app.pilot.click(Timeline, offset=(x, 3))
         await app.settle()
         assert app.state.marks.range == (30 * MS, 90 * MS)
 
 
 async def test_no_colours_and_sixteen_show_the_same_words():
-    app = Host(with_steps((0, 30), (30, 95)))
-    async with app.run_test(size=(120, 40)) as pilot:
-        app.pilot = pilot
-        await app.settle()
+    async with showing(with_steps((0, 30), (30, 95))) as app:
         await app.press("full_stop")
         before = app.text()
         app.theme = "perftui-ansi"

@@ -16,9 +16,9 @@ from perftui.telemetry.files import MEMORY, NETWORK, mount_of
 from perftui.telemetry.limits import (
     affinity,
     cpu_quota,
+    group_memory,
     memory_group,
     memory_limit,
-    memory_of_group,
 )
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - only looked at
@@ -66,10 +66,11 @@ def cores_of(root: Path = ROOT) -> Cores:
 def memory_of(root: Path = ROOT) -> Memory:
     """The memory of this process, by ``/proc/meminfo`` and its cgroup."""
     group = memory_group(*_cgroup(root))
+    held = group_memory(group) if group else None
     return Memory(
         _installed(root),
         memory_limit(*_cgroup(root)),
-        memory_of_group(group) if group else None,
+        held.used if held else None,
         not _is_older(root, "memory"),
     )
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perftui.run.journal import Column
 from perftui.telemetry.files import (
     PROC,
     names_in,
@@ -19,26 +18,17 @@ from perftui.telemetry.files import (
     why_unreadable,
 )
 from perftui.telemetry.processes import Roles
-from perftui.telemetry.source import Pace, Rate
+from perftui.telemetry.source import Pace, Rate, columns
 
-_SCHEDSTAT = "/proc/<pid>/task/<tid>/schedstat"
-
-THREAD_COLUMNS = (
-    Column(
-        *("processes.main_cpu", "%", "CPU of main threads", _SCHEDSTAT),
-        "CPU time of the main threads of the processes that train; 100 % is one core.",
-    ),
-    Column(
-        *("processes.autograd_cpu", "%", "CPU of autograd threads", _SCHEDSTAT),
-        "CPU time of the threads that run the backward pass for a GPU (pt_autograd_*); 100 % is "
-        "one core.",
-    ),
-    Column(
-        *("processes.workers_delayed", "%", "workers waiting for a core", _SCHEDSTAT),
-        "Share of the time that a data loader worker was ready to run but had no core, for the "
-        "worker that waited longest.",
-    ),
-)
+THREAD_COLUMNS = columns("""
+processes.main_cpu | % | CPU of main threads | /proc/<pid>/task/<tid>/schedstat |
+    CPU time of the main threads of the processes that train; 100 % is one core.
+processes.autograd_cpu | % | CPU of autograd threads | /proc/<pid>/task/<tid>/schedstat |
+    CPU time of the threads that run the backward pass for a GPU (pt_autograd_*); 100 % is one core.
+processes.workers_delayed | % | workers waiting for a core | /proc/<pid>/task/<tid>/schedstat |
+    Share of the time that a data loader worker was ready to run but had no core, for the worker
+    that waited longest.
+""")
 
 AUTOGRAD = b"pt_autograd_"
 """How PyTorch names the threads of its autograd engine, one for each GPU."""
@@ -134,18 +124,13 @@ EVERY_SECONDS = 3.0
 MOST_SHARE = 0.002
 """Between two readings, and at most so much of a core: of 1,000 processes one takes some 20 ms."""
 
-CONTENTION_COLUMNS = (
-    Column(
-        *("processes.delayed", "%", "waiting for a core", "/proc/<pid>/task/<tid>/schedstat"),
-        "Share of the time that a thread was ready to run but had no core, for the thread of each "
-        "training process that waited longest, every 3 s.",
-    ),
-    Column(
-        *("processes.perftui_cpu", "%", "CPU of perftui", "/proc/<pid>/stat"),
-        "CPU time of perftui itself: what records the run, and the app. Every 3 s; 100 % is one "
-        "core.",
-    ),
-)
+CONTENTION_COLUMNS = columns("""
+processes.delayed | % | waiting for a core | /proc/<pid>/task/<tid>/schedstat |
+    Share of the time that a thread was ready to run but had no core, for the thread of each
+    training process that waited longest, every 3 s.
+processes.perftui_cpu | % | CPU of perftui | /proc/<pid>/stat |
+    CPU time of perftui itself: what records the run, and the app. Every 3 s; 100 % is one core.
+""")
 
 MOST_NAMED = 5
 
@@ -175,7 +160,7 @@ class ContentionSource:
         self,
         roles: Callable[[], Roles],
         own: Callable[[], frozenset[int]],
-        proc: Path = Path("/proc"),
+        proc: str = PROC,
     ) -> None:
         self._roles = roles
         self._own = own
@@ -190,9 +175,8 @@ class ContentionSource:
         self._seconds = 0.0
         why = why_unreadable(f"{proc}/self/schedstat")
         self.columns = () if why else CONTENTION_COLUMNS
-        self.missing = (
-            {column.name: f"schedstat: {why}" for column in CONTENTION_COLUMNS} if why else {}
-        )
+        names = [column.name for column in CONTENTION_COLUMNS] if why else []
+        self.missing = dict.fromkeys(names, f"schedstat: {why}")
 
     def sample(self, now: float) -> list[float | None]:
         """Values of ``columns``, None but every few seconds."""
@@ -228,8 +212,8 @@ class ContentionSource:
     def _thread_delays(self, pid: int) -> Iterator[tuple[str, int]]:
         """Nanoseconds that each thread has waited for a core so far."""
         try:
-            for task in os.scandir(self._proc / str(pid) / "task"):
-                words = _read(Path(task.path) / "schedstat").split()
+            for task in os.scandir(f"{self._proc}/{pid}/task"):
+                words = record(f"{task.path}/schedstat").split()
                 if len(words) >= 2:
                     yield task.name, int(words[1])
         except OSError:
@@ -246,7 +230,7 @@ class ContentionSource:
         for entry in os.scandir(self._proc):
             if not entry.name.isdecimal() or (pid := int(entry.name)) in own:
                 continue
-            found = _cpu(_read(self._proc / entry.name / "stat"))
+            found = _cpu(record(f"{self._proc}/{entry.name}/stat"))
             if found is None or found[1] in own:
                 continue
             name, parent, ticks = found
@@ -254,7 +238,8 @@ class ContentionSource:
             change = ticks - self._used.get((pid, name), ticks)
             if not change:
                 continue
-            words = _words(self._proc / entry.name)
+            command = read_or_empty(f"{self._proc}/{entry.name}/cmdline")
+            words = command.decode("utf-8", "replace").split("\0")
             # What the recorder has started samples stacks.
             if recorder in (pid, parent) or _is_perftui(words):
                 ours += change
@@ -273,11 +258,6 @@ class ContentionSource:
         return None if is_first else 100.0 * ours / _TICKS / seconds
 
 
-def _words(process: Path) -> list[str]:
-    """The command line of a process."""
-    return _read(process / "cmdline").decode("utf-8", "replace").split("\0")
-
-
 def _is_perftui(words: list[str]) -> bool:
     """Whether it is our command, alone or run by Python, or one of our modules."""
     is_command = any(word.rpartition("/")[2] == "perftui" for word in words[:2])
@@ -294,30 +274,23 @@ def _cpu(stat: bytes) -> tuple[str, int, int] | None:
     return name, int(fields[1]), int(fields[11]) + int(fields[12])
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        # It has ended meanwhile, or may not be read.
-        return b""
-
-
-RESOURCES = {"cpu": "a core", "io": "a disk", "memory": "memory"}
-
 PRESSURE = Path("/proc/pressure")
 
-PRESSURE_COLUMNS = {
-    resource: Column(
-        *(f"pressure.{resource}", "%", f"{resource} pressure", f"/proc/pressure/{resource}"),
-        f"Share of the time in which some task waited for {what}.",
-    )
-    for resource, what in RESOURCES.items()
-}
+_PRESSURE = columns("""
+pressure.cpu | % | cpu pressure | /proc/pressure/cpu |
+    Share of the time in which some task waited for a core.
+pressure.io | % | io pressure | /proc/pressure/io |
+    Share of the time in which some task waited for a disk.
+pressure.memory | % | memory pressure | /proc/pressure/memory |
+    Share of the time in which some task waited for memory.
+""")
+
+PRESSURE_COLUMNS = dict(zip(("cpu", "io", "memory"), _PRESSURE, strict=True))
+"""Pressure stall information by resource."""
 
 
 class PressureSource:
-    """Stall share of one of ``RESOURCES`` from its ``total`` counter (us), which has no averaging
-    lag.
+    """Stall share of a resource from its ``total`` counter (us), which has no averaging lag.
 
     No column where the kernel has no PSI (before Linux 4.20, not built in, or not Linux).
     """
@@ -327,8 +300,8 @@ class PressureSource:
         self._rate = Rate()
         column, is_known = PRESSURE_COLUMNS[resource], _stalled(self._path) is not None
         self.columns = (column,) if is_known else ()
-        why = f"{self._path}: {_why_missing(self._path)}"
-        self.missing = {} if is_known else {column.name: why}
+        why = why_unreadable(str(self._path)) or "no total in it"
+        self.missing = {} if is_known else {column.name: f"{self._path}: {why}"}
 
     def sample(self, now: float) -> list[float | None]:
         """The share since the last sample; nothing without a column."""
@@ -345,7 +318,3 @@ def _stalled(path: Path) -> int | None:
         if word.startswith(b"total="):
             return number(word[6:])
     return None
-
-
-def _why_missing(path: Path) -> str:
-    return why_unreadable(str(path)) or "no total in it"

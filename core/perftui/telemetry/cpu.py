@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,37 +15,23 @@ from perftui.run.journal import Column
 from perftui.telemetry.files import PROC, SYS, fields, names_in, number, numbers, read_or_empty
 from perftui.telemetry.limits import CGROUP_ROOT, OWN_CGROUP, cpu_groups, quota_of
 from perftui.telemetry.processes import Roles
-from perftui.telemetry.source import Pace
+from perftui.telemetry.source import Pace, columns
 
-_STAT = "/proc/stat"
+CORE_COLUMNS = columns("""
+cpu.utilization | % | CPU | /proc/stat | Busy share of all cores; 100 % is all of them.
+cpu.core_max | % | busiest core | /proc/stat | Busy share of the busiest single core.
+cpu.cores | count | cores | /proc/stat | Cores of the whole machine that are online.
+cpu.load1 | | load | /proc/loadavg |
+    Tasks running, ready to run or waiting for a disk, mean of the last minute.
+""")
 
-CORE_COLUMNS = (
-    Column(
-        *("cpu.utilization", "%", "CPU", _STAT),
-        "Busy share of all cores; 100 % is all of them.",
-    ),
-    Column("cpu.core_max", "%", "busiest core", _STAT, "Busy share of the busiest single core."),
-    Column(
-        *("cpu.cores", "count", "cores", _STAT),
-        "Cores of the whole machine that are online.",
-    ),
-    Column(
-        *("cpu.load1", "", "load", "/proc/loadavg"),
-        "Tasks running, ready to run or waiting for a disk, mean of the last minute.",
-    ),
-)
-
-LINUX_COLUMNS = (
-    Column(
-        *("cpu.iowait", "%", "I/O wait", _STAT),
-        "Share of the time of all cores that was idle with a disk request pending.",
-    ),
-    Column(
-        *("cpu.steal", "%", "stolen CPU", _STAT),
-        "Share of the time of all cores that the hypervisor gave to something else; part of "
-        "cpu.utilization.",
-    ),
-)
+LINUX_COLUMNS = columns("""
+cpu.iowait | % | I/O wait | /proc/stat |
+    Share of the time of all cores that was idle with a disk request pending.
+cpu.steal | % | stolen CPU | /proc/stat |
+    Share of the time of all cores that the hypervisor gave to something else; part of
+    cpu.utilization.
+""")
 
 MOST_CORES = 256
 """Cores that have a column of their own."""
@@ -61,7 +48,7 @@ _IDLE, _IOWAIT, _STEAL = 3, 4, 7
 
 def core_column(core: int | str) -> Column:
     """The column of one core."""
-    return Column(f"cpu.core{core}", "%", f"core {core}", _STAT, "Busy share of the core.")
+    return Column(f"cpu.core{core}", "%", f"core {core}", "/proc/stat", "Busy share of the core.")
 
 
 class CpuSource:
@@ -82,12 +69,14 @@ class CpuSource:
     def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - shares need no clock
         """Values of ``columns``; shares are None where no time has passed."""
         before, self._before = self._before, self._read()
+        # I/O wait may fall by the kernel's own account (proc_stat(5)), so no difference is below 0.
         spent = {
-            core: _spent(before[core], times)
+            core: [max(0.0, new - old) for old, new in zip(before[core], times, strict=True)]
             for core, times in self._before.items()
             if core in before
         }
-        total = [sum(of_all) for of_all in zip(*spent.values(), strict=True)]
+        none = [0.0] * len(_FIELDS)
+        total = [sum(of_all) for of_all in zip(none, *spent.values(), strict=True)]
         shares = {core: _busy(times) for core, times in spent.items()}
         values: list[float | None] = [
             _busy(total),
@@ -96,7 +85,7 @@ class CpuSource:
             psutil.getloadavg()[0],
         ]
         if self._is_linux:
-            values += [_share(total, _IOWAIT), _share(total, _STEAL)]
+            values += [_percent(total[field], total) for field in (_IOWAIT, _STEAL)]
         of_cores = (shares.get(core) for core in self._cores)
         return [*values, *(None if share is None else round(share) for share in of_cores)]
 
@@ -124,37 +113,24 @@ def _parse(stat: bytes) -> dict[int, Times]:
     return found
 
 
-def _spent(before: Times, after: Times) -> list[float]:
-    """What was spent between two readings.
-
-    I/O wait may fall by the kernel's own account (proc_stat(5)), so no difference is below 0.
-    """
-    return [max(0.0, new - old) for old, new in zip(before, after, strict=True)]
-
-
 def _busy(spent: list[float]) -> float | None:
-    total = sum(spent)
-    return 100.0 * (total - spent[_IDLE] - spent[_IOWAIT]) / total if total > 0 else None
+    return _percent(sum(spent) - spent[_IDLE] - spent[_IOWAIT], spent)
 
 
-def _share(spent: list[float], field: int) -> float | None:
+def _percent(part: float, spent: list[float]) -> float | None:
     total = sum(spent)
-    return 100.0 * spent[field] / total if total > 0 else None
+    return 100.0 * part / total if total > 0 else None
 
 
 EVERY_SECONDS, MOST_SHARE = 5.0, 0.001
 """Some drivers interrupt each core to ask it."""
 
-FREQUENCY_COLUMNS = (
-    Column(
-        *("cpu.frequency", "MHz", "CPU clock", "cpufreq/scaling_cur_freq"),
-        "Current clock, mean of the cores, every 5 s.",
-    ),
-    Column(
-        *("cpu.frequency_max", "MHz", "highest CPU clock", "cpufreq/cpuinfo_max_freq"),
-        "Highest clock that the hardware supports, mean of the cores.",
-    ),
-)
+FREQUENCY_COLUMNS = columns("""
+cpu.frequency | MHz | CPU clock | cpufreq/scaling_cur_freq |
+    Current clock, mean of the cores, every 5 s.
+cpu.frequency_max | MHz | highest CPU clock | cpufreq/cpuinfo_max_freq |
+    Highest clock that the hardware supports, mean of the cores.
+""")
 
 
 class FrequencySource:
@@ -197,28 +173,21 @@ def cpu_governor(sys: str = SYS) -> str:
     return read_or_empty(path).decode("utf-8", "replace").strip()
 
 
-_FIELD = b"model name"
-
-
 def cpu_name(proc: str = PROC) -> str:
     """``AMD EPYC 9534 64-Core Processor``; the architecture where the kernel names no model."""
     for line in read_or_empty(f"{proc}/cpuinfo").splitlines():
         field, _, value = line.partition(b":")
-        if field.strip() == _FIELD and value.strip():
+        if field.strip() == b"model name" and value.strip():
             return " ".join(value.decode("utf-8", "replace").split())
     return platform.machine()
 
 
-QUOTA_COLUMNS = (
-    Column(
-        *("cpu.limit", "count", "usable cores", "sched_getaffinity, cpu.max"),
-        "Cores that the training processes may run on, or the cgroup's quota if that is less.",
-    ),
-    Column(
-        *("cpu.throttled", "%", "throttled by quota", "cpu.stat of the cgroup"),
-        "Upper bound of the share of time in which the cgroup had used up its CPU quota.",
-    ),
-)
+QUOTA_COLUMNS = columns("""
+cpu.limit | count | usable cores | sched_getaffinity, cpu.max |
+    Cores that the training processes may run on, or the cgroup's quota if that is less.
+cpu.throttled | % | throttled by quota | cpu.stat of the cgroup |
+    Upper bound of the share of time in which the cgroup had used up its CPU quota.
+""")
 
 
 class _Throttling(NamedTuple):
@@ -266,9 +235,11 @@ class QuotaSource:
     def _affinity(self) -> float:
         if not hasattr(os, "sched_getaffinity"):
             return os.cpu_count() or 1
-        pids = self._roles().ranks or {self._pid}
-        cores = set().union(*map(_cores_of, pids))
-        # They have ended; the recorder may run where they could.
+        cores: set[int] = set()
+        for pid in self._roles().ranks or {self._pid}:
+            with suppress(OSError):
+                cores |= os.sched_getaffinity(pid)
+        # All of them have ended; the recorder may run where they could.
         return len(cores or os.sched_getaffinity(0))
 
     def _throttled(self, now: float) -> float | None:
@@ -303,11 +274,3 @@ def _share_of_quota(before: _Throttling, after: _Throttling, seconds: float) -> 
         return None
     of_periods = used_up / periods if periods else 1.0
     return 100.0 * min(held / seconds, of_periods, 1.0)
-
-
-def _cores_of(pid: int) -> set[int]:
-    try:
-        return os.sched_getaffinity(pid)
-    except OSError:
-        # It has ended.
-        return set()

@@ -6,9 +6,10 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Container
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from perftui.run.journal import Column
 from perftui.telemetry.disks import DiskCounters, read_disks, use
 from perftui.telemetry.files import (
     NFS,
@@ -25,13 +26,15 @@ from perftui.telemetry.files import (
     unescaped,
 )
 from perftui.telemetry.processes import Roles
-from perftui.telemetry.source import Pace, Rate
+from perftui.telemetry.source import Pace, Rate, columns
 
 _SYSTEM = ("/proc/", "/sys/", "/dev/", "/run/", "/etc/")
 
 _PACKAGES = re.compile(r"/(site|dist)-packages/|/lib(64)?/python3")
 
 _FLAGS = re.compile(rb"^flags:\s*([0-7]+)", re.MULTILINE)
+
+_MODES = os.O_ACCMODE | os.O_DIRECTORY | os.O_PATH
 
 _STANDARD = ("0", "1", "2")
 
@@ -43,34 +46,21 @@ def files_read(pid: int, proc: str = PROC) -> list[str]:
     No file system is asked: one on a network that is gone would not answer.
     """
     place = f"{proc}/{pid}"
-    installation = _installation(link(f"{place}/exe"))
+    # The directory above ``bin``, empty if that is the root.
+    installation = link(f"{place}/exe").rpartition("/bin/")[0]
     found = []
     for file in names_in(f"{place}/fd"):
         path = link(f"{place}/fd/{file}") if file not in _STANDARD else ""
         if not path.startswith("/") or path.startswith(_SYSTEM) or path.endswith(" (deleted)"):
             # A pipe or a socket, or nothing that holds a data set.
             continue
-        if _PACKAGES.search(path) or (installation and path.startswith(installation)):
+        if _PACKAGES.search(path) or (installation and path.startswith(f"{installation}/")):
             continue
-        if _is_read_only(read_or_empty(f"{place}/fdinfo/{file}")):
+        # proc_pid_fdinfo(5).
+        flags = _FLAGS.search(read_or_empty(f"{place}/fdinfo/{file}"))
+        if flags and int(flags[1], 8) & _MODES == os.O_RDONLY:
             found.append(path)
     return found
-
-
-def _installation(executable: str) -> str:
-    """The directory above ``bin`` of an interpreter; empty if that is the root."""
-    directory, _, _ = executable.rpartition("/bin/")
-    return f"{directory}/" if directory else ""
-
-
-def _is_read_only(fdinfo: bytes) -> bool:
-    """Whether these flags (proc_pid_fdinfo(5)) are those of a file open for reading only, and of
-    no directory."""
-    flags = _FLAGS.search(fdinfo)
-    if flags is None:
-        return False
-    bits = int(flags[1], 8)
-    return bits & os.O_ACCMODE == os.O_RDONLY and not bits & (os.O_DIRECTORY | os.O_PATH)
 
 
 EVERY_SECONDS, MOST_SHARE = 5.0, 0.001
@@ -136,24 +126,18 @@ def counted_disk(mount: Mount, counted: Container[str], sys: str = SYS) -> str |
     number = mount.number
     if number.startswith("0:"):
         # btrfs and ZFS number their file systems themselves, and name the device.
-        number = _number_of(mount.source)
-    device = link(f"{sys}/dev/block/{number}") if number else ""
-    if not device:
+        number = ""
+        with suppress(OSError):
+            if mount.source.startswith("/dev/"):
+                device = os.stat(mount.source).st_rdev  # noqa: PTH116 - text, as all paths here
+                number = f"{os.major(device)}:{os.minor(device)}"
+    target = link(f"{sys}/dev/block/{number}") if number else ""
+    if not target:
         return None
-    place = f"{sys}/dev/block/{device}"
+    place = f"{sys}/dev/block/{target}"
     if exists(f"{place}/partition"):
         place = place.rpartition("/")[0]
-    return _counted(place.rpartition("/")[2], counted, sys)
-
-
-def described(disk: str, sys: str = SYS) -> str:
-    """``disk`` with the name that the administrator gave a mapped device."""
-    name = read_or_empty(f"{sys}/block/{disk}/dm/name").decode("utf-8", "replace").strip()
-    return f"{name} ({disk})" if name else disk
-
-
-def _counted(name: str, counted: Container[str], sys: str) -> str | None:
-    """``name``, or the only disk below it that is counted."""
+    name = place.rpartition("/")[2]
     while name not in counted:
         below = names_in(f"{sys}/block/{name}/slaves")
         if len(below) != 1:
@@ -162,41 +146,24 @@ def _counted(name: str, counted: Container[str], sys: str) -> str | None:
     return name
 
 
-def _number_of(source: str) -> str:
-    """Device number of a block device by its path, empty of anything else."""
-    if not source.startswith("/dev/"):
-        return ""
-    try:
-        device = os.stat(source).st_rdev  # noqa: PTH116 - text, as all paths here
-    except OSError:
-        return ""
-    return f"{os.major(device)}:{os.minor(device)}"
+def described(disk: str, sys: str = SYS) -> str:
+    """``disk`` with the name that the administrator gave a mapped device."""
+    name = read_or_empty(f"{sys}/block/{disk}/dm/name").decode("utf-8", "replace").strip()
+    return f"{name} ({disk})" if name else disk
 
 
-_DISKSTATS = "/proc/diskstats"
-
-DATA_DISK_COLUMNS = (
-    Column(
-        *("data_disk.read", "B/s", "read from the data's disk", _DISKSTATS),
-        "Bytes a second read from the disk that holds the data set.",
-    ),
-    Column(
-        *("data_disk.write", "B/s", "written to the data's disk", _DISKSTATS),
-        "Bytes a second written to the disk that holds the data set.",
-    ),
-    Column(
-        *("data_disk.utilization", "%", "data's disk busy", _DISKSTATS),
-        "Share of the time in which the disk that holds the data set had a request in flight.",
-    ),
-    Column(
-        *("data_disk.await", "ms", "time of a request to the data's disk", _DISKSTATS),
-        "Mean time from the start to the end of a request to the disk that holds the data set.",
-    ),
-    Column(
-        *("data_disk.queue", "count", "requests to the data's disk in flight", _DISKSTATS),
-        "Mean number of requests to the disk that holds the data set, in flight or waiting.",
-    ),
-)
+DATA_DISK_COLUMNS = columns("""
+data_disk.read | B/s | read from the data's disk | /proc/diskstats |
+    Bytes a second read from the disk that holds the data set.
+data_disk.write | B/s | written to the data's disk | /proc/diskstats |
+    Bytes a second written to the disk that holds the data set.
+data_disk.utilization | % | data's disk busy | /proc/diskstats |
+    Share of the time in which the disk that holds the data set had a request in flight.
+data_disk.await | ms | time of a request to the data's disk | /proc/diskstats |
+    Mean time from the start to the end of a request to the disk that holds the data set.
+data_disk.queue | count | requests to the data's disk in flight | /proc/diskstats |
+    Mean number of requests to the disk that holds the data set, in flight or waiting.
+""")
 
 
 @dataclass(frozen=True)
@@ -254,27 +221,17 @@ class DataDiskSource:
         self.found = DataDisk(name, place.mount.point, place.mount.kind, place.found_by)
 
 
-_MOUNTSTATS = "/proc/self/mountstats"
-
-NFS_COLUMNS = (
-    Column(
-        *("nfs.read", "B/s", "read by NFS", _MOUNTSTATS),
-        "Bytes a second from the server of the NFS mount that holds the data set.",
-    ),
-    Column(
-        *("nfs.write", "B/s", "written by NFS", _MOUNTSTATS),
-        "Bytes a second to the server of the NFS mount that holds the data set.",
-    ),
-    Column(
-        *("nfs.await", "ms", "time of an NFS request", _MOUNTSTATS),
-        "Mean time from the start to the end of a read or write of the NFS mount that holds the "
-        "data set.",
-    ),
-)
+NFS_COLUMNS = columns("""
+nfs.read | B/s | read by NFS | /proc/self/mountstats |
+    Bytes a second from the server of the NFS mount that holds the data set.
+nfs.write | B/s | written by NFS | /proc/self/mountstats |
+    Bytes a second to the server of the NFS mount that holds the data set.
+nfs.await | ms | time of an NFS request | /proc/self/mountstats |
+    Mean time from the start to the end of a read or write of the NFS mount that holds the data set.
+""")
 
 
-@dataclass(frozen=True)
-class NfsCounters:
+class NfsCounters(NamedTuple):
     """Of one mount so far."""
 
     read: int
@@ -308,13 +265,9 @@ class NfsSource:
             self._mount = place.mount.point
             self._begin()
         found = parse(read_or_empty(self._path)).get(self._mount)
+        values = found or (None,) * len(self._rates)
         read, written, requests, time = (
-            rate.update(value, now)
-            for rate, value in zip(
-                self._rates,
-                (found.read, found.written, found.requests, found.time) if found else [None] * 4,
-                strict=True,
-            )
+            rate.update(value, now) for rate, value in zip(self._rates, values, strict=True)
         )
         return [read, written, time / requests if time is not None and requests else None]
 

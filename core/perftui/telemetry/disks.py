@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import psutil
 
-from perftui.run.journal import Column
 from perftui.telemetry.files import PROC, SYS, exists, numbers, read_or_empty
+from perftui.telemetry.source import columns
 
 _SECTOR = 512
 """Bytes that ``/proc/diskstats`` counts as one, whatever the disk's own sectors are."""
@@ -134,41 +134,24 @@ class RealDevices:
         return self._real
 
 
-_DISKSTATS = "/proc/diskstats"
+COUNTED = columns("""
+disk.read | B/s | disk read | /proc/diskstats | Bytes a second read from all disks of the machine.
+disk.write | B/s | disk write | /proc/diskstats |
+    Bytes a second written to all disks of the machine.
+disk.read_operations | 1/s | disk reads | /proc/diskstats |
+    Read requests a second, all disks of the machine.
+disk.write_operations | 1/s | disk writes | /proc/diskstats |
+    Write requests a second, all disks of the machine.
+""")
 
-COUNTED = (
-    Column(
-        *("disk.read", "B/s", "disk read", _DISKSTATS),
-        "Bytes a second read from all disks of the machine.",
-    ),
-    Column(
-        *("disk.write", "B/s", "disk write", _DISKSTATS),
-        "Bytes a second written to all disks of the machine.",
-    ),
-    Column(
-        *("disk.read_operations", "1/s", "disk reads", _DISKSTATS),
-        "Read requests a second, all disks of the machine.",
-    ),
-    Column(
-        *("disk.write_operations", "1/s", "disk writes", _DISKSTATS),
-        "Write requests a second, all disks of the machine.",
-    ),
-)
-
-TIMED = (
-    Column(
-        *("disk.utilization", "%", "busiest disk", _DISKSTATS),
-        "Share of the time in which the busiest disk had a request in flight.",
-    ),
-    Column(
-        *("disk.queue", "count", "disk requests in flight", _DISKSTATS),
-        "Mean number of requests to all disks in flight or waiting.",
-    ),
-    Column(
-        *("disk.await", "ms", "time of a disk request", _DISKSTATS),
-        "Mean time from the start to the end of a request, queueing included, over all disks.",
-    ),
-)
+TIMED = columns("""
+disk.utilization | % | busiest disk | /proc/diskstats |
+    Share of the time in which the busiest disk had a request in flight.
+disk.queue | count | disk requests in flight | /proc/diskstats |
+    Mean number of requests to all disks in flight or waiting.
+disk.await | ms | time of a disk request | /proc/diskstats |
+    Mean time from the start to the end of a request, queueing included, over all disks.
+""")
 
 DISK_COLUMNS = (*COUNTED, *TIMED)
 

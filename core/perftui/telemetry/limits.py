@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,16 +29,18 @@ class GroupMemory:
 
 def usable_cores(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> int:
     """Cores the training may use: affinity, and the tightest quota of the cgroups above it."""
-    quotas = (quota_of(group) for group in cpu_groups(root, own))
-    quota = min((one for one in quotas if one is not None), default=None)
+    quota = _tightest(cpu_groups(root, own))
     cores = affinity()
     return cores if quota is None else min(cores, max(1, math.ceil(quota)))
 
 
 def cpu_quota(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> float | None:
     """Cores' worth of time by the tightest ``cpu.max`` (cgroup v2), None without limit."""
-    quotas = (quota_of(group) for group in groups(root, own))
-    return min((one for one in quotas if one is not None), default=None)
+    return _tightest(groups(root, own))
+
+
+def _tightest(groups: Iterable[Path]) -> float | None:
+    return min((one for one in map(quota_of, groups) if one is not None), default=None)
 
 
 def cpu_groups(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> list[Path]:
@@ -77,13 +80,6 @@ def memory_group(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> Path | Non
     return group if limit < _installed() else None
 
 
-def memory_of_group(group: Path) -> int | None:
-    """Bytes that processes of ``group`` hold, as ``GroupMemory`` counts them; None where the
-    kernel does not report them."""
-    held = group_memory(group)
-    return held.used if held else None
-
-
 def group_memory(group: Path) -> GroupMemory | None:
     """What processes of ``group`` hold; None where the kernel does not report it."""
     current = number(read_or_empty(f"{group}/memory.current"))
@@ -112,12 +108,9 @@ def affinity() -> int:
 
 def groups(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> list[Path]:
     """Directories of this process's cgroup (v2) and of those above it, whose limits hold too."""
-    for _, controllers, path in _own_groups(own):
+    for controllers, path in _own_groups(own):
         if not controllers:
-            relative = Path(path.lstrip("/"))
-            if ".." in relative.parts:
-                return [root]
-            return [root / relative, *(root / parent for parent in relative.parents)]
+            return _and_above(root, Path() if ".." in path.parts else path)
     return []
 
 
@@ -127,17 +120,20 @@ def _v1_groups(controller: str, root: Path, own: Path) -> list[Path]:
 
     A container sees its own group as the root, under the path it has on the host.
     """
-    for _, controllers, path in _own_groups(own):
+    for controllers, path in _own_groups(own):
         if controller in controllers.split(","):
-            base, relative = root / controller, Path(path.lstrip("/"))
-            if ".." in relative.parts or not (base / relative).is_dir():
-                return [base]
-            return [base / relative, *(base / parent for parent in relative.parents)]
+            base = root / controller
+            is_root = ".." in path.parts or not (base / path).is_dir()
+            return _and_above(base, Path() if is_root else path)
     return []
 
 
-def _own_groups(own: Path) -> list[tuple[str, str, str]]:
-    """Hierarchy, controllers (none for v2) and path of each line of ``own``."""
+def _and_above(root: Path, path: Path) -> list[Path]:
+    return [root / path, *(root / parent for parent in path.parents)]
+
+
+def _own_groups(own: Path) -> list[tuple[str, Path]]:
+    """Controllers (none for v2) and path from the root of each line of ``own``."""
     lines = read_or_empty(str(own)).decode("utf-8", "surrogateescape").splitlines()
     words = (line.split(":", 2) for line in lines)
-    return [(one[0], one[1], one[2]) for one in words if len(one) == 3]
+    return [(one[1], Path(one[2].lstrip("/"))) for one in words if len(one) == 3]

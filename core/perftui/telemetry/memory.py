@@ -27,7 +27,7 @@ from perftui.telemetry.limits import (
     memory_group,
     usable_memory,
 )
-from perftui.telemetry.source import Pace, Rate
+from perftui.telemetry.source import Pace, Rate, columns
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -51,7 +51,8 @@ def read_memory(proc: str = PROC) -> MemoryReading:
     needed = [info.get(name) for name in (b"MemAvailable", b"Cached", b"SwapTotal", b"SwapFree")]
     available, cached, swap, swap_free = needed
     if available is None or cached is None or swap is None or swap_free is None:
-        return _by_psutil()
+        virtual, paging = psutil.virtual_memory(), psutil.swap_memory()
+        return MemoryReading(virtual.available, paging.used, paging.sin, None, None)
     vmstat = read_or_empty(f"{proc}/vmstat")
     return MemoryReading(
         1024 * available,
@@ -62,40 +63,24 @@ def read_memory(proc: str = PROC) -> MemoryReading:
     )
 
 
-def _by_psutil() -> MemoryReading:
-    swap = psutil.swap_memory()
-    return MemoryReading(psutil.virtual_memory().available, swap.used, swap.sin, None, None)
+MEMORY_COLUMNS = columns("""
+memory.used | B | memory used | /proc/meminfo or memory.current |
+    Memory in use, out of memory.total, not counting memory that can be reclaimed.
+memory.available | B | memory available | /proc/meminfo |
+    Memory that can still be allocated without swapping, out of memory.total.
+memory.total | B | memory usable | /proc/meminfo or memory.max |
+    Installed memory, or the cgroup's limit if that is less.
+swap.used | B | swap used | /proc/meminfo | Swap in use on the machine.
+swap.in | B/s | read from swap | /proc/vmstat | Bytes a second read back from swap.
+""")
 
-
-_MEMINFO, _VMSTAT = "/proc/meminfo", "/proc/vmstat"
-
-MEMORY_COLUMNS = (
-    Column(
-        *("memory.used", "B", "memory used", f"{_MEMINFO} or memory.current"),
-        "Memory in use, out of memory.total, not counting memory that can be reclaimed.",
-    ),
-    Column(
-        *("memory.available", "B", "memory available", _MEMINFO),
-        "Memory that can still be allocated without swapping, out of memory.total.",
-    ),
-    Column(
-        *("memory.total", "B", "memory usable", f"{_MEMINFO} or memory.max"),
-        "Installed memory, or the cgroup's limit if that is less.",
-    ),
-    Column("swap.used", "B", "swap used", _MEMINFO, "Swap in use on the machine."),
-    Column("swap.in", "B/s", "read from swap", _VMSTAT, "Bytes a second read back from swap."),
-)
-
-PAGE_CACHE = Column(
-    *("memory.page_cache", "B", "page cache", f"{_MEMINFO} or memory.stat"),
-    "File pages cached in memory, without shared memory.",
-)
-
-OOM_KILLS = Column(
-    *("memory.oom_kills", "count", "killed for memory", f"memory.events or {_VMSTAT}"),
-    "Processes that the kernel has killed so far because memory ran out, in the cgroup or, without "
-    "one, on the machine.",
-)
+PAGE_CACHE, OOM_KILLS = columns("""
+memory.page_cache | B | page cache | /proc/meminfo or memory.stat |
+    File pages cached in memory, without shared memory.
+memory.oom_kills | count | killed for memory | memory.events or /proc/vmstat |
+    Processes that the kernel has killed so far because memory ran out, in the cgroup or, without
+    one, on the machine.
+""")
 
 
 class MemorySource:
@@ -109,15 +94,10 @@ class MemorySource:
         events = [f"{group}/memory.events" for group in groups(root, own)]
         self._events = next((path for path in events if _kills_of_group(path) is not None), "")
         row = self._row(0.0)
-        self.columns = (
-            *MEMORY_COLUMNS,
-            *(column for column in (PAGE_CACHE, OOM_KILLS) if row[column.name] is not None),
-        )
-        self.missing = {
-            column.name: f"not in {column.source}"
-            for column in (PAGE_CACHE, OOM_KILLS)
-            if column not in self.columns
-        }
+        unknown = [column for column in (PAGE_CACHE, OOM_KILLS) if row[column.name] is None]
+        every = (*MEMORY_COLUMNS, PAGE_CACHE, OOM_KILLS)
+        self.columns = tuple(column for column in every if column not in unknown)
+        self.missing = {column.name: f"not in {column.source}" for column in unknown}
 
     def sample(self, now: float) -> list[float | None]:
         """Values of ``columns``; None where a container does not report what it uses."""
@@ -149,16 +129,11 @@ def _kills_of_group(events: str) -> int | None:
 
 PLACE = "/dev/shm"  # noqa: S108 - looked at, never written to
 
-SHARED_COLUMNS = (
-    Column(
-        *("memory.shm_used", "B", "shared memory used", "statvfs of /dev/shm"),
-        "Bytes of files in /dev/shm.",
-    ),
-    Column(
-        *("memory.shm_total", "B", "shared memory", "statvfs of /dev/shm"),
-        "Size of /dev/shm; in a container 64 MB unless more is requested.",
-    ),
-)
+SHARED_COLUMNS = columns("""
+memory.shm_used | B | shared memory used | statvfs of /dev/shm | Bytes of files in /dev/shm.
+memory.shm_total | B | shared memory | statvfs of /dev/shm |
+    Size of /dev/shm; in a container 64 MB unless more is requested.
+""")
 
 
 class SharedMemorySource:
@@ -186,13 +161,11 @@ EVERY_SECONDS, MOST_SHARE = 10.0, 0.001
 """The kernel walks all pages of a process for it (0.7 ms for 50 MB) while it holds the lock for
 which an allocation in the training may wait."""
 
-PSS_COLUMNS = (
-    Column(
-        *("processes.pss", "B", "memory of the run", "/proc/<pid>/smaps_rollup"),
-        "Memory of all processes of the run; a shared page is split between its processes. Every "
-        "10 s or less often.",
-    ),
-)
+PSS_COLUMNS = columns("""
+processes.pss | B | memory of the run | /proc/<pid>/smaps_rollup |
+    Memory of all processes of the run; a shared page is split between its processes. Every 10 s or
+    less often.
+""")
 
 
 class PssSource:

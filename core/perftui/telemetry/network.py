@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import psutil
 
-from perftui.run.journal import Column
 from perftui.telemetry.disks import RealDevices
 from perftui.telemetry.files import PROC, SYS, names_in, number, read_or_empty
-from perftui.telemetry.source import Pace, Rate, Rates
+from perftui.telemetry.source import Pace, Rate, Rates, columns
 
-_DEVICES = "/proc/net/dev"
+NETWORK_COLUMNS = columns("""
+network.receive | B/s | received | /proc/net/dev |
+    Bytes a second received by all interfaces but loopback.
+network.transmit | B/s | sent | /proc/net/dev | Bytes a second sent by all interfaces but loopback.
+network.errors | 1/s | network errors | /proc/net/dev |
+    Packets a second damaged or dropped, on all interfaces but loopback.
+""")
 
-NETWORK_COLUMNS = (
-    Column(
-        *("network.receive", "B/s", "received", _DEVICES),
-        "Bytes a second received by all interfaces but loopback.",
-    ),
-    Column(
-        *("network.transmit", "B/s", "sent", _DEVICES),
-        "Bytes a second sent by all interfaces but loopback.",
-    ),
-    Column(
-        *("network.errors", "1/s", "network errors", _DEVICES),
-        "Packets a second damaged or dropped, on all interfaces but loopback.",
-    ),
-)
-
-RETRANSMITS = Column(
-    *("network.retransmits", "1/s", "retransmitted", "/proc/net/snmp"),
-    "TCP segments a second that were retransmitted.",
-)
+(RETRANSMITS,) = columns("""
+network.retransmits | 1/s | retransmitted | /proc/net/snmp |
+    TCP segments a second that were retransmitted.
+""")
 
 LOOPBACK = ("lo", "lo0")
 
@@ -74,16 +64,12 @@ def retransmits(snmp: bytes) -> int | None:
 
 _PORTS = "/sys/class/infiniband/*/ports/*/counters"
 
-INFINIBAND_COLUMNS = (
-    Column(
-        *("infiniband.receive", "B/s", "received by InfiniBand", f"{_PORTS}/port_rcv_data"),
-        "Bytes a second received by all ports of InfiniBand and RoCE.",
-    ),
-    Column(
-        *("infiniband.transmit", "B/s", "sent by InfiniBand", f"{_PORTS}/port_xmit_data"),
-        "Bytes a second sent by all ports of InfiniBand and RoCE.",
-    ),
-)
+INFINIBAND_COLUMNS = columns(f"""
+infiniband.receive | B/s | received by InfiniBand | {_PORTS}/port_rcv_data |
+    Bytes a second received by all ports of InfiniBand and RoCE.
+infiniband.transmit | B/s | sent by InfiniBand | {_PORTS}/port_xmit_data |
+    Bytes a second sent by all ports of InfiniBand and RoCE.
+""")
 
 WORD = 4
 """Bytes that the counters count as one, whatever the port's lanes (the kernel's

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 import psutil
@@ -21,7 +21,7 @@ from perftui.telemetry.files import (
     record,
     why_unreadable,
 )
-from perftui.telemetry.source import Pace
+from perftui.telemetry.source import Pace, columns
 
 
 class ProcessReading(NamedTuple):
@@ -65,8 +65,6 @@ class ProcessTable(Protocol):
 Pair = tuple[ProcessReading, ProcessReading]
 """One process in two samples running."""
 
-Counter = Callable[[ProcessReading], float | None]
-
 
 @dataclass(frozen=True)
 class Change:
@@ -83,17 +81,18 @@ class Change:
     resident: Mapping[str, float]
     """Resident memory by role, bytes; those of ``after`` sum to it."""
 
-    def rate(self, counter: Counter, role: str = "") -> float | None:
-        """Summed change per second, of all or of one of ``ROLES``; None where nothing is known."""
+    def rate(self, counter: str, role: str = "", factor: float = 1.0) -> float | None:
+        """Summed change per second of a field of the readings, of all or of one of ``ROLES``; None
+        where nothing is known."""
         rates = self.rates(counter, role)
-        return sum(rates) if rates else None
+        return factor * sum(rates) if rates else None
 
-    def rates(self, counter: Counter, role: str = "") -> list[float]:
+    def rates(self, counter: str, role: str = "") -> list[float]:
         """The change per second of each process."""
         if self.seconds <= 0:
             return []
         pairs = self.by_role[role] if role else self.pairs
-        values = ((counter(before), counter(after)) for before, after in pairs)
+        values = ((getattr(before, counter), getattr(after, counter)) for before, after in pairs)
         return [
             (new - old) / self.seconds for old, new in values if old is not None and new is not None
         ]
@@ -251,12 +250,9 @@ class ProcessTree:
             self._pids = [*dict.fromkeys(pid for tree in trees for pid in tree)]
 
 
-ROLES = {
-    "ranks": "the processes that train",
-    "workers": "data loader workers",
-    "rest": "other processes of the run",
-}
-"""``rest``: launchers, compilers, and whatever else the training has started."""
+ROLES = "ranks", "workers", "rest"
+"""The processes that train, data loader workers, and others of the run: launchers, compilers, and
+whatever else the training has started."""
 
 
 @dataclass(frozen=True)
@@ -273,169 +269,91 @@ class Roles:
         return "workers" if pid in self.workers else "rest"
 
 
-Value = Callable[[Change], float | None]
-
-_CPU: Counter = attrgetter("cpu")
-_READ: Counter = attrgetter("read")
-_WRITTEN: Counter = attrgetter("written")
-_VOLUNTARY: Counter = attrgetter("voluntary")
-_INVOLUNTARY: Counter = attrgetter("involuntary")
-_FAULTS: Counter = attrgetter("major_faults")
-
 _STAT, _STATUS, _IO = (f"/proc/<pid>/{name}" for name in ("stat", "status", "io"))
 
-_CORE = "100 % is one core."
+PROCESS_COLUMNS = columns(f"""
+processes.cpu | % | CPU of the run | {_STAT} |
+    CPU time of all processes of the run; 100 % is one core.
+processes.ranks_cpu | % | CPU of the processes that train | {_STAT} |
+    CPU time of the processes that train; 100 % is one core.
+processes.workers_cpu | % | CPU of data loader workers | {_STAT} |
+    CPU time of data loader workers; 100 % is one core.
+processes.rest_cpu | % | CPU of other processes of the run | {_STAT} |
+    CPU time of other processes of the run; 100 % is one core.
+processes.ranks_read | B/s | read from storage by the processes that train | {_IO} |
+    Bytes a second that the processes that train read from storage.
+processes.workers_read | B/s | read from storage by data loader workers | {_IO} |
+    Bytes a second that data loader workers read from storage.
+processes.rest_read | B/s | read from storage by other processes of the run | {_IO} |
+    Bytes a second that other processes of the run read from storage.
+processes.ranks_write | B/s | written by the processes that train | {_IO} |
+    Bytes a second that the processes that train wrote to storage.
+processes.workers_write | B/s | written by data loader workers | {_IO} |
+    Bytes a second that data loader workers wrote to storage.
+processes.rest_write | B/s | written by other processes of the run | {_IO} |
+    Bytes a second that other processes of the run wrote to storage.
+processes.worker_cpu_max | % | CPU of the busiest data loader worker | {_STAT} |
+    CPU time of the busiest data loader worker; 100 % is one core.
+processes.rss | B | resident memory | {_STAT} |
+    Memory of all processes of the run; a shared page counts once per process.
+processes.ranks_rss | B | resident memory of the processes that train | {_STAT} |
+    Memory of the processes that train; a shared page counts once per process.
+processes.workers_rss | B | resident memory of data loader workers | {_STAT} |
+    Memory of data loader workers; a shared page counts once per process.
+processes.rest_rss | B | resident memory of other processes of the run | {_STAT} |
+    Memory of other processes of the run; a shared page counts once per process.
+processes.read | B/s | read by the run | {_IO} |
+    Bytes a second that all processes of the run read from storage.
+processes.write | B/s | written by the run | {_IO} |
+    Bytes a second that all processes of the run wrote to storage.
+processes.switches_voluntary | 1/s | waits | {_STATUS} |
+    Times a second that main threads began to wait (voluntary context switches).
+processes.switches_involuntary | 1/s | preemptions | {_STATUS} |
+    Times a second that main threads had to give up a core (involuntary switches).
+processes.ranks_involuntary | 1/s | preemptions of the processes that train | {_STATUS} |
+    Times a second that main threads of the processes that train had to give up a core.
+processes.workers_involuntary | 1/s | preemptions of data loader workers | {_STATUS} |
+    Times a second that main threads of data loader workers had to give up a core.
+processes.major_faults | 1/s | major page faults | {_STAT} |
+    Pages a second, of files or swap, that a thread had to wait for a disk to read.
+processes.threads | count | threads | {_STAT} | Threads of all processes of the run.
+processes.count | count | processes | /proc/<pid>/task/<tid>/children |
+    The main process and its descendants.
+""")
+
+Value = Callable[[Change], float | None]
 
 
-@dataclass(frozen=True)
-class Metric:
-    """One column, and how its value follows from a change."""
-
-    column: Column
-    value: Value
-    needs: Counter = _CPU
-    """What a process must report for it."""
+def _rate(counter: str, role: str = "", factor: float = 1.0) -> tuple[str, Value]:
+    return counter, lambda change: change.rate(counter, role, factor)
 
 
-def _rate(counter: Counter, role: str = "", factor: float = 1.0) -> Value:
-    """The rate of ``counter`` times ``factor``."""
-
-    def value(change: Change) -> float | None:
-        rate = change.rate(counter, role)
-        return None if rate is None else factor * rate
-
-    return value
+def _resident(role: str) -> tuple[str, Value]:
+    return "rss", lambda change: change.resident[role]
 
 
-def _cpu(change: Change) -> float | None:
-    return None if change.is_new else _rate(_CPU, factor=100.0)(change)
-
-
-def _busiest_worker(change: Change) -> float | None:
-    return max((100.0 * rate for rate in change.rates(_CPU, "workers")), default=None)
-
-
-def _of_roles() -> Iterable[Metric]:
-    """CPU time and storage of each of ``ROLES``."""
-    for role, who in ROLES.items():
-        column = Column(
-            *(f"processes.{role}_cpu", "%", f"CPU of {who}", _STAT),
-            f"CPU time of {who}; {_CORE}",
-        )
-        yield Metric(column, _rate(_CPU, role, 100.0))
-    for role, who in ROLES.items():
-        column = Column(
-            *(f"processes.{role}_read", "B/s", f"read from storage by {who}", _IO),
-            f"Bytes a second that {who} read from storage.",
-        )
-        yield Metric(column, _rate(_READ, role), _READ)
-    for role, who in ROLES.items():
-        column = Column(
-            *(f"processes.{role}_write", "B/s", f"written by {who}", _IO),
-            f"Bytes a second that {who} wrote to storage.",
-        )
-        yield Metric(column, _rate(_WRITTEN, role), _WRITTEN)
-
-
-def _resident_of(role: str) -> Metric:
-    column = Column(
-        *(f"processes.{role}_rss", "B", f"resident memory of {ROLES[role]}", _STAT),
-        f"Memory of {ROLES[role]}; a shared page counts once per process.",
-    )
-    return Metric(column, lambda change: change.resident[role])
-
-
-def _preemptions_of(role: str) -> Metric:
-    column = Column(
-        *(f"processes.{role}_involuntary", "1/s", f"preemptions of {ROLES[role]}", _STATUS),
-        f"Times a second that main threads of {ROLES[role]} had to give up a core.",
-    )
-    return Metric(column, _rate(_INVOLUNTARY, role), _INVOLUNTARY)
-
-
-METRICS = (
-    Metric(
-        Column(
-            *("processes.cpu", "%", "CPU of the run", _STAT),
-            f"CPU time of all processes of the run; {_CORE}",
-        ),
-        _cpu,
+_VALUES: dict[str, tuple[str, Value]] = {
+    "cpu": ("cpu", lambda change: None if change.is_new else change.rate("cpu", factor=100.0)),
+    "worker_cpu_max": (
+        "cpu",
+        lambda change: max((100.0 * one for one in change.rates("cpu", "workers")), default=None),
     ),
-    *_of_roles(),
-    Metric(
-        Column(
-            *("processes.worker_cpu_max", "%", "CPU of the busiest data loader worker", _STAT),
-            f"CPU time of the busiest data loader worker; {_CORE}",
-        ),
-        _busiest_worker,
-    ),
-    Metric(
-        Column(
-            *("processes.rss", "B", "resident memory", _STAT),
-            "Memory of all processes of the run; a shared page counts once per process.",
-        ),
-        lambda change: sum(one.rss for one in change.after),
-    ),
-    *map(_resident_of, ROLES),
-    Metric(
-        Column(
-            *("processes.read", "B/s", "read by the run", _IO),
-            "Bytes a second that all processes of the run read from storage.",
-        ),
-        _rate(_READ),
-        _READ,
-    ),
-    Metric(
-        Column(
-            *("processes.write", "B/s", "written by the run", _IO),
-            "Bytes a second that all processes of the run wrote to storage.",
-        ),
-        _rate(_WRITTEN),
-        _WRITTEN,
-    ),
-    Metric(
-        Column(
-            *("processes.switches_voluntary", "1/s", "waits", _STATUS),
-            "Times a second that main threads began to wait (voluntary context switches).",
-        ),
-        _rate(_VOLUNTARY),
-        _VOLUNTARY,
-    ),
-    Metric(
-        Column(
-            *("processes.switches_involuntary", "1/s", "preemptions", _STATUS),
-            "Times a second that main threads had to give up a core (involuntary switches).",
-        ),
-        _rate(_INVOLUNTARY),
-        _INVOLUNTARY,
-    ),
-    _preemptions_of("ranks"),
-    _preemptions_of("workers"),
-    Metric(
-        Column(
-            *("processes.major_faults", "1/s", "major page faults", _STAT),
-            "Pages a second, of files or swap, that a thread had to wait for a disk to read.",
-        ),
-        _rate(_FAULTS),
-        _FAULTS,
-    ),
-    Metric(
-        Column(
-            *("processes.threads", "count", "threads", _STAT),
-            "Threads of all processes of the run.",
-        ),
-        lambda change: sum(one.threads for one in change.after),
-    ),
-    Metric(
-        Column(
-            *("processes.count", "count", "processes", "/proc/<pid>/task/<tid>/children"),
-            "The main process and its descendants.",
-        ),
-        lambda change: len(change.after),
-    ),
-)
-
-PROCESS_COLUMNS = tuple(metric.column for metric in METRICS)
+    "rss": ("rss", lambda change: sum(one.rss for one in change.after)),
+    "read": _rate("read"),
+    "write": _rate("written"),
+    "switches_voluntary": _rate("voluntary"),
+    "switches_involuntary": _rate("involuntary"),
+    "major_faults": _rate("major_faults"),
+    "threads": ("threads", lambda change: sum(one.threads for one in change.after)),
+    "count": ("pid", lambda change: len(change.after)),
+    **{f"{role}_cpu": _rate("cpu", role, 100.0) for role in ROLES},
+    **{f"{role}_read": _rate("read", role) for role in ROLES},
+    **{f"{role}_write": _rate("written", role) for role in ROLES},
+    **{f"{role}_involuntary": _rate("involuntary", role) for role in ROLES},
+    **{f"{role}_rss": _resident(role) for role in ROLES},
+}
+"""By name without ``processes.``, what a process must report for it and how the value follows from
+a change."""
 
 
 class ProcessTreeSource:
@@ -460,13 +378,11 @@ class ProcessTreeSource:
         self._before: dict[tuple[int, float], ProcessReading] = {}
         self._at = 0.0
         main = self._tree.main
-        self._metrics = [m for m in METRICS if main is None or m.needs(main) is not None]
-        self.columns = tuple(metric.column for metric in self._metrics)
-        self.missing = {
-            metric.column.name: _why_untold(metric.column, pid)
-            for metric in METRICS
-            if metric not in self._metrics
-        }
+        asked = {column: _VALUES[column.name.partition(".")[2]] for column in PROCESS_COLUMNS}
+        known = [c for c, (need, _) in asked.items() if not main or getattr(main, need) is not None]
+        self.columns = tuple(known)
+        self._values = [asked[column][1] for column in known]
+        self.missing = {c.name: _why_untold(c, pid) for c in asked if c not in known}
 
     def sample(self, now: float) -> list[float | None]:
         """Values of ``columns``; all None once all main processes are gone."""
@@ -487,7 +403,7 @@ class ProcessTreeSource:
         for one in after.values():
             resident[roles.of(one.pid)] += one.rss
         change = Change([*after.values()], pairs, by_role, seconds, is_new, resident)
-        return [metric.value(change) for metric in self._metrics]
+        return [value(change) for value in self._values]
 
     def pids(self) -> frozenset[int]:
         """Process numbers seen in the last sample."""

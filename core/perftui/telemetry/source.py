@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 import time
 import weakref
@@ -15,6 +16,18 @@ from typing import Protocol, TypeVar
 from perftui.run.journal import Column
 
 TIME = Column("time", "ns", "when", "wall clock")
+
+
+def cells(table: str) -> list[list[str]]:
+    """The cells of each row ``a | b | c`` of ``table``; an indented line goes on the one before."""
+    rows = re.sub(r"\n +", " ", table.strip()).splitlines()
+    return [[cell.strip() for cell in row.split("|")] for row in rows]
+
+
+def columns(table: str) -> tuple[Column, ...]:
+    """The columns of a table of ``name | unit | label | source | meaning``."""
+    return tuple(Column(*row) for row in cells(table))
+
 
 Value = float | int | None
 

@@ -35,7 +35,7 @@ class Proc:
 
 def test_the_thread_that_waited_the_longest_counts(tmp_path: Path) -> None:
     proc, roles = Proc(tmp_path), Roles(ranks=frozenset({7}))
-    source = ContentionSource(lambda: roles, lambda: frozenset({7}), tmp_path)
+    source = ContentionSource(lambda: roles, lambda: frozenset({7}), str(tmp_path))
     proc.thread(7, 7, 5 * SECOND)
     proc.thread(7, 8, 0)
     assert source.sample(100) == [None, None]
@@ -51,7 +51,7 @@ def test_others_are_named_with_their_script_and_nothing_else_of_their_command(
     tmp_path: Path,
 ) -> None:
     proc = Proc(tmp_path)
-    source = ContentionSource(Roles, lambda: frozenset({7, 8}), tmp_path)
+    source = ContentionSource(Roles, lambda: frozenset({7, 8}), str(tmp_path))
     for second, ticks in ((10, 100), (20, 1100)):
         proc.process(7, "python", ticks)
         proc.process(8, "py-spy", ticks, 7)
@@ -68,7 +68,7 @@ def test_others_are_named_with_their_script_and_nothing_else_of_their_command(
 
 def test_perftui_is_counted_apart_and_never_named(tmp_path: Path) -> None:
     proc, recorder = Proc(tmp_path), os.getpid()
-    source = ContentionSource(Roles, lambda: frozenset({7}), tmp_path)
+    source = ContentionSource(Roles, lambda: frozenset({7}), str(tmp_path))
     for second, ticks in ((10, 100), (20, 1100)):
         proc.process(7, "python", ticks, recorder, "train.py")
         proc.process(8, "python", ticks, 7, "-c", "new worker")
@@ -84,7 +84,7 @@ def test_perftui_is_counted_apart_and_never_named(tmp_path: Path) -> None:
 
 def test_processes_of_one_program_are_numbered_while_they_live(tmp_path: Path) -> None:
     proc = Proc(tmp_path)
-    source = ContentionSource(Roles, frozenset, tmp_path)
+    source = ContentionSource(Roles, frozenset, str(tmp_path))
     for second, ticks in ((10, 0), (20, 100), (30, 200)):
         for pid in range(11, 16):
             if pid != 15 or second < 30:
@@ -99,7 +99,9 @@ def test_processes_of_one_program_are_numbered_while_they_live(tmp_path: Path) -
 
 def test_processes_that_end_meanwhile_are_passed_over(tmp_path: Path) -> None:
     proc = Proc(tmp_path)
-    source = ContentionSource(lambda: Roles(ranks=frozenset({5})), lambda: frozenset({5}), tmp_path)
+    source = ContentionSource(
+        lambda: Roles(ranks=frozenset({5})), lambda: frozenset({5}), str(tmp_path)
+    )
     (tmp_path / "9").mkdir()
     (tmp_path / "10").mkdir()
     (tmp_path / "10" / "stat").write_text("10 (cut")
@@ -110,7 +112,7 @@ def test_processes_that_end_meanwhile_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_kernel_without_schedstat_has_no_column(tmp_path: Path) -> None:
-    source = ContentionSource(Roles, frozenset, tmp_path)
+    source = ContentionSource(Roles, frozenset, str(tmp_path))
     assert source.columns == ()
     assert source.sample(0.0) == []
     why = "schedstat: No such file or directory"

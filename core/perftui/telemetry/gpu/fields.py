@@ -18,6 +18,7 @@ from perftui.telemetry.gpu.nvml import (
     ask,
     constant_of,
     function_of,
+    or_none,
     refusal,
 )
 from perftui.telemetry.source import Rate
@@ -111,11 +112,8 @@ class _Call:
     parts: list[Field]
 
     def values(self, nvml: Any) -> list[float | None]:
-        try:
-            found = ask(nvml, self.function, *self.arguments)
-        except RefusedError:
-            return [None] * len(self.parts)
-        return [_value(field, found) for field in self.parts]
+        found = or_none(ask, nvml, self.function, *self.arguments)
+        return [None if found is None else _value(field, found) for field in self.parts]
 
 
 class FieldSource:
@@ -204,13 +202,13 @@ class FieldValueSource:
     ) -> None:
         self._nvml = nvml
         self._device = device
-        self.has_nvlink = self._has_nvlink()
+        links = or_none(self._one, LINK_COUNT)
+        self.has_nvlink = None if links is None else links > 0
         self.missing: dict[str, str] = {}
         self._fields: list[FieldValue] = []
         for field in fields:
             is_useless = field.scope == ALL_LINKS and self.has_nvlink is False
-            reason = "the card has no NVLink" if is_useless else refusal(self._one, field)
-            if reason:
+            if reason := "the card has no NVLink" if is_useless else refusal(self._one, field):
                 self.missing[field.column(device).name] = reason
             else:
                 self._fields.append(field)
@@ -220,22 +218,13 @@ class FieldValueSource:
 
     def sample(self, now: float) -> list[float | None]:
         """One value for each column, None where the card does not answer just now."""
-        try:
-            found = self._read(self._numbers)
-        except RefusedError:
-            found = [None] * len(self._fields)
-        rows = zip(self._fields, self._rates, found, strict=True)
-        changed = [rate.update(one, now) if field.is_counter else one for field, rate, one in rows]
-        return [
-            None if value is None else value * field.factor
-            for field, value in zip(self._fields, changed, strict=True)
-        ]
-
-    def _has_nvlink(self) -> bool | None:
-        try:
-            return self._one(LINK_COUNT) > 0
-        except RefusedError:
-            return None
+        answers = or_none(self._ask, self._numbers) or [None] * len(self._fields)
+        values: list[float | None] = []
+        for field, rate, found in zip(self._fields, self._rates, answers, strict=True):
+            value = None if found is None else or_none(_field_value, self._nvml, found)
+            value = rate.update(value, now) if field.is_counter else value
+            values.append(None if value is None else value * field.factor)
+        return values
 
     def _number(self, field: FieldValue) -> tuple[int, int]:
         return constant_of(self._nvml, f"NVML_FI_DEV_{field.constant}"), field.scope
@@ -243,15 +232,6 @@ class FieldValueSource:
     def _one(self, field: FieldValue) -> float:
         (found,) = self._ask([self._number(field)])
         return _field_value(self._nvml, found)
-
-    def _read(self, numbers: Sequence[tuple[int, int]]) -> list[float | None]:
-        return [self._or_none(found) for found in self._ask(numbers)]
-
-    def _or_none(self, found: Any) -> float | None:
-        try:
-            return _field_value(self._nvml, found)
-        except RefusedError:
-            return None
 
     def _ask(self, numbers: Sequence[tuple[int, int]]) -> Any:
         function = function_of(self._nvml, "nvmlDeviceGetFieldValues")
@@ -317,8 +297,7 @@ class GpmSource:
         known: dict[GpmMetric, int] = {}
         for metric in metrics:
             name = f"NVML_GPM_METRIC_{metric.constant}"
-            reason = refusal(constant_of, nvml, name)
-            if reason:
+            if reason := refusal(constant_of, nvml, name):
                 self.missing[metric.column(device).name] = reason
             else:
                 known[metric] = constant_of(nvml, name)

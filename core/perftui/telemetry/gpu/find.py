@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from perftui.run.journal import Column
+from perftui.telemetry.files import names_in, read_or_empty
 from perftui.telemetry.gpu.fields import (
     FIELD_VALUES,
     FIELDS,
@@ -36,6 +37,7 @@ from perftui.telemetry.gpu.nvml import (
     RefusedError,
     card,
     open_nvml,
+    or_none,
     process_columns,
     refusal,
 )
@@ -113,8 +115,8 @@ class AmdSource:
     def __init__(self, amdsmi: Any, number: int, handle: Any) -> None:
         self._amdsmi = amdsmi
         self._handle = handle
-        name = self._name()
-        self.gpu = Gpu(f"gpu{number}", name)
+        info = or_none(self._ask, "amdsmi_get_gpu_asic_info") or {}
+        self.gpu = Gpu(f"gpu{number}", str(info.get("market_name") or "AMD GPU"))
         self.missing: dict[str, str] = {}
         self._fields: list[AmdField] = []
         for asked in AMD_FIELDS:
@@ -126,13 +128,7 @@ class AmdSource:
 
     def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - levels need no clock
         """One value for each column, None where the card does not answer just now."""
-        return [self._or_none(field) for field in self._fields]
-
-    def _or_none(self, field: AmdField) -> float | None:
-        try:
-            return self._read(field)
-        except RefusedError:
-            return None
+        return [or_none(self._read, asked) for asked in self._fields]
 
     def _read(self, field: AmdField) -> float:
         found = self._ask(f"amdsmi_get_{field.function}", *field.constants)
@@ -154,12 +150,6 @@ class AmdSource:
         except self._amdsmi.AmdSmiException as error:
             raise RefusedError(f"AMD SMI says: {error}") from error
 
-    def _name(self) -> str:
-        try:
-            return str(self._ask("amdsmi_get_gpu_asic_info")["market_name"] or "AMD GPU")
-        except (RefusedError, KeyError):
-            return "AMD GPU"
-
 
 def gpu_columns(prefix: str = "gpuN") -> tuple[Column, ...]:
     """The columns of an NVIDIA card that answers everything, in the order of ``METRICS``."""
@@ -178,35 +168,21 @@ PCI_DEVICES = Path("/sys/bus/pci/devices")
 
 AMD = "AMD"
 
-VENDORS = {"0x1002": AMD, "0x8086": "Intel"}
+VENDORS = {b"0x1002": AMD, b"0x8086": "Intel"}
 """By number of the PCI vendor."""
 
-DISPLAY = "0x03", "0x12"
+DISPLAY = b"0x03", b"0x12"
 """Classes of devices: display controllers, and processing accelerators."""
 
 
 def other_vendors(root: Path = PCI_DEVICES) -> frozenset[str]:
     """Vendors of this machine's GPUs, besides NVIDIA; empty where the system lists none."""
-    found = {VENDORS.get(_text(one / "vendor")) for one in _displays(root)}
+    devices = [f"{root}/{name}" for name in names_in(str(root))]
+    displays = [one for one in devices if read_or_empty(f"{one}/class").startswith(DISPLAY)]
+    found = {VENDORS.get(read_or_empty(f"{one}/vendor").strip()) for one in displays}
     if sys.platform == "darwin" and platform.machine() == "arm64":
         found.add("Apple")
     return frozenset(vendor for vendor in found if vendor)
-
-
-def _displays(root: Path) -> list[Path]:
-    try:
-        devices = list(root.iterdir())
-    except OSError:
-        return []
-    return [device for device in devices if _text(device / "class").startswith(DISPLAY)]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        # It was unplugged meanwhile.
-        return ""
 
 
 T = TypeVar("T")

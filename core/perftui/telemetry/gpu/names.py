@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perftui.run.journal import Column
+from perftui.telemetry.source import cells
 
 PREFIX = re.compile(r"(gpu(\d+)(?:\.mig(\d+))?)\.")
 """What the name of a column of a GPU begins with: the prefix, the card's number and that of its MIG
@@ -142,110 +143,49 @@ class Metric:
         return Column(f"{prefix}.{self.name}", self.unit, label, source, self.meaning)
 
 
-METRICS = {
-    each.name: each
-    for each in (
-        Metric(
-            *("utilization", "%", "GPU busy"),
-            "Share of time in which a kernel ran, however little of the GPU it used.",
-        ),
-        Metric(
-            *("memory_utilization", "%", "GPU memory busy"),
-            "Share of time in which GPU memory was read or written.",
-        ),
-        Metric(
-            *("sm_activity", "%", "SMs active"),
-            "Share of multiprocessors with at least one resident warp, averaged over time.",
-        ),
-        Metric(
-            *("sm_occupancy", "%", "SM occupancy"),
-            "Resident warps, as a share of what the multiprocessors can hold.",
-        ),
-        Metric(
-            *("tensor_activity", "%", "tensor cores active"),
-            "Share of time in which the tensor cores computed, averaged over multiprocessors.",
-        ),
-        Metric(
-            *("dram_activity", "%", "memory bandwidth used"),
-            "Memory bandwidth used, as a share of the GPU's peak.",
-        ),
-        Metric(
-            *("memory_used", "B", "GPU memory used"),
-            "GPU memory in use by all processes, and by the driver itself.",
-        ),
-        Metric("memory_total", "B", "GPU memory", "Memory of the GPU."),
-        Metric(
-            *("process_memory", "B", "GPU memory of this run"),
-            "GPU memory held by the run's own processes.",
-        ),
-        Metric(
-            *("processes", "count", "processes on the GPU"),
-            "Processes that hold GPU memory, including the run's own.",
-        ),
-        Metric("power", "W", "power", "Power that the board draws."),
-        Metric(
-            *("power_limit", "W", "power limit"),
-            "Power above which the driver lowers the clocks.",
-        ),
-        Metric(
-            *("energy", "J", "energy"),
-            "Energy that the board has used since the driver was loaded.",
-        ),
-        Metric("temperature", "C", "temperature", "Temperature of the GPU chip."),
-        Metric("memory_temperature", "C", "memory temperature", "Temperature of the GPU's memory."),
-        Metric("fan", "%", "fan", "Requested fan speed, as a share of the maximum."),
-        Metric("clock_sm", "MHz", "SM clock", "Current clock of the multiprocessors."),
-        Metric("clock_sm_max", "MHz", "highest SM clock", "Highest clock of the multiprocessors."),
-        Metric("clock_memory", "MHz", "memory clock", "Current clock of the GPU's memory."),
-        Metric(
-            *("clock_memory_max", "MHz", "highest memory clock"),
-            "Highest clock of the GPU's memory.",
-        ),
-        Metric(
-            *("throttle_reasons", "", "clock limits in force"),
-            "What limits the clocks now, one bit per reason.",
-        ),
-        Metric(
-            *("ecc_corrected", "count", "memory errors corrected"),
-            "Memory errors that ECC has corrected since the driver was loaded.",
-        ),
-        Metric(
-            *("ecc_uncorrected", "count", "memory errors not corrected"),
-            "Memory errors that ECC could not correct since the driver was loaded.",
-        ),
-        Metric(
-            *("pcie_receive", "B/s", "PCIe to the GPU"),
-            "Bytes a second that the GPU receives over PCIe.",
-        ),
-        Metric(
-            *("pcie_transmit", "B/s", "PCIe from the GPU"),
-            "Bytes a second that the GPU sends over PCIe.",
-        ),
-        Metric(
-            *("nvlink_receive", "B/s", "NVLink to the GPU"),
-            "Bytes a second that the GPU receives over all of its NVLinks.",
-        ),
-        Metric(
-            *("nvlink_transmit", "B/s", "NVLink from the GPU"),
-            "Bytes a second that the GPU sends over all of its NVLinks.",
-        ),
-        Metric(
-            *("pcie_generation", "", "PCIe generation"),
-            "Current PCIe generation of the link; it drops while the GPU idles.",
-        ),
-        Metric("pcie_width", "", "PCIe lanes", "PCIe lanes in use now."),
-        Metric(
-            *("pcie_generation_max", "", "highest PCIe generation"),
-            "Highest PCIe generation that the GPU and the slot support.",
-        ),
-        Metric(
-            "pcie_width_max",
-            "",
-            "most PCIe lanes",
-            "Most PCIe lanes that the GPU and the slot support.",
-        ),
-    )
-}
+_METRICS = cells("""
+utilization | % | GPU busy | Share of time in which a kernel ran, however little of the GPU it used.
+memory_utilization | % | GPU memory busy | Share of time in which GPU memory was read or written.
+sm_activity | % | SMs active |
+    Share of multiprocessors with at least one resident warp, averaged over time.
+sm_occupancy | % | SM occupancy | Resident warps, as a share of what the multiprocessors can hold.
+tensor_activity | % | tensor cores active |
+    Share of time in which the tensor cores computed, averaged over multiprocessors.
+dram_activity | % | memory bandwidth used | Memory bandwidth used, as a share of the GPU's peak.
+memory_used | B | GPU memory used | GPU memory in use by all processes, and by the driver itself.
+memory_total | B | GPU memory | Memory of the GPU.
+process_memory | B | GPU memory of this run | GPU memory held by the run's own processes.
+processes | count | processes on the GPU | Processes that hold GPU memory, including the run's own.
+power | W | power | Power that the board draws.
+power_limit | W | power limit | Power above which the driver lowers the clocks.
+energy | J | energy | Energy that the board has used since the driver was loaded.
+temperature | C | temperature | Temperature of the GPU chip.
+memory_temperature | C | memory temperature | Temperature of the GPU's memory.
+fan | % | fan | Requested fan speed, as a share of the maximum.
+clock_sm | MHz | SM clock | Current clock of the multiprocessors.
+clock_sm_max | MHz | highest SM clock | Highest clock of the multiprocessors.
+clock_memory | MHz | memory clock | Current clock of the GPU's memory.
+clock_memory_max | MHz | highest memory clock | Highest clock of the GPU's memory.
+throttle_reasons | | clock limits in force | What limits the clocks now, one bit per reason.
+ecc_corrected | count | memory errors corrected |
+    Memory errors that ECC has corrected since the driver was loaded.
+ecc_uncorrected | count | memory errors not corrected |
+    Memory errors that ECC could not correct since the driver was loaded.
+pcie_receive | B/s | PCIe to the GPU | Bytes a second that the GPU receives over PCIe.
+pcie_transmit | B/s | PCIe from the GPU | Bytes a second that the GPU sends over PCIe.
+nvlink_receive | B/s | NVLink to the GPU |
+    Bytes a second that the GPU receives over all of its NVLinks.
+nvlink_transmit | B/s | NVLink from the GPU |
+    Bytes a second that the GPU sends over all of its NVLinks.
+pcie_generation | | PCIe generation |
+    Current PCIe generation of the link; it drops while the GPU idles.
+pcie_width | | PCIe lanes | PCIe lanes in use now.
+pcie_generation_max | | highest PCIe generation |
+    Highest PCIe generation that the GPU and the slot support.
+pcie_width_max | | most PCIe lanes | Most PCIe lanes that the GPU and the slot support.
+""")
+
+METRICS = {name: Metric(name, *rest) for name, *rest in _METRICS}
 """By name, in the order in which a person looks for them."""
 
 

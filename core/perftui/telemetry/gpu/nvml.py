@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 
@@ -16,6 +16,8 @@ from perftui.run.journal import Column
 from perftui.telemetry.contention import program
 from perftui.telemetry.files import PROC, read_or_empty
 from perftui.telemetry.gpu.names import METRICS, Gpu
+
+T = TypeVar("T")
 
 
 class NoGpuError(Exception):
@@ -84,6 +86,14 @@ def refusal(question: Callable[..., Any], *arguments: Any) -> str:
     return ""
 
 
+def or_none(question: Callable[..., T], *arguments: Any) -> T | None:
+    """What ``question`` of ``arguments`` says; None where that is refused."""
+    try:
+        return question(*arguments)
+    except RefusedError:
+        return None
+
+
 def answer(nvml: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """What ``function`` returns, text decoded; None where NVML has no answer, or no card to ask."""
     try:
@@ -120,7 +130,7 @@ class Device:
     """Handle of the card of a MIG device; None for a card."""
     instance: int | None = None
     """Number of the GPU instance that a MIG device is in; None for a card."""
-    parts: tuple[Device, ...] = field(default_factory=tuple)
+    parts: tuple[Device, ...] = ()
     """MIG devices of a card in MIG mode."""
     is_divided: bool = False
     """Whether a card is in MIG mode."""
@@ -139,29 +149,17 @@ def card(nvml: Any, number: int) -> Device:
         LostGpuError: it is gone.
     """
     handle = ask(nvml, nvml.nvmlDeviceGetHandleByIndex, number)
-    gpu = Gpu(
-        f"gpu{number}", _text(nvml, "nvmlDeviceGetName", handle) or "GPU", _uuid(nvml, handle)
-    )
-    is_divided = _is_divided(nvml, handle)
+    name = _text(nvml, "nvmlDeviceGetName", handle) or "GPU"
+    gpu = Gpu(f"gpu{number}", name, _text(nvml, "nvmlDeviceGetUUID", handle) or None)
+    # A card older than MIG has no mode.
+    mode = or_none(lambda: ask(nvml, function_of(nvml, "nvmlDeviceGetMigMode"), handle))
+    is_divided = mode is not None and bool(mode[0])
     parts = tuple(_mig_devices(nvml, gpu, handle)) if is_divided else ()
     return Device(gpu, handle, parts=parts, is_divided=is_divided)
 
 
-def _is_divided(nvml: Any, handle: Any) -> bool:
-    try:
-        current, _ = ask(nvml, function_of(nvml, "nvmlDeviceGetMigMode"), handle)
-    except RefusedError:
-        # A card older than MIG.
-        return False
-    return bool(current)
-
-
 def _mig_devices(nvml: Any, parent: Gpu, handle: Any) -> Iterator[Device]:
-    try:
-        most = ask(nvml, nvml.nvmlDeviceGetMaxMigDeviceCount, handle)
-    except RefusedError:
-        return
-    for number in range(most):
+    for number in range(or_none(ask, nvml, nvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
         try:
             part = ask(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, number)
             instance = ask(nvml, nvml.nvmlDeviceGetGpuInstanceId, part)
@@ -169,22 +167,16 @@ def _mig_devices(nvml: Any, parent: Gpu, handle: Any) -> Iterator[Device]:
             # Numbers have gaps where fewer devices were made than there is room for.
             continue
         name = _text(nvml, "nvmlDeviceGetName", part) or "MIG device"
-        gpu = Gpu(f"{parent.prefix}.mig{number}", name, _uuid(nvml, part))
+        uuid = _text(nvml, "nvmlDeviceGetUUID", part) or None
+        gpu = Gpu(f"{parent.prefix}.mig{number}", name, uuid)
         size = re.search(r"MIG \S+", name)
         yield Device(gpu, part, size[0] if size else f"MIG {number}", handle, instance)
 
 
-def _uuid(nvml: Any, handle: Any) -> str | None:
-    return _text(nvml, "nvmlDeviceGetUUID", handle) or None
-
-
 def _text(nvml: Any, function: str, handle: Any) -> str:
-    try:
-        found = ask(nvml, function_of(nvml, function), handle)
-    except RefusedError:
-        return ""
+    found = or_none(lambda: ask(nvml, function_of(nvml, function), handle))
     # Older bindings return bytes.
-    return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
+    return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found or "")
 
 
 _VERSION = re.compile(rb"\b(\d{3,}\.\d+(?:\.\d+)?)\b")
@@ -241,15 +233,13 @@ class ProcessSource:
 
     def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - levels need no clock
         """The count and the bytes."""
-        try:
-            held = self._held()
-        except RefusedError:
+        held = or_none(self._held)
+        if held is None:
             return [None, None]
         own = self._pids() & held.keys()
         if own:
             self.others = {pid: held[pid] for pid in held.keys() - own}
-        mine = [held[pid] for pid in own]
-        known = [memory for memory in mine if memory is not None]
+        known = [memory for pid in own if (memory := held[pid]) is not None]
         return [len(held), sum(known) if known else None]
 
     def _list(self, name: str) -> Any:

@@ -120,11 +120,9 @@ class SpoolDrain:
         try:
             work(process, *arguments)
         except Exception as error:  # noqa: BLE001 - a bug here must not end the other recordings
-            problem = f"{type(error).__name__}: {error}"
-            self._faults.report(f"process {process.pid}: {type(error).__name__}", error)
-            self._journals(process).warn(
-                f"some records of process {process.pid} are lost: {problem}"
-            )
+            kind, whose = type(error).__name__, f"process {process.pid}"
+            self._faults.report(f"{whose}: {kind}", error)
+            self._journals(process).warn(f"some records of {whose} are lost: {kind}: {error}")
 
     def _journals(self, process: _Process) -> RankJournals:
         return process.journals or self._strays
@@ -150,9 +148,8 @@ class SpoolDrain:
     def _finish_workers(self, process: _Process) -> None:
         if process.workers is not None:
             process.workers.finish()
-            if process.workers.lost:
-                lost = f"{process.workers.lost} rows of workers could not be written"
-                self._journals(process).warn(lost)
+            if lost := process.workers.lost:
+                self._journals(process).warn(f"{lost} rows of workers could not be written")
 
     def _finish_journals(self, process: _Process) -> None:
         journals = self._journals(process)
@@ -173,8 +170,13 @@ class SpoolDrain:
             self._attempt(process, self._look_at_ring, path)
 
     def _look_at_ring(self, process: _Process, path: Path) -> None:
-        if process.ring is not None and process.ring.is_replaced():
-            self._end_ring(process)
+        ring, journals = process.ring, process.journals
+        if ring is not None and journals is not None and ring.is_replaced():
+            # A process that replaced itself (``exec``) trains anew under the number it had.
+            self._drain_ring(ring, journals)
+            journals.begin_anew()
+            ring.close()
+            process.ring = None
         if process.ring is None:
             self._open_ring(process, path)
 
@@ -182,14 +184,6 @@ class SpoolDrain:
         if pid not in self._processes:
             self._processes[pid] = _Process(pid, NotesTail(self._spool.notes(pid)))
         return self._processes[pid]
-
-    def _end_ring(self, process: _Process) -> None:
-        """A process that replaced itself (``exec``) trains anew under the number it had."""
-        if process.ring is not None and process.journals is not None:
-            self._drain_ring(process.ring, process.journals)
-            process.journals.begin_anew()
-            process.ring.close()
-            process.ring = None
 
     def _open_ring(self, process: _Process, path: Path) -> None:
         try:

@@ -76,7 +76,13 @@ class Repeating:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        _give_way()
+        # Only Linux can lower the priority of this thread alone. One that gives way further already
+        # stays as it is: raising it takes a privilege.
+        if sys.platform == "linux":
+            thread = threading.get_native_id()
+            with suppress(OSError):
+                if os.getpriority(os.PRIO_PROCESS, thread) < NICENESS:
+                    os.setpriority(os.PRIO_PROCESS, thread, NICENESS)
         due = time.monotonic()
         while not self._stopped.wait(max(0.0, due - time.monotonic())):
             try:
@@ -85,15 +91,3 @@ class Repeating:
                 self._faults.report(f"{self.name}: {type(error).__name__}", error)
             # Turns that were missed are left out, not caught up with.
             due = max(due + self._seconds, time.monotonic())
-
-
-def _give_way() -> None:
-    """Lower the priority of this thread alone, which only Linux can.
-
-    One that gives way further already stays as it is: raising it takes a privilege.
-    """
-    if sys.platform == "linux":
-        thread = threading.get_native_id()
-        with suppress(OSError):
-            if os.getpriority(os.PRIO_PROCESS, thread) < NICENESS:
-                os.setpriority(os.PRIO_PROCESS, thread, NICENESS)

@@ -196,10 +196,13 @@ def run_as_command(launch: Launch) -> NoReturn:
 
 
 def _record(layout: RunLayout, signals: SignalQueue) -> int:
+    recording = None
     try:
         recording = Recording(layout)
-        attachment = _attach(recording, signals)
+        attachment = attach(recording.command(signals.restore), recording.output)
     except StartError as error:
+        if recording is not None:
+            recording.fail(str(error))
         sys.stderr.write(f"perftui: {error}\n")
         return OUR_ERROR
     recording.begin(attachment.training.pid)
@@ -216,14 +219,6 @@ def _record(layout: RunLayout, signals: SignalQueue) -> int:
     return returncode
 
 
-def _attach(recording: Recording, signals: SignalQueue) -> Attachment:
-    try:
-        return attach(recording.command(signals.restore), recording.output)
-    except StartError as error:
-        recording.fail(str(error))
-        raise
-
-
 def _follow(recording: Recording, attachment: Attachment, signals: SignalQueue) -> int:
     returncode = supervise(
         recording,
@@ -232,7 +227,13 @@ def _follow(recording: Recording, attachment: Attachment, signals: SignalQueue) 
         signals,
         lambda received, _: _pass_on(attachment, received),
     )
-    _pass_rest(attachment, signals)
+    # The last output is waited for; a signal that would end us ends the wait.
+    for relay in attachment.relays:
+        relay.settle()
+    while not all(relay.settled.is_set() for relay in attachment.relays):
+        received = signals.wait(POLL_SECONDS)
+        if received is not None and received.number in ENDING:
+            break
     return returncode
 
 
@@ -252,13 +253,3 @@ def _pass_on(attachment: Attachment, received: Received) -> None:
     elif number in FROM_TERMINAL and not training.shares_group:
         # A key or a hang-up goes to all of a job.
         training.signal_group(number)
-
-
-def _pass_rest(attachment: Attachment, signals: SignalQueue) -> None:
-    """Wait until the last output is through; a signal that would end us ends the wait."""
-    for relay in attachment.relays:
-        relay.settle()
-    while not all(relay.settled.is_set() for relay in attachment.relays):
-        received = signals.wait(POLL_SECONDS)
-        if received is not None and received.number in ENDING:
-            return

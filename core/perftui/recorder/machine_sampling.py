@@ -165,16 +165,19 @@ class MachineSampling:
         """Write one sample, if that is up to this recorder."""
         if not self._election.is_won():
             return
-        self._look_beside()
+        now = time.monotonic()
+        if now >= self._beside_due:
+            # No more often than they give signs of life: the disk may be a network's.
+            self._beside_due = now + BEAT_SECONDS
+            self._beside = others_here(self._layout, self._host)
         if self._sampler is None or self._journal is None:
             self._sampler, self._journal = self._begin()
-        now = time.monotonic()
+            now = time.monotonic()
         if self._pace.is_due(now):
             with self._pace.reading(now):
                 self._journal.append([self._sampler.sample()])
                 self._note_others(NOTED_AGAIN)
-                self._note_data_disk()
-                self._note_gpu_processes(now)
+                self._note_changes(now)
 
     def finish(self) -> None:
         """Close the journal, and let another recorder sample."""
@@ -189,13 +192,10 @@ class MachineSampling:
         now = time.monotonic()
         if self._roles_pace.is_due(now):
             with self._roles_pace.reading(now):
-                self._known_roles = self._look_up_roles()
+                spools = [self._spool, *(Spool(Path(b.spool)) for b in self._beside if b.spool)]
+                ranks, workers = ([*map(ask, spools)] for ask in (Spool.trainers, Spool.workers))
+                self._known_roles = Roles(frozenset().union(*ranks), frozenset().union(*workers))
         return self._known_roles
-
-    def _look_up_roles(self) -> Roles:
-        spools = [self._spool, *(Spool(Path(one.spool)) for one in self._beside if one.spool)]
-        ranks, workers = ([*map(ask, spools)] for ask in (Spool.trainers, Spool.workers))
-        return Roles(frozenset().union(*ranks), frozenset().union(*workers))
 
     def _note_others(self, longer: float) -> None:
         """Note who else used the cores, once it was watched ``longer`` times as long as before."""
@@ -204,36 +204,17 @@ class MachineSampling:
             self._noted_seconds = others.seconds
             self._manifest.note(OTHER_PROGRAMS, {self._host: asdict(others)})
 
-    def _note_data_disk(self) -> None:
-        """Note where the data set lies, once that is known, and again where it is elsewhere."""
+    def _note_changes(self, now: float) -> None:
+        """Note where the data set lies, once that is known and where it is elsewhere, and who else
+        holds memory of the GPUs, whenever that changes."""
         disk = self._machine.data_disk.found if self._machine else None
         if disk is not None and disk != self._noted_disk:
             self._noted_disk = disk
             self._manifest.note(DATA_DISK, {self._host: asdict(disk)})
-
-    def _note_gpu_processes(self, now: float) -> None:
-        """Note who else holds memory of the GPUs, whenever that changes."""
         changed = self._on_gpus.changed(now)
         if changed is not None:
             named = {prefix: [asdict(one) for one in found] for prefix, found in changed.items()}
             self._manifest.note(GPU_PROCESSES, {self._host: named})
-
-    def _noted(self, machine: Machine) -> dict[str, Any]:
-        """Entries of the manifest's profile: which GPUs there are, and what is not sampled."""
-        devices = [asdict(gpu) for gpu in machine.gpu_devices]
-        entries = {
-            "no_gpu": machine.no_gpu,
-            GPU_DEVICES: {self._host: devices} if devices else None,
-            NOT_SAMPLED: {self._host: dict(machine.missing)} if machine.missing else None,
-        }
-        return {name: entry for name, entry in entries.items() if entry is not None}
-
-    def _look_beside(self) -> None:
-        now = time.monotonic()
-        if now >= self._beside_due:
-            # No more often than they give signs of life: the disk may be a network's.
-            self._beside_due = now + BEAT_SECONDS
-            self._beside = others_here(self._layout, self._host)
 
     def _others(self) -> list[int]:
         return [beat.pid for beat in self._beside if beat.pid is not None]
@@ -242,7 +223,13 @@ class MachineSampling:
         machine = self._machine = look_around(self._pid, roles=self._roles, others=self._others)
         self._on_gpus = OtherProcesses(machine.gpu_processes)
         facts: dict[str, Any] = {}
-        noted = self._noted(machine)
+        devices = [asdict(gpu) for gpu in machine.gpu_devices]
+        entries = {
+            "no_gpu": machine.no_gpu,
+            GPU_DEVICES: {self._host: devices} if devices else None,
+            NOT_SAMPLED: {self._host: dict(machine.missing)} if machine.missing else None,
+        }
+        noted = {name: entry for name, entry in entries.items() if entry is not None}
         if noted:
             facts["profile"] = {**self._manifest.current.profile, **noted}
         if machine.gpus and not self._manifest.current.gpus:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -86,14 +87,8 @@ class PySpy:
     ) -> None:
         self._output = output
         arguments = [
-            *(
-                "record",
-                "--nonblocking",
-                "--gil" if of_lock else "--idle",
-                "--format",
-                "chrometrace",
-            ),
-            *("--rate", str(rate), "--duration", str(seconds)),
+            *("record", "--nonblocking", "--gil" if of_lock else "--idle"),
+            *("--format", "chrometrace", "--rate", str(rate), "--duration", str(seconds)),
             *("--output", str(output), "--pid", str(pid)),
         ]
         self._before_ns = time.time_ns()
@@ -124,27 +119,17 @@ class PySpy:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
-            self._remove()
-            return self._outcome(None, "it did not exit, and was killed")
-        content = self._read() if self._process.returncode == 0 else None
-        return self._outcome(content, _last_line(errors), _begun(errors))
-
-    def _outcome(self, content: bytes | None, message: str, begun_ns: int | None = None) -> Outcome:
-        known = begun_ns is not None and self._before_ns <= begun_ns <= time.time_ns()
-        begun = begun_ns if known and begun_ns is not None else self._after_ns
-        return Outcome(begun, content, message)
-
-    def _read(self) -> bytes | None:
-        try:
-            return self._output.read_bytes()
-        except OSError:
+            self._output.unlink(missing_ok=True)
+            return Outcome(self._after_ns, None, "it did not exit, and was killed")
+        content = None
+        if self._process.returncode == 0:
             # Its own message names why it could not write.
-            return None
-        finally:
-            self._remove()
-
-    def _remove(self) -> None:
-        self._output.unlink(missing_ok=True)
+            with suppress(OSError):
+                content = self._output.read_bytes()
+            self._output.unlink(missing_ok=True)
+        begun = _begun(errors)
+        known = begun is not None and self._before_ns <= begun <= time.time_ns()
+        return Outcome(begun if known and begun else self._after_ns, content, _last_line(errors))
 
 
 def _begun(errors: bytes) -> int | None:
@@ -174,17 +159,12 @@ BY_DECLARATION = "1"
 
 def tracer(samples_per_second: int) -> int:
     """The process to declare, which starts py-spy: this one; 0 where that changes nothing."""
-    if not samples_per_second or _scope() != BY_DECLARATION or find_pyspy() is None:
-        return 0
-    return os.getpid()
-
-
-def _scope() -> str:
-    try:
-        return SCOPE.read_text().strip()
-    except OSError:
-        # A kernel without Yama.
-        return ""
+    scope = ""
+    # There is no such file in a kernel without Yama.
+    with suppress(OSError):
+        scope = SCOPE.read_text().strip()
+    by_declaration = bool(samples_per_second) and scope == BY_DECLARATION
+    return os.getpid() if by_declaration and find_pyspy() is not None else 0
 
 
 MOST_FAILURES = 3

@@ -339,8 +339,18 @@ class RankJournals:
             )
 
     def notes(self, notes: Sequence[Note]) -> None:
-        """Write ``notes``, moving the windows that they name."""
-        self._events.append([self._row(note) for note in notes if not _is_for_recorder(note)])
+        """Write ``notes``, moving the windows that they name.
+
+        One that only names the processes that serve a loader is for the recorder: rows of workers
+        name it, too, and loaders that start their workers anew note it with each epoch.
+        """
+        self._events.append(
+            [
+                self._row(note)
+                for note in notes
+                if note.kind != "loader" or note.data.keys() != {"id", "workers"}
+            ]
+        )
 
     def warn(self, message: str) -> None:
         """Write a warning once."""
@@ -402,16 +412,16 @@ class RankJournals:
         if note.kind == WINDOW:
             if data.get("cuda"):
                 self._report_missing_kernels(kept)
-            self._limit_windows()
+            try:
+                limit_windows(self.layout)
+            except OSError as error:
+                self._faults.report("windows", f"{error}; older ones are kept")
             if "stack_samples" in data:
-                self._keep_samples(data.pop("stack_samples"))
+                try:
+                    self._samples.append(take_samples(self._spool, data.pop("stack_samples")))
+                except SpoolFileError as error:
+                    self.warn(str(error))
         return [note.time, note.kind, note.duration, note.step, data]
-
-    def _keep_samples(self, name: Any) -> None:
-        try:
-            self._samples.append(take_samples(self._spool, name))
-        except SpoolFileError as error:
-            self.warn(str(error))
 
     def _report_missing_kernels(self, window: Path) -> None:
         try:
@@ -421,15 +431,3 @@ class RankJournals:
             return
         if problem is not None:
             self.warn(problem)
-
-    def _limit_windows(self) -> None:
-        try:
-            limit_windows(self.layout)
-        except OSError as error:
-            self._faults.report("windows", f"{error}; older ones are kept")
-
-
-def _is_for_recorder(note: Note) -> bool:
-    """Whether ``note`` only names the processes that serve a loader: rows of workers name it, too,
-    and loaders that start their workers anew note it with each epoch."""
-    return note.kind == "loader" and note.data.keys() == {"id", "workers"}

@@ -81,8 +81,6 @@ class Recording:
         """What is done over and over, and at the end of it."""
         self._reported: dict[str, str] = {}
         """What is wrong with this recording, by what it is about."""
-        self._left: set[int] = set()
-        """Processes of the command that lived when it had ended, but for those already reported."""
         self._is_ending = threading.Event()
         self._git = threading.Thread(target=self._ask_git, name="git", daemon=True)
 
@@ -145,13 +143,20 @@ class Recording:
         if failure:
             self.manifest.update(message=failure)
         was_killed = returncode < 0
+        left: set[int] = set()
         if not was_killed:
             # Else all that belong to it are about to end.
-            self.attempt("what lives on", self._find_left)
+            self.attempt("what lives on", lambda: left.update(living(self._spool.spool.root)))
         if self._stacks is not None:
             self._stacks.interrupt()
         self._draining.stop()
-        self._finish_draining(was_killed)
+        self._report_unheard()
+        if not was_killed:
+            reported = self._drain.leave_behind
+            self.attempt("what goes on", lambda: left.difference_update(families(reported())))
+        problem = self.attempt("the last records", self._drain.finish)
+        if problem:
+            self._report("the end", f"the last records could not be written: {problem}")
         for repeating, finish in self._repeated:
             if repeating.stop(PATIENCE):
                 self.attempt(f"the last {repeating.name}", finish)
@@ -163,13 +168,14 @@ class Recording:
         self._git.join(PATIENCE)
         self.output.flush()
         self.attempt("removal of the spool", self._spool.remove)
-        self.attempt("what lives on", self._report_left)
+        # By now, some ms later, those have ended that ended with the command.
+        self.attempt("what lives on", lambda: self._report("left", left_behind_message(left)))
         self.manifest.update(
             status=Status.KILLED if was_killed else Status.EXITED,
             exit_code=128 - returncode if was_killed else returncode,
             ended_ns=ended_ns,
         )
-        self.attempt("start of the diagnosis", self._conclude)
+        self.attempt("start of the diagnosis", self._start_diagnosis)
 
     def attempt(self, what: str, work: Callable[[], object]) -> str:
         """Do ``work``; an error is written to the log of the recorder, under ``what``.
@@ -183,24 +189,6 @@ class Recording:
             self.faults.report(what, problem)
             return problem
         return ""
-
-    def _finish_draining(self, was_killed: bool) -> None:
-        self._report_unheard()
-        if not was_killed:
-            self.attempt("what goes on", self._leave_trainings)
-        problem = self.attempt("the last records", self._drain.finish)
-        if problem:
-            self._report("the end", f"the last records could not be written: {problem}")
-
-    def _find_left(self) -> None:
-        self._left = living(self._spool.spool.root)
-
-    def _leave_trainings(self) -> None:
-        self._left -= families(self._drain.leave_behind())
-
-    def _report_left(self) -> None:
-        # By now, some ms later, those have ended that ended with the command.
-        self._report("left", left_behind_message(self._left))
 
     def _repeat(
         self, name: str, seconds: float, work: Callable[[], object], finish: Callable[[], object]
@@ -227,7 +215,7 @@ class Recording:
     def _conclude_unstarted(self, message: str) -> None:
         self.manifest.update(status=Status.EXITED, ended_ns=time.time_ns(), message=message)
 
-    def _conclude(self) -> None:
+    def _start_diagnosis(self) -> None:
         if self.layout.ranks():
             start_diagnosis(self.layout)
 
@@ -237,8 +225,7 @@ class Recording:
         self._silence.check()
 
     def _report_unheard(self) -> None:
-        count = self._spool.control.unheard
-        if count:
+        if count := self._spool.control.unheard:
             place = self._spool.spool.root.parent
             message = f"{place} could not be written, so part of the run is not recorded"
             self._report("unheard", f"{message}; processes affected: {count}")

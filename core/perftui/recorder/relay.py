@@ -16,6 +16,7 @@ import termios
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from perftui.recorder.environment import our_module, reap
@@ -105,7 +106,8 @@ class OutputLog:
 
     def _append(self, data: bytes, refused: int) -> None:
         """Write ``data``, after how much is missing before it and before how much is after it."""
-        note = _missing(self._lost) if self._lost else b""
+        missing = b"\n[perftui: %d bytes of output are missing here]\n"
+        note = missing % self._lost if self._lost else b""
         written = self._put(note + data)
         if written >= len(note):
             self._lost = 0
@@ -122,10 +124,6 @@ class OutputLog:
         except OSError as error:
             self._faults.report(self._path.name, f"{error.strerror}; the training goes on")
         return written
-
-
-def _missing(count: int) -> bytes:
-    return b"\n[perftui: %d bytes of output are missing here]\n" % count
 
 
 CHUNK = 1 << 16
@@ -250,17 +248,11 @@ def write_all(file: int, data: bytes) -> bool:
         while view:
             # A descriptor that others made non-blocking is waited for all the same.
             select.select([], [file], [])
-            view = view[_write_some(file, view) :]
+            with suppress(BlockingIOError):
+                view = view[os.write(file, view) :]
     except OSError:
         return False
     return True
-
-
-def _write_some(file: int, view: memoryview) -> int:
-    try:
-        return os.write(file, view)
-    except BlockingIOError:
-        return 0
 
 
 NOWHERE = -1

@@ -70,11 +70,6 @@ class StackError(ValueError):
     """The file holds no stacks that can be read."""
 
 
-def read_intervals(content: bytes, pid: int, begun_ns: int) -> list[StackInterval]:
-    """Stack intervals of the main thread of ``pid`` in order, as ``read_threads`` finds it."""
-    return read_threads(content, pid, begun_ns)[0]
-
-
 def read_threads(
     content: bytes, pid: int, begun_ns: int
 ) -> tuple[list[StackInterval], list[list[StackInterval]]]:
@@ -225,11 +220,11 @@ def _stage(stack: Sequence[Frame]) -> str:
     fetch = _last(stack, _FETCH)
     if fetch is None:
         return ""
-    caller, called = stack[fetch], stack[fetch + 1 : fetch + 2]
+    caller, called = stack[fetch], stack[fetch + 1 :]
     if _CALLS_COLLATE in linecache.getline(caller.file, caller.line):
         return COLLATE
     # A torch that cannot be read from here.
-    return COLLATE if any(_is_collate(frame) for frame in called) else FETCH
+    return COLLATE if called and _is_collate(called[0]) else FETCH
 
 
 def _activity(stack: Sequence[Frame]) -> str:

@@ -115,18 +115,6 @@ class Stopper:
         self._level += 1
 
 
-def _serve_requests(recording: Recording, stopper: Stopper, terminal: Terminal | None) -> None:
-    """Serve what was asked for since the last call, in the thread that may signal the training."""
-    try:
-        requests = take_requests(recording.layout)
-    except OSError as error:
-        recording.faults.report("requests", f"{error}; the training goes on")
-        return
-    for request in requests:
-        serve = partial(_serve, request, recording, stopper, terminal)
-        recording.attempt(f"request {request.kind}", serve)
-
-
 def _serve(
     request: Request, recording: Recording, stopper: Stopper, terminal: Terminal | None
 ) -> None:
@@ -167,7 +155,15 @@ def supervise(
         if received is not None:
             on_signal(received, stopper)
         stopper.tick()
-        _serve_requests(recording, stopper, terminal)
+        # In the thread that may signal the training.
+        requests: list[Request] = []
+        try:
+            requests = take_requests(recording.layout)
+        except OSError as error:
+            recording.faults.report("requests", f"{error}; the training goes on")
+        for request in requests:
+            serve = partial(_serve, request, recording, stopper, terminal)
+            recording.attempt(f"request {request.kind}", serve)
     return returncode
 
 

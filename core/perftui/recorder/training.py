@@ -130,7 +130,10 @@ def start_as_job(command: Command, terminal: Terminal) -> Training:
 
     def prepare() -> None:
         os.setpgid(0, 0)
-        _to_foreground(script_side)
+        # A background process is stopped with SIGTTOU for asking, unless it blocks that.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
+        os.tcsetpgrp(script_side, os.getpgrp())
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         command.restore()
 
     return _start(command, prepare, script_side, script_side, script_side)
@@ -213,16 +216,6 @@ def _take_terminal(file: int) -> None:
     fcntl.ioctl(file, termios.TIOCSCTTY, 0)
 
 
-def _to_foreground(file: int) -> None:
-    """Make our group the one that reads ``file`` and gets its signals.
-
-    A background process is stopped with SIGTTOU for asking, unless it blocks that.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
-    os.tcsetpgrp(file, os.getpgrp())
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 FIRST_CHECK = 1.0
 LONGEST_PAUSE = 600.0
 """Seconds: checks come at 1, 2, 4, 8... after the start, until a training process answers. One asks
@@ -298,18 +291,11 @@ class Silence:
         except psutil.Error:
             return None
         for process in processes:
-            reason = _reason_for_silence(process)
-            if reason is not None:
-                return f"no steps are recorded: process {process.pid} {reason}"
-        return None
-
-
-def _reason_for_silence(process: psutil.Process) -> str | None:
-    try:
-        reason = _why_mute(process)
-        return reason if reason is not None and _uses_torch(process.pid) else None
-    except (psutil.Error, OSError):
-        # It has ended, or belongs to somebody else.
+            # It may have ended, or belong to somebody else.
+            with suppress(psutil.Error, OSError):
+                reason = _why_mute(process)
+                if reason is not None and _uses_torch(process.pid):
+                    return f"no steps are recorded: process {process.pid} {reason}"
         return None
 
 
@@ -337,28 +323,23 @@ _HELPERS = ("from multiprocessing.resource_tracker ", "from multiprocessing.fork
 def living(spool: Path) -> set[int]:
     """Processes with the environment that was made for the command of the recording in ``spool``,
     whoever their parents are by now. 0.1 ms for each process of this user."""
-    return {process.pid for process in psutil.process_iter() if _is_of(process, spool)}
-
-
-def _is_of(process: psutil.Process, spool: Path) -> bool:
-    try:
-        if process.environ().get(SPOOL_VARIABLE) != str(spool):
-            return False
-        return not any(word.startswith(_HELPERS) for word in process.cmdline())
-    except (psutil.Error, OSError):
-        # It has ended, or belongs to somebody else.
-        return False
+    found = set()
+    for process in psutil.process_iter():
+        # It may have ended, or belong to somebody else.
+        with suppress(psutil.Error, OSError):
+            is_of_run = process.environ().get(SPOOL_VARIABLE) == str(spool)
+            if is_of_run and not any(word.startswith(_HELPERS) for word in process.cmdline()):
+                found.add(process.pid)
+    return found
 
 
 def families(parents: Collection[int]) -> set[int]:
     """``parents`` with all that they have started, such as the workers of their data loaders."""
-    return set(parents).union(*map(_below, parents))
-
-
-def _below(pid: int) -> set[int]:
-    with suppress(psutil.Error):
-        return {child.pid for child in psutil.Process(pid).children(recursive=True)}
-    return set()
+    found = set(parents)
+    for pid in parents:
+        with suppress(psutil.Error):
+            found.update(child.pid for child in psutil.Process(pid).children(recursive=True))
+    return found
 
 
 def left_behind_message(left: Collection[int]) -> str:

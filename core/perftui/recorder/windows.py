@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -117,12 +118,8 @@ def _first_step(note: Note) -> int:
 
 def _free_name(rank: RankLayout, first_step: int) -> Path:
     """A second window from the same step (a step counter that began anew) gets a number."""
-    target = rank.window(first_step)
-    again = 2
-    while target.exists():
-        target = rank.windows / f"{first_step}.{again}.pt.trace.json"
-        again += 1
-    return target
+    again = (rank.windows / f"{first_step}.{number}.pt.trace.json" for number in count(2))
+    return next(path for path in chain((rank.window(first_step),), again) if not path.exists())
 
 
 _CALL = re.compile(rb'"cat": "(?:cuda|hip)_(?:runtime|driver)"')

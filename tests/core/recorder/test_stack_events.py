@@ -22,7 +22,6 @@ from perftui.recorder.stacks import (
     StackInterval,
     is_own,
     main_place,
-    read_intervals,
     read_threads,
     stays,
     worker_place,
@@ -68,7 +67,7 @@ def as_pyspy_writes(samples: list[tuple[int, tuple[Frame, ...]]], tid: int = 7) 
 def test_stretches_are_the_samples_with_equal_ones_as_one(
     samples: list[tuple[int, tuple[Frame, ...]]],
 ) -> None:
-    found = read_intervals(json.dumps(as_pyspy_writes(samples)).encode(), PID, BEGUN)
+    found = read_threads(json.dumps(as_pyspy_writes(samples)).encode(), PID, BEGUN)[0]
 
     expected: list[StackInterval] = []
     at = 0
@@ -85,7 +84,7 @@ def test_stretches_are_the_samples_with_equal_ones_as_one(
 
 @given(samples)
 def test_stays_cover_the_same_time_in_order(samples: list[tuple[int, tuple[Frame, ...]]]) -> None:
-    intervals = read_intervals(json.dumps(as_pyspy_writes(samples)).encode(), PID, BEGUN)
+    intervals = read_threads(json.dumps(as_pyspy_writes(samples)).encode(), PID, BEGUN)[0]
     found = stays(intervals, main_place)
     assert found[0].start == intervals[0].start
     assert found[-1].end == intervals[-1].end
@@ -98,7 +97,7 @@ def test_stays_cover_the_same_time_in_order(samples: list[tuple[int, tuple[Frame
 @given(st.binary(max_size=200))
 def test_what_is_no_trace_is_refused_or_empty(content: bytes) -> None:
     with suppress(StackError):
-        assert read_intervals(content, PID, BEGUN) == []
+        assert read_threads(content, PID, BEGUN)[0] == []
 
 
 def test_other_threads_and_processes_are_left_out() -> None:
@@ -106,7 +105,7 @@ def test_other_threads_and_processes_are_left_out() -> None:
     helper = Frame("_bootstrap", "/v/lib/python3.11/threading.py", 1)
     other = as_pyspy_writes([(10, (helper,)), (90_000, (helper, ROOT))], tid=8)
     worker = [{**event, "pid": PID + 1} for event in as_pyspy_writes([(10, (ROOT,))])]
-    found = read_intervals(json.dumps(main + other + worker).encode(), PID, BEGUN)
+    found = read_threads(json.dumps(main + other + worker).encode(), PID, BEGUN)[0]
     assert [interval.stack for interval in found] == [(ROOT,)]
     main_thread, others = read_threads(json.dumps(main + other + worker).encode(), PID, BEGUN)
     assert main_thread == found

@@ -51,6 +51,10 @@ class Terminal:
         """Type ``keys``."""
         os.write(self._master, keys.encode())
 
+    def resize(self, columns: int, rows: int) -> None:
+        """Have the terminal another size from now on."""
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
     def read(self, seconds: float) -> None:
         """Take in what the program writes for that long."""
         end = time.monotonic() + seconds

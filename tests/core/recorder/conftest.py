@@ -15,6 +15,7 @@ import pytest
 from perftui.recorder.launch import Launch, start
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, Status, read_manifest
+from perftui.wire.spool import Spool
 
 PATIENCE = 30.0
 
@@ -81,6 +82,12 @@ class Starter:
         run = Run(root)
         self.runs.append(run)
         return run
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    (tmp_path / "spool").mkdir()
+    return Spool(tmp_path / "spool")
 
 
 @pytest.fixture

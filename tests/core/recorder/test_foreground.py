@@ -2,38 +2,51 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import json
 import os
 import pty
-import select
 import signal
 import struct
 import subprocess
 import sys
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from perftui.run.history import list_runs
 from perftui.run.manifest import Manifest, Status
+from tests.terminal import Terminal
 
 pytestmark = pytest.mark.subprocess
 
-FOREGROUND = (
-    "import sys\n"
-    "from pathlib import Path\n"
-    "from perftui.recorder.foreground import run_as_command\n"
-    "from perftui.recorder.launch import Launch\n"
-    "run_as_command(Launch(tuple(sys.argv[2:]), Path.cwd(), Path(sys.argv[1])))\n"
-)
+FOREGROUND = """
+import sys
+from pathlib import Path
+from perftui.recorder.foreground import run_as_command
+from perftui.recorder.launch import Launch
+run_as_command(Launch(tuple(sys.argv[2:]), Path.cwd(), Path(sys.argv[1])))
+"""
 
 
-def _recorded(tmp_path: Path, command: Sequence[str]) -> list[str]:
-    return [sys.executable, "-c", FOREGROUND, str(tmp_path / "runs"), *command]
+def _recorded(tmp_path: Path, source: str, before: str = "") -> list[str]:
+    """The command that records ``source`` after ``before`` in the recorder itself."""
+    recorder = [sys.executable, "-c", before + FOREGROUND, str(tmp_path / "runs")]
+    return [*recorder, sys.executable, "-c", source]
+
+
+def _started(tmp_path: Path, source: str, **more: Any) -> tuple[subprocess.Popen[bytes], bytes]:
+    """A recording with its output in a pipe, and its first line."""
+    command = _recorded(tmp_path, source)
+    recorded = subprocess.Popen(command, stdout=subprocess.PIPE, **more)
+    assert recorded.stdout is not None
+    return recorded, recorded.stdout.readline()
 
 
 def _manifest(tmp_path: Path) -> Manifest:
@@ -65,19 +78,16 @@ def _log(tmp_path: Path) -> bytes:
 def test_output_errors_and_exit_code_are_those_of_the_script_alone(
     tmp_path: Path, source: str
 ) -> None:
-    command = [sys.executable, "-c", source]
-    alone = subprocess.run(command, input=b"typed", capture_output=True, check=False)
-    recorded = subprocess.run(
-        _recorded(tmp_path, command), input=b"typed", capture_output=True, check=False
+    command = [sys.executable, "-c", source], _recorded(tmp_path, source)
+    alone, recorded = (
+        subprocess.run(one, input=b"typed", capture_output=True, check=False) for one in command
     )
-    assert recorded.stdout == alone.stdout
-    assert recorded.stderr == alone.stderr
-    assert recorded.returncode == alone.returncode
+    code = alone.returncode
+    assert (recorded.stdout, recorded.stderr) == (alone.stdout, alone.stderr)
+    assert recorded.returncode == code
     manifest = _manifest(tmp_path)
-    if alone.returncode < 0:
-        assert (manifest.status, manifest.exit_code) == (Status.KILLED, 128 - alone.returncode)
-    else:
-        assert (manifest.status, manifest.exit_code) == (Status.EXITED, alone.returncode)
+    expected = (Status.KILLED, 128 - code) if code < 0 else (Status.EXITED, code)
+    assert (manifest.status, manifest.exit_code) == expected
     assert sorted(_log(tmp_path)) == sorted(alone.stdout + alone.stderr)
 
 
@@ -106,11 +116,7 @@ def test_signal_sent_to_us_reaches_the_script_once(tmp_path: Path, number: signa
         "time.sleep(0.5)\n"
         "sys.exit(4)\n"
     )
-    recorded = subprocess.Popen(
-        _recorded(tmp_path, [sys.executable, "-c", source]), stdout=subprocess.PIPE
-    )
-    assert recorded.stdout is not None
-    assert recorded.stdout.readline() == b"on\n"
+    recorded, _ = _started(tmp_path, source)
     recorded.send_signal(number)
     rest, _ = recorded.communicate()
     assert rest == b"got %d\n" % number
@@ -119,11 +125,7 @@ def test_signal_sent_to_us_reaches_the_script_once(tmp_path: Path, number: signa
 
 def test_signal_that_kills_the_script_kills_us_the_same_way(tmp_path: Path) -> None:
     source = "import time; print('on', flush=True); time.sleep(600)"
-    recorded = subprocess.Popen(
-        _recorded(tmp_path, [sys.executable, "-c", source]), stdout=subprocess.PIPE
-    )
-    assert recorded.stdout is not None
-    assert recorded.stdout.readline() == b"on\n"
+    recorded, _ = _started(tmp_path, source)
     recorded.terminate()
     recorded.communicate()
     assert recorded.returncode == -signal.SIGTERM
@@ -139,11 +141,8 @@ def test_silent_script_is_told_when_we_are_killed(tmp_path: Path) -> None:
         "print(os.getpid(), flush=True)\n"
         "time.sleep(600)\n"
     )
-    recorded = subprocess.Popen(
-        _recorded(tmp_path, [sys.executable, "-c", source]), stdout=subprocess.PIPE, cwd=tmp_path
-    )
-    assert recorded.stdout is not None
-    script = int(recorded.stdout.readline())
+    recorded, line = _started(tmp_path, source, cwd=tmp_path)
+    script = int(line)
     recorded.kill()
     recorded.communicate()
     until = time.monotonic() + 20
@@ -167,13 +166,8 @@ def _wait_for_state(pid: int, states: str) -> None:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads process states from /proc")
 def test_suspending_and_continuing_us_does_so_to_the_script(tmp_path: Path) -> None:
     source = "import os; print(os.getpid(), flush=True); input(); print('end')"
-    recorded = subprocess.Popen(
-        _recorded(tmp_path, [sys.executable, "-c", source]),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert recorded.stdout is not None
-    script = int(recorded.stdout.readline())
+    recorded, line = _started(tmp_path, source, stdin=subprocess.PIPE)
+    script = int(line)
     recorded.send_signal(signal.SIGTSTP)
     _wait_for_state(recorded.pid, "T")
     _wait_for_state(script, "T")
@@ -187,7 +181,7 @@ def test_suspending_and_continuing_us_does_so_to_the_script(tmp_path: Path) -> N
 def test_hang_up_that_nohup_ignores_stays_ignored(tmp_path: Path) -> None:
     source = "import signal; print(signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)"
     recorded = subprocess.run(
-        _recorded(tmp_path, [sys.executable, "-c", source]),
+        _recorded(tmp_path, source),
         stdout=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
         check=True,
@@ -197,26 +191,23 @@ def test_hang_up_that_nohup_ignores_stays_ignored(tmp_path: Path) -> None:
 
 def test_reader_that_goes_away_is_noticed_as_without_us(tmp_path: Path) -> None:
     source = "while True: print('x' * 1000)"
-    command = _recorded(tmp_path, [sys.executable, "-c", source])
-    recorded = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    recorded, _ = _started(tmp_path, source, stderr=subprocess.PIPE)
     assert recorded.stdout is not None
-    recorded.stdout.readline()
-    recorded.stdout.close()
     assert recorded.stderr is not None
+    recorded.stdout.close()
     assert b"BrokenPipeError" in recorded.stderr.read()
     assert recorded.wait() == 1
     recorded.stderr.close()
 
 
 def test_closed_stdin_is_closed_for_the_script(tmp_path: Path) -> None:
-    source = "import sys; print(repr(sys.stdin.read()))"
-    command = _recorded(tmp_path, [sys.executable, "-c", source])
+    command = _recorded(tmp_path, "import sys; print(repr(sys.stdin.read()))")
     recorded = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True)
     assert recorded.stdout == b"''\n"
 
 
 def test_command_that_cannot_be_started(tmp_path: Path) -> None:
-    command = _recorded(tmp_path, ["/nowhere/python", "train.py"])
+    command = [*_recorded(tmp_path, "")[:4], "/nowhere/python", "train.py"]
     recorded = subprocess.run(command, capture_output=True, check=False)
     assert recorded.returncode == 2
     assert recorded.stderr == b"perftui: cannot start /nowhere/python: No such file or directory\n"
@@ -226,39 +217,10 @@ def test_command_that_cannot_be_started(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_much_output_passes_whole_and_in_order(tmp_path: Path) -> None:
     source = "import sys\nfor n in range(400_000): sys.stdout.write(f'line {n:019d}\\n')"
-    command = _recorded(tmp_path, [sys.executable, "-c", source])
-    recorded = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    recorded = subprocess.run(_recorded(tmp_path, source), stdout=subprocess.PIPE, check=True)
     expected = b"".join(b"line %019d\n" % n for n in range(400_000))
     assert recorded.stdout == expected
     assert _log(tmp_path) == expected
-
-
-class Console:
-    """A terminal on which a recorded script runs as the foreground job, as from a shell."""
-
-    def __init__(self, tmp_path: Path, source: str) -> None:
-        self.seen = b""
-        self.pid, self._file = pty.fork()
-        if self.pid == 0:
-            command = _recorded(tmp_path, [sys.executable, "-c", source])
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 90, 0, 0))
-            os.execv(command[0], command)  # noqa: S606 - the test's own command
-
-    def read_until(self, text: bytes) -> None:
-        while text not in self.seen:
-            assert select.select([self._file], [], [], 20)[0], f"no {text!r} after {self.seen!r}"
-            self.seen += os.read(self._file, 4096)
-
-    def type(self, keys: bytes) -> None:
-        os.write(self._file, keys)
-
-    def resize(self, rows: int, columns: int) -> None:
-        fcntl.ioctl(self._file, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def returncode(self) -> int:
-        _, status = os.waitpid(self.pid, 0)
-        os.close(self._file)
-        return os.waitstatus_to_exitcode(status)
 
 
 def test_on_a_terminal_the_script_has_one_of_the_same_size(tmp_path: Path) -> None:
@@ -270,14 +232,14 @@ def test_on_a_terminal_the_script_has_one_of_the_same_size(tmp_path: Path) -> No
         "print('hello', input('name? '))\n"
         "sys.exit(6)\n"
     )
-    console = Console(tmp_path, source)
-    console.read_until(b"name? ")
-    assert b"[True, True, True]\r\n(90, 30)\r\n" in console.seen
-    console.resize(40, 120)
-    console.read_until(b"now (120, 40)")
-    console.type(b"you\r")
-    console.read_until(b"hello you\r\n")
-    assert console.returncode() == 6
+    console = Terminal(_recorded(tmp_path, source), tmp_path, columns=90, rows=30)
+    console.wait_for("name?")
+    assert b"[True, True, True]\r\n(90, 30)\r\n" in console.written
+    console.resize(120, 40)
+    console.wait_for("now (120, 40)")
+    console.press("you\r")
+    console.wait_for("hello you")
+    assert console.wait() == 6
 
 
 def test_interrupt_key_reaches_the_script(tmp_path: Path) -> None:
@@ -286,11 +248,11 @@ def test_interrupt_key_reaches_the_script(tmp_path: Path) -> None:
         "try:\n    print('on', flush=True); time.sleep(600)\n"
         "except KeyboardInterrupt:\n    print('interrupted'); raise SystemExit(9)\n"
     )
-    console = Console(tmp_path, source)
-    console.read_until(b"on")
-    console.type(b"\x03")
-    console.read_until(b"interrupted")
-    assert console.returncode() == 9
+    console = Terminal(_recorded(tmp_path, source), tmp_path)
+    console.wait_for("on")
+    console.press("\x03")
+    console.wait_for("interrupted")
+    assert console.wait() == 9
 
 
 UNTIL_SAID = """
@@ -344,9 +306,7 @@ def test_error_of_ours_changes_neither_output_nor_code(
 ) -> None:
     # On a busy machine the recorder may come to its requests late.
     wanted = said if said.startswith("requests") else ""
-    source = UNTIL_SAID % (str(tmp_path), wanted)
-    script = [sys.executable, "-c", source]
-    command = [sys.executable, "-c", broken + FOREGROUND, str(tmp_path / "runs"), *script]
+    command = _recorded(tmp_path, UNTIL_SAID % (str(tmp_path), wanted), broken)
     done = subprocess.run(command, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (7, b"loss\n", b"")
     assert _manifest(tmp_path).exit_code == 7
@@ -356,7 +316,8 @@ def test_error_of_ours_changes_neither_output_nor_code(
 
 def test_last_records_that_cannot_be_written_are_said_in_the_run(tmp_path: Path) -> None:
     broken = "from perftui.recorder.drain import SpoolDrain as Broken\n"
-    subprocess.run(_broken(tmp_path, broken + "Broken.finish = lambda self: 1 / 0\n"), check=True)
+    broken += "Broken.finish = lambda self: 1 / 0\n"
+    subprocess.run(_recorded(tmp_path, "print('on')", broken), check=True)
     (note,) = _manifest(tmp_path).notes
     assert note.startswith("the last records could not be written: ZeroDivisionError")
 
@@ -375,10 +336,10 @@ for n in range(%d):
 @pytest.mark.slow
 @pytest.mark.parametrize(("lines", "pause"), [(1, 1.0), (60, 0.1)])
 def test_output_of_processes_left_behind_arrives(tmp_path: Path, lines: int, pause: float) -> None:
-    script = [sys.executable, "-c", LEFT_BEHIND % (lines, pause)]
     read, write = os.pipe()
     start = time.monotonic()
-    process = subprocess.Popen(_recorded(tmp_path, script), stdout=write, stderr=write)
+    command = _recorded(tmp_path, LEFT_BEHIND % (lines, pause))
+    process = subprocess.Popen(command, stdout=write, stderr=write)
     os.close(write)
     assert process.wait() == 3
     arrived = struct.unpack("i", fcntl.ioctl(read, termios.FIONREAD, bytes(4)))[0]
@@ -397,7 +358,7 @@ ENDING_SLOWLY = (
     "def slow(self):\n"
     "    sys.stderr.write('ending\\n')\n"
     "    time.sleep(0.5)\n"
-    "SpoolDrain.finish = slow\n" + FOREGROUND
+    "SpoolDrain.finish = slow\n"
 )
 
 
@@ -405,8 +366,7 @@ ENDING_SLOWLY = (
 def test_signal_that_comes_after_the_script_has_ended_changes_nothing(
     tmp_path: Path, ending: str, code: int
 ) -> None:
-    script = [sys.executable, "-c", f"import os, sys; {ending}"]
-    command = [sys.executable, "-c", ENDING_SLOWLY, str(tmp_path / "runs"), *script]
+    command = _recorded(tmp_path, f"import os, sys; {ending}", ENDING_SLOWLY)
     recorded = subprocess.Popen(command, stderr=subprocess.PIPE)
     assert recorded.stderr is not None
     while b"ending" not in (line := recorded.stderr.readline()):
@@ -419,11 +379,6 @@ def test_signal_that_comes_after_the_script_has_ended_changes_nothing(
     assert _manifest(tmp_path).exit_code == (code if code >= 0 else 128 - code)
 
 
-def _broken(tmp_path: Path, broken: str) -> list[str]:
-    script = [sys.executable, "-c", "print('on')"]
-    return [sys.executable, "-c", broken + FOREGROUND, str(tmp_path / "runs"), *script]
-
-
 def test_run_that_has_no_room_to_record_to_is_over(tmp_path: Path) -> None:
     broken = (
         "import tempfile\n"
@@ -431,7 +386,9 @@ def test_run_that_has_no_room_to_record_to_is_over(tmp_path: Path) -> None:
         "    raise OSError(28, 'No space left on device')\n"
         "tempfile.mkdtemp = full\n"
     )
-    done = subprocess.run(_broken(tmp_path, broken), capture_output=True, check=False)
+    done = subprocess.run(
+        _recorded(tmp_path, "print('on')", broken), capture_output=True, check=False
+    )
     said = "there is no directory to record to: No space left on device"
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr == f"perftui: {said}\n".encode()
@@ -445,17 +402,10 @@ def test_run_that_gets_no_terminal_is_over(tmp_path: Path) -> None:
         "    raise OSError(28, 'out of pty devices')\n"
         "os.openpty = none_left\n"
     )
-    pid, ours = pty.fork()
-    if pid == 0:
-        command = _broken(tmp_path, broken)
-        os.execv(command[0], command)  # noqa: S606 - the test's own command
-    seen = b""
-    while b"\n" not in seen:
-        seen += os.read(ours, 4096)
+    console = Terminal(_recorded(tmp_path, "print('on')", broken), tmp_path)
     said = "no terminal can be made for the script: out of pty devices"
-    assert seen == f"perftui: {said}\r\n".encode()
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 2
-    os.close(ours)
+    assert console.wait() == 2
+    assert console.written == f"perftui: {said}\r\n".encode()
     assert (_manifest(tmp_path).status, _manifest(tmp_path).message) == (Status.EXITED, said)
 
 
@@ -466,7 +416,9 @@ def test_run_whose_recorder_was_killed_before_the_script_started_is_lost(tmp_pat
         "    os.kill(os.getpid(), 9)\n"
         "subprocess.Popen = killed\n"
     )
-    done = subprocess.run(_broken(tmp_path, broken), capture_output=True, check=False)
+    done = subprocess.run(
+        _recorded(tmp_path, "print('on')", broken), capture_output=True, check=False
+    )
     assert done.returncode == -9
     assert _manifest(tmp_path).status is Status.LOST
 
@@ -482,8 +434,7 @@ def test_script_is_over_at_once_though_git_and_a_driver_never_answer(tmp_path: P
         "from perftui.telemetry.cpu import CpuSource\n"
         "CpuSource.sample = lambda *_: threading.Event().wait()\n"
     )
-    script = [sys.executable, "-c", "import time; time.sleep(0.5); raise SystemExit(7)"]
-    command = [sys.executable, "-c", broken + FOREGROUND, str(tmp_path / "runs"), *script]
+    command = _recorded(tmp_path, "import time; time.sleep(0.5); raise SystemExit(7)", broken)
     environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
     recorded = subprocess.run(
         command, env=environment, capture_output=True, timeout=60, check=False
@@ -494,3 +445,169 @@ def test_script_is_over_at_once_though_git_and_a_driver_never_answer(tmp_path: P
     assert "sample: it did not answer" in (entry.root / "recorder.log").read_text()
     left = [one for one in psutil.process_iter(["cmdline"]) if str(tools) in str(one.info)]
     assert left == []
+
+
+SHELL = """
+import os, signal, sys
+from pathlib import Path
+
+def to_foreground(group):
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
+    os.tcsetpgrp(0, group)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+def wait():
+    _, status = os.waitpid(job, os.WUNTRACED)
+    to_foreground(os.getpgrp())
+    if os.WIFSTOPPED(status):
+        print("shell: stopped by", signal.Signals(os.WSTOPSIG(status)).name, flush=True)
+    else:
+        print("shell: ended with", os.waitstatus_to_exitcode(status), flush=True)
+        sys.exit()
+
+job = os.fork()
+if job == 0:
+    os.setpgid(0, 0)
+    to_foreground(os.getpgrp())
+    from perftui.recorder.foreground import run_as_command
+    from perftui.recorder.launch import Launch
+    run_as_command(Launch((sys.executable, "-c", sys.argv[1]), Path.cwd(), Path(sys.argv[2])))
+wait()
+for line in sys.stdin:
+    command = line.strip()
+    print("shell:", command, flush=True)
+    if command in ("fg", "bg"):
+        if command == "fg":
+            to_foreground(job)
+        os.killpg(job, signal.SIGCONT)
+    if command in ("fg", "wait"):
+        wait()
+"""
+
+
+WAITING = """
+import sys, time
+from pathlib import Path
+print("on", flush=True)
+while not Path("go").exists():
+    time.sleep(0.02)
+print("gone on", flush=True)
+{then}
+sys.exit(5)
+"""
+
+
+def suspended(tmp_path: Path, then: str = "") -> Terminal:
+    """A shell whose job, the recorded script, was suspended by a key."""
+    source = WAITING.format(then=then)
+    shell = Terminal([sys.executable, "-c", SHELL, source, str(tmp_path / "runs")], tmp_path)
+    shell.wait_for("on")
+    shell.press("\x1a")
+    shell.wait_for("shell: stopped by SIGSTOP")
+    return shell
+
+
+def test_script_that_was_suspended_ends_without_another_key(tmp_path: Path) -> None:
+    shell = suspended(tmp_path)
+    shell.press("fg\n")
+    shell.wait_for("shell: fg")
+    (tmp_path / "go").touch()
+    shell.wait_for("gone on")
+    shell.wait_for("shell: ended with 5")
+    shell.wait()
+
+
+def test_script_goes_on_and_ends_in_the_background(tmp_path: Path) -> None:
+    shell = suspended(tmp_path)
+    shell.press("bg\n")
+    shell.wait_for("shell: bg")
+    (tmp_path / "go").touch()
+    shell.wait_for("gone on")
+    # The keys are the shell's: whoever else read them would be stopped for it.
+    shell.press("wait\n")
+    shell.wait_for("shell: ended with 5")
+    shell.wait()
+
+
+def test_script_brought_back_from_the_background_has_the_keys(tmp_path: Path) -> None:
+    shell = suspended(tmp_path, "print('hello', input('name? '), flush=True)")
+    shell.press("bg\n")
+    shell.wait_for("shell: bg")
+    (tmp_path / "go").touch()
+    shell.wait_for("name?")
+    shell.press("fg\n")
+    shell.wait_for("shell: fg")
+    shell.press("you\r")
+    shell.wait_for("hello you")
+    shell.wait_for("shell: ended with 5")
+    shell.wait()
+
+
+LIST = """
+import json, os, sys
+from pathlib import Path
+opened = []
+for file in range(3, 1024):
+    try:
+        os.fstat(file)
+        opened.append(file)
+    except OSError:
+        pass
+text = os.pread(int(sys.argv[2]), 100, 0).decode()
+Path(sys.argv[1]).write_text(json.dumps([opened, text]))
+"""
+
+DETACHED = """
+import sys, time
+from pathlib import Path
+from perftui.recorder.launch import Launch, start
+from perftui.run.layout import RunLayout
+from perftui.run.manifest import read_manifest
+root = start(Launch(tuple(sys.argv[2:]), Path.cwd(), Path(sys.argv[1])))
+while not read_manifest(RunLayout(root).manifest).status.is_over:
+    time.sleep(0.02)
+"""
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Iterator[int]:
+    """A descriptor for the script, as ``3<file`` makes one."""
+    path = tmp_path / "file"
+    path.write_text("for the script")
+    file = os.open(path, os.O_RDONLY)
+    yield file
+    os.close(file)
+
+
+def on_pipes(command: list[str], given: int) -> None:
+    subprocess.run(command, pass_fds=[given], capture_output=True, check=True)
+
+
+def on_a_terminal(command: list[str], given: int) -> None:
+    os.set_inheritable(given, True)
+    pid, ours = pty.fork()
+    if pid == 0:
+        os.execv(command[0], command)  # noqa: S606 - the test's own command
+    with contextlib.suppress(OSError):
+        while os.read(ours, 1000):
+            pass
+    os.close(ours)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("recorder", "run"),
+    [(FOREGROUND, on_pipes), (FOREGROUND, on_a_terminal), (DETACHED, on_pipes)],
+    ids=["foreground, pipes", "foreground, terminal", "detached"],
+)
+def test_descriptors_are_those_that_the_script_alone_would_have(
+    tmp_path: Path, given: int, recorder: str, run: Callable[[list[str], int], None]
+) -> None:
+    seen = tmp_path / "seen"
+    script = [sys.executable, "-c", LIST, str(seen), str(given)]
+    run(script, given)
+    alone = json.loads(seen.read_text())
+    seen.unlink()
+    run([sys.executable, "-c", recorder, str(tmp_path / "runs"), *script], given)
+    assert json.loads(seen.read_text()) == alone
+    assert alone[1] == "for the script"

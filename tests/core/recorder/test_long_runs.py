@@ -17,11 +17,10 @@ from perftui.recorder import spool
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.rank_journals import ONE_BY_ONE, SHARED_ROW_NS, Pauses, RankJournals
 from perftui.recorder.spool import Record
-from perftui.recorder.windows import limit_windows
 from perftui.run.aggregates import Group, aggregates_of
 from perftui.run.columns import PHASES
 from perftui.run.journal_table import Kept
-from perftui.run.layout import RankLayout, RunLayout, create_run_directory
+from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, write_manifest
 from perftui.run.reader import RankSnapshot, RunReader
 from perftui.wire.spool import Spool
@@ -63,19 +62,6 @@ def test_pauses_that_share_rows_keep_their_number_and_their_sum(
     assert found == expected
     assert len(rows) <= 3 * (now // SHARED_ROW_NS + 1)
     assert kept.rest() == []
-
-
-def test_windows_beyond_the_quota_go_but_the_first_and_the_newest(tmp_path: Path) -> None:
-    rank = RankLayout(tmp_path)
-    rank.windows.mkdir()
-    for first in (3, 20, 100, 1000, 20000):
-        rank.window(first).write_bytes(bytes(100))
-    limit_windows(rank, 500)
-    assert len(rank.window_files()) == 5
-    limit_windows(rank, 350)
-    assert rank.window_files() == [rank.window(first) for first in (3, 1000, 20000)]
-    limit_windows(rank, 1)
-    assert rank.window_files() == [rank.window(3), rank.window(20000)]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import signal
@@ -11,20 +10,17 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from perftui.agent.recording.output import create_ring
-from perftui.recorder.drain import NOTES_LOST, SpoolDrain
+from perftui.own_path import look_there_last
 from perftui.recorder.environment import INJECT, LINKED, git_state, options_of, training_environment
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.launch import new_run_id
-from perftui.recorder.spool import Note, NotesTail, SpoolDirectory
 from perftui.recorder.supervise import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
-from perftui.recorder.windows import SpoolFileError, keep_window
-from perftui.run.journal import JournalReader
-from perftui.run.layout import RankLayout, RunLayout
-from perftui.wire.spool import AgentOptions, Spool
+from perftui.run.manifest import Status
+from perftui.wire.spool import AgentOptions
 
 
 class Training:
@@ -113,113 +109,6 @@ def test_options_survive_the_manifest() -> None:
     assert options_of({"window_steps": "many"}) == AgentOptions()
 
 
-def test_notes_wait_for_the_end_of_their_line(tmp_path: Path) -> None:
-    path = tmp_path / "notes"
-    path.write_bytes(b'{"time": 1, "kind": "a"}\n{"time": 2, "ki')
-    tail = NotesTail(path)
-    assert tail.poll() == [Note(1, "a")]
-    assert tail.poll() == []
-    with path.open("ab") as file:
-        file.write(b'nd": "b", "step": 4, "data": {"x": [1]}}\nnonsense\n[]\n\xff\n')
-    assert tail.poll() == [Note(2, "b", 0, 4, {"x": [1]})]
-    assert tail.damaged == 3
-
-
-def test_notes_that_were_lost_are_said(tmp_path: Path) -> None:
-    spool, layout = Spool(tmp_path / "spool"), RunLayout(tmp_path / "run")
-    spool.root.mkdir()
-    layout.root.mkdir()
-    spool.notes(7).write_bytes(b'nonsense\n{"time": 1, "kind": "error"}\n')
-    drain = SpoolDrain(spool, layout, FaultLog(layout.recorder_log), [].append)
-    drain.finish()
-    rows = JournalReader(layout.rank(0).events).poll()
-    assert [row[1] for row in rows] == ["error", "warning"]
-    assert rows[1][4] == {"message": "1 of the agent's notes could not be read"}
-
-
-def test_an_agent_that_cannot_write_its_notes_is_said_to(tmp_path: Path) -> None:
-    spool, layout = Spool(tmp_path / "spool"), RunLayout(tmp_path / "run")
-    spool.root.mkdir()
-    layout.root.mkdir()
-    facts = {"pid": os.getpid(), "rank": 0, "world_size": 1}
-    writer = create_ring(spool.root / f"ring-{os.getpid()}", facts, 8)
-    drain = SpoolDrain(spool, layout, FaultLog(layout.recorder_log), [].append)
-    drain.poll()
-    writer.lose_notes(2)
-    drain.poll()
-    drain.finish()
-    rows = JournalReader(layout.rank(0).events).poll()
-    assert [(row[1], row[4]) for row in rows] == [("warning", {"message": NOTES_LOST})]
-
-
-def _window(spool: Spool, name: object, **data: object) -> Note:
-    return Note(1, "window", 0, 9, {"file": name, **data})
-
-
-def test_window_is_taken_from_the_spool_only(tmp_path: Path) -> None:
-    spool, rank = Spool(tmp_path / "spool"), RankLayout(tmp_path / "rank-0")
-    spool.root.mkdir()
-    secret = tmp_path / "secret"
-    secret.write_text("private")
-    (spool.root / "link").symlink_to(secret)
-    for name in (str(secret), "../secret", "link", "absent", "", None, 7, "."):
-        with pytest.raises(SpoolFileError, match="not there"):
-            keep_window(spool, _window(spool, name), rank)
-    assert secret.read_text() == "private"
-
-
-def test_window_that_does_not_fit_leaves_nothing_of_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spool, rank = Spool(tmp_path / "spool"), RankLayout(tmp_path / "rank-0")
-    spool.root.mkdir()
-    (spool.root / "w").write_bytes(bytes(100_000))
-
-    def fill_up(source: Path, target: Path) -> None:
-        target.write_bytes(source.read_bytes()[:1000])
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(shutil, "copyfile", fill_up)
-    with pytest.raises(SpoolFileError, match="No space left"):
-        keep_window(spool, _window(spool, "w", first_step=5), rank)
-    assert list(rank.windows.iterdir()) == []
-
-
-def test_windows_of_one_step_do_not_replace_each_other(tmp_path: Path) -> None:
-    spool, rank = Spool(tmp_path / "spool"), RankLayout(tmp_path / "rank-0")
-    spool.root.mkdir()
-    for number in range(3):
-        (spool.root / f"w{number}").write_text(str(number))
-        keep_window(spool, _window(spool, f"w{number}", first_step=5), rank)
-    (spool.root / "w").write_text("by step of the note")
-    keep_window(spool, _window(spool, "w"), rank)
-    assert [path.read_text() for path in rank.window_files()] == [
-        *("1", "2", "0"),
-        "by step of the note",
-    ]
-    assert sorted(path.name for path in rank.windows.iterdir()) == [
-        "5.2.pt.trace.json",
-        "5.3.pt.trace.json",
-        "5.pt.trace.json",
-        "9.pt.trace.json",
-    ]
-    assert list(spool.root.iterdir()) == []
-
-
-def test_spool_counts_captures_and_goes(tmp_path: Path) -> None:
-    directory = SpoolDirectory(tmp_path)
-    spool = directory.spool
-    assert spool.root.stat().st_mode & 0o777 == 0o700
-    for _ in range(258):
-        directory.control.request()
-    assert spool.control.read_bytes() == (258).to_bytes(8, "little") + bytes(56)
-    other = SpoolDirectory(tmp_path)
-    assert spool.root.exists()
-    other.remove()
-    directory.remove()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_same_fault_is_said_once(tmp_path: Path) -> None:
     faults = FaultLog(tmp_path / "recorder.log")
     assert faults.report("disk", "full")
@@ -276,3 +165,40 @@ def test_diagnosis_is_started_without_a_word_about_it(tmp_path: Path) -> None:
         [sys.executable, "-W", "error", "-c", source, str(run)], capture_output=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+Starter = Any
+"""``Starter`` of this directory's conftest, which cannot be imported by name."""
+
+
+def test_only_what_pythonpath_names_moves_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    theirs, relative = str(tmp_path / "theirs"), str(tmp_path / "lib")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([theirs, "lib"]))
+    monkeypatch.setattr(sys, "path", [theirs, relative, "/stdlib", "/site"])
+    look_there_last()
+    assert sys.path == ["/stdlib", "/site", theirs, relative]
+
+
+def test_nothing_moves_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setattr(sys, "path", ["/b", "", "/a"])
+    look_there_last()
+    assert sys.path == ["/b", "", "/a"]
+
+
+@pytest.mark.subprocess
+def test_a_run_is_recorded_beside_modules_that_have_our_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_script: Starter
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    for name in ("typing", "psutil", "msgspec"):
+        (theirs / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
+    monkeypatch.setenv("PYTHONPATH", str(theirs))
+    run = run_script("import os; print(os.environ['PYTHONPATH'].split(os.pathsep)[1:])")
+    manifest = run.wait()
+    assert (manifest.status, manifest.exit_code) == (Status.EXITED, 0)
+    assert run.output == f"['{theirs}']\r\n"

@@ -1,4 +1,4 @@
-"""The list of runs shows every run, also those that cannot be read."""
+"""The runs that a directory holds, and what they are called."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import psutil
 import pytest
 
 from perftui.run.history import RunNotFoundError, find_run, list_runs
-from perftui.run.layout import create_run_directory
+from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import (
+    LONGEST,
     SCHEMA,
     Manifest,
     ManifestError,
@@ -20,9 +21,11 @@ from perftui.run.manifest import (
     Status,
     read_manifest,
     recorded_by_this_process,
+    rename_run,
     with_liveness,
     write_manifest,
 )
+from perftui.run.reader import RunReader
 
 
 def manifest(run_id: str, **changes: object) -> Manifest:
@@ -162,3 +165,25 @@ def test_run_is_lost_when_its_recorder_is_gone() -> None:
     assert with_liveness(elsewhere).status is Status.RUNNING
     over = manifest("r", host=here, status=Status.EXITED, recorder_pid=gone)
     assert with_liveness(over).status is Status.EXITED
+
+
+def test_a_name_is_kept_and_taken_away(tmp_path: Path) -> None:
+    root = make_run(tmp_path, "one", name="the fix that was tried")
+    rename_run(root, "  more \n workers ")
+    assert RunReader(root).poll().manifest.name == "more workers"
+    [entry] = list_runs(tmp_path)
+    assert entry.manifest is not None
+    assert entry.manifest.name == "more workers"
+    # The recorder writes the manifest again while the run lives.
+    assert read_manifest(RunLayout(root).manifest).name == "the fix that was tried"
+    rename_run(root, "")
+    assert RunReader(root).poll().manifest.name == "the fix that was tried"
+    rename_run(root, "")
+
+
+def test_a_long_name_is_cut_and_a_damaged_one_read(tmp_path: Path) -> None:
+    root = make_run(tmp_path, "one")
+    rename_run(root, "ä" * 200)
+    assert RunReader(root).poll().manifest.name == "ä" * LONGEST
+    RunLayout(root).name.write_bytes(b"\xff\xfe name")
+    assert (RunReader(root).poll().manifest.name or "").endswith("name")

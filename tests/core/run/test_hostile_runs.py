@@ -1,9 +1,10 @@
-"""Run directories that were made to do harm: they are data, or refused with a sentence."""
+"""Files of a run: replaced whole, and read though they were damaged or made to do harm."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from perftui.report.report import make_report
 from perftui.report.subject import SubjectError, load_subject
 from perftui.report.text import render
-from perftui.run.files import read_regular
+from perftui.run.files import read_regular, replacing
 from perftui.run.history import list_runs
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import ManifestError, read_manifest
@@ -120,3 +121,33 @@ def test_an_endless_file_is_refused(tmp_path: Path) -> None:
         file.truncate(2**20 + 1)
     with pytest.raises(OSError, match="more than 1 MiB"):
         read_regular(path, 2**20)
+
+
+def test_a_file_is_seen_once_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    with replacing(path) as file:
+        file.write(b"new")
+        file.flush()
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def pieces() -> Iterator[bytes]:
+    yield b"new"
+    raise ZeroDivisionError
+
+
+def write_pieces(path: Path) -> None:
+    with replacing(path) as file:
+        file.writelines(pieces())
+
+
+def test_what_fails_half_way_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    with pytest.raises(ZeroDivisionError):
+        write_pieces(path)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]

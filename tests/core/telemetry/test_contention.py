@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
+import time
 from pathlib import Path
 
-from perftui.telemetry.contention import ContentionSource
-from perftui.telemetry.processes import Roles
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.telemetry.contention import THREAD_COLUMNS, ContentionSource, ThreadSource
+from perftui.telemetry.processes import ProcessTreeSource, Roles
+from tests.telemetry_given import BUSY, names_of, running, sampled, write
 
 SECOND = 1_000_000_000
 
@@ -117,3 +125,159 @@ def test_a_kernel_without_schedstat_has_no_column(tmp_path: Path) -> None:
     assert source.sample(0.0) == []
     why = "schedstat: No such file or directory"
     assert source.missing == {"processes.delayed": why, "processes.perftui_cpu": why}
+
+
+MS = 1_000_000
+
+
+def _thread(pid: int, task: int, ran: object, waited: int, name: str = "python") -> dict[str, str]:
+    place = f"{pid}/task/{task}"
+    return {f"{place}/schedstat": f"{ran} {waited} 5\n", f"{place}/comm": f"{name}\n"}
+
+
+class Given:
+    """Two processes that train and two that load."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.proc = write(root, {"self/schedstat": "0 0 0\n"})
+        self.roles = Roles(frozenset([10, 20]), frozenset([30, 40]))
+        for pid in (10, 20, 30, 40):
+            self.thread(pid, pid, 0, 0)
+
+    def thread(self, pid: int, task: int, ran: object, waited: int, name: str = "python") -> None:
+        write(self.root, _thread(pid, task, ran, waited, name))
+
+    def source(self) -> ThreadSource:
+        return ThreadSource(lambda: self.roles, self.proc)
+
+
+def test_threads_of_a_run(tmp_path: Path) -> None:
+    run = Given(tmp_path)
+    run.thread(10, 11, 0, 0, "pt_autograd_0")
+    run.thread(10, 12, 0, 0, "pt_data_pin")
+    source = run.source()
+    assert set(sampled(source, 0.0).values()) == {None}
+    run.thread(10, 10, 400 * MS, 0)
+    run.thread(20, 20, 500 * MS, 900 * MS)
+    run.thread(10, 11, 250 * MS, 0, "pt_autograd_0")
+    run.thread(10, 12, 500 * MS, 0, "pt_data_pin")
+    run.thread(30, 30, 500 * MS, 50 * MS)
+    run.thread(40, 40, 100 * MS, 200 * MS)
+    assert sampled(source, 0.5) == {
+        "processes.main_cpu": pytest.approx(180.0),
+        "processes.autograd_cpu": pytest.approx(50.0),
+        "processes.workers_delayed": pytest.approx(40.0),
+    }
+
+
+def test_autograd_threads_that_start_later_are_found(tmp_path: Path) -> None:
+    run = Given(tmp_path)
+    source = run.source()
+    for now in (0.0, 0.5):
+        assert sampled(source, now)["processes.autograd_cpu"] is None
+    run.thread(20, 21, 0, 0, "pt_autograd_1")
+    assert sampled(source, 10.0)["processes.autograd_cpu"] is None
+    run.thread(20, 21, 100 * MS, 0, "pt_autograd_1")
+    assert sampled(source, 11.0)["processes.autograd_cpu"] == pytest.approx(10.0)
+
+
+def test_threads_that_end_or_whose_number_is_used_again_make_no_jump(tmp_path: Path) -> None:
+    run = Given(tmp_path)
+    run.thread(10, 10, 700 * MS, 0)
+    source = run.source()
+    source.sample(0.0)
+    run.thread(10, 10, 0, 0)
+    run.thread(20, 20, "cut", 0)
+    (tmp_path / "30/task/30/schedstat").unlink()
+    row = sampled(source, 1.0)
+    assert row["processes.main_cpu"] is None
+    assert row["processes.workers_delayed"] == 0.0
+
+
+@pytest.mark.slow
+@given(st.binary(), st.binary())
+def test_any_file_is_read_as_a_thread_or_as_none(before: bytes, after: bytes) -> None:
+    contents = {"/p/10/task/10/schedstat": before}
+    with pytest.MonkeyPatch.context() as patched:
+        module = "perftui.telemetry.contention"
+        patched.setattr(f"{module}.record", lambda path: contents.get(path, b""))
+        patched.setattr(f"{module}.why_unreadable", lambda _path: "")
+        source = ThreadSource(lambda: Roles(frozenset([10])), "/p")
+        source.sample(0.0)
+        contents["/p/10/task/10/schedstat"] = after
+        row = sampled(source, 1.0)
+    assert row["processes.main_cpu"] is None or row["processes.main_cpu"] >= 0
+
+
+def test_a_kernel_without_schedstat_has_no_columns(tmp_path: Path) -> None:
+    source = ThreadSource(Roles, str(tmp_path))
+    assert source.columns == ()
+    assert source.sample(0.0) == []
+    names = ", ".join(column.name for column in THREAD_COLUMNS)
+    assert source.missing == {names: "schedstat: No such file or directory"}
+
+
+@pytest.mark.slow
+def test_the_main_thread_is_told_from_an_autograd_thread() -> None:
+    """This process trains; its main thread computes for a while, then another that is named so."""
+    source = ThreadSource(lambda: Roles(frozenset([os.getpid()])))
+    assert names_of(source) == [column.name for column in THREAD_COLUMNS]
+    ready, go, done = threading.Event(), threading.Event(), threading.Event()
+    spent: list[float] = []
+
+    def backward() -> None:
+        task = threading.get_native_id()
+        Path(f"/proc/self/task/{task}/comm").write_text("pt_autograd_0")
+        ready.set()
+        go.wait()
+        began = time.thread_time()
+        while time.thread_time() < began + 0.1:
+            pass
+        spent.append(time.thread_time() - began)
+        done.set()
+        finish.wait()
+
+    finish = threading.Event()
+    thread = threading.Thread(target=backward)
+    thread.start()
+    ready.wait()
+    source.sample(10.0)
+    before = time.thread_time()
+    while time.thread_time() < before + 0.1:
+        pass
+    mine = time.thread_time() - before
+    go.set()
+    done.wait()
+    row = sampled(source, 11.0)
+    finish.set()
+    thread.join()
+    # The kernel brings the count of a running thread up to date with every tick.
+    assert row["processes.main_cpu"] == pytest.approx(100 * mine, abs=3)
+    assert row["processes.autograd_cpu"] == pytest.approx(100 * spent[0], abs=3)
+
+
+@pytest.mark.subprocess
+def test_two_busy_workers_on_one_core_wait_for_each_other() -> None:
+    core = min(os.sched_getaffinity(0))
+    with running(BUSY, BUSY) as pids:
+        for pid in pids:
+            os.sched_setaffinity(pid, {core})
+        roles = Roles(workers=frozenset(pids))
+        threads = ThreadSource(lambda: roles)
+        usage = ProcessTreeSource(pids[0], lambda: roles, others=lambda: pids[1:])
+        switches = [psutil.Process(pid).num_ctx_switches().involuntary for pid in pids]
+        for source in (threads, usage):
+            source.sample(0.0)
+        began = time.monotonic()
+        time.sleep(0.6)
+        seconds = time.monotonic() - began
+        delayed = sampled(threads, seconds)["processes.workers_delayed"]
+        row = sampled(usage, seconds)
+        after = [psutil.Process(pid).num_ctx_switches().involuntary for pid in pids]
+    assert 25 <= delayed <= 100
+    assert row["processes.worker_cpu_max"] < 80
+    done = (sum(after) - sum(switches)) / seconds
+    assert row["processes.workers_involuntary"] == pytest.approx(done, rel=0.3, abs=5)
+    assert row["processes.workers_involuntary"] > 5
+    assert row["processes.ranks_involuntary"] is None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from perftui.agent.recording.output import create_ring
-from perftui.recorder.drain import REPLACED_UNREAD, SpoolDrain
+from perftui.recorder.drain import NOTES_LOST, REPLACED_UNREAD, SpoolDrain
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.loader_workers import LoaderWorkers
 from perftui.recorder.rank_journals import RankJournals
@@ -21,12 +21,6 @@ from perftui.run.journal import JournalReader
 from perftui.run.layout import RunLayout
 from perftui.wire import ring as rings
 from perftui.wire.spool import Spool
-
-
-@pytest.fixture
-def spool(tmp_path: Path) -> Spool:
-    (tmp_path / "spool").mkdir()
-    return Spool(tmp_path / "spool")
 
 
 @pytest.fixture
@@ -201,3 +195,24 @@ def test_records_that_were_read_are_written_though_another_rank_fails_at_every_t
 
     assert failed == [1]
     assert [steps_of(layout, rank) for rank in (0, 1)] == [3, 3]
+
+
+def test_notes_that_were_lost_are_said(spool: Spool, layout: RunLayout, drain: SpoolDrain) -> None:
+    spool.notes(7).write_bytes(b'nonsense\n{"time": 1, "kind": "error"}\n')
+    drain.finish()
+    rows = JournalReader(layout.rank(0).events).poll()
+    assert [row[1] for row in rows] == ["error", "warning"]
+    assert rows[1][4] == {"message": "1 of the agent's notes could not be read"}
+
+
+def test_an_agent_that_cannot_write_its_notes_is_said_to(
+    spool: Spool, layout: RunLayout, drain: SpoolDrain
+) -> None:
+    facts = {"pid": os.getpid(), "rank": 0, "world_size": 1}
+    writer = create_ring(spool.root / f"ring-{os.getpid()}", facts, 8)
+    drain.poll()
+    writer.lose_notes(2)
+    drain.poll()
+    drain.finish()
+    rows = JournalReader(layout.rank(0).events).poll()
+    assert [(row[1], row[4]) for row in rows] == [("warning", {"message": NOTES_LOST})]

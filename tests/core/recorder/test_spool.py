@@ -1,8 +1,9 @@
-"""The ring reader against a writer made from the documented layout alone."""
+"""The ring reader against a writer made from the documented layout alone, and the notes."""
 
 from __future__ import annotations
 
 import json
+import os
 import struct
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.recorder.spool import RingError, RingReader
+from perftui.agent.recording.output import Notes
+from perftui.recorder.spool import Note, NotesTail, RingError, RingReader, SpoolDirectory
 from perftui.wire.ring import KINDS, RECORD
 
 SLOT = struct.Struct("<QqqqqIBBxx")
@@ -169,3 +171,89 @@ def test_file_that_is_no_ring_is_refused(tmp_path: Path, content: bytes) -> None
     (tmp_path / "ring-1").write_bytes(content)
     with pytest.raises(RingError):
         RingReader(tmp_path / "ring-1")
+
+
+MOST = 2000
+
+
+def test_notes_written_for_ever_take_little_room(tmp_path: Path) -> None:
+    notes = Notes(tmp_path)
+    tail = NotesTail(notes.path, MOST)
+    read, sizes = [], []
+    for number in range(2000):
+        notes.write("loader", {"number": number})
+        if number % 7 == 0:
+            read += tail.poll()
+            sizes.append(sum(path.stat().st_size for path in tmp_path.iterdir()))
+    read += tail.poll()
+
+    assert [note.data["number"] for note in read] == list(range(2000))
+    assert max(sizes) < 3 * MOST
+    assert tail.damaged == 0
+
+
+@given(st.lists(st.sampled_from(("open", "write", "poll")), max_size=60))
+def test_what_is_written_late_to_a_file_put_aside_is_read(
+    tmp_path_factory: pytest.TempPathFactory, acts: list[str]
+) -> None:
+    """An agent may be stopped between opening the file and writing to it."""
+    spool = tmp_path_factory.mktemp("spool")
+    path = spool / "notes-7.jsonl"
+    tail = NotesTail(path, 100)
+    written: list[int] = []
+    read: list[int] = []
+    held: int | None = None
+    for act in [*acts, "poll"]:
+        if act == "open" and held is None:
+            held = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        elif act == "write":
+            file = held
+            if file is None:
+                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            os.write(file, b'{"time": %d, "kind": "note of some length"}\n' % len(written))
+            os.close(file)
+            held = None
+            written.append(len(written))
+        elif act == "poll":
+            read += [note.time for note in tail.poll()]
+    if held is not None:
+        os.close(held)
+
+    assert sorted(read) == written
+    assert tail.damaged == 0
+
+
+def test_notes_that_are_none_are_counted_over_all_files(tmp_path: Path) -> None:
+    path = tmp_path / "notes-7.jsonl"
+    tail = NotesTail(path, 10)
+    for _ in range(5):
+        with path.open("a") as file:
+            file.write("no note, and long\n")
+        tail.poll()
+    assert tail.damaged == 5
+
+
+def test_notes_wait_for_the_end_of_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "notes"
+    path.write_bytes(b'{"time": 1, "kind": "a"}\n{"time": 2, "ki')
+    tail = NotesTail(path)
+    assert tail.poll() == [Note(1, "a")]
+    assert tail.poll() == []
+    with path.open("ab") as file:
+        file.write(b'nd": "b", "step": 4, "data": {"x": [1]}}\nnonsense\n[]\n\xff\n')
+    assert tail.poll() == [Note(2, "b", 0, 4, {"x": [1]})]
+    assert tail.damaged == 3
+
+
+def test_spool_counts_captures_and_goes(tmp_path: Path) -> None:
+    directory = SpoolDirectory(tmp_path)
+    spool = directory.spool
+    assert spool.root.stat().st_mode & 0o777 == 0o700
+    for _ in range(258):
+        directory.control.request()
+    assert spool.control.read_bytes() == (258).to_bytes(8, "little") + bytes(56)
+    other = SpoolDirectory(tmp_path)
+    assert spool.root.exists()
+    other.remove()
+    directory.remove()
+    assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,20 +72,10 @@ def read(root: Path, name: str) -> str | None:
         return None
 
 
-def capabilities(root: Path) -> int | None:
-    """The effective capabilities of this process as bits; None where they are not reported."""
-    for line in (read(root, "proc/self/status") or "").splitlines():
-        if line.startswith("CapEff:"):
-            try:
-                return int(line.removeprefix("CapEff:"), 16)
-            except ValueError:
-                return None
-    return None
-
-
 def has_capability(root: Path, bit: int) -> bool:
-    """Whether this process is known to have it."""
-    return bool((capabilities(root) or 0) >> bit & 1)
+    """Whether this process is known to have it, among its effective capabilities."""
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", read(root, "proc/self/status") or "", re.M)
+    return found is not None and bool(int(found[1], 16) >> bit & 1)
 
 
 def processes(root: Path) -> Iterator[tuple[int, str]]:

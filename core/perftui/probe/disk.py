@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Generator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from perftui import format as fmt
@@ -45,14 +44,6 @@ class _CannotReadError(Exception):
     """Why there is no rate, for a person."""
 
 
-@dataclass(frozen=True)
-class _Source:
-    """What is read, and how it is described."""
-
-    files: tuple[Path, ...]
-    what: str
-
-
 def disk_read(path: Path, seconds: float) -> Rate | NotMeasured:
     """Bytes per second of the file system that holds ``path``: of the largest files below it, or of
     a temporary one of ``TEMPORARY`` bytes, which has no name any more while it is read."""
@@ -65,7 +56,7 @@ def disk_read(path: Path, seconds: float) -> Rate | NotMeasured:
         if files:
             size = fmt.size(sum(one.stat().st_size for one in files))
             several = fmt.several(len(files), "file")
-            return _measured(_Source(files, f"{several} of {size}{kind}"), seconds)
+            return _measured(files, f"{several} of {size}{kind}", seconds)
         return _of_temporary(path, kind, seconds)
     except _CannotReadError as error:
         return NotMeasured(Ceiling.DISK_READ, str(error))
@@ -86,17 +77,18 @@ def _of_temporary(path: Path, kind: str, seconds: float) -> Rate:
         if written < TEMPORARY:
             raise _CannotReadError(f"{directory} has no large file, and writing one takes too long")
         own = Path(f"/proc/self/fd/{file.fileno()}")
-        return _measured(_Source((own,), f"a temporary file of {fmt.size(written)}{kind}"), seconds)
+        return _measured((own,), f"a temporary file of {fmt.size(written)}{kind}", seconds)
 
 
-def _measured(source: _Source, seconds: float) -> Rate:
+def _measured(files: tuple[Path, ...], what: str, seconds: float) -> Rate:
+    """The rate at which ``files`` are read, which are described as ``what``."""
     before = _fetched()
-    reader = _Reader(source.files)
+    reader = _Reader(files)
     try:
         rounds = _rounds(reader, seconds)
     finally:
         reader.close()
-    how = f"{source.what}, {_past_cache(reader, before)}"
+    how = f"{what}, {_past_cache(reader, before)}"
     return rate_of(Ceiling.DISK_READ, "B/s", rounds, how)
 
 
@@ -210,7 +202,8 @@ def _files(path: Path) -> Iterator[tuple[int, Path]]:
     """Size and path of files that are worth reading; those with holes hold less than they say."""
     device = path.stat().st_dev
     until = time.monotonic() + SEARCH_SECONDS
-    for seen, file in enumerate(_walk(path)):
+    below = (Path(directory, name) for directory, _, names in os.walk(path) for name in names)
+    for seen, file in enumerate((path,) if path.is_file() else below):
         if seen >= MOST_ENTRIES or time.monotonic() > until:
             return
         with suppress(OSError):
@@ -219,15 +212,6 @@ def _files(path: Path) -> Iterator[tuple[int, Path]]:
             is_readable = stat.S_ISREG(status.st_mode) and os.access(file, os.R_OK)
             if is_whole and is_readable and status.st_dev == device:
                 yield status.st_size, file
-
-
-def _walk(path: Path) -> Iterator[Path]:
-    if path.is_file():
-        yield path
-        return
-    for directory, _, names in os.walk(path):
-        for name in names:
-            yield Path(directory) / name
 
 
 def _fetched() -> int | None:

@@ -168,15 +168,11 @@ SECONDS = 12.0
 DISK_PART = 0.25
 
 
-def _silent(_: str) -> None:
-    """For callers who show no progress."""
-
-
 def probe(
     python: str,
     path: Path,
     seconds: float | None = None,
-    tell: Callable[[str], object] = _silent,
+    tell: Callable[[str], object] = lambda _: None,
     cancelled: threading.Event | None = None,
 ) -> Ceilings:
     """Measure the disk below ``path``, and what torch of the interpreter ``python`` reaches, in

@@ -58,8 +58,11 @@ def training_environment(
     # All of them: the agent notes of each what became of it.
     environment[OVERRIDES_VARIABLE] = msgspec.json.encode(overrides).decode()
     for override in overrides:
-        if override.target == ENVIRONMENT:
-            _apply(environment, override)
+        for name, value in override.arguments.items() if override.target == ENVIRONMENT else ():
+            if value is None:
+                environment.pop(name, None)
+            else:
+                environment[name] = str(value)
     return environment
 
 
@@ -77,14 +80,6 @@ def _link(spool: Path) -> str:
         if not link.is_symlink():
             link.symlink_to(file)
     return str(directory)
-
-
-def _apply(environment: dict[str, str], override: Override) -> None:
-    for name, value in override.arguments.items():
-        if value is None:
-            environment.pop(name, None)
-        else:
-            environment[name] = str(value)
 
 
 def our_module(name: str) -> list[str]:

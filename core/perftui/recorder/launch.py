@@ -243,7 +243,13 @@ def _wait(layout: RunLayout, recorder: subprocess.Popen[bytes]) -> None:
     while read_manifest(layout.manifest).status is Status.STARTING:
         ended = recorder.poll() is not None
         if ended or (time.monotonic() > until and _end(layout, recorder)):
-            _give_up(layout, "ended" if ended else "did not answer")
+            manifest = read_manifest(layout.manifest)
+            if manifest.status is Status.STARTING:
+                what = f"the recorder {'ended' if ended else 'did not answer'} before it started"
+                message = f"{what} the training, see {layout.recorder_log}"
+                now = time.time_ns()
+                failed = replace(manifest, status=Status.EXITED, ended_ns=now, message=message)
+                write_manifest(layout.manifest, failed)
             break
         time.sleep(0.01)
 
@@ -262,11 +268,3 @@ def _end(layout: RunLayout, recorder: subprocess.Popen[bytes]) -> bool:
                 process.kill()
     recorder.kill()
     return True
-
-
-def _give_up(layout: RunLayout, what: str) -> None:
-    manifest = read_manifest(layout.manifest)
-    if manifest.status is Status.STARTING:
-        message = f"the recorder {what} before it started the training, see {layout.recorder_log}"
-        failed = replace(manifest, status=Status.EXITED, ended_ns=time.time_ns(), message=message)
-        write_manifest(layout.manifest, failed)

@@ -127,11 +127,10 @@ class WorkerPageReader:
             self.header = msgspec.json.decode(text, type=PageHeader)
             if self.header.record != RECORD.format or not 0 <= self.header.record_offset < PAGE:
                 raise PageError(f"{path}: records of another version ({self.header.record})")
-        except DAMAGE as error:
+        except BaseException as error:
             os.close(self._file)
-            raise PageError(f"{path}: {error}") from error
-        except BaseException:
-            os.close(self._file)
+            if isinstance(error, DAMAGE):
+                raise PageError(f"{path}: {error}") from error
             raise
 
     def read(self) -> WorkerCounts | None:

@@ -221,19 +221,19 @@ class MachineSampling:
 
     def _begin(self) -> tuple[Sampler, DownsamplingSink]:
         machine = self._machine = look_around(self._pid, roles=self._roles, others=self._others)
-        self._on_gpus = OtherProcesses(machine.gpu_processes)
+        self._on_gpus = OtherProcesses(machine.gpus.processes)
         facts: dict[str, Any] = {}
-        devices = [asdict(gpu) for gpu in machine.gpu_devices]
+        devices = [asdict(gpu) for gpu in machine.gpus.gpus]
         entries = {
-            "no_gpu": machine.no_gpu,
+            "no_gpu": machine.gpus.no_gpu,
             GPU_DEVICES: {self._host: devices} if devices else None,
             NOT_SAMPLED: {self._host: dict(machine.missing)} if machine.missing else None,
         }
         noted = {name: entry for name, entry in entries.items() if entry is not None}
         if noted:
             facts["profile"] = {**self._manifest.current.profile, **noted}
-        if machine.gpus and not self._manifest.current.gpus:
-            facts["gpus"] = machine.gpus
+        if machine.gpus.names and not self._manifest.current.gpus:
+            facts["gpus"] = machine.gpus.names
         self._manifest.update(**facts)
         sampler = Sampler(machine.sources, self._faults.report)
         path = self._layout.telemetry(self._host)

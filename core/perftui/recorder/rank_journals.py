@@ -14,8 +14,7 @@ from perftui.recorder.spool import Note, Record
 from perftui.recorder.windows import (
     SpoolFileError,
     count_kernels,
-    keep_snapshot,
-    keep_window,
+    keep_file,
     limit_windows,
     take_samples,
 )
@@ -205,12 +204,6 @@ def _fewest_ready(step: Record, inside: Sequence[tuple[Interval, int]]) -> int:
     return min(known, default=UNKNOWN)
 
 
-def _kind(flag: int) -> str:
-    if flag & INFER_FLAG:
-        return "infer"
-    return "eval" if flag & EVAL_FLAG else "train"
-
-
 _MEMORY = frozenset(("memory", "memory_peak", "memory_trouble"))
 
 
@@ -227,7 +220,7 @@ def _values(
     peak = memory.get(("memory_peak", step.step))
     return {
         "index": step.step,
-        "kind": _kind(step.flag),
+        "kind": "infer" if step.flag & INFER_FLAG else "eval" if step.flag & EVAL_FLAG else "train",
         "start": step.start,
         "duration": step.duration,
         **phases,
@@ -403,9 +396,8 @@ class RankJournals:
     def _row(self, note: Note) -> list[Any]:
         data = note.data
         if note.kind in (MEMORY_SNAPSHOT, WINDOW):
-            keep = keep_window if note.kind == WINDOW else keep_snapshot
             try:
-                kept = keep(self._spool, note, self.layout)
+                kept = keep_file(self._spool, note, self.layout)
             except SpoolFileError as error:
                 return [note.time, "warning", 0, note.step, {**data, "message": str(error)}]
             data = {**data, "file": str(kept.relative_to(self.layout.root))}

@@ -200,15 +200,11 @@ def _start(
             close_fds=False,
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise StartError(_reason(command, error)) from error
+        if not command.cwd.is_dir():
+            raise StartError(f"the working directory {command.cwd} does not exist") from error
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise StartError(f"cannot start {command.arguments[0]}: {why}") from error
     return command.follow(process, shares_group)
-
-
-def _reason(command: Command, error: Exception) -> str:
-    if not command.cwd.is_dir():
-        return f"the working directory {command.cwd} does not exist"
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return f"cannot start {command.arguments[0]}: {why}"
 
 
 def _take_terminal(file: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -14,6 +13,7 @@ import msgspec
 
 from perftui.recorder.spool import Note
 from perftui.recorder.stacks import Frame, StackInterval, main_place, stays
+from perftui.run.columns import MEMORY_SNAPSHOT
 from perftui.run.files import DAMAGE
 from perftui.run.layout import PRIVATE_MODE, RankLayout
 from perftui.wire.spool import Spool
@@ -26,31 +26,31 @@ class SpoolFileError(Exception):
     """The file that a note names cannot be moved or read; the message says why."""
 
 
-def keep_window(spool: Spool, note: Note, rank: RankLayout) -> Path:
-    """Move the file that a ``window`` note names to the rank's windows; returns where it went.
+def keep_file(spool: Spool, note: Note, rank: RankLayout) -> Path:
+    """Move the file that a ``window`` or ``memory_snapshot`` note names to those of the rank;
+    returns where it went.
 
-    Readers see it whole or not at all, also where the spool is on another file system.
+    Readers see it whole or not at all, also where the spool is on another file system. There is
+    one snapshot for each reason: it takes the place of the one before.
 
     Raises:
         SpoolFileError: the note names no regular file of the spool, the disk is full, or the run
             directory is gone, which is not made anew.
     """
     source = spool_file(spool, note.data.get("file"))
-    return _move(source, rank, rank.windows, lambda: _free_name(rank, _first_step(note)))
-
-
-def keep_snapshot(spool: Spool, note: Note, rank: RankLayout) -> Path:
-    """Move the file that a ``memory_snapshot`` note names; returns where it went.
-
-    There is one for each reason: it takes the place of the one before.
-
-    Raises:
-        SpoolFileError: the note names no regular file of the spool, the disk is full, or the run
-            directory is gone.
-    """
-    name = "peak" if note.data.get("reason") == "peak" else "out-of-memory"
-    source = spool_file(spool, note.data.get("file"))
-    return _move(source, rank, rank.memory, lambda: rank.memory / f"{name}.pickle")
+    try:
+        for directory in (rank.root, rank.memory if note.kind == MEMORY_SNAPSHOT else rank.windows):
+            directory.mkdir(mode=PRIVATE_MODE, exist_ok=True)
+        if note.kind == MEMORY_SNAPSHOT:
+            name = "peak" if note.data.get("reason") == "peak" else "out-of-memory"
+            target = rank.memory / f"{name}.pickle"
+        else:
+            target = _free_name(rank, _first_step(note))
+        copy_whole(source, target)
+        source.unlink()
+    except OSError as error:
+        raise SpoolFileError(f"{source.name}: {error.strerror}") from error
+    return target
 
 
 def spool_file(spool: Spool, name: object) -> Path:
@@ -97,18 +97,6 @@ def copy_whole(source: Path, target: Path) -> None:
         # On a full disk what was copied would be in the way of everything else.
         partial.unlink(missing_ok=True)
         raise
-
-
-def _move(source: Path, rank: RankLayout, to: Path, target_of: Callable[[], Path]) -> Path:
-    try:
-        for directory in (rank.root, to):
-            directory.mkdir(mode=PRIVATE_MODE, exist_ok=True)
-        target = target_of()
-        copy_whole(source, target)
-        source.unlink()
-    except OSError as error:
-        raise SpoolFileError(f"{source.name}: {error.strerror}") from error
-    return target
 
 
 def _first_step(note: Note) -> int:

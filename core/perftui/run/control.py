@@ -208,10 +208,7 @@ def heard_label(seconds: float) -> str:
     """``last heard 3 s ago``, ``not heard of for 5 min``."""
     if seconds < QUIET_SECONDS:
         return f"last heard {seconds:.0f} s ago"
-    return f"not heard of for {_long(seconds)}"
-
-
-def _long(seconds: float) -> str:
     if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.0f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
+        return f"not heard of for {seconds / 60:.0f} min"
+    long = f"{seconds / 3600:.0f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
+    return f"not heard of for {long}"

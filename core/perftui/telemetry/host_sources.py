@@ -3,8 +3,8 @@ made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import NamedTuple
 
@@ -12,9 +12,7 @@ from perftui.run.journal import Column
 from perftui.telemetry import contention, cpu, data_disk, disks, memory, network, processes
 from perftui.telemetry.contention import ContentionSource, PressureSource
 from perftui.telemetry.data_disk import DataDiskSource, DataPlace
-from perftui.telemetry.gpu.find import find_gpus, gpu_columns
-from perftui.telemetry.gpu.names import Gpu
-from perftui.telemetry.gpu.nvml import ProcessSource
+from perftui.telemetry.gpu.find import Gpus, find_gpus, gpu_columns
 from perftui.telemetry.processes import ProcessTreeSource, Roles
 from perftui.telemetry.source import PartialSource, Source
 
@@ -91,42 +89,28 @@ def host_columns() -> dict[str, tuple[Column, ...]]:
     }
 
 
-def make_host_sources(run: OfRun) -> list[PartialSource]:
-    """The sources of this machine, for a run."""
-    return [one.make(run) for sources in HOST_SOURCES.values() for one in sources]
-
-
 def tables() -> str:
     """All metrics as Markdown, one table for each group."""
     groups = {**host_columns(), "GPU": gpu_columns()}
-    return "\n\n".join(f"## {title}\n\n{_table(columns)}" for title, columns in groups.items())
-
-
-def _table(columns: Iterable[Column]) -> str:
-    head = ("| Metric | Unit | What it is | Source |", "|---|---|---|---|")
-    return "\n".join((*head, *map(_row, columns)))
-
-
-def _row(column: Column) -> str:
-    return f"| `{column.name}` | {column.unit} | {column.meaning} | `{column.source}` |"
+    lines = []
+    for title, columns in groups.items():
+        lines += [f"## {title}", "", "| Metric | Unit | What it is | Source |", "|---|---|---|---|"]
+        lines += [f"| `{c.name}` | {c.unit} | {c.meaning} | `{c.source}` |" for c in columns]
+        lines.append("")
+    return "\n".join(lines[:-1])
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The sources of this machine, the cards found, and why there are none where so."""
+    """The sources of this machine."""
 
     sources: tuple[Source, ...]
     contention: ContentionSource
     """One of them."""
     data_disk: DataDiskSource
     """One of them."""
-    gpus: tuple[str, ...] = ()
-    no_gpu: str | None = None
-    gpu_devices: tuple[Gpu, ...] = ()
-    """Those of ``gpus`` that answer and their MIG devices, with what distinguishes them."""
-    gpu_processes: tuple[ProcessSource, ...] = ()
-    """What knows who holds the memory of each."""
-    missing: Mapping[str, str] = field(default_factory=dict)
+    gpus: Gpus
+    missing: Mapping[str, str]
     """Why a metric, a group of them or all of a device is not sampled, by its name."""
 
 
@@ -142,16 +126,8 @@ def look_around(
     processes beside it are of the same run.
     """
     run = OfRun(pid, roles, others)
-    host = make_host_sources(run)
+    host = [one.make(run) for sources in HOST_SOURCES.values() for one in sources]
     missing = {name: why for source in host for name, why in source.missing.items()}
-    found = find_gpus(run.processes.pids, nvml)
-    return Machine(
-        (*host, *found.sources),
-        run.contention,
-        run.data_disk,
-        found.names,
-        found.no_gpu,
-        found.gpus,
-        found.processes,
-        missing={**missing, **found.missing},
-    )
+    gpus = find_gpus(run.processes.pids, nvml)
+    sources = (*host, *gpus.sources)
+    return Machine(sources, run.contention, run.data_disk, gpus, {**missing, **gpus.missing})

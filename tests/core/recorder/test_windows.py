@@ -19,7 +19,7 @@ from perftui.recorder.windows import (
     SpoolFileError,
     WindowKernels,
     count_kernels,
-    keep_window,
+    keep_file,
     limit_windows,
 )
 from perftui.run.columns import EVENT_COLUMNS
@@ -151,7 +151,7 @@ def test_window_is_taken_from_the_spool_only(
     (spool.root / "link").symlink_to(secret)
     for name in (str(secret), "../secret", "link", "absent", "", None, 7, "."):
         with pytest.raises(SpoolFileError, match="not there"):
-            keep_window(spool, _window(spool, name), rank)
+            keep_file(spool, _window(spool, name), rank)
     assert secret.read_text() == "private"
 
 
@@ -166,16 +166,16 @@ def test_window_that_does_not_fit_leaves_nothing_of_itself(
 
     monkeypatch.setattr(shutil, "copyfile", fill_up)
     with pytest.raises(SpoolFileError, match="No space left"):
-        keep_window(spool, _window(spool, "w", first_step=5), rank)
+        keep_file(spool, _window(spool, "w", first_step=5), rank)
     assert list(rank.windows.iterdir()) == []
 
 
 def test_windows_of_one_step_do_not_replace_each_other(spool: Spool, rank: RankLayout) -> None:
     for number in range(3):
         (spool.root / f"w{number}").write_text(str(number))
-        keep_window(spool, _window(spool, f"w{number}", first_step=5), rank)
+        keep_file(spool, _window(spool, f"w{number}", first_step=5), rank)
     (spool.root / "w").write_text("by step of the note")
-    keep_window(spool, _window(spool, "w"), rank)
+    keep_file(spool, _window(spool, "w"), rank)
     assert [path.read_text() for path in rank.window_files()] == [
         *("1", "2", "0"),
         "by step of the note",

@@ -519,16 +519,15 @@ def test_mig_devices_before_hopper_say_why_their_use_is_unknown(driver_of: Drive
 )
 def test_machine_without_a_gpu_says_why(driver: Driver, reason: str) -> None:
     machine = look_around(1, nvml_of(driver))
-    assert machine.no_gpu is not None
-    assert machine.no_gpu.startswith(reason)
+    assert str(machine.gpus.no_gpu).startswith(reason)
     assert not any(c.name.startswith("gpu") for s in machine.sources for c in s.columns)
 
 
 def test_machine_with_gpus(driver_of: DriverOf) -> None:
     machine = look_around(1, nvml_of(driver_of(Card(), older_card())))
-    assert machine.gpus == ("NVIDIA H100 80GB HBM3", "NVIDIA GeForce RTX 2080")
-    assert machine.no_gpu is None
-    assert [gpu.prefix for gpu in machine.gpu_devices] == ["gpu0", "gpu1"]
+    assert machine.gpus.names == ("NVIDIA H100 80GB HBM3", "NVIDIA GeForce RTX 2080")
+    assert machine.gpus.no_gpu is None
+    assert [gpu.prefix for gpu in machine.gpus.gpus] == ["gpu0", "gpu1"]
     assert machine.missing["gpu1.nvlink_receive"] == "the card has no NVLink"
     names = [column.name for source in machine.sources for column in source.columns]
     assert len(names) == len(set(names))

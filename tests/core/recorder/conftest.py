@@ -19,6 +19,8 @@ from perftui.wire.spool import Spool
 
 PATIENCE = 30.0
 
+SLEEPS = "import time; print('on', flush=True); time.sleep(600)"
+
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
     """Wait until ``condition`` holds, or fail naming ``what`` was waited for."""
@@ -74,6 +76,12 @@ class Starter:
 
     def __call__(self, source: str, *arguments: str, **options: Any) -> Run:
         return self.start(self.launch(source, *arguments, **options))
+
+    def sleeping(self, source: str = SLEEPS, **options: Any) -> Run:
+        """A run whose script has said "on", and does not end by itself."""
+        run = self(source, **options)
+        run.wait_for_output("on")
+        return run
 
     def start(self, launch: Launch) -> Run:
         return self.adopt(start(launch))

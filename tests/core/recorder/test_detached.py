@@ -41,21 +41,15 @@ def test_exit_code_output_and_times_are_kept(run_script: Starter) -> None:
     assert run.layout.recorder_log.read_text() == ""
 
 
-def test_what_a_run_holds_is_for_its_owner_only(run_script: Starter) -> None:
+def test_a_run_is_named_by_time_and_script_and_for_its_owner_only(run_script: Starter) -> None:
     run = run_script("print('secret')")
     run.wait()
-    modes = {path.name: path.stat().st_mode & 0o077 for path in (run.root, *run.root.rglob("*"))}
-    assert {"run.json", "output.log", "recorder.log"} < set(modes)
-    assert set(modes.values()) == {0}
-
-
-def test_run_is_named_by_time_and_script(run_script: Starter) -> None:
-    run = run_script("")
     day, clock, script, token = run.root.name.split("-")
     assert (len(day), len(clock), script, len(token)) == (8, 6, "train", 4)
     assert run.manifest.run_id == run.root.name
-    assert run.root.stat().st_mode & 0o777 == 0o700
-    run.wait()
+    modes = {path.name: path.stat().st_mode & 0o077 for path in (run.root, *run.root.rglob("*"))}
+    assert {"run.json", "output.log", "recorder.log"} < set(modes)
+    assert set(modes.values()) == {0}
 
 
 def test_script_has_a_terminal_as_under_a_shell(run_script: Starter) -> None:
@@ -123,26 +117,23 @@ def test_environment_differs_only_by_what_the_agent_needs(
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
 def test_script_killed_by_a_signal(run_script: Starter, number: signal.Signals) -> None:
-    run = run_script("import time; print('on', flush=True); time.sleep(600)")
-    run.wait_for_output("on")
+    run = run_script.sleeping()
     assert run.manifest.pid is not None
     os.kill(run.manifest.pid, number)
     manifest = run.wait()
     assert (manifest.status, manifest.exit_code) == (Status.KILLED, 128 + number)
 
 
-def test_interpreter_that_cannot_be_started(run_script: Starter, tmp_path: Path) -> None:
-    run = run_script.start(Launch((str(tmp_path / "no-python"), "t.py"), tmp_path, tmp_path / "r"))
-    assert run.manifest.status is Status.EXITED
-    assert run.manifest.exit_code is None
-    assert "no-python: No such file" in (run.manifest.message or "")
-
+def test_command_that_cannot_be_started_says_why(run_script: Starter, tmp_path: Path) -> None:
     (tmp_path / "not-executable").write_text("")
-    run = run_script.start(Launch((str(tmp_path / "not-executable"),), tmp_path, tmp_path / "r"))
-    assert "Permission denied" in (run.manifest.message or "")
-
-    run = run_script.start(Launch((sys.executable,), tmp_path / "gone", tmp_path / "r"))
-    assert "does not exist" in (run.manifest.message or "")
+    for command, cwd, said in (
+        ((str(tmp_path / "no-python"), "t.py"), tmp_path, "no-python: No such file"),
+        ((str(tmp_path / "not-executable"),), tmp_path, "Permission denied"),
+        ((sys.executable,), tmp_path / "gone", "does not exist"),
+    ):
+        manifest = run_script.start(Launch(command, cwd, tmp_path / "r")).manifest
+        assert (manifest.status, manifest.exit_code) == (Status.EXITED, None)
+        assert said in (manifest.message or "")
 
 
 def test_script_that_does_not_exist_ends_as_python_says(
@@ -201,8 +192,7 @@ def test_killing_the_viewer_leaves_the_training_running(
 def test_recorder_ignores_hang_up_and_interrupt_but_ends_on_terminate(
     run_script: Starter,
 ) -> None:
-    run = run_script("import time; print('on', flush=True); time.sleep(600)")
-    run.wait_for_output("on")
+    run = run_script.sleeping()
     recorder = run.manifest.recorder_pid
     assert recorder is not None
     os.kill(recorder, signal.SIGHUP)
@@ -212,37 +202,38 @@ def test_recorder_ignores_hang_up_and_interrupt_but_ends_on_terminate(
     assert (manifest.status, manifest.exit_code) == (Status.KILLED, 128 + signal.SIGTERM)
 
 
-def test_stop_interrupts_first(run_script: Starter) -> None:
-    run = run_script(
-        "import time\n"
-        "try:\n    print('on', flush=True); time.sleep(600)\n"
-        "except KeyboardInterrupt:\n    print('saved'); raise SystemExit(5)\n"
-    )
-    run.wait_for_output("on")
-    request(run.layout, "stop")
+UNTIL_INTERRUPTED = """
+import time
+try:
+    print("on", flush=True); time.sleep(600)
+except KeyboardInterrupt:
+    print("saved"); raise SystemExit(%d)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "reason", "status", "code", "state"),
+    [
+        (None, StopReason.TRIAL, Status.KILLED, 128 + signal.SIGINT, "stopped"),
+        (UNTIL_INTERRUPTED % 5, None, Status.EXITED, 5, "exited 5"),
+        # One that ends well when it is stopped has ended.
+        (UNTIL_INTERRUPTED % 0, StopReason.USER, Status.EXITED, 0, "exited 0"),
+    ],
+)
+def test_a_stop_interrupts_first_and_its_reason_is_written_down(
+    run_script: Starter,
+    source: str | None,
+    reason: StopReason | None,
+    status: Status,
+    code: int,
+    state: str,
+) -> None:
+    run = run_script.sleeping(source) if source else run_script.sleeping()
+    request(run.layout, "stop", **({"reason": reason} if reason else {}))
     manifest = run.wait()
-    assert (manifest.status, manifest.exit_code) == (Status.EXITED, 5)
-    assert "saved" in run.output
-
-
-def test_why_it_was_stopped_is_written_down(run_script: Starter) -> None:
-    run = run_script("import time\nprint('on', flush=True); time.sleep(600)")
-    run.wait_for_output("on")
-    request(run.layout, "stop", reason=StopReason.TRIAL)
-    manifest = run.wait()
-    assert (manifest.status, manifest.stop_reason) == (Status.KILLED, StopReason.TRIAL)
-    assert manifest.state == "stopped"
-
-
-def test_a_script_that_ends_well_when_stopped_has_ended(run_script: Starter) -> None:
-    run = run_script(
-        "import time\n"
-        "try:\n    print('on', flush=True); time.sleep(600)\n"
-        "except KeyboardInterrupt:\n    print('saved')\n"
-    )
-    run.wait_for_output("on")
-    request(run.layout, "stop", reason="user")
-    assert run.wait().state == "exited 0"
+    assert (manifest.status, manifest.exit_code, manifest.state) == (status, code, state)
+    assert manifest.stop_reason == reason
+    assert ("saved" in run.output) == bool(source)
 
 
 @pytest.mark.slow
@@ -268,13 +259,12 @@ def test_script_that_ignores_interrupt_and_terminate_is_killed_with_its_children
 
 
 def test_asking_twice_to_stop_goes_on_at_once(run_script: Starter) -> None:
-    run = run_script(
+    run = run_script.sleeping(
         "import signal, time\n"
         "signal.signal(signal.SIGINT, lambda *_: print('not yet', flush=True))\n"
         "print('on', flush=True)\n"
         "while True: time.sleep(1)\n"
     )
-    run.wait_for_output("on")
     request(run.layout, "stop")
     run.wait_for_output("not yet")
     request(run.layout, "stop")
@@ -282,8 +272,7 @@ def test_asking_twice_to_stop_goes_on_at_once(run_script: Starter) -> None:
 
 
 def test_stopped_script_can_be_ended(run_script: Starter) -> None:
-    run = run_script("import time; print('on', flush=True); time.sleep(600)")
-    run.wait_for_output("on")
+    run = run_script.sleeping()
     assert run.manifest.pid is not None
     os.kill(run.manifest.pid, signal.SIGSTOP)
     request(run.layout, "stop")
@@ -291,13 +280,12 @@ def test_stopped_script_can_be_ended(run_script: Starter) -> None:
 
 
 def test_resize(run_script: Starter) -> None:
-    run = run_script(
+    run = run_script.sleeping(
         "import os, signal, time\n"
         "signal.signal(signal.SIGWINCH, lambda *_: print(os.get_terminal_size(), flush=True))\n"
         "print('on', flush=True)\n"
         "time.sleep(600)\n"
     )
-    run.wait_for_output("on")
     request(run.layout, "resize", rows=50, columns=200)
     run.wait_for_output("columns=200, lines=50")
     request(run.layout, "stop")
@@ -329,8 +317,7 @@ def test_size_for_a_script_that_closed_its_terminal_goes_nowhere(run_script: Sta
 
 
 def test_request_that_cannot_be_served_is_said_and_harms_nothing(run_script: Starter) -> None:
-    run = run_script("import time; print('on', flush=True); time.sleep(600)")
-    run.wait_for_output("on")
+    run = run_script.sleeping()
     request(run.layout, "resize", rows="many", columns=-3)
     (run.layout.control / "00-damaged.json").write_text("{")
     run_script.wait_for(run.layout.recorder_log.read_text, "a word about it")

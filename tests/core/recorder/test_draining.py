@@ -72,16 +72,11 @@ def test_everything_the_agent_says_arrives(run_script: Starter) -> None:
     assert snapshot.skipped_lines == 0
 
 
-def test_facts_of_the_process_reach_the_manifest(run_script: Starter) -> None:
-    manifest = _finished(run_script(AGENT, "1")).manifest
-    assert manifest.python_version == "3.9.1"
-    assert manifest.torch_version == "9.9.9"
-    assert manifest.gpus == ("FAKE 100",)
-
-
-def test_window_moves_into_the_run(run_script: Starter) -> None:
+def test_facts_of_the_process_and_its_window_are_in_the_run(run_script: Starter) -> None:
     snapshot = _finished(run_script(AGENT, "5"))
-    rank = snapshot.rank(0)
+    manifest, rank = snapshot.manifest, snapshot.rank(0)
+    assert (manifest.python_version, manifest.torch_version) == ("3.9.1", "9.9.9")
+    assert manifest.gpus == ("FAKE 100",)
     assert rank is not None
     (window,) = rank.windows
     assert window.name == "3.pt.trace.json"

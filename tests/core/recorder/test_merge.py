@@ -7,7 +7,9 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -72,21 +74,14 @@ def begin(runs: Path, run_id: str) -> RunLayout:
 
 def test_however_many_start_at_once_one_makes_the_run(tmp_path: Path) -> None:
     barrier = threading.Barrier(8)
-    found: list[Path] = []
 
-    def join(number: int) -> None:
+    def join(number: int) -> Path:
         barrier.wait()
-        found.append(
-            make_or_merge(
-                tmp_path, "job", f"node{number}", lambda: begin(tmp_path, f"r{number}")
-            ).root
-        )
+        make = partial(begin, tmp_path, f"r{number}")
+        return make_or_merge(tmp_path, "job", f"node{number}", make).root
 
-    threads = [threading.Thread(target=join, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(join, range(8)))
     (run,) = list_runs(tmp_path)
     assert found.count(run.root) == 1
     assert {path.parent for path in found if path != run.root} == {run.root / "hosts"}

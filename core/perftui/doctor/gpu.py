@@ -161,7 +161,14 @@ def library_row(
     if not driver.is_there:
         return ok(topic, f"for CUDA {torch.cuda}; {NO_GPU}")
     if nvml.cuda is not None and built > nvml.cuda:
-        return _too_new(built, nvml.cuda)
+        known = _dotted(nvml.cuda)
+        found = f"torch is built for CUDA {_dotted(built)}, the driver supports up to {known}"
+        advice = f"Update the driver, or install a build of PyTorch for CUDA {nvml.cuda[0]}."
+        if built[0] > nvml.cuda[0]:
+            return fails(topic, found, advice)
+        # CUPTI's documentation: it answers NOT_INITIALIZED where the driver is too old for it,
+        # while kernels run all the same within one major version.
+        return warn(topic, found, f"If windows show no kernels: {advice[0].lower()}{advice[1:]}")
     strange = _other_library(environment.get("LD_LIBRARY_PATH", ""), torch.cupti)
     if strange is not None:
         # pytorch#118982: the profiler then starts without kernels.
@@ -175,16 +182,6 @@ def library_row(
     if nvml.cuda is None:
         return unknown(topic, f"for CUDA {torch.cuda}; the CUDA version of the driver is not known")
     return ok(topic, f"for CUDA {torch.cuda}; the driver supports up to {_dotted(nvml.cuda)}")
-
-
-def _too_new(built: tuple[int, int], known: tuple[int, int]) -> Row:
-    found = f"torch is built for CUDA {_dotted(built)}, the driver supports up to {_dotted(known)}"
-    advice = f"Update the driver, or install a build of PyTorch for CUDA {known[0]}."
-    if built[0] > known[0]:
-        return fails("CUPTI", found, advice)
-    # CUPTI's documentation: it answers NOT_INITIALIZED where the driver is too old for it, while
-    # kernels run all the same within one major version.
-    return warn("CUPTI", found, f"If windows show no kernels: {advice[0].lower()}{advice[1:]}")
 
 
 def _other_library(path: str, own: Sequence[str]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -199,7 +200,10 @@ class SpoolDrain:
         process.rings = ring.header.rings_before + 1
 
     def _begin(self, process: _Process, header: RingHeader) -> RankJournals:
-        rank = self._claim(header.rank, header.world_size)
+        rank = max(header.rank, 0)
+        if rank in self._ranks:
+            rank = next(n for n in itertools.count(header.world_size) if n not in self._ranks)
+        self._ranks.add(rank)
         layout = self._layout.rank(rank)
         journals = process.journals = RankJournals(layout, self._spool, self._faults)
         process.workers = LoaderWorkers(self._spool, header.pid, layout.workers, self._faults)
@@ -225,15 +229,6 @@ class SpoolDrain:
             return False
         self._drain_ring(process.ring, process.journals)
         return process.journals.last_end <= when and not is_alive(process.ring.header.pid)
-
-    def _claim(self, wanted: int, world_size: int) -> int:
-        rank = max(wanted, 0)
-        if rank in self._ranks:
-            rank = world_size
-            while rank in self._ranks:
-                rank += 1
-        self._ranks.add(rank)
-        return rank
 
     def _drain_ring(self, ring: RingReader, journals: RankJournals) -> None:
         lost = ring.lost

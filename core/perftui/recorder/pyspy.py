@@ -391,8 +391,7 @@ class TrainingOrder:
 
     def __call__(self) -> Target | None:
         """The next to sample; None where nothing trains now."""
-        known = self._processes().items()
-        found = [(pid, layout) for pid, layout in known if psutil.pid_exists(pid)]
+        found = [one for one in self._processes().items() if psutil.pid_exists(one[0])]
         if not found:
             return None
         first, *others = sorted(found, key=lambda one: _rank(one[1]))
@@ -476,7 +475,13 @@ class StackSampling:
             return
         try:
             self._training.advance()
-            self._advance_workers()
+            if self._samples_workers:
+                # Failing there does not end the samples of the training.
+                try:
+                    self._workers.advance()
+                except Failed as error:
+                    self._samples_workers = False
+                    self._faults.report("stack samples of workers", f"{error}; they end")
         except Absent:
             self._end(ABSENT)
         except Failed as error:
@@ -497,15 +502,6 @@ class StackSampling:
         for journal in self._journals.values():
             journal.close()
 
-    def _advance_workers(self) -> None:
-        """Sample workers; failing there does not end the samples of the training."""
-        if self._samples_workers:
-            try:
-                self._workers.advance()
-            except Failed as error:
-                self._samples_workers = False
-                self._faults.report("stack samples of workers", f"{error}; they end")
-
     def _end(self, why: str) -> None:
         self._has_ended = True
         self.interrupt()
@@ -513,22 +509,15 @@ class StackSampling:
 
     def _keep_main(self, target: Target, seen: Seen) -> None:
         if target.of_lock:
-            self._keep_lock(target, seen)
+            found = [stay for thread in seen.others for stay in stays(thread, main_place)]
+            rows = [[*stay.row(self._every), seen.observed, seen.idle] for stay in found]
+            self._append(target.layout.lock_stacks, LOCK_COLUMNS, rows)
             return
         if seen.others:
             self._order.several.add(target.pid)
         every = self._every_first if target.is_first else self._every
         rows = [stay.row(every) for stay in stays(seen.main, main_place)]
         self._append(target.layout.stacks, STACK_COLUMNS, rows)
-
-    def _keep_lock(self, target: Target, seen: Seen) -> None:
-        turn = [seen.observed, seen.idle]
-        rows = [
-            [*stay.row(self._every), *turn]
-            for thread in seen.others
-            for stay in stays(thread, main_place)
-        ]
-        self._append(target.layout.lock_stacks, LOCK_COLUMNS, rows)
 
     def _keep_worker(self, target: Target, seen: Seen) -> None:
         whose = [target.pid, target.loader]

@@ -170,7 +170,16 @@ class StepAssembler:
         phases = exclusive_times(step.start, end, [interval for interval, _ in inside])
         fetch_cpu = self._fetch_cpu.get(step.step, UNKNOWN)
         self._fetch_cpu = {at: cpu for at, cpu in self._fetch_cpu.items() if at > step.step}
-        values = _values(step, phases, _fewest_ready(step, inside), fetch_cpu, self._memory)
+        # The emptiest that the loader's queue was at a fetch of this step.
+        ready = min(
+            (
+                ready
+                for one, ready in inside
+                if one.kind == "input_wait" and one.start >= step.start and ready >= 0
+            ),
+            default=UNKNOWN,
+        )
+        values = _values(step, phases, ready, fetch_cpu, self._memory)
         self._pending.append(_Pending(step.step, values, bool(step.flag & DEVICE_FLAG), now))
         # Those of the steps to come stay: an agent writes them before the record of their step.
         self._memory = {key: one for key, one in self._memory.items() if key[1] > step.step}
@@ -192,16 +201,6 @@ class StepAssembler:
             rows.append(_row(pending.values, device))
             self._device = {at: one for at, one in self._device.items() if at > pending.step}
         return rows
-
-
-def _fewest_ready(step: Record, inside: Sequence[tuple[Interval, int]]) -> int:
-    """The emptiest the loader's queue was at a fetch of this step, -1 where it was never known."""
-    known = [
-        ready
-        for interval, ready in inside
-        if interval.kind == "input_wait" and interval.start >= step.start and ready >= 0
-    ]
-    return min(known, default=UNKNOWN)
 
 
 _MEMORY = frozenset(("memory", "memory_peak", "memory_trouble"))

@@ -223,8 +223,13 @@ def _stage(stack: Sequence[Frame]) -> str:
     caller, called = stack[fetch], stack[fetch + 1 :]
     if _CALLS_COLLATE in linecache.getline(caller.file, caller.line):
         return COLLATE
+    if not called:
+        return FETCH
     # A torch that cannot be read from here.
-    return COLLATE if called and _is_collate(called[0]) else FETCH
+    name, function = _AROUND
+    is_ours = called[0].file.startswith(OURS) and called[0].file.endswith(name)
+    is_around = is_ours and called[0].function.rsplit(".", 1)[-1] == function
+    return COLLATE if is_around or called[0].file.endswith(_COLLATE) else FETCH
 
 
 def _activity(stack: Sequence[Frame]) -> str:
@@ -241,13 +246,6 @@ def _activity(stack: Sequence[Frame]) -> str:
 def _activity_of(file: str, function: str) -> str:
     text = f"{file} {function}"
     return next((name for name, marks in _ACTIVITIES if marks.search(text)), "")
-
-
-def _is_collate(frame: Frame) -> bool:
-    name, function = _AROUND
-    is_ours = frame.file.startswith(OURS) and frame.file.endswith(name)
-    is_around = is_ours and frame.function.rsplit(".", 1)[-1] == function
-    return is_around or frame.file.endswith(_COLLATE)
 
 
 def _last(stack: Sequence[Frame], file: str) -> int | None:

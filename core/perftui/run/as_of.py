@@ -103,7 +103,9 @@ def _manifest_as_of(manifest: Manifest, ranks: tuple[RankSnapshot, ...]) -> Mani
 
 def _rank_as_of(rank: RankSnapshot, time: int) -> RankSnapshot | None:
     """What ``rank`` held at ``time``; None for a rank that had not written anything."""
-    events = rank.events.where(_events_known(rank.events, time))
+    # Notes carry the time at which they were written, pauses that at which they began.
+    pauses = np.where(rank.events["kind"] == "gc", rank.events["duration"], 0)
+    events = rank.events.where(rank.events["time"] + pauses <= time)
     steps = rank.steps.where(rank.steps["start"] + rank.steps["duration"] <= time)
     if not len(events) and not len(steps):
         return None
@@ -120,12 +122,6 @@ def _rank_as_of(rank: RankSnapshot, time: int) -> RankSnapshot | None:
         window_stacks=_until(rank.window_stacks, time),
         lock_stacks=_until(rank.lock_stacks, time),
     )
-
-
-def _events_known(events: Table, time: int) -> Mask:
-    """Notes carry the time at which they were written, pauses that at which they began."""
-    pauses = events["kind"] == "gc"
-    return np.asarray(events["time"] + np.where(pauses, events["duration"], 0) <= time)
 
 
 def _until(table: Table, time: int) -> Table:

@@ -38,7 +38,9 @@ def list_runs(runs: Path) -> list[RunEntry]:
     A directory that does not exist holds none.
     """
     try:
-        roots = [path for path in runs.iterdir() if _may_be_run(path)]
+        # Not what is being deleted; links lead elsewhere.
+        found = [path for path in runs.iterdir() if not path.name.startswith(".")]
+        roots = [path for path in found if path.is_dir() and not path.is_symlink()]
     except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(map(entry_of, roots), key=_age, reverse=True)
@@ -79,11 +81,6 @@ def newest_run(directory: Path) -> Path | None:
         if entry.manifest is not None
     ]
     return max(runs)[1] if runs else None
-
-
-def _may_be_run(path: Path) -> bool:
-    """Whether ``path`` may be a run: not what is being deleted; links lead elsewhere."""
-    return not path.name.startswith(".") and path.is_dir() and not path.is_symlink()
 
 
 def recorded_where(entry: RunEntry) -> str | None:

@@ -171,15 +171,12 @@ class RunReader:
             own = self._snapshot(manifest)
         except NewerError as error:
             raise ManifestError(str(error)) from error
-        return merged(own, self._poll_parts())
-
-    def _poll_parts(self) -> list[RunSnapshot]:
-        """What other recorders of the run have written. What cannot be read now stays as it was."""
+        # What other recorders of the run have written; what cannot be read now stays as it was.
         for part in self.layout.parts():
             reader = self._parts.setdefault(part.root, RunReader(part.root))
             with suppress(ManifestError):
                 self._seen[part.root] = reader.poll()
-        return list(self._seen.values())
+        return merged(own, list(self._seen.values()))
 
     def _snapshot(self, manifest: Manifest) -> RunSnapshot:
         for rank in self.layout.ranks():
@@ -191,22 +188,19 @@ class RunReader:
                 self._telemetry[host] = JournalTable(path, (), floats=True, kept=KEPT_SAMPLES)
         ranks = tuple(self._ranks[rank].poll() for rank in sorted(self._ranks))
         telemetry = {host: table.poll() for host, table in self._telemetry.items()}
+        manifest = with_liveness(manifest)
+        if is_elsewhere(manifest):
+            self._hearing.poll()
+            note = silence_note(manifest, self._hearing.silent)
+            manifest = replace(manifest, notes=(*manifest.notes, note)) if note else manifest
         return RunSnapshot(
             self.layout.root,
-            self._with_silence(with_liveness(manifest)),
+            manifest,
             ranks,
             telemetry,
             sum(table.skipped for table in self._tables()),
             {host: table.sums for host, table in self._telemetry.items()},
         )
-
-    def _with_silence(self, manifest: Manifest) -> Manifest:
-        """``manifest`` and, of a recorder on another host, that it is silent."""
-        if not is_elsewhere(manifest):
-            return manifest
-        self._hearing.poll()
-        note = silence_note(manifest, self._hearing.silent)
-        return replace(manifest, notes=(*manifest.notes, note)) if note else manifest
 
     def _tables(self) -> list[JournalTable]:
         tables = list(self._telemetry.values())

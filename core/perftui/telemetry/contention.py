@@ -57,8 +57,6 @@ class ThreadSource:
 
     def sample(self, now: float) -> list[float | None]:
         """Values of ``columns``; None where there are no such threads, or all are new."""
-        if not self.columns:
-            return []
         roles = self._roles()
         if self._pace.is_due(now):
             with self._pace.reading(now):
@@ -71,11 +69,8 @@ class ThreadSource:
 
         def spent(threads: Iterable[Thread], kind: int) -> list[float]:
             """Shares of the time, one for each thread that is in both samples."""
-            changes = (
-                known[one][kind] - before[one][kind]
-                for one in threads
-                if one in known and one in before
-            )
+            seen = [one for one in threads if one in known and one in before]
+            changes = (known[one][kind] - before[one][kind] for one in seen)
             # One that falls is that of another thread, which was given the number.
             return [change / (seconds * 1e7) for change in changes if change >= 0 and seconds > 0]
 
@@ -180,7 +175,7 @@ class ContentionSource:
 
     def sample(self, now: float) -> list[float | None]:
         """Values of ``columns``, None but every few seconds."""
-        if not self.columns or not self._pace.is_due(now):
+        if not self._pace.is_due(now):
             return [None] * len(self.columns)
         seconds, self._at = now - self._at, now
         with self._pace.reading(now):
@@ -240,8 +235,11 @@ class ContentionSource:
                 continue
             command = read_or_empty(f"{self._proc}/{entry.name}/cmdline")
             words = command.decode("utf-8", "replace").split("\0")
-            # What the recorder has started samples stacks.
-            if recorder in (pid, parent) or _is_perftui(words):
+            # What the recorder has started samples stacks; else it is our command, alone or run by
+            # Python, or one of our modules.
+            is_command = any(word.rpartition("/")[2] == "perftui" for word in words[:2])
+            is_module = module_of(words).partition(".")[0] in _PACKAGES
+            if recorder in (pid, parent) or is_command or is_module:
                 ours += change
             else:
                 changes[program(name, words), pid] += change
@@ -256,12 +254,6 @@ class ContentionSource:
             self._seconds += seconds
         self._used = used
         return None if is_first else 100.0 * ours / _TICKS / seconds
-
-
-def _is_perftui(words: list[str]) -> bool:
-    """Whether it is our command, alone or run by Python, or one of our modules."""
-    is_command = any(word.rpartition("/")[2] == "perftui" for word in words[:2])
-    return is_command or module_of(words).partition(".")[0] in _PACKAGES
 
 
 def _cpu(stat: bytes) -> tuple[str, int, int] | None:
@@ -305,8 +297,6 @@ class PressureSource:
 
     def sample(self, now: float) -> list[float | None]:
         """The share since the last sample; nothing without a column."""
-        if not self.columns:
-            return []
         rate = self._rate.update(_stalled(self._path), now)
         return [None if rate is None else min(100.0, rate / 1e4)]
 

@@ -198,8 +198,6 @@ class DataDiskSource:
 
     def sample(self, now: float) -> list[float | None]:
         """Values of ``columns``."""
-        if not self.columns:
-            return []
         disks = read_disks(self._proc)
         self._follow(self._place.search(now), disks)
         before, self._before = self._before, disks.get(self._disk)
@@ -259,7 +257,7 @@ class NfsSource:
     def sample(self, now: float) -> list[float | None]:
         """Values of ``columns``."""
         place = self._place.search(now)
-        if not self.columns or place is None or place.mount.kind not in NFS:
+        if place is None or place.mount.kind not in NFS:
             return [None] * len(self.columns)
         if place.mount.point != self._mount:
             self._mount = place.mount.point

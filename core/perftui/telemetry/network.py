@@ -98,7 +98,7 @@ class InfinibandSource:
 
     def sample(self, now: float) -> list[float | None]:
         """Values of ``columns``; None but every few samples."""
-        if not self.columns or not self._pace.is_due(now):
+        if not self._pace.is_due(now):
             return [None] * len(self.columns)
         with self._pace.reading(now):
             return [

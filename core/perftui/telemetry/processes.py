@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol
 
 import psutil
 
-from perftui.run.journal import Column
 from perftui.telemetry.files import (
     PROC,
     count_of,
@@ -382,7 +381,10 @@ class ProcessTreeSource:
         known = [c for c, (need, _) in asked.items() if not main or getattr(main, need) is not None]
         self.columns = tuple(known)
         self._values = [asked[column][1] for column in known]
-        self.missing = {c.name: _why_untold(c, pid) for c in asked if c not in known}
+        self.missing = {}
+        for column in (one for one in asked if one not in known):
+            why = why_unreadable(column.source.replace("<pid>", str(pid)))
+            self.missing[column.name] = f"{column.source}: {why or 'not available'}"
 
     def sample(self, now: float) -> list[float | None]:
         """Values of ``columns``; all None once all main processes are gone."""
@@ -408,8 +410,3 @@ class ProcessTreeSource:
     def pids(self) -> frozenset[int]:
         """Process numbers seen in the last sample."""
         return frozenset(pid for pid, _ in self._before)
-
-
-def _why_untold(column: Column, pid: int) -> str:
-    why = why_unreadable(column.source.replace("<pid>", str(pid)))
-    return f"{column.source}: {why or 'not available'}"

@@ -36,7 +36,7 @@ class Source(Protocol):
     """One part of the machine; ``sample`` returns one value for each of ``columns``.
 
     A value that cannot be known now is None. A source drops, when it is made, the columns that
-    this machine does not have.
+    this machine does not have; one without any is never asked.
     """
 
     @property

@@ -103,7 +103,6 @@ def test_a_file_in_shared_memory_takes_of_its_room() -> None:
 def test_without_shared_memory_there_is_a_reason(tmp_path: Path) -> None:
     source = SharedMemorySource(f"{tmp_path}/none")
     assert source.columns == ()
-    assert source.sample(0.0) == []
     assert source.missing == {"memory.shm_used": f"{tmp_path}/none: No such file or directory"}
 
 
@@ -147,7 +146,6 @@ def test_where_it_may_not_be_read_there_is_a_reason(
 ) -> None:
     source = PssSource(5, frozenset, str(tmp_path))
     assert source.columns == ()
-    assert source.sample(0.0) == []
     assert source.missing == {"processes.pss": "smaps_rollup: No such file or directory"}
     monkeypatch.setattr(memory, "why_unreadable", lambda _path: "Permission denied")
     assert PssSource(5, frozenset).missing == {"processes.pss": "smaps_rollup: Permission denied"}

@@ -116,7 +116,6 @@ def test_ports_count_words_of_four_bytes(tmp_path: Path) -> None:
 def test_without_ports_there_is_a_reason(tmp_path: Path) -> None:
     source = InfinibandSource(str(tmp_path))
     assert source.columns == ()
-    assert source.sample(0.0) == []
     assert source.missing == {"infiniband": "no InfiniBand ports"}
     write(tmp_path, {"class/infiniband/mlx4_0/ports/1/state": "4: ACTIVE"})
     assert InfinibandSource(str(tmp_path)).missing == {"infiniband": "its ports have no counters"}

@@ -38,10 +38,7 @@ LINK = {"pcie_generation": 4.0, "pcie_generation_max": 4.0, "pcie_width_max": 16
 
 
 def judged_card(
-    rule: str,
-    story: TraceBuilder | None,
-    profile: dict[str, Any] | None = None,
-    **card: float,
+    rule: str, story: TraceBuilder | None, profile: dict[str, Any] | None = None, **card: float
 ) -> Finding | None:
     """What ``rule`` says of a training on a card of these samples, 95 % of the time busy.
 
@@ -103,11 +100,7 @@ def test_memory_of_other_processes_is_mentioned_and_their_computing_a_warning() 
 
 @pytest.mark.parametrize(
     ("others", "utilization", "severity"),
-    [
-        (10.9, 95, None),
-        (11, 70, Severity.INFO),
-        (11, 71, Severity.WARNING),
-    ],
+    [(10.9, 95, None), (11, 70, Severity.INFO), (11, 71, Severity.WARNING)],
 )
 def test_others_count_from_a_tenth_of_the_memory_and_a_fifth_of_the_time_on(
     others: float, utilization: float, severity: Severity | None
@@ -342,11 +335,7 @@ def all_judged(events: Events = (), **run: Any) -> Diagnosis:
 
 
 def facts_of(
-    events: Events = (),
-    *,
-    stacks: dict[str, Table] | None = None,
-    computing: float = 6,
-    **run: Any,
+    events: Events = (), *, stacks: dict[str, Table] | None = None, computing: float = 6, **run: Any
 ) -> Facts:
     run = {"phases": {"forward": 8, "other": 2}, **run}
     recorded = make_run(events=events, **run)

@@ -24,7 +24,6 @@ LINES = (
     ("/p/train.py", 25, "optimizer"),
 )
 
-
 Part = tuple[int, float, tuple[str, ...]]
 """Times, ms of each, and operators that call each other."""
 

@@ -523,7 +523,6 @@ def average(model, other):
             one.lerp_(two, 0.1)
 """
 
-
 ACTS = """
 def choose(net, worlds):
     with torch.no_grad():

@@ -246,11 +246,7 @@ def test_much_evaluation_is_not_called_healthy() -> None:
 def gpu(used: float, busy: float = 95.0):
     gib = 2.0**30
     return telemetry_table(
-        **{
-            "gpu0.utilization": busy,
-            "gpu0.memory_used": used * gib,
-            "gpu0.memory_total": 100 * gib,
-        }
+        **{"gpu0.utilization": busy, "gpu0.memory_used": used * gib, "gpu0.memory_total": 100 * gib}
     )
 
 

@@ -72,8 +72,7 @@ def said(run: RunSnapshot, rule: str, trace: TraceBuilder | None = None) -> Find
 
 
 @pytest.mark.parametrize(
-    ("late_by", "collective", "first"),
-    [(30, 90, "straggler"), (15, 90, "communication-exposed")],
+    ("late_by", "collective", "first"), [(30, 90, "straggler"), (15, 90, "communication-exposed")]
 )
 def test_who_is_late_is_said_before_the_waiting_that_it_causes(
     late_by: int, collective: int, first: str
@@ -97,11 +96,7 @@ def test_the_rank_that_comes_late_is_named_with_its_line() -> None:
             "Rank 1 holds up the others for 30 ms of each 130 ms step (23 %), 30 ms of it in "
             "its own code outside the model (train.py:12 in main)."
         )
-        assert (found.place.rank, found.place.file, found.place.line) == (
-            1,
-            "/home/a/train.py",
-            12,
-        )
+        assert (found.place.rank, found.place.file, found.place.line) == (1, "/home/a/train.py", 12)
 
 
 def test_the_line_is_one_that_the_other_ranks_have_not() -> None:

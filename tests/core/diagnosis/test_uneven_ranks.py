@@ -29,11 +29,7 @@ def run_of_phases(
     run = make_run()
     ranks = tuple(
         RankSnapshot(
-            number,
-            step_table(count, parts),
-            event_table(),
-            (),
-            host=hosts[number] if hosts else "",
+            number, step_table(count, parts), event_table(), (), host=hosts[number] if hosts else ""
         )
         for number, parts in enumerate(phases)
     )

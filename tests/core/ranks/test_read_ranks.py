@@ -260,9 +260,7 @@ def test_what_a_broken_executor_did_not_take_is_left() -> None:
 
 
 @given(
-    st.lists(st.integers(0, 4000 * MB), max_size=600),
-    st.integers(1, 200),
-    st.integers(0, 1 << 40),
+    st.lists(st.integers(0, 4000 * MB), max_size=600), st.integers(1, 200), st.integers(0, 1 << 40)
 )
 def test_processes_fit_the_machine(sizes: list[int], cores: int, memory: int) -> None:
     count = processes_for(sizes, cores, memory)

@@ -29,6 +29,7 @@ from tests.step_rows import step_row
 from tests.traces.builder import TraceBuilder, us
 
 MS = 1_000_000
+GIB = 1 << 30
 
 Events = tuple[tuple[str, dict[str, Any]], ...]
 """Kinds of events and their data."""
@@ -113,6 +114,18 @@ def make_run(
     )
     samples = {} if telemetry is None else {"box": telemetry}
     return RunSnapshot(root, manifest, (rank,), samples, skipped_lines)
+
+
+def script_run(folder: Path, text: str, **run: Any) -> RunSnapshot:
+    """A run of ``train.py`` with that text, of which no sample was taken."""
+    (folder / "train.py").write_text(text)
+    return make_run(cwd=str(folder), events=(("process", {"argv0": "train.py"}),), **run)
+
+
+def card_samples(used: float, busy: float = 95, **more: float) -> Table:
+    """Samples of a card with so many of 100 GiB in use, that is busy so many percent."""
+    values = {"utilization": busy, "memory_used": used * GIB, "memory_total": 100.0 * GIB, **more}
+    return telemetry_table(**{f"gpu0.{name}": value for name, value in values.items()})
 
 
 def facts_of(**tables: Any) -> Facts:

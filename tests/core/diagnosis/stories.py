@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.diagnosis.model import Diagnosis, Finding
+from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.facts.fact import Facts
 from perftui.run.reader import RunSnapshot
 from tests.traces.builder import SINGLE, TraceBuilder, ms, us
@@ -28,6 +28,10 @@ def finding_of(story: TraceBuilder, rule: str, run: RunSnapshot | None = None) -
     finding = found(diagnosed(story, run), rule)
     assert finding is not None
     return finding
+
+
+def severity_of(finding: Finding | None) -> Severity | None:
+    return finding.severity if finding else None
 
 
 def reasons(judged: Diagnosis) -> dict[str, str]:

@@ -63,15 +63,12 @@ def reducing_at_once(size: int, each: float = 3, hidden: bool = False) -> TraceB
     return training().repeat(4, step)
 
 
-def test_copies_out_of_buckets_are_named() -> None:
+def test_copies_out_of_buckets_are_named_or_worth_a_word() -> None:
     finding = finding_of(copying(60), "bucket-copies")
     assert finding.severity is Severity.WARNING
     assert finding.cost_ns == us(600)
     assert finding.parts == (EXPOSED_COPIES,)
     assert "each of 10 gradients" in finding.sentence
-
-
-def test_few_are_worth_a_word_and_fewer_are_not() -> None:
     assert finding_of(copying(21), "bucket-copies").severity is Severity.INFO
     assert found(diagnosed(copying(19)), "bucket-copies") is None
 
@@ -91,18 +88,15 @@ def test_one_bucket_for_all_hides_nothing() -> None:
     assert rest.cost_ns + finding.cost_ns == ms(3)
 
 
-def test_a_bucket_of_the_usual_size_is_none() -> None:
+def test_a_bucket_that_is_hidden_or_of_the_usual_size_is_none() -> None:
     assert found(diagnosed(reducing_at_once(49 * MIB)), "single-bucket") is None
+    assert found(diagnosed(reducing_at_once(100 * MIB, hidden=True)), "single-bucket") is None
 
 
 @pytest.mark.parametrize(("cap", "is_named"), [(25 * MIB, False), (100 * MIB, True)])
 def test_one_large_parameter_in_buckets_of_the_usual_size_is_none(cap: int, is_named: bool) -> None:
     judged = diagnosed(reducing_at_once(100 * MIB), run_with(bucket_bytes_cap=cap))
     assert (found(judged, "single-bucket") is not None) == is_named
-
-
-def test_a_hidden_bucket_costs_nothing() -> None:
-    assert found(diagnosed(reducing_at_once(100 * MIB, hidden=True)), "single-bucket") is None
 
 
 @pytest.mark.parametrize("name", ["DistributedDataParallel.forward", "ProfilerStep"])

@@ -13,7 +13,7 @@ from perftui.diagnosis.model import Finding, Severity
 from perftui.facts.fact import UnknownError
 from perftui.facts.gpu.roofline import longest_call, roofline
 from perftui.probe.ceilings import Ceiling, Ceilings, keep, rate_of
-from tests.core.diagnosis.runs import MS, call, judged, make_run, ops, trained
+from tests.core.diagnosis.runs import MS, call, judged, ops, script_run, trained
 from tests.core.diagnosis.stories import (
     ADD,
     BF16,
@@ -27,6 +27,7 @@ from tests.core.diagnosis.stories import (
     finding_of,
     found,
     reasons,
+    severity_of,
     training,
 )
 from tests.traces.builder import TraceBuilder, ms, us
@@ -64,12 +65,9 @@ def test_the_time_is_reported_with_the_line() -> None:
     assert (finding.place.operator, finding.place.source) == ("aten::sort", "metrics.py:7")
 
 
-def test_below_a_tenth_of_the_step_nothing_is_found() -> None:
+def test_sorting_counts_from_its_limits_on() -> None:
     assert found(diagnosed(sorting(99, "aten::sort")), "sorting") is None
     assert finding_of(sorting(101, "aten::sort"), "sorting").severity is Severity.WARNING
-
-
-def test_below_three_tenths_it_is_no_more_than_a_warning() -> None:
     assert finding_of(sorting(299, "aten::sort"), "sorting").severity is Severity.WARNING
     assert finding_of(sorting(301, "aten::sort"), "sorting").severity is Severity.CRITICAL
 
@@ -118,13 +116,10 @@ def test_other_operators_do_not_sort(ops: tuple[str, ...]) -> None:
     assert "sorting" not in reasons(judged)
 
 
-def test_kernels_of_unknown_operators_are_not_judged() -> None:
+def test_kernels_of_unknown_operators_are_not_judged_unless_they_are_few() -> None:
     judged = diagnosed(sorting(500))
     assert found(judged, "sorting") is None
     assert "does not show which operators" in reasons(judged)["sorting"]
-
-
-def test_few_kernels_of_unknown_operators_do_not_matter() -> None:
     judged = diagnosed(sorting(99))
     assert found(judged, "sorting") is None
     assert "sorting" not in reasons(judged)
@@ -182,11 +177,8 @@ kinds = labels.unique()
 def test_without_stacks_the_line_is_the_only_one_that_calls_the_operator(
     tmp_path: Path, ops: tuple[str, ...], line: int | None
 ) -> None:
-    (tmp_path / "train.py").write_text(SCRIPT)
-    events = (("process", {"argv0": "train.py"}),)
-    run = make_run(40, {"forward": 1}, cwd=str(tmp_path), events=events)
-    finding = finding_of(sorting(300, *ops), "sorting", run)
-    assert finding.place.line == line
+    run = script_run(tmp_path, SCRIPT, phases={"forward": 1})
+    assert finding_of(sorting(300, *ops), "sorting", run).place.line == line
 
 
 NODE = "autograd::engine::evaluate_function: "
@@ -230,8 +222,7 @@ def test_a_product_of_which_one_piece_is_used_is_reported() -> None:
 
 @pytest.mark.parametrize(("product", "severity"), [(2, None), (3, Severity.WARNING)])
 def test_a_small_product_is_left_alone(product: float, severity: Severity | None) -> None:
-    finding = last_position(product)
-    assert (finding.severity if finding else None) is severity
+    assert severity_of(last_position(product)) is severity
 
 
 @pytest.mark.parametrize(

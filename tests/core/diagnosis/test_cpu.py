@@ -13,7 +13,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.journal_rows import samples
 from perftui.run.manifest import OTHER_PROGRAMS
 from tests.core.diagnosis.runs import MS, Events, make_run, telemetry_table
-from tests.core.diagnosis.stories import found, reasons
+from tests.core.diagnosis.stories import found, reasons, severity_of
 from tests.traces.builder import TraceBuilder, ms
 
 HERE = {
@@ -156,13 +156,10 @@ def test_a_mask_that_costs_nothing_is_not(facts: Facts) -> None:
     assert found(judged(facts), "cpu-affinity") is None
 
 
-def test_a_quota_of_the_container_is_found_as_well() -> None:
+def test_a_quota_of_the_container_is_found_and_torch_does_not_know_it() -> None:
     one = finding(facts_of(settings(threads=2), busy=2, own=2, cores=2), "cpu-affinity")
     assert "may run on 2 of 8 cores" in one.sentence
-
-
-def test_threads_for_all_cores_within_a_quota_are_too_many() -> None:
-    """torch does not know of the quota, and nobody but the user can tell it."""
+    # torch does not know of the quota, and nobody but the user can tell it.
     facts = facts_of(settings(threads=8), busy=2, own=2, cores=2)
     assert finding(facts, "cpu-threads").cost_ns == 6 * MS
     assert found(judged(facts), "cpu-affinity") is None
@@ -233,13 +230,10 @@ def test_older_recordings_name_other_programs_without_their_numbers() -> None:
     assert "container" in finding(neighbours(), "busy-host").would_raise_confidence
 
 
-def test_a_host_that_is_a_little_busy_is_no_finding() -> None:
+def test_a_host_that_is_a_little_busy_is_no_finding_and_is_judged_by_waits() -> None:
     assert finding(neighbours(delayed=29), "busy-host").severity is Severity.INFO
     assert found(judged(neighbours(delayed=9)), "busy-host") is None
     assert found(judged(neighbours(others=1.5)), "busy-host") is None
-
-
-def test_a_busy_host_is_not_judged_without_the_waits_of_its_threads() -> None:
     facts = facts_of(settings(8), busy=8, own=3, **{"pressure.cpu": 50})
     assert "was not sampled" in reasons(judged(facts))["busy-host"]
 
@@ -274,9 +268,6 @@ def test_processes_that_take_little_or_hold_up_nothing_are_no_finding() -> None:
         facts_of(settings(8), busy=8, own=8, **{"processes.delayed": 40}),
     ):
         assert found(judged(facts), "own-process") is None
-
-
-def test_without_the_waits_of_its_threads_processes_are_not_judged() -> None:
     assert "was not sampled" in reasons(judged(beside()))["own-process"]
 
 
@@ -292,7 +283,7 @@ def test_without_the_waits_of_its_threads_processes_are_not_judged() -> None:
 def test_waits_for_a_core_are_no_python_of_the_scripts(facts: Facts, severity: Severity) -> None:
     """A fifth of the step is outside of the phases; others take the core for part of that."""
     one = found(judged(facts), "python-bound")
-    assert (one.severity if one else None) is severity
+    assert severity_of(one) is severity
     assert found(judged(facts), "largest-part") is None
 
 

@@ -112,12 +112,9 @@ def test_slow_launches_of_short_kernels_wait_for_nothing() -> None:
     assert found(diagnosed(call_by_call(us(10), delay=-us(20))), "debug-flags") is None
 
 
-def test_launches_that_grow_with_their_short_kernels_wait_for_them() -> None:
+def test_launches_that_grow_with_their_short_kernels_wait_for_them_and_come_first() -> None:
     story = training().repeat(4, blocking_calls)
     assert finding_of(story, "debug-flags").rule == "debug-flags"
-
-
-def test_what_slows_each_launch_stands_before_launching_itself() -> None:
     rules = [each.rule for each in diagnosed(launched(blocking=True, kernels=120)).findings]
     assert rules[0] == "debug-flags"
 
@@ -227,16 +224,13 @@ def profiling(samples: int = 40) -> Finding | None:
     return found(diagnosis(Facts(replace(run, ranks=ranks))), "profiler-overhead")
 
 
-def test_a_profiler_of_the_script_is_named() -> None:
+def test_a_profiler_of_the_script_is_named_by_fifteen_samples() -> None:
     finding = profiling()
     assert finding.sentence == (
         "The script runs its own profiler at train.py:9, which takes 5.0 ms of each 10 ms step "
         "(50 %): perftui cannot profile a window meanwhile."
     )
     assert found(diagnosis(Facts(make_run())), "profiler-overhead") is None
-
-
-def test_a_profiler_of_a_short_run_is_told_by_fifteen_samples() -> None:
     enough, too_few = profiling(15), profiling(14)
     assert (enough.cost_ns, too_few.cost_ns) == (round(10 * MS * 7 / 15), 0)
 
@@ -355,11 +349,8 @@ def test_each_line_is_named_once() -> None:
     assert [figure.value for figure in finding.facts] == [2, 1]
 
 
-def test_one_graph_is_no_finding() -> None:
+def test_one_graph_or_lines_of_packages_are_no_finding() -> None:
     assert said(compiled("forward", "torch_dynamo_resume_in_forward"), "graph-breaks") is None
     assert said(run_of(STEPS), "graph-breaks") is None
-
-
-def test_lines_of_installed_packages_are_not_the_scripts_to_change() -> None:
     elsewhere = compiled("torch_dynamo_resume_in_f_at_3", file="/v/site-packages/lib/f.py")
     assert said(elsewhere, "graph-breaks") is None

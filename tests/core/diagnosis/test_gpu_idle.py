@@ -29,7 +29,15 @@ from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import MS, ON_GPU, facts_of, make_run
-from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, found, synchronising, training
+from tests.core.diagnosis.stories import (
+    CALL,
+    diagnosed,
+    finding_of,
+    found,
+    severity_of,
+    synchronising,
+    training,
+)
 from tests.described import described
 from tests.traces.builder import TraceBuilder, ms, us
 from tests.traces.events import call, cpu, gpu, mark, trace_of
@@ -104,7 +112,7 @@ def test_memory_got_within_the_operator_that_copies_is_no_wait_for_the_copy(
         t.launch("gemm", us(400), call=CALL, starts=begin + us(600)).at(begin + us(1000)).end()
 
     finding = found(diagnosed(training().repeat(4, step)), "pageable-copies")
-    assert (finding.severity if finding else None) is severity
+    assert severity_of(finding) is severity
     assert finding is None or finding.cost_ns == us(waiting)
 
 
@@ -145,7 +153,7 @@ def test_pinned_batches_that_nothing_hides_are_exposed_copies() -> None:
 @pytest.mark.parametrize(("copying", "severity"), [(50, Severity.WARNING), (49, None)])
 def test_outputs_that_go_to_the_host_are_named_with_the_line(copying, severity) -> None:
     finding = found(diagnosed(copied("DtoH", copying, 1 << 20)), "copies-exposed")
-    assert (finding.severity if finding else None) is severity
+    assert severity_of(finding) is severity
     if finding is not None:
         assert finding.sentence == (
             "The GPU copies for 50 µs of each 1.0 ms step (5.0 %) without computing, mostly 1.0 "
@@ -396,13 +404,10 @@ def queued(steps: int = 4) -> TraceBuilder:
     return training().repeat(steps, step)
 
 
-def test_a_wait_costs_nothing_while_the_gpu_has_work_queued() -> None:
+def test_a_wait_costs_what_the_gpu_idles_after_it_and_nothing_while_work_is_queued() -> None:
     judged = diagnosed(queued())
     assert found(judged, "sync-bound") is None
     assert judged.top.parts == ("queue wait",)
-
-
-def test_a_wait_costs_what_the_gpu_idles_after_it() -> None:
     assert finding_of(synchronising(300), "sync-bound").cost_ns > us(250)
 
 

@@ -31,6 +31,7 @@ from tests.core.diagnosis.runs import (
     step_table,
     told,
 )
+from tests.core.diagnosis.stories import severity_of
 from tests.step_rows import step_row
 
 
@@ -145,7 +146,7 @@ def test_memory_that_grows_is_reported_though_it_costs_no_time() -> None:
         (4000, 4400, None),
     ):
         found = said(run_of(steps, telemetry=memory(steps, first, last)), "memory-growth")
-        assert (found.severity if found else None) is severity
+        assert severity_of(found) is severity
     assert reason(run_of(steps), "memory-growth") == "memory of the processes was not sampled"
 
 
@@ -222,12 +223,9 @@ def test_a_state_that_keeps_its_graph_through_a_story_is_reported_with_its_line(
     assert said(stories(tmp_path), "growing-steps") is None
 
 
-def test_a_story_of_three_chunks_is_the_shortest(tmp_path: Path) -> None:
+def test_the_shortest_story_and_the_least_growth_that_count(tmp_path: Path) -> None:
     assert said(stories(tmp_path, chunks=3), "kept-graph") is not None
     assert said(stories(tmp_path, chunks=2), "kept-graph") is None
-
-
-def test_half_as_long_again_is_the_least(tmp_path: Path) -> None:
     assert said(stories(tmp_path, each=0.72), "kept-graph") is not None
     assert said(stories(tmp_path, each=0.71), "kept-graph") is None
 
@@ -250,13 +248,10 @@ def test_without_a_line_that_keeps_a_graph_nothing_is_said(tmp_path: Path, text:
     assert said(stories(tmp_path, text), "kept-graph") is None
 
 
-def test_graphs_that_are_kept_for_ever_are_growing_steps(tmp_path: Path) -> None:
+def test_graphs_kept_for_ever_are_growing_steps_and_few_steps_do_not_tell(tmp_path: Path) -> None:
     run = stories(tmp_path, chunks=96)
     assert said(run, "growing-steps") is not None
     assert said(run, "kept-graph") is None
-
-
-def test_few_steps_do_not_tell(tmp_path: Path) -> None:
     why = reason(stories(tmp_path, count=24), "kept-graph")
     assert why.endswith(" of 30 steady steps so far")
 

@@ -24,7 +24,7 @@ from tests.core.diagnosis.runs import (
     telemetry_table,
     worker_table,
 )
-from tests.core.diagnosis.stories import diagnosed, found, reasons, waiting
+from tests.core.diagnosis.stories import diagnosed, found, reasons, severity_of, waiting
 from tests.core.diagnosis.test_workers import DATA, main_table, table
 from tests.traces.builder import WORKERS, TraceBuilder, ms
 
@@ -135,11 +135,8 @@ def test_what_workers_wait_for_is_named(
     assert found.sentence.endswith(said)
 
 
-def test_half_computing_and_half_waiting_names_neither() -> None:
+def test_neither_waiting_nor_computing_and_little_of_both_name_no_cause() -> None:
     assert top(worker(0, cpu=0.7)).rule == "input-bound"
-
-
-def test_below_the_limit_nothing_is_said() -> None:
     run = run_of(worker(0, cpu=1.0), steps=step_table(100, {"forward": 91, "input_wait": 9}))
     assert not [one for one in judged(run).findings if "input" in one.rule]
 
@@ -564,8 +561,7 @@ def test_the_share_of_padding_is_that_of_the_computing() -> None:
 def test_it_is_told_by_the_share_of_padding_and_of_the_step(
     padded: int, computing: float, severity: Severity | None
 ) -> None:
-    one = said(facts(look(padded), look(padded), computing=computing))
-    assert (one.severity if one else None) is severity
+    assert severity_of(said(facts(look(padded), look(padded), computing=computing))) is severity
 
 
 def test_without_token_ids_nothing_is_said_and_of_one_batch_it_is_not_judged() -> None:

@@ -480,12 +480,9 @@ def test_the_fix_makes_it_fused_at_the_line_that_makes_it() -> None:
     assert found.advice == "At train.py:5: AdamW(..., fused=True)"
 
 
-def test_an_optimizer_without_fused_kernels_is_not_offered_them() -> None:
+def test_other_optimizers_are_not_offered_the_fix() -> None:
     found = offered(facts_of(name="torch.optim.rmsprop.RMSprop"))
     assert (found.override, found.why_not) == (None, "torch has no fused RMSprop")
-
-
-def test_without_such_an_optimizer_there_is_nothing_to_offer() -> None:
     assert offered(facts_of(fused=True)) is None
 
 

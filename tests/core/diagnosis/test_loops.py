@@ -12,8 +12,26 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Severity
 from perftui.facts.cpu.operator_loops import FEWEST_TURNS, loops
 from perftui.facts.fact import Facts
-from tests.core.diagnosis.runs import MS, NOTE, SGD, call, judged, make_run, ops, trained
-from tests.core.diagnosis.stories import ADD, BF16, diagnosed, finding_of, found, training
+from tests.core.diagnosis.runs import (
+    MS,
+    NOTE,
+    SGD,
+    call,
+    judged,
+    make_run,
+    ops,
+    script_run,
+    trained,
+)
+from tests.core.diagnosis.stories import (
+    ADD,
+    BF16,
+    diagnosed,
+    finding_of,
+    found,
+    severity_of,
+    training,
+)
 from tests.traces.builder import TraceBuilder, us
 
 NODE = "autograd::engine::evaluate_function: "
@@ -50,11 +68,8 @@ def test_what_takes_long_for_each_parameter_is_arithmetic() -> None:
     assert finding.cost_ns == pytest.approx(24 * MS, rel=0.01)
 
 
-def test_few_turns_are_no_loop_over_parameters() -> None:
+def test_few_turns_or_short_ones_are_no_loop_over_parameters() -> None:
     assert judged(averaging(49), "per-parameter-loop") is None
-
-
-def test_a_short_loop_over_parameters_is_left_alone() -> None:
     assert judged(averaging(50, each=2.4), "per-parameter-loop") is None
     assert judged(averaging(50, each=2.8), "per-parameter-loop") is not None
 
@@ -101,11 +116,8 @@ def test_a_loop_over_time_steps_is_reported_with_its_backward_pass() -> None:
     assert finding.parts == ("forward", "backward")
 
 
-def test_a_stack_of_layers_that_split_tensors_is_no_such_loop() -> None:
+def test_layers_that_split_tensors_are_a_loop_only_where_they_are_many() -> None:
     assert judged(recurrence(24, weights=True), "loop-of-indexing") is None
-
-
-def test_a_layer_for_each_of_many_columns_is_reported_though_each_has_weights() -> None:
     finding = judged(recurrence(40, weights=True), "loop-of-indexing")
     assert "aten::sigmoid, ...) 40 times for a slice of a tensor each" in finding.sentence
 
@@ -200,16 +212,13 @@ def with_python(pause: float) -> Facts:
     return trained(step, {"forward": 1 + pause / 100}, ("/p/model.py", 3, "forward"))
 
 
-def test_python_between_operators_is_reported_with_its_line() -> None:
+def test_python_between_operators_is_reported_with_its_line_unless_it_is_little() -> None:
     finding = judged(with_python(100), "python-bound")
     assert finding.sentence == (
         "Python in the model and its optimizer takes 1.0 ms of each 2.0 ms step (50 %), most of "
         "it in forward at model.py:3: a step calls 20 operators."
     )
     assert (finding.cost_ns, finding.parts) == (MS, ("python in forward",))
-
-
-def test_little_python_between_operators_is_left_alone() -> None:
     assert judged(with_python(10), "python-bound") is None
     assert judged(with_python(12), "python-bound") is not None
 
@@ -304,6 +313,9 @@ def test_launching_costs_what_the_optimizer_does_not_explain() -> None:
     assert optimizer.share + launching.share <= 1
 
 
+AVERAGE = ("aten::mul_", "aten::add_")
+
+
 def averaging_on_gpu(
     groups: int, *operators: str, steps: int = 4, fetching: int = 0
 ) -> TraceBuilder:
@@ -325,7 +337,7 @@ def averaging_on_gpu(
 
 
 def test_an_average_of_weights_by_hand() -> None:
-    finding = finding_of(averaging_on_gpu(60, "aten::mul_", "aten::add_"), "per-parameter-loop")
+    finding = finding_of(averaging_on_gpu(60, *AVERAGE), "per-parameter-loop")
     assert "aten::mul_, aten::add_ for one tensor at a time, 60 times a step" in (finding.sentence)
     # 120 kernels of 1 us each in 600 us.
     assert abs(finding.cost_ns - round(us(480) * 0.9)) < us(5)
@@ -333,28 +345,21 @@ def test_an_average_of_weights_by_hand() -> None:
 
 def test_an_average_of_weights_is_placed_at_the_loop_that_the_text_has(tmp_path: Path) -> None:
     text = "for mine, theirs in zip(a, b):\n    mine.mul_(0.99).add_(theirs, alpha=0.01)\n"
-    (tmp_path / "train.py").write_text(text)
-    events = (("process", {"argv0": "train.py"}),)
-    run = make_run(40, {"forward": 1}, cwd=str(tmp_path), events=events)
-    finding = finding_of(
-        averaging_on_gpu(60, "aten::mul_", "aten::add_"), "per-parameter-loop", run
-    )
+    run, story = script_run(tmp_path, text, phases={"forward": 1}), averaging_on_gpu(60, *AVERAGE)
+    finding = finding_of(story, "per-parameter-loop", run)
     assert (finding.place.operator, finding.place.line) == ("aten::mul_", 1)
 
 
 @pytest.mark.parametrize("fetching", [0, 400])
 def test_what_the_loader_takes_amid_such_a_loop_is_not_the_loop_s(fetching) -> None:
-    story = averaging_on_gpu(60, "aten::mul_", "aten::add_", fetching=fetching)
+    story = averaging_on_gpu(60, *AVERAGE, fetching=fetching)
     assert abs(finding_of(story, "per-parameter-loop").cost_ns - round(us(480) * 0.9)) < us(8)
     few = averaging_on_gpu(50, "aten::mul_", fetching=10 * fetching)
     assert (found(diagnosed(few), "per-parameter-loop") is None) == bool(fetching)
 
 
 def test_fewer_groups_or_waits_are_no_such_loop() -> None:
-    assert (
-        found(diagnosed(averaging_on_gpu(49, "aten::mul_", "aten::add_")), "per-parameter-loop")
-        is None
-    )
+    assert found(diagnosed(averaging_on_gpu(49, *AVERAGE)), "per-parameter-loop") is None
     waiting = averaging_on_gpu(80, "aten::linalg_vector_norm", "aten::item")
     assert found(diagnosed(waiting), "per-parameter-loop") is None
 
@@ -378,7 +383,7 @@ def test_gradients_filled_with_zeros_are_worth_a_word(
     lasting: int, severity: Severity | None
 ) -> None:
     finding = found(diagnosed(zeroing(lasting)), "zero-grad-memset")
-    assert (finding.severity if finding else None) is severity
+    assert severity_of(finding) is severity
     if finding is not None:
         assert finding.cost_ns == us(lasting)
         assert finding.sentence.startswith(f"zero_grad fills gradients with zeros for {lasting} µs")

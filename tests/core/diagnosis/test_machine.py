@@ -29,7 +29,7 @@ from tests.core.diagnosis.runs import (
     step_table,
     telemetry_table,
 )
-from tests.core.diagnosis.stories import busy, found, reasons, training
+from tests.core.diagnosis.stories import busy, found, reasons, severity_of, training
 from tests.traces.builder import TraceBuilder, ms, us
 
 GIB = 2.0**30
@@ -107,8 +107,7 @@ def test_others_count_from_a_tenth_of_the_memory_and_a_fifth_of_the_time_on(
 ) -> None:
     """The driver itself may hold a GiB."""
     card = {"process_memory": (20 - others) * GIB, "utilization": utilization}
-    finding = said("shared-gpu", **card)
-    assert (finding.severity if finding else None) is severity
+    assert severity_of(said("shared-gpu", **card)) is severity
 
 
 SERVING = {"pid": 4123, "program": "python serve.py", "user": "ada", "memory": 12 * 2**30}
@@ -203,19 +202,13 @@ def own(told: dict[str, Any] | None, profile: Any = PROFILE) -> tuple[str, ...] 
     return own_gpus.or_none(noted_facts(told, profile))
 
 
-def test_the_gpu_is_that_of_the_uuid_whatever_its_number() -> None:
+def test_the_gpu_is_that_of_the_uuid_or_of_the_parameters() -> None:
     assert own(note(uuids=["aa-22", "aa-00"])) == ("gpu2",)
     assert own(note(uuids=["aa-22", "aa-00"], current=1)) == ("gpu0",)
-
-
-def test_gpus_with_parameters_count_before_the_current_one() -> None:
     assert own(note(held=["cuda:3"])) == ("gpu3",)
     assert own(note(held=["cuda:3", "cuda:1", "cpu"])) == ("gpu1", "gpu3")
     assert own(note(held=["cpu"], current=2)) == ("gpu2",)
     assert own(note(held=["cuda"], current=2)) == ("gpu2",)
-
-
-def test_gpus_of_data_parallel_are_used_too() -> None:
     wrapper = {"name": "DataParallel", "count": 1, "arguments": {"device_ids": "[0, 2]"}}
     assert own(note(held=["cuda:0"], wrappers=[wrapper])) == ("gpu0", "gpu2")
 
@@ -370,19 +363,13 @@ def test_a_thread_that_holds_pythons_lock_is_found_with_its_line() -> None:
     assert set(one.parts) == {"python in forward", "other"}
 
 
-def test_the_wait_is_no_longer_than_what_is_no_operator() -> None:
+def test_what_the_lock_costs_and_how_little_of_it_counts() -> None:
     one = judged("gil-contention", stacks=held(0.9, idle=0.9))
     assert one.cost_ns == 4 * MS
-
-
-def test_a_thread_that_runs_while_the_training_thread_runs_costs_nothing() -> None:
     assert judged("gil-contention", stacks=held(0.9, idle=0.05)) is not None
     assert judged("gil-contention", stacks=held(0.9, idle=0.049)) is None
     assert judged("gil-contention", stacks=held(0.04)) is None
     assert judged("gil-contention") is None
-
-
-def test_few_samples_of_the_lock_tell_nothing() -> None:
     assert judged("gil-contention", stacks=held(0.5)) is not None
     assert judged("gil-contention", stacks=held(0.499)) is None
 
@@ -579,7 +566,7 @@ def test_a_machine_that_swaps_is_found_by_the_time_tasks_wait_for_memory() -> No
     for pressure, severity in ((5, Severity.WARNING), (4.9, None)):
         waiting = telemetry_table(**{**swapping, "pressure.memory": pressure})
         one = judged("swapping", telemetry=waiting)
-        assert (one.severity if one else None) is severity
+        assert severity_of(one) is severity
     why = reasons(all_judged(telemetry=telemetry_table(**{"swap.in": 4e6})))["swapping"]
     assert why == "this Linux kernel does not report how long tasks waited for memory"
 

@@ -10,23 +10,17 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.facts.fact import Facts
 from perftui.run.reader import RunSnapshot
-from perftui.run.table import Table
-from tests.core.diagnosis.runs import ON_GPU, joined, make_run, step_table, telemetry_table
-from tests.core.diagnosis.stories import CALL, H100, diagnosed, found, reasons
+from tests.core.diagnosis.runs import GIB, ON_GPU, card_samples, joined, make_run, step_table
+from tests.core.diagnosis.stories import CALL, H100, diagnosed, found, reasons, severity_of
 from tests.traces.builder import TraceBuilder, ms, us
 
-GIB, MIB = 1 << 30, 1 << 20
-
-
-def card(used: float = 80, busy: float = 95) -> Table:
-    values = {"utilization": busy, "memory_used": used * GIB, "memory_total": 100.0 * GIB}
-    return telemetry_table(**{f"gpu0.{name}": value for name, value in values.items()})
+MIB = 1 << 20
 
 
 def holding(reserved: int, peak: int, **more: Any) -> Diagnosis:
     """A run that holds so many GiB of a card of 100, of which tensors took so many at most."""
     sizes = {"reserved": reserved * GIB, "allocated": GIB}
-    usual = {"gpus": ("H200",), "telemetry": card(), "peak_allocated": peak * GIB}
+    usual = {"gpus": ("H200",), "telemetry": card_samples(80), "peak_allocated": peak * GIB}
     return diagnosis(Facts(make_run(**{**usual, **sizes, **more})))
 
 
@@ -56,25 +50,21 @@ def test_memory_that_tensors_never_took_is_in_pieces() -> None:
 def test_it_is_a_fault_only_where_allocations_were_tried_again(
     reserved: int, peak: int, retries: int, severity: Severity | None
 ) -> None:
-    finding = in_pieces(reserved, peak, alloc_retries=retries)
-    assert (finding.severity if finding else None) is severity
+    assert severity_of(in_pieces(reserved, peak, alloc_retries=retries)) is severity
 
 
-def test_what_tensors_hold_between_steps_says_nothing_of_pieces() -> None:
+def test_without_a_card_or_peaks_nothing_is_said_of_pieces() -> None:
     """Most of what a step takes is given back before it ends."""
     judged = holding(40, 0, peak_allocated=-1)
     assert found(judged, "fragmentation") is None
     why = "how much memory tensors took within steps was not recorded"
     assert reasons(judged)["fragmentation"] == why
-
-
-def test_without_a_card_there_are_no_pieces() -> None:
     assert in_pieces(telemetry=None) is None
     assert in_pieces(gpus=(), reserved=-1, allocated=-1) is None
 
 
 def headroom(used: float, busy: float, **more: Any) -> Finding | None:
-    run = make_run(**{**ON_GPU, "telemetry": card(used, busy), **more})
+    run = make_run(**{**ON_GPU, "telemetry": card_samples(used, busy), **more})
     return found(diagnosis(Facts(run)), "memory-headroom")
 
 
@@ -108,7 +98,7 @@ def test_growth_counts_from_one_and_a_half_percent_in_a_hundred_steps_on(
     mib: float, severity: Severity | None
 ) -> None:
     finding = growing(mib, gpus=("H200",))
-    assert (finding.severity if finding else None) is severity
+    assert severity_of(finding) is severity
     assert finding is None or finding.cost_ns == 0
 
 
@@ -131,9 +121,8 @@ def story(few: int, blocks: int = 33, full: int = 0, **args: Any) -> TraceBuilde
 
 def run(used: float = 20, **more: Any) -> RunSnapshot:
     """A run of 1 ms steps on a card of which so many of 100 GiB are in use."""
-    values = {"utilization": 20.0, "memory_used": used * GIB, "memory_total": 100.0 * GIB}
-    telemetry = telemetry_table(**{f"gpu0.{name}": value for name, value in values.items()})
-    return make_run(**{**ON_GPU, "phases": {"forward": 1}, "telemetry": telemetry, **more})
+    usual = {**ON_GPU, "phases": {"forward": 1}, "telemetry": card_samples(used, busy=20)}
+    return make_run(**{**usual, **more})
 
 
 def judged(few: int, full: int = 0, blocks: int = 33, used: float = 20, **args: Any) -> Diagnosis:

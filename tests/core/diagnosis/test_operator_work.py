@@ -14,7 +14,15 @@ from perftui.diagnosis.symptoms.operators.precision import is_float64
 from perftui.facts.fact import Facts
 from perftui.facts.source.operator_lines import calls_of, line_of, line_with
 from tests.core.diagnosis.runs import FLOATS, MS, NOTE, SGD, call, judged, make_run, ops, trained
-from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, found, reasons, training
+from tests.core.diagnosis.stories import (
+    CALL,
+    diagnosed,
+    finding_of,
+    found,
+    reasons,
+    severity_of,
+    training,
+)
 from tests.traces.builder import TraceBuilder, ms, us
 
 NODE = "autograd::engine::evaluate_function: "
@@ -156,9 +164,6 @@ def test_attention_that_is_written_out_is_reported() -> None:
         "each 12 ms step (25 %) at model.py:12."
     )
     assert finding.cost_ns == pytest.approx(1.5 * MS, rel=0.01)
-
-
-def test_little_attention_and_fused_attention_are_left_alone() -> None:
     assert judged(attending(990), "unfused-attention") is None
     assert judged(attending(3_000, fused=True), "unfused-attention") is None
 
@@ -229,15 +234,9 @@ def test_a_dense_gradient_of_a_large_table_is_reported() -> None:
         "optimizer updates every row: 10 ms of each 40 ms step (26 %)."
     )
     assert finding.cost_ns == pytest.approx((2 + 10 * 5 / 6) * MS, rel=0.01)
-
-
-def test_a_small_table_or_a_quick_optimizer_is_left_alone() -> None:
     assert dense(largest=900_000) is None
     assert dense(largest=2_900_000) is None
     assert dense(optimizer=1) is None
-
-
-def test_dense_gradients_are_not_judged_where_nobody_noted_the_parameters() -> None:
     why = reasons(diagnosis(backward(note=None, optimizer=10)))["dense-gradients"]
     assert why == "the parameters were not recorded"
 
@@ -270,14 +269,11 @@ def test_a_forward_pass_for_metrics_is_reported_with_its_line() -> None:
     assert finding.cost_ns == 5 * MS
 
 
-def test_every_pass_but_that_of_backward_is_reported() -> None:
+def test_every_pass_but_that_of_backward_and_of_a_teacher_is_reported() -> None:
     finding = judged(passes(2, times=2), "repeated-forward")
     assert finding.cost_ns == 4 * MS
     # More of them play or generate.
     assert judged(passes(2, times=3), "repeated-forward") is None
-
-
-def test_one_pass_and_a_teacher_are_no_repetition() -> None:
     assert judged(passes(metrics=0), "repeated-forward") is None
     assert judged(passes(metrics=5, tensors=120), "repeated-forward") is None
     # Nothing tells whether the model that runs again is the one that is trained.
@@ -286,8 +282,7 @@ def test_one_pass_and_a_teacher_are_no_repetition() -> None:
 
 @pytest.mark.parametrize(("again", "severity"), [(0.78, None), (0.8, Severity.WARNING)])
 def test_a_short_pass_for_metrics_is_left_alone(again: float, severity: Severity | None) -> None:
-    finding = judged(passes(metrics=again), "repeated-forward")
-    assert (finding.severity if finding else None) is severity
+    assert severity_of(judged(passes(metrics=again), "repeated-forward")) is severity
 
 
 def test_without_a_window_nothing_is_said_of_operators() -> None:
@@ -308,9 +303,6 @@ def test_a_model_of_float64_on_the_cpu_is_reported() -> None:
     )
     assert finding.cost_ns == 50 * MS
     assert judged(forward(), "float64") is None
-
-
-def test_float64_is_not_judged_where_nobody_noted_the_parameters() -> None:
     why = reasons(diagnosis(forward(note=None)))["float64"]
     assert why == "the data types of the parameters were not recorded"
 

@@ -19,10 +19,11 @@ from tests.core.diagnosis.runs import (
     judged,
     make_run,
     ops,
+    script_run,
     telemetry_table,
     trained,
 )
-from tests.core.diagnosis.stories import BF16, K, busy_with, finding_of, reasons
+from tests.core.diagnosis.stories import BF16, K, busy_with, finding_of, reasons, severity_of
 from tests.traces.builder import TraceBuilder, us
 
 NODE = "autograd::engine::evaluate_function: "
@@ -80,15 +81,9 @@ def test_long_operators_of_micro_batches_are_no_loss() -> None:
 
 
 def test_the_only_jacobian_is_where_they_come_from(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("def slope(model, x):\n    return jacobian(model, x)\n")
-    facts = passes(20)
-    assert facts.run is not None
-    events = (("process", {"argv0": "train.py"}),)
-    run = make_run(
-        count=100, phases={"forward": 2, "backward": 2}, cwd=str(tmp_path), events=events
-    )
-    finding = told(Facts(run, facts.analysis))
-    assert finding.place.line == 2
+    text = "def slope(model, x):\n    return jacobian(model, x)\n"
+    run = script_run(tmp_path, text, count=100, phases={"forward": 2, "backward": 2})
+    assert told(Facts(run, passes(20).analysis)).place.line == 2
 
 
 def test_without_a_window_they_are_not_counted() -> None:
@@ -159,8 +154,7 @@ def test_a_forward_pass_between_them_makes_no_other_graph() -> None:
 
 @pytest.mark.parametrize(("again", "severity"), [(1.3, None), (1.5, Severity.WARNING)])
 def test_little_that_is_shared_is_left_alone(again: float, severity: Severity | None) -> None:
-    finding = judged(losses(again=again), "repeated-backward")
-    assert (finding.severity if finding else None) is severity
+    assert severity_of(judged(losses(again=again), "repeated-backward")) is severity
 
 
 @pytest.mark.parametrize(
@@ -245,9 +239,7 @@ for x, view in loader:
 def facts_of(
     text: str, tmp_path: Path, story: TraceBuilder | None = None, **phases: float
 ) -> Facts:
-    (tmp_path / "train.py").write_text(text)
-    events = (("process", {"argv0": "train.py"}),)
-    run = make_run(count=100, phases=phases or None, cwd=str(tmp_path), events=events)
+    run = script_run(tmp_path, text, count=100, phases=phases or None)
     return Facts(run, story.analysis() if story else None)
 
 
@@ -487,8 +479,7 @@ def test_a_critic_that_stands_still_while_the_generator_learns_is_no_excuse() ->
 
 @pytest.mark.parametrize(("beyond", "severity"), [(0.85, None), (1.1, Severity.WARNING)])
 def test_a_small_generator_is_left_alone(beyond: float, severity: Severity | None) -> None:
-    finding = gan(beyond)
-    assert (finding.severity if finding else None) is severity
+    assert severity_of(gan(beyond)) is severity
 
 
 @pytest.mark.parametrize(
@@ -583,7 +574,5 @@ def test_without_a_window_they_are_not_looked_for() -> None:
 def test_the_only_loop_without_gradients_that_calls_the_model_is_named(
     tmp_path: Path, text: str, line: int | None
 ) -> None:
-    (tmp_path / "train.py").write_text(text)
-    facts = Facts(make_run(cwd=str(tmp_path), events=(("process", {"argv0": "train.py"}),)))
-    found = line_without_gradients(facts)
+    found = line_without_gradients(Facts(script_run(tmp_path, text)))
     assert (found.line if found else None) == line

@@ -32,6 +32,7 @@ from tests.core.diagnosis.stories import (
     finding_of,
     found,
     reasons,
+    severity_of,
     training,
 )
 from tests.traces.builder import TraceBuilder, ms, us
@@ -157,7 +158,7 @@ def test_few_missing_kernels_are_said_beside_the_verdict(
 ) -> None:
     diagnosis = diagnosed(losing(lost, 1000 - lost))
     finding = found(diagnosis, "trace-incomplete")
-    assert (finding.severity if finding else None) is severity
+    assert severity_of(finding) is severity
     assert found(diagnosis, "launch-bound") or found(diagnosis, "largest-part")
 
 
@@ -312,17 +313,11 @@ def one_step(status: Status = Status.EXITED, length: int = 8000):
     return run_of(steps, *seen, status=status)
 
 
-def test_a_run_of_one_long_step_is_judged_at_low_confidence() -> None:
+def test_a_run_of_one_long_step_is_judged_at_low_confidence_once_it_is_over() -> None:
     finding = told(one_step(), "python-bound")
     assert (finding.cost_ns, source_of(finding)) == (4000 * MS, "/p/train.py:15")
     assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.LOW)
-
-
-def test_while_it_runs_the_first_step_may_be_warm_up() -> None:
     assert diagnosis_of(one_step(Status.RUNNING)).top is None
-
-
-def test_a_short_step_alone_says_nothing() -> None:
     assert reason(one_step(length=2000), "python-bound") == "0 of 2 steady steps so far"
 
 

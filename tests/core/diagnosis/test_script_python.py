@@ -133,12 +133,9 @@ def test_collectives_of_the_scripts_own_name_their_line(calls: int, words: str) 
     assert source_of(finding) == "/p/train.py:15"
 
 
-def test_what_torch_is_called_for_is_not_named() -> None:
+def test_copies_are_the_scripts_own_and_what_torch_is_called_for_is_not() -> None:
     finding = told(logging(20, (1, 15, "loss", "torch/nn/functional.py mse_loss")), "python-bound")
     assert finding.place is None
-
-
-def test_a_copy_of_the_model_is_the_scripts_own() -> None:
     run = logging(20, (1, 15, "<module>", "python3.12/copy.py deepcopy"))
     assert "copying objects (copy.deepcopy), at train.py:15" in told(run, "python-bound").sentence
 

@@ -35,7 +35,7 @@ from tests.core.diagnosis.runs import (
     telemetry_table,
     told,
 )
-from tests.core.diagnosis.stories import found
+from tests.core.diagnosis.stories import found, severity_of
 from tests.core.diagnosis.test_machine import held
 
 USUAL = {"forward": 10, "backward": 10}
@@ -74,9 +74,6 @@ def test_checkpoints_that_take_less_are_reported_as_such() -> None:
     assert (finding.severity, source_of(finding)) == (Severity.WARNING, "/p/train.py:20")
     assert told(saving(27), "checkpoint").cost_ns == round(27 / 25 * MS)
     assert said(saving(26), "checkpoint") is None
-
-
-def test_checkpoints_of_slow_steps_count_from_a_tenth_on() -> None:
     assert told(saving(56), "slow-steps").severity is Severity.WARNING
     assert said(saving(55), "slow-steps") is None
 
@@ -96,13 +93,7 @@ def test_slow_steps_without_a_cause_need_to_hold_much_of_the_time() -> None:
     assert finding.sentence.endswith("the time is in the script's own code, mostly at train.py:31.")
     assert said(saving(250, stage=""), "slow-steps") is not None
     assert said(saving(240, stage=""), "slow-steps") is None
-
-
-def test_waits_for_data_are_left_to_their_own_rules() -> None:
     assert said(run_of(every_25th(input_wait=1000)), "slow-steps") is None
-
-
-def test_too_few_steps_are_not_judged() -> None:
     run = run_of(step_table(19, USUAL))
     assert reason(run, "slow-steps") == "19 of 20 steady steps so far"
 
@@ -221,7 +212,7 @@ def test_compiling_after_the_warm_up_is_named_with_the_call() -> None:
 def test_compiling_counts_from_a_twentieth_of_the_steps_on(every: int, has_finding: bool) -> None:
     seen = [Seen(100 * n, 100, 17, FORWARD if n % every else COMPILE) for n in range(400)]
     finding = said(run_of(step_table(400, {"forward": 100}), *seen), "recompiles")
-    assert (finding.severity if finding else None) is (Severity.WARNING if has_finding else None)
+    assert severity_of(finding) is (Severity.WARNING if has_finding else None)
 
 
 def test_compiling_is_not_judged_without_samples() -> None:
@@ -253,14 +244,11 @@ def test_what_torch_tells_of_compiling_is_exact_without_samples() -> None:
     }.items()
 
 
-def test_compiling_below_a_twentieth_before_the_steps_or_at_no_time_is_none() -> None:
+def test_compiling_once_or_twice_little_or_before_the_steps_is_none() -> None:
     assert told(compiled(5), "recompiles").severity is Severity.WARNING
     assert said(compiled(4.9), "recompiles") is None
     assert said(compiled(50, start=-10_000), "recompiles") is None
     assert said(compiled(50, start=None), "recompiles") is None
-
-
-def test_what_is_compiled_again_once_or_twice_is_warm_up() -> None:
     assert told(compiled(300, steps=2), "recompiles").severity is Severity.INFO
     assert told(compiled(300, steps=3), "recompiles").severity is Severity.WARNING
 
@@ -313,15 +301,12 @@ def test_full_collections_are_reported_with_the_line_they_begin_at() -> None:
     assert rest.cost_ns == 20 * MS
 
 
-def test_short_collections_are_named_where_they_take_their_part() -> None:
+def test_short_collections_are_named_and_few_large_ones_count_as_the_mean() -> None:
     run = collecting(30)
     short = [(100 * n + 20, 6, 1) for n in range(50)]
     mixed = replace(run.ranks[0], events=pauses((250, 900, 2), *short))
     sentence = told(replace(run, ranks=(mixed,)), "gc-pauses").sentence
     assert "1 full collection of 900 ms and 50 short ones in 60 steps" in sentence
-
-
-def test_few_large_collections_count_as_the_mean() -> None:
     run = collecting(30)
     few = replace(run.ranks[0], events=pauses((250, 900, 2)))
     finding = told(replace(run, ranks=(few,)), "gc-pauses")

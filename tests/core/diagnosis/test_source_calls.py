@@ -26,7 +26,7 @@ from perftui.facts.source.source_calls import (
     matching_line,
 )
 from perftui.facts.step.uneven_steps import growing_steps
-from tests.core.diagnosis.runs import joined, make_run, step_table
+from tests.core.diagnosis.runs import joined, script_run, step_table
 
 Script = Callable[[str], Facts]
 
@@ -34,13 +34,7 @@ Script = Callable[[str], Facts]
 @pytest.fixture
 def script(tmp_path: Path) -> Script:
     """Facts of a run of a script with that text, of which no sample was taken."""
-
-    def facts(text: str) -> Facts:
-        (tmp_path / "train.py").write_text(text)
-        events = (("process", {"argv0": "train.py"}),)
-        return Facts(make_run(cwd=str(tmp_path), events=events))
-
-    return facts
+    return lambda text: Facts(script_run(tmp_path, text))
 
 
 def line(found: LineShare | None) -> int | None:
@@ -206,9 +200,7 @@ def test_modules_beside_the_script_are_searched_too(script: Script, tmp_path: Pa
 
 
 def test_a_file_that_was_changed_later_tells_nothing(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(SORTS)
-    events = (("process", {"argv0": "train.py"}),)
-    facts = Facts(make_run(cwd=str(tmp_path), events=events, started_ns=1))
+    facts = Facts(script_run(tmp_path, SORTS, started_ns=1))
     assert call_of(facts, "aten::linalg_svdvals") is None
 
 
@@ -226,11 +218,9 @@ def test_the_only_line_that_runs_backward_is_its_place(script: Script) -> None:
     assert line_of(script(CHECKS + "loss.backward()"), "backward") is None
 
 
-def test_steps_whose_backward_grows_are_placed_there(tmp_path: Path, script: Script) -> None:
-    script(CHECKS)
+def test_steps_whose_backward_grows_are_placed_there(tmp_path: Path) -> None:
     steps = joined(*(step_table(1, {"forward": 10, "backward": 10 + at / 2}) for at in range(100)))
-    events = (("process", {"argv0": "train.py"}),)
-    found = growing_steps(Facts(make_run(steps=steps, cwd=str(tmp_path), events=events)))
+    found = growing_steps(Facts(script_run(tmp_path, CHECKS, steps=steps)))
     assert line(found.line) == 4
 
 

@@ -16,8 +16,16 @@ from perftui.facts.step.steps import step_count, step_kind
 from perftui.run.columns import PHASES
 from perftui.run.manifest import Status
 from perftui.run.table import Table
-from tests.core.diagnosis.runs import MS, ON_GPU, joined, make_run, step_table, telemetry_table
-from tests.core.diagnosis.stories import busy, forward_passes
+from tests.core.diagnosis.runs import (
+    MS,
+    ON_GPU,
+    card_samples,
+    joined,
+    make_run,
+    step_table,
+    telemetry_table,
+)
+from tests.core.diagnosis.stories import busy, forward_passes, severity_of
 
 IN_MAIN = {"id": 1, "num_workers": 0, "dataset": "Images", "file": "/p/train.py", "line": 7}
 WORKERS = {**IN_MAIN, "num_workers": 2}
@@ -211,8 +219,7 @@ def test_time_outside_the_model_is_named_where_no_rule_knows_its_cause() -> None
 )
 def test_a_tenth_of_the_step_is_worth_a_word(other: float, expected: Severity | None) -> None:
     run = make_run(phases={"other": other, "forward": 100 - other})
-    found = diagnosis(Facts(run)).top
-    assert (found.severity if found else None) is expected
+    assert severity_of(diagnosis(Facts(run)).top) is expected
 
 
 def test_python_within_the_model_is_told_from_its_operators() -> None:
@@ -243,19 +250,12 @@ def test_much_evaluation_is_not_called_healthy() -> None:
     assert rules(judged(steps=steps))[0] == "evaluation"
 
 
-def gpu(used: float, busy: float = 95.0):
-    gib = 2.0**30
-    return telemetry_table(
-        **{"gpu0.utilization": busy, "gpu0.memory_used": used * gib, "gpu0.memory_total": 100 * gib}
-    )
-
-
 @pytest.mark.parametrize(
     ("used", "severity"),
     [(89.9, None), (90.0, Severity.WARNING), (96.9, Severity.WARNING), (97.0, Severity.CRITICAL)],
 )
 def test_memory_that_runs_short_is_a_finding_without_a_cost(used, severity) -> None:
-    diagnosis = judged(**ON_GPU, telemetry=gpu(used), allocated=1, alloc_retries=1)
+    diagnosis = judged(**ON_GPU, telemetry=card_samples(used), allocated=1, alloc_retries=1)
     found = {finding.rule: finding for finding in diagnosis.findings}
     assert ("memory-pressure" in found) == (severity is not None)
     if severity is not None:
@@ -265,7 +265,7 @@ def test_memory_that_runs_short_is_a_finding_without_a_cost(used, severity) -> N
 
 
 def test_memory_that_is_nearly_full_costs_nothing_while_no_allocation_fails() -> None:
-    found = {each.rule: each for each in judged(**ON_GPU, telemetry=gpu(99)).findings}
+    found = {each.rule: each for each in judged(**ON_GPU, telemetry=card_samples(99)).findings}
     assert found["memory-pressure"].severity is Severity.INFO
     assert "tried again" not in found["memory-pressure"].sentence
 
@@ -334,7 +334,7 @@ def test_memory_that_was_not_sampled_is_not_judged() -> None:
 
 def test_what_the_driver_samples_makes_no_gpu_healthy() -> None:
     """It counts a device as busy through gaps shorter than its samples, and in communication."""
-    diagnosis = judged(**ON_GPU, telemetry=gpu(50))
+    diagnosis = judged(**ON_GPU, telemetry=card_samples(50))
     assert diagnosis.top is None
     reasons = {a.rule: a.reason for a in diagnosis.abstentions}
     assert reasons["healthy"] == "no profiled step shows the operators"
@@ -368,11 +368,8 @@ OF_DEVICES = {
 }
 
 
-def test_rules_about_devices_have_nothing_to_say_without_one() -> None:
+def test_rules_about_devices_ask_for_a_window_where_there_is_a_device() -> None:
     assert not OF_DEVICES & {one.rule for one in judged().abstentions}
-
-
-def test_rules_about_devices_ask_for_a_window_where_there_is_one() -> None:
     reasons = {a.rule: a.reason for a in judged(**ON_GPU).abstentions}
     assert {reasons[rule] for rule in OF_DEVICES} == {"no window has been profiled"}
 

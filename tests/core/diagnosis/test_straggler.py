@@ -21,7 +21,7 @@ from perftui.report.text import render
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.trace.recordings import choose_rank
 from tests.core.diagnosis.runs import MS, event_table, make_run, stack_table, step_table
-from tests.core.diagnosis.stories import CALL, diagnosed, found, reasons, training
+from tests.core.diagnosis.stories import CALL, diagnosed, found, reasons, severity_of, training
 from tests.described import described
 from tests.traces.builder import TraceBuilder, ms, us
 from tests.traces.ranks import meet, write_ranks
@@ -115,8 +115,7 @@ def test_the_line_is_one_that_the_other_ranks_have_not() -> None:
 )
 def test_a_rank_that_is_hardly_late_is_not_named(late: float, severity: Severity | None) -> None:
     run = run_of({**EVEN, "backward": 60 + late}, {**EVEN, "input_wait": late})
-    found = said(run, "straggler")
-    assert (found.severity if found else None) is severity
+    assert severity_of(said(run, "straggler")) is severity
 
 
 def test_one_process_alone_holds_up_nobody() -> None:
@@ -175,8 +174,7 @@ def test_reducing_for_each_counts_from_a_twentieth_of_the_step_on(
 ) -> None:
     """Backward is 60 % of the step; of four reductions three are lost."""
     story = window(collective, micro_batches=4)
-    found = said(run_of(EVEN, EVEN), "reduce-each-micro-batch", story)
-    assert (found.severity if found else None) is severity
+    assert severity_of(said(run_of(EVEN, EVEN), "reduce-each-micro-batch", story)) is severity
 
 
 def exchanging(collective: int) -> TraceBuilder:
@@ -206,7 +204,7 @@ def test_collectives_on_a_gpu_count_from_their_limits_on(
 ) -> None:
     judged = diagnosed(exchanging(collective))
     found = next((one for one in judged.findings if one.rule == "communication-exposed"), None)
-    assert (found.severity if found else None) is severity
+    assert severity_of(found) is severity
     assert found is None or found.cost_ns == us(collective)
     assert reasons(judged)["reduce-each-micro-batch"] == "the trace marks no backward passes"
 
@@ -328,8 +326,7 @@ def test_a_shorter_wait_leaves_the_rest_of_the_communication(tmp_path: Path) -> 
 )
 def test_it_counts_from_its_limits_on(tmp_path: Path, late: int, severity: Severity | None) -> None:
     write_ranks(tmp_path, computing(300, 300, 300 + late))
-    finding = found(report(tmp_path).diagnosis, "straggler")
-    assert (finding.severity if finding else None) is severity
+    assert severity_of(found(report(tmp_path).diagnosis, "straggler")) is severity
 
 
 def test_the_line_of_the_late_rank_is_named_on_every_rank(tmp_path: Path) -> None:

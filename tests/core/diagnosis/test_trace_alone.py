@@ -58,9 +58,6 @@ def test_stacks_of_the_trace_tell_the_line_while_the_gpu_idles() -> None:
     told = re.search(r"with nothing queued, (\d+) % of it at train.py:7 in load\.$", found.sentence)
     assert told is not None
     assert int(told[1]) == pytest.approx(75, abs=2)
-
-
-def test_without_stacks_no_line_is_reported() -> None:
     story = training().repeat(4, lambda t: t.step().pause(us(800)).launch("gemm", us(200)).end())
     assert top(story).place is None
 

@@ -41,6 +41,7 @@ from tests.core.diagnosis.stories import (
     launching,
     on_another_device,
     reasons,
+    severity_of,
     synchronising,
     training,
     waiting,
@@ -70,9 +71,6 @@ def test_only_the_device_of_the_budget_is_counted() -> None:
     alone = finding_of(synchronising(300), "sync-bound")
     beside = finding_of(on_another_device(synchronising(300)), "sync-bound")
     assert [(f.label, f.value) for f in beside.facts] == [(f.label, f.value) for f in alone.facts]
-
-
-def test_kernels_of_another_device_are_not_counted() -> None:
     alone = finding_of(launching(kernels=60, every=16), "launch-bound")
     both = on_another_device(launching(kernels=60, every=16), every=16)
     assert finding_of(both, "launch-bound").sentence == alone.sentence
@@ -90,16 +88,12 @@ def test_a_count_of_gaps_that_was_cut_is_said_to_be_one(monkeypatch) -> None:
     [(49, None), (50, Severity.WARNING), (199, Severity.WARNING), (200, Severity.CRITICAL)],
 )
 def test_idle_after_synchronising_counts_from_its_threshold_on(idle, severity) -> None:
-    finding = found(diagnosed(synchronising(idle)), "sync-bound")
-    assert (finding.severity if finding else None) is severity
+    assert severity_of(found(diagnosed(synchronising(idle)), "sync-bound")) is severity
 
 
-def test_many_steps_give_high_confidence() -> None:
+def test_many_steps_give_high_confidence_and_one_no_more_than_a_warning() -> None:
     finding = finding_of(synchronising(300, steps=20), "sync-bound")
     assert (finding.confidence, finding.would_raise_confidence) == (Confidence.HIGH, "")
-
-
-def test_one_steady_step_of_two_gives_no_more_than_a_warning() -> None:
     finding = finding_of(warming_up(5000), "sync-bound")
     assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.LOW)
 
@@ -205,13 +199,10 @@ def test_a_trace_of_the_host_alone_says_nothing_of_the_device() -> None:
     assert said["sync-bound"] == said["launch-bound"] == expected
 
 
-def test_a_busy_device_is_healthy() -> None:
+def test_a_busy_device_is_healthy_unless_a_tenth_computes_nothing() -> None:
     finding = finding_of(busy(0.91), "healthy")
     assert "the GPU computes 910 µs of each 1.0 ms step (91 %)" in finding.sentence
     assert found(diagnosed(busy(0.79)), "healthy") is None
-
-
-def test_a_part_that_computes_nothing_and_takes_a_tenth_is_said_in_place_of_health() -> None:
     judged = diagnosed(busy(0.9))
     assert [each.rule for each in judged.findings] == ["largest-part", "compute-bound"]
     assert reasons(judged)["healthy"] == "python takes 10 % of the step"

@@ -51,13 +51,10 @@ def test_the_rank_that_the_others_wait_for() -> None:
     assert table.spread == pytest.approx(0.8)
 
 
-def test_a_slower_rank_that_nobody_waits_for() -> None:
+def test_ranks_that_nobody_waits_for_and_even_ones_hold_up_nobody() -> None:
     table = rank_table(Facts(run_of_phases(EVEN, EVEN, {**EVEN, "forward": 60})))
     assert (table.straggler.rank, table.straggler.part) == (2, "forward")
     assert not table.straggler.holds_up
-
-
-def test_even_ranks_have_no_straggler() -> None:
     table = rank_table(Facts(run_of_phases(EVEN, {**EVEN, "forward": 31}, EVEN)))
     assert table.straggler is None
     assert table.spread == pytest.approx(1 / 50)

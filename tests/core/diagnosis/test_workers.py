@@ -91,9 +91,6 @@ def test_of_loaders_made_by_one_call_the_newest_counts() -> None:
 def test_what_an_event_does_not_say_or_says_otherwise_is_unknown() -> None:
     facts = loader_of({"num_workers": True, "pin_memory": 1, "dataset": 5})
     assert facts == LoaderFacts()
-
-
-def test_events_that_are_no_objects_are_passed_over() -> None:
     assert loader_of([1], None, "x") is None  # type: ignore[arg-type]
 
 
@@ -284,17 +281,11 @@ def test_input_bound_names_the_line_of_the_dataset() -> None:
     assert [fact.place.source for fact in places if fact.place] == [f"{DATA}:8", f"{DATA}:30"]
 
 
-def test_a_line_of_which_little_is_known_is_not_named() -> None:
+def test_lines_of_packages_of_other_loaders_or_of_few_samples_are_not_named() -> None:
     finding = finding_of(starved(2, worker_stacks=table((0, 2_000, "fetch", 8))))
     assert "data.py" not in finding.sentence
-
-
-def test_time_in_packages_alone_names_no_line() -> None:
     finding = finding_of(starved(2, worker_stacks=table((0, 10_000, "fetch", 0))))
     assert finding.sentence.endswith("mostly fetching samples.")
-
-
-def test_another_loaders_workers_name_nothing() -> None:
     stacks = table((0, 10_000, "fetch", 8), loader=2)
     assert "data.py" not in finding_of(starved(2, worker_stacks=stacks)).sentence
 
@@ -380,13 +371,10 @@ def test_the_end_of_a_long_output_is_read(tmp_path: Path) -> None:
     assert died(tmp_path, b"loss 0.3\n" * (FIRST_BYTES // 4) + BUS) is not None
 
 
-def test_who_ends_the_training_ends_its_workers(tmp_path: Path) -> None:
+def test_who_ends_the_training_ends_its_workers_other_output_is_none(tmp_path: Path) -> None:
     assert died(tmp_path, ENDED, status=Status.KILLED) is None
     (tmp_path / "b").mkdir()
     ended = b"DataLoader worker (pid 12) is killed by signal: Terminated. \n"
     assert died(tmp_path / "b", ended) is None
-
-
-def test_other_output_and_none_say_nothing(tmp_path: Path) -> None:
     assert died(tmp_path, b"2 workers, shared memory, bus error rate 0.1\n") is None
     assert died(tmp_path / "gone", None) is None
